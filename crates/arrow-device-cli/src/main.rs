@@ -1,0 +1,3 @@
+//! The command `arrow-device`.
+
+fn main() {}

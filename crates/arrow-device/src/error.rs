@@ -1,0 +1,286 @@
+//! What can go wrong, as one type.
+//!
+//! An [`Error`] says what kind of mistake it is (and so whose), which device and which operation it was about, where in a
+//! tree of columns it was seen, and what the vendor's library said. It is one pointer wide, so a `Result` stays small.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::{DeviceId, Place};
+
+/// The result of everything here that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What kind of mistake it was. The documentation of each says who can mend it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The caller of this library passed something it may not.
+    InvalidArgument,
+    /// Another party's struct breaks a rule of the specification.
+    Malformed,
+    /// A struct was passed that is released already.
+    Released,
+    /// An array does not have the shape that its schema says.
+    SchemaMismatch,
+    /// The data itself is wrong: an offset runs backwards, a key points nowhere, text is not UTF-8.
+    InvalidData,
+    /// A tree is deeper or larger than the limits allow.
+    LimitExceeded,
+    /// This is legal, and this library, this device or this driver cannot do it.
+    Unsupported,
+    /// A vendor's library or a function in it is missing. The message says what to install.
+    DriverMissing,
+    /// There is no such device in this machine.
+    DeviceMissing,
+    /// This queue or device cannot reach that memory; copy it first.
+    NotReachable,
+    /// The data is not ready yet, and this call may not wait.
+    NotReady,
+    /// A device or the host has no memory left.
+    OutOfMemory,
+    /// The device stopped working; all that was on it is gone.
+    DeviceLost,
+    /// The vendor's library reported an error. [`Error::vendor`] has its code.
+    Driver,
+    /// The time allowed for a wait ran out.
+    TimedOut,
+    /// The work was cancelled.
+    Cancelled,
+    /// Code called from here panicked. The panic was stopped before it could reach a foreign caller.
+    Panicked,
+    /// Another party reported an error of its own.
+    Peer,
+}
+
+impl ErrorKind {
+    /// Every kind there is today.
+    pub const ALL: &[Self] = &[
+        Self::InvalidArgument,
+        Self::Malformed,
+        Self::Released,
+        Self::SchemaMismatch,
+        Self::InvalidData,
+        Self::LimitExceeded,
+        Self::Unsupported,
+        Self::DriverMissing,
+        Self::DeviceMissing,
+        Self::NotReachable,
+        Self::NotReady,
+        Self::OutOfMemory,
+        Self::DeviceLost,
+        Self::Driver,
+        Self::TimedOut,
+        Self::Cancelled,
+        Self::Panicked,
+        Self::Peer,
+    ];
+
+    /// The `errno` value that a C caller gets for this kind.
+    ///
+    /// All mistakes in what was passed are `EINVAL`, as Arrow's own implementations have it; every other kind has a value of
+    /// its own, which [`from_errno`](Self::from_errno) leads back to the kind.
+    pub fn errno(self) -> i32 {
+        match self {
+            Self::InvalidArgument
+            | Self::Malformed
+            | Self::Released
+            | Self::SchemaMismatch
+            | Self::InvalidData => libc::EINVAL,
+            Self::LimitExceeded => libc::E2BIG,
+            Self::Unsupported => libc::ENOSYS,
+            Self::DriverMissing => libc::ENOENT,
+            Self::DeviceMissing => libc::ENODEV,
+            Self::NotReachable => libc::EXDEV,
+            Self::NotReady => libc::EAGAIN,
+            Self::OutOfMemory => libc::ENOMEM,
+            Self::DeviceLost => libc::ENXIO,
+            Self::Driver => libc::EIO,
+            Self::TimedOut => libc::ETIMEDOUT,
+            Self::Cancelled => libc::ECANCELED,
+            Self::Panicked => libc::EFAULT,
+            Self::Peer => libc::EPROTO,
+        }
+    }
+
+    /// The kind for an `errno` value that another party returned.
+    pub fn from_errno(errno: i32) -> Self {
+        let of_this_value = |kind: &&Self| kind.errno() == errno;
+        Self::ALL.iter().find(of_this_value).copied().unwrap_or(Self::Peer)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::InvalidArgument => "invalid argument",
+            Self::Malformed => "malformed struct",
+            Self::Released => "already released",
+            Self::SchemaMismatch => "array does not match its schema",
+            Self::InvalidData => "invalid data",
+            Self::LimitExceeded => "limit exceeded",
+            Self::Unsupported => "not supported",
+            Self::DriverMissing => "driver missing",
+            Self::DeviceMissing => "no such device",
+            Self::NotReachable => "memory not reachable",
+            Self::NotReady => "not ready",
+            Self::OutOfMemory => "out of memory",
+            Self::DeviceLost => "device lost",
+            Self::Driver => "driver error",
+            Self::TimedOut => "timed out",
+            Self::Cancelled => "cancelled",
+            Self::Panicked => "panicked",
+            Self::Peer => "peer error",
+        })
+    }
+}
+
+/// What went wrong, where, and what to do about it.
+///
+/// ```
+/// use arrow_device::{DeviceId, DeviceType, Error, ErrorKind};
+///
+/// let error = Error::new(ErrorKind::OutOfMemory, "4096 bytes asked for")
+///     .during("allocate")
+///     .on_device(DeviceId::new(DeviceType::CUDA, 0))
+///     .from_vendor(2, "CUDA_ERROR_OUT_OF_MEMORY");
+/// assert_eq!(error.to_string(), "allocate on cuda:0: out of memory: 4096 bytes asked for (2: CUDA_ERROR_OUT_OF_MEMORY)");
+/// assert_eq!(error.kind().errno(), 12);
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    operation: Option<&'static str>,
+    device: Option<DeviceId>,
+    place: Option<Place>,
+    vendor: Option<Vendor>,
+}
+
+/// What a vendor's library said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vendor {
+    /// Its error code.
+    pub code: i64,
+    /// The name or text that belongs to the code.
+    pub text: Cow<'static, str>,
+}
+
+impl Error {
+    /// An error of this kind. The message says what was seen and, where it helps, what to do.
+    #[cold]
+    pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        let message = message.into();
+        Self(Box::new(Inner { kind, message, operation: None, device: None, place: None, vendor: None }))
+    }
+
+    /// Says which operation failed.
+    pub fn during(mut self, operation: &'static str) -> Self {
+        self.0.operation = Some(operation);
+        self
+    }
+
+    /// Says which device it was about.
+    pub fn on_device(mut self, device: DeviceId) -> Self {
+        self.0.device = Some(device);
+        self
+    }
+
+    /// Says which node of a tree it was about.
+    pub fn at(mut self, place: Place) -> Self {
+        self.0.place = Some(place);
+        self
+    }
+
+    /// Keeps the vendor's code and its text.
+    pub fn from_vendor(mut self, code: i64, text: impl Into<Cow<'static, str>>) -> Self {
+        self.0.vendor = Some(Vendor { code, text: text.into() });
+        self
+    }
+
+    /// What kind of mistake it was.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The message without its surroundings.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The operation that failed, where it has a name.
+    pub fn operation(&self) -> Option<&'static str> {
+        self.0.operation
+    }
+
+    /// The device it was about.
+    pub fn device(&self) -> Option<DeviceId> {
+        self.0.device
+    }
+
+    /// The node of the tree it was about.
+    pub fn place(&self) -> Option<&Place> {
+        self.0.place.as_ref()
+    }
+
+    /// What the vendor's library said, where one was asked.
+    pub fn vendor(&self) -> Option<&Vendor> {
+        self.0.vendor.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, message, operation, device, place, vendor } = &*self.0;
+        match (operation, device) {
+            (Some(operation), Some(device)) => write!(f, "{operation} on {device}: ")?,
+            (Some(operation), None) => write!(f, "{operation}: ")?,
+            (None, Some(device)) => write!(f, "{device}: ")?,
+            (None, None) => {}
+        }
+        write!(f, "{kind}: ")?;
+        if let Some(place) = place {
+            write!(f, "{place}: ")?;
+        }
+        f.write_str(message)?;
+        match vendor {
+            Some(Vendor { code, text }) => write!(f, " ({code}: {text})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_leads_to_an_errno_and_back() {
+        for kind in ErrorKind::ALL {
+            let back = ErrorKind::from_errno(kind.errno());
+            assert_ne!(kind.errno(), 0, "{kind:?} would read as success");
+            assert_eq!(back.errno(), kind.errno());
+            assert!(back == *kind || kind.errno() == libc::EINVAL, "{kind:?} came back as {back:?}");
+        }
+    }
+
+    #[test]
+    fn an_errno_that_nobody_here_uses_is_the_peers() {
+        assert_eq!(ErrorKind::from_errno(libc::ENOTEMPTY), ErrorKind::Peer);
+        assert_eq!(ErrorKind::from_errno(-3), ErrorKind::Peer);
+    }
+
+    #[test]
+    fn a_result_stays_small() {
+        assert_eq!(size_of::<Result<()>>(), size_of::<usize>());
+    }
+}

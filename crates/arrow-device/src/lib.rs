@@ -1,0 +1,12 @@
+//! Share Arrow data that lives on a device between any two runtimes in a process, without copying it.
+
+mod device_id;
+mod error;
+mod place;
+
+pub use device_id::{DeviceId, DeviceType};
+pub use error::{Error, ErrorKind, Result, Vendor};
+pub use place::{Place, Step};
+
+/// The C structs themselves, as other languages see them.
+pub use arrow_device_abi as abi;
