@@ -1,0 +1,257 @@
+//! [`Buffer`]: shared, immutable bytes on a device.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use super::Queue;
+use super::driver::{Addressing, Raw};
+use super::{Device, Memory};
+use crate::{DeviceId, Error, ErrorKind, Result};
+
+/// Whatever has to stay alive so that bytes stay valid.
+pub trait KeepAlive: Send + Sync + 'static {}
+
+impl<T: Send + Sync + 'static + ?Sized> KeepAlive for T {}
+
+/// A share of whatever keeps bytes valid.
+pub(crate) type Owner = Arc<dyn KeepAlive>;
+
+/// How long a buffer is, as far as that is known without asking a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// This many bytes.
+    Exact(u64),
+    /// This many bytes at least: what the array's type and length need. The C interface carries no more.
+    AtLeast(u64),
+    /// Not known: only the device has the last offset, which says it.
+    Unknown,
+}
+
+impl Extent {
+    /// The number of bytes that are certainly there.
+    pub fn at_least(self) -> u64 {
+        match self {
+            Self::Exact(len) | Self::AtLeast(len) => len,
+            Self::Unknown => 0,
+        }
+    }
+}
+
+/// Immutable bytes on a device, and a share of whatever owns them.
+///
+/// Cheap to clone. Where the bytes are is told only to somebody who names the queue that will use them
+/// ([`on`](Buffer::on)).
+///
+/// ```
+/// use arrow_device::{Buffer, DeviceId, Extent};
+///
+/// let buffer = Buffer::from(vec![1.5_f64, 2.5]);
+/// assert_eq!((buffer.device(), buffer.extent()), (DeviceId::CPU, Extent::Exact(16)));
+/// ```
+#[derive(Clone)]
+pub struct Buffer {
+    device: DeviceId,
+    base: Raw<Memory>,
+    offset: u64,
+    extent: Extent,
+    owner: Option<Owner>,
+}
+
+impl Buffer {
+    /// No buffer: what an array without nulls has in place of its validity bitmap.
+    pub fn null(device: DeviceId) -> Self {
+        Self::from_parts(device, Raw::NULL, 0, Extent::Exact(0), None)
+    }
+
+    /// Bytes that somebody else allocated.
+    ///
+    /// `base` is what the convention of the device's type says: an address, or a handle such as a `cl_mem`. `owner` is
+    /// dropped when nothing here refers to the bytes any more, possibly on another thread.
+    ///
+    /// # Safety
+    /// `base` names at least `len` bytes that lie on this device, stay valid until `owner` is dropped, and are not written
+    /// to after the event of the array that they become part of.
+    pub unsafe fn foreign(device: DeviceId, base: *const c_void, len: u64, owner: impl Send + Sync + 'static) -> Self {
+        Self::from_parts(device, Raw::from_ptr(base.cast_mut()), 0, Extent::Exact(len), Some(Arc::new(owner)))
+    }
+
+    pub(crate) fn from_parts(
+        device: DeviceId,
+        base: Raw<Memory>,
+        offset: u64,
+        extent: Extent,
+        owner: Option<Owner>,
+    ) -> Self {
+        Self { device, base, offset, extent, owner }
+    }
+
+    /// The device the bytes lie on.
+    pub fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    /// How many bytes there are.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Whether this is no buffer.
+    pub fn is_null(&self) -> bool {
+        self.base.is_null()
+    }
+
+    /// A part of it: `len` bytes from `offset` on. An error where that is not inside.
+    ///
+    /// A part of a buffer that is a handle cannot become part of an array, because C has no room for the offset; slice the
+    /// array instead.
+    pub fn slice(&self, offset: u64, len: u64) -> Result<Self> {
+        let end = offset.checked_add(len).filter(|end| *end <= self.extent.at_least());
+        if end.is_none() {
+            let message = format!("bytes {offset}+{len} are not inside a buffer of {:?} bytes", self.extent);
+            return Err(Error::new(ErrorKind::InvalidArgument, message).on_device(self.device));
+        }
+        // No overflow: both lie inside one allocation.
+        let offset = self.offset + offset;
+        Ok(Self { offset, extent: Extent::Exact(len), ..self.clone() })
+    }
+
+    /// Tells where the bytes are, for work on this queue. They stay allocated until the queue has passed everything that is
+    /// submitted before the result is dropped.
+    ///
+    /// A buffer carries no event: order the queue behind the work that writes it first. (An [`Array`](crate::Array) carries
+    /// one and needs no such care.)
+    pub fn on(&self, queue: &Queue) -> Result<BufferView> {
+        queue.reaches(self.device)?;
+        Ok(BufferView { buffer: self.clone(), queue: queue.clone() })
+    }
+
+    /// The value for `buffers[i]` of a C struct.
+    pub(crate) fn c_pointer(&self) -> Result<*const c_void> {
+        if self.offset == 0 || self.base.is_null() {
+            return Ok(self.base.as_ptr().cast_const());
+        }
+        let addressing = Device::find(self.device).map(|device| device.properties().addressing);
+        if addressing == Some(Addressing::Handle) {
+            let message = "a part of a buffer that is a handle cannot be exported; slice the array instead";
+            return Err(Error::new(ErrorKind::Unsupported, message).on_device(self.device));
+        }
+        Ok(location(self.base, self.offset).address())
+    }
+
+    pub(crate) fn into_owner(self) -> Option<Owner> {
+        self.owner
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({:?} on {})", self.extent, self.device)
+    }
+}
+
+/// Values that are nothing but bytes, each pattern of which is a value.
+///
+/// # Safety
+/// The type has no padding, no pointer and no invalid bit pattern.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! plain {
+    ($($type:ty),*) => {$(
+        // SAFETY: the Rust reference on numeric types: integers and floats have no padding and no invalid bit pattern.
+        unsafe impl Plain for $type {}
+    )*};
+}
+plain!(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128, f32, f64);
+
+impl<T: Plain> From<Vec<T>> for Buffer {
+    /// Host memory, without a copy.
+    fn from(values: Vec<T>) -> Self {
+        let len = std::mem::size_of_val(values.as_slice()) as u64;
+        if len == 0 {
+            return Self::null(DeviceId::CPU);
+        }
+        let base = Raw::from_ptr(values.as_ptr().cast_mut().cast());
+        Self::from_parts(DeviceId::CPU, base, 0, Extent::Exact(len), Some(Arc::new(values)))
+    }
+}
+
+/// A buffer, for work on one queue. Dropping it says that all such work has been submitted.
+pub struct BufferView {
+    buffer: Buffer,
+    queue: Queue,
+}
+
+impl BufferView {
+    /// Where the bytes are.
+    pub fn location(&self) -> Location<'_> {
+        location(self.buffer.base, self.buffer.offset)
+    }
+
+    /// How many bytes there are.
+    pub fn extent(&self) -> Extent {
+        self.buffer.extent
+    }
+
+    /// The queue that was named.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+}
+
+impl Drop for BufferView {
+    fn drop(&mut self) {
+        if let Some(owner) = self.buffer.owner.take() {
+            self.queue.keep_until_done(owner);
+        }
+    }
+}
+
+impl fmt::Debug for BufferView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BufferView({:?} for {:?})", self.buffer, self.queue)
+    }
+}
+
+/// Where bytes are on a device. Exists only inside a view, which names the queue that may use it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Location<'view> {
+    base: Raw<Memory>,
+    offset: u64,
+    view: PhantomData<&'view ()>,
+}
+
+pub(crate) fn location<'view>(base: Raw<Memory>, offset: u64) -> Location<'view> {
+    Location { base, offset, view: PhantomData }
+}
+
+impl Location<'_> {
+    /// The address, on a device that has addresses. On one that has handles this is only right at offset 0: see
+    /// [`handle`](Location::handle).
+    pub fn address(self) -> *const c_void {
+        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        self.base.as_ptr().cast_const().wrapping_byte_add(offset)
+    }
+
+    /// The handle, on a device that has handles, and how many bytes into it.
+    pub fn handle(self) -> (*mut c_void, u64) {
+        (self.base.as_ptr(), self.offset)
+    }
+
+    /// Whether there is no buffer.
+    pub fn is_null(self) -> bool {
+        self.base.is_null()
+    }
+
+    /// The same as one side of a copy.
+    pub fn spot(self) -> super::driver::Spot {
+        super::driver::Spot { base: self.base, offset: self.offset }
+    }
+}
+
+impl fmt::Debug for Location<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}+{}", self.base, self.offset)
+    }
+}

@@ -1,0 +1,95 @@
+//! [`Event`]: a point in a queue's order.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Device;
+use super::driver::{Raw, Runtime, SyncEvent};
+use crate::Result;
+
+/// A point in a queue's order: passed when all work that was submitted before it has finished.
+///
+/// Made by [`Queue::record`](super::Queue::record). Cheap to clone; destroyed with the last clone.
+#[derive(Clone)]
+pub struct Event(Arc<Inner>);
+
+struct Inner {
+    device: Device,
+    raw: Raw<Event>,
+    owned: bool,
+}
+
+impl Event {
+    pub(crate) fn owned(device: Device, raw: Raw<Event>) -> Self {
+        Self(Arc::new(Inner { device, raw, owned: true }))
+    }
+
+    /// An event that somebody else made and will destroy.
+    ///
+    /// # Safety
+    /// `raw` is an event of this device's runtime and stays alive as long as any clone of the result.
+    pub unsafe fn adopt(device: &Device, raw: Raw<Event>) -> Self {
+        Self(Arc::new(Inner { device: device.clone(), raw, owned: false }))
+    }
+
+    /// Whether it has passed. Never waits.
+    pub fn is_complete(&self) -> Result<bool> {
+        // SAFETY: the handle is alive as long as `Inner` (owned), or as `adopt`'s caller promised.
+        unsafe { self.0.device.driver().is_complete(self.0.raw) }
+    }
+
+    /// Waits on the host until it has passed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.wait(None).map(|_| ())
+    }
+
+    /// Waits on the host until it has passed or the time is over; returns whether it has passed.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<bool> {
+        self.wait(Some(timeout))
+    }
+
+    fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
+        // SAFETY: as in `is_complete`.
+        unsafe { self.0.device.driver().wait_on_host(self.0.raw, timeout) }
+    }
+
+    /// The device it belongs to.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// The runtime's handle. Valid as long as this event.
+    pub fn raw(&self) -> Raw<Event> {
+        self.0.raw
+    }
+
+    /// What others find in `ArrowDeviceArray.sync_event`.
+    pub fn sync_event(&self) -> SyncEvent {
+        self.0.device.driver().sync_event(self.0.raw)
+    }
+
+    pub(crate) fn runtime(&self) -> Runtime {
+        self.0.device.driver().runtime()
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || (self.0.raw == other.0.raw && self.runtime() == other.runtime())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.owned {
+            // SAFETY: `raw` came from `make_event` or `record` of this driver, `Event::owned` took it over, and this is the
+            // last clone.
+            unsafe { self.device.driver().destroy_event(self.raw) }
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({} {:?})", self.0.device.id(), self.0.raw)
+    }
+}

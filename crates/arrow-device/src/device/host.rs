@@ -1,0 +1,159 @@
+//! The host as a device: plain memory, work done as it is submitted.
+//!
+//! It shows the smallest complete [`Driver`]. Its queue needs no object and its events are passed from the start, so the
+//! interface's rule for the CPU, a null `sync_event`, comes by itself.
+
+use std::alloc::Layout;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::driver::{
+    Driver, HostAccess, Properties, Raw, Readiness, Region, Route, Runtime, Spot, SyncEvent, Waiting, not_reachable,
+};
+use super::{Device, Event, Memory, Queue};
+use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
+
+/// The one host device.
+pub(super) fn device() -> Device {
+    static DEVICE: OnceLock<Device> = OnceLock::new();
+    DEVICE.get_or_init(|| Device::from_driver(std::sync::Arc::new(Host::new()))).clone()
+}
+
+/// The one host queue.
+pub(super) fn queue() -> Queue {
+    static QUEUE: OnceLock<Queue> = OnceLock::new();
+    QUEUE.get_or_init(|| Queue::adopted(device(), Raw::NULL)).clone()
+}
+
+/// What Arrow recommends: a cache line, and the width of the widest vector registers.
+const ALIGNMENT: usize = 64;
+
+#[derive(Debug)]
+struct Host {
+    properties: Properties,
+}
+
+impl Host {
+    fn new() -> Self {
+        let properties = Properties::new("host memory")
+            .with_alignment(ALIGNMENT)
+            .with_host_access(HostAccess::Mapped)
+            .with_readiness(Readiness::HostWait);
+        Self { properties }
+    }
+}
+
+// SAFETY: work is done inside the call that submits it, so every event has passed and every queue is idle whenever asked;
+// `allocate` and `free` are the global allocator with one layout rule, and `map` returns the address itself, at which the
+// host may read.
+unsafe impl Driver for Host {
+    fn id(&self) -> DeviceId {
+        DeviceId::CPU
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime { name: "host", instance: 0 }
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// Only plain memory. Pinned and managed memory are host-readable too, but their events are their own runtime's.
+    fn reaches(&self, memory: DeviceId) -> Result<()> {
+        if memory.device_type == DeviceType::CPU { Ok(()) } else { Err(not_reachable(self.id(), memory)) }
+    }
+
+    unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        let layout = layout(len)?;
+        // SAFETY: the layout's size is not zero: the trait says that `len` is not.
+        let address = unsafe { std::alloc::alloc(layout) };
+        if address.is_null() {
+            return Err(out_of_memory(len));
+        }
+        Ok(Raw::from_ptr(address.cast()))
+    }
+
+    unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
+        let Ok(layout) = layout(len) else { return };
+        // SAFETY: the caller passes what `allocate` gave, with the same length and so the same layout.
+        unsafe { std::alloc::dealloc(memory.as_ptr().cast(), layout) }
+    }
+
+    fn open_queue(&self) -> Result<Raw<Queue>> {
+        Ok(Raw::NULL)
+    }
+
+    unsafe fn close_queue(&self, _queue: Raw<Queue>) {}
+
+    unsafe fn synchronize(&self, _queue: Raw<Queue>) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn is_idle(&self, _queue: Raw<Queue>) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn make_event(&self) -> Result<Raw<Event>> {
+        Ok(Raw::NULL)
+    }
+
+    unsafe fn destroy_event(&self, _event: Raw<Event>) {}
+
+    unsafe fn record(&self, _queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        Ok(event)
+    }
+
+    unsafe fn wait(&self, _queue: Raw<Queue>, _event: Raw<Event>) -> Result<Waiting> {
+        Ok(Waiting::Queued)
+    }
+
+    unsafe fn is_complete(&self, _event: Raw<Event>) -> Result<bool> {
+        Ok(true)
+    }
+
+    unsafe fn wait_on_host(&self, _event: Raw<Event>, _timeout: Option<Duration>) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn sync_event(&self, _event: Raw<Event>) -> SyncEvent {
+        SyncEvent::Handle(std::ptr::null_mut())
+    }
+
+    unsafe fn read_sync_event(&self, _sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        Err(Error::new(ErrorKind::Malformed, "the host has no events: `sync_event` must be null").on_device(self.id()))
+    }
+
+    unsafe fn copy(&self, _queue: Raw<Queue>, _route: Route<'_>, regions: &[Region]) -> Result<()> {
+        for region in regions {
+            let len = usize::try_from(region.len).map_err(|_| out_of_memory(region.len))?;
+            let (from, to) = (host_address(region.from), host_address(region.to));
+            // SAFETY: the caller promises that both sides hold `len` bytes and, by the rule of `Region`, do not overlap.
+            unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), to, len) };
+        }
+        Ok(())
+    }
+
+    unsafe fn map(&self, spot: Spot, _len: u64) -> Result<NonNull<u8>> {
+        NonNull::new(host_address(spot))
+            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "there is nothing at a null address"))
+    }
+}
+
+fn layout(len: u64) -> Result<Layout> {
+    usize::try_from(len)
+        .ok()
+        .and_then(|len| Layout::from_size_align(len, ALIGNMENT).ok())
+        .ok_or_else(|| out_of_memory(len))
+}
+
+fn out_of_memory(len: u64) -> Error {
+    Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for")).during("allocate").on_device(DeviceId::CPU)
+}
+
+fn host_address(spot: Spot) -> *mut u8 {
+    let offset = usize::try_from(spot.offset).unwrap_or(usize::MAX);
+    spot.base.as_ptr().cast::<u8>().wrapping_add(offset)
+}

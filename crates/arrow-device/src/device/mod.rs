@@ -1,0 +1,22 @@
+//! Devices, and what is on them: queues, events, memory.
+//!
+//! Applications hold the owners [`Device`], [`Queue`], [`Event`], [`Memory`] and [`Buffer`]. Backends implement the trait
+//! [`driver::Driver`] beneath them.
+
+pub mod driver;
+
+mod buffer;
+mod event;
+mod handle;
+mod host;
+mod memory;
+mod queue;
+mod registry;
+
+pub use buffer::{Buffer, BufferView, Extent, KeepAlive, Location};
+pub use event::Event;
+pub use handle::Device;
+pub use memory::Memory;
+pub use queue::Queue;
+
+pub(crate) use buffer::Owner;

@@ -1,0 +1,202 @@
+//! [`Queue`]: an ordered lane of work.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::driver::{Driver, Raw, Region, Route, Runtime, Waiting};
+use super::{Device, Event, Memory};
+use crate::pending::{self, Use};
+use crate::{DeviceId, Error, Result};
+
+/// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own program order.
+///
+/// Cheap to clone. Closed with the last clone, unless it was adopted; work that was submitted still finishes.
+#[derive(Clone)]
+pub struct Queue(Arc<Inner>);
+
+struct Inner {
+    device: Device,
+    raw: Raw<Queue>,
+    owned: bool,
+    number: u64,
+}
+
+impl Queue {
+    pub(super) fn owned(device: Device, raw: Raw<Queue>) -> Self {
+        Self::new(device, raw, true)
+    }
+
+    pub(super) fn adopted(device: Device, raw: Raw<Queue>) -> Self {
+        Self::new(device, raw, false)
+    }
+
+    fn new(device: Device, raw: Raw<Queue>, owned: bool) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::new(Inner { device, raw, owned, number }))
+    }
+
+    /// The queue of the host, where work is done as it is submitted.
+    pub fn host() -> Self {
+        super::host::queue()
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &Device {
+        &self.0.device
+    }
+
+    /// The runtime's handle, to submit work of one's own. Valid as long as this queue.
+    pub fn raw(&self) -> Raw<Queue> {
+        self.0.raw
+    }
+
+    /// An event behind everything submitted so far.
+    pub fn record(&self) -> Result<Event> {
+        self.prepare_event()?.record().map_err(|(error, _)| error)
+    }
+
+    /// Makes this queue wait for the event: nothing submitted from now on starts before it has passed.
+    ///
+    /// Where neither this queue nor its runtime can wait for that event, the host waits here.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        if event.runtime() != self.driver().runtime() {
+            return event.synchronize();
+        }
+        // SAFETY: both handles are alive in their owners, and of one runtime.
+        let waiting = unsafe { self.driver().wait(self.0.raw, event.raw()) }?;
+        match waiting {
+            Waiting::Queued => Ok(()),
+            Waiting::HostMustWait => event.synchronize(),
+        }
+    }
+
+    /// Waits on the host until everything submitted so far has finished.
+    pub fn synchronize(&self) -> Result<()> {
+        // SAFETY: the handle is alive in its owner.
+        unsafe { self.driver().synchronize(self.0.raw) }
+    }
+
+    /// Whether everything submitted so far has finished. Never waits.
+    pub fn is_idle(&self) -> Result<bool> {
+        // SAFETY: the handle is alive in its owner.
+        unsafe { self.driver().is_idle(self.0.raw) }
+    }
+
+    /// Allocates memory for work on this queue; other queues have to be ordered behind it first.
+    pub fn allocate(&self, len: u64) -> Result<Memory> {
+        Memory::allocate(&self.0.device, len, Some(self))
+    }
+
+    /// Keeps something alive until everything submitted so far has finished: memory, or what a callback refers to.
+    ///
+    /// It is dropped later, by whatever call into this crate comes by (see [`reclaim`](crate::reclaim)), on that thread.
+    pub fn keep_until_done(&self, what: impl Send + 'static) {
+        let used = Use::record_now(self);
+        pending::defer(what, vec![used]);
+    }
+
+    /// Submits copies, as one piece of work.
+    ///
+    /// # Safety
+    /// As [`Driver::copy`]: each region lies inside memory that may be read and written so, and that stays allocated until
+    /// this queue has passed the copies.
+    pub unsafe fn copy(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        if regions.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: this queue's handle is alive; the rest is promised by the caller.
+        unsafe { self.driver().copy(self.0.raw, route, regions) }
+    }
+
+    /// Whether work on this queue may touch memory on that device.
+    pub fn reaches(&self, memory: DeviceId) -> Result<()> {
+        self.driver().reaches(memory)
+    }
+
+    /// A number that no other queue of this process has, ever.
+    pub(crate) fn number(&self) -> u64 {
+        self.0.number
+    }
+
+    pub(crate) fn runtime(&self) -> Runtime {
+        self.driver().runtime()
+    }
+
+    pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
+        self.0.device.driver()
+    }
+
+    /// Makes this queue wait for an event that another party shows.
+    ///
+    /// # Safety
+    /// `sync_event` is that of an array that is alive and lies on a device that this queue reaches.
+    pub(crate) unsafe fn wait_for_foreign(&self, sync_event: NonNull<c_void>) -> Result<()> {
+        // SAFETY: the caller promises that the pointer is that of a live array, and the producer promises that it is what
+        // the convention of the device's type says ("a void* which can be coerced into a pointer to whatever the device
+        // appropriate type is").
+        let event = unsafe { self.driver().read_sync_event(sync_event) }?;
+        // SAFETY: the queue is alive in its owner, the event as long as the array (specification: the event is "allocated
+        // and maintained by the producer" and freed by the release callback).
+        let waiting = unsafe { self.driver().wait(self.0.raw, event) }?;
+        match waiting {
+            Waiting::Queued => Ok(()),
+            // SAFETY: as above.
+            Waiting::HostMustWait => unsafe { self.driver().wait_on_host(event, None) }.map(|_| ()),
+        }
+    }
+
+    pub(crate) fn prepare_event(&self) -> Result<PreparedEvent> {
+        let raw = self.driver().make_event()?;
+        Ok(PreparedEvent { queue: self.clone(), raw, recorded: false })
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.owned {
+            // SAFETY: `raw` came from `open_queue` of this driver, `Queue::owned` took it over, and this is the last clone.
+            unsafe { self.device.driver().close_queue(self.raw) }
+        }
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Queue({} {:?})", self.0.device.id(), self.0.raw)
+    }
+}
+
+/// An event that was made and is not recorded yet.
+pub(crate) struct PreparedEvent {
+    queue: Queue,
+    raw: Raw<Event>,
+    recorded: bool,
+}
+
+impl PreparedEvent {
+    /// Records it. On failure the queue comes back with the error, and the event is destroyed.
+    pub(crate) fn record(mut self) -> Result<Event, (Error, Queue)> {
+        // SAFETY: the queue is alive in its owner; the event was made by this driver and is not recorded yet.
+        let recorded = unsafe { self.queue.driver().record(self.queue.0.raw, self.raw) };
+        let raw = recorded.map_err(|error| (error, self.queue.clone()))?;
+        self.recorded = true;
+        Ok(Event::owned(self.queue.device().clone(), raw))
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+}
+
+impl Drop for PreparedEvent {
+    fn drop(&mut self) {
+        if !self.recorded {
+            // SAFETY: `make_event` gave it, it is not recorded, and nobody else has it.
+            unsafe { self.queue.driver().destroy_event(self.raw) }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! What is not needed any more and may not go yet, because a queue still uses it.
+//!
+//! One list for the whole process: a list per device would keep its own device open. It is looked at whenever something here
+//! is dropped, imported or allocated, and by [`reclaim`] and [`drain`]; never while a lock is held, never from a driver's
+//! callback, and not by a thread of this crate unless a [`Reaper`] is asked for. What is still on it when the process ends is
+//! left to the operating system, because drivers may be gone by then.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::sync::lock;
+use crate::{Error, ErrorKind, Event, Queue, Result};
+
+static WAITING: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+/// How many entries wait, those included that a thread has taken out to look at.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static LEAKED: AtomicUsize = AtomicUsize::new(0);
+
+struct Entry {
+    uses: Vec<Use>,
+    what: Box<dyn Any + Send>,
+    process: u32,
+}
+
+/// One queue's use of something, until a point of that queue.
+#[derive(Debug)]
+pub(crate) struct Use {
+    queue: u64,
+    until: Until,
+}
+
+#[derive(Debug)]
+enum Until {
+    Event(Event),
+    /// The event could not be recorded.
+    Idle(Queue),
+}
+
+impl Use {
+    /// Everything submitted to the queue so far.
+    pub(crate) fn record_now(queue: &Queue) -> Self {
+        match queue.record() {
+            Ok(event) => Self::until(queue, event),
+            Err(_) => Self::until_idle(queue),
+        }
+    }
+
+    pub(crate) fn until(queue: &Queue, event: Event) -> Self {
+        Self { queue: queue.number(), until: Until::Event(event) }
+    }
+
+    pub(crate) fn until_idle(queue: &Queue) -> Self {
+        Self { queue: queue.number(), until: Until::Idle(queue.clone()) }
+    }
+
+    /// The number of the queue.
+    pub(crate) fn queue(&self) -> u64 {
+        self.queue
+    }
+
+    /// Whether it is over. A lost device uses nothing; of any other error nothing is known, so it is not over.
+    pub(crate) fn is_over(&self) -> bool {
+        Self::passed(match &self.until {
+            Until::Event(event) => event.is_complete(),
+            Until::Idle(queue) => queue.is_idle(),
+        })
+    }
+
+    /// Waits until it is over; returns whether it is.
+    fn wait(&self) -> bool {
+        Self::passed(match &self.until {
+            Until::Event(event) => event.synchronize().map(|()| true),
+            Until::Idle(queue) => queue.synchronize().map(|()| true),
+        })
+    }
+
+    fn passed(answer: Result<bool>) -> bool {
+        answer.unwrap_or_else(|error| error.kind() == ErrorKind::DeviceLost)
+    }
+}
+
+/// Drops `what` after all the uses are over: now, if they are.
+pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<Use>) {
+    if uses.iter().all(Use::is_over) {
+        drop(what);
+        tick();
+        return;
+    }
+    COUNT.fetch_add(1, Ordering::Relaxed);
+    let entry = Entry { uses, what: Box::new(what), process: std::process::id() };
+    lock(&WAITING).push(entry);
+    tick();
+}
+
+/// Looks at the list, if there is anything on it. Called where foreign code may run: in drops, imports, allocations.
+pub(crate) fn tick() {
+    if COUNT.load(Ordering::Relaxed) > 0 {
+        sweep();
+    }
+}
+
+/// Releases everything whose last use has passed; returns how many things that were.
+///
+/// Never waits. Useful for a program that has stopped calling this crate and wants memory back.
+///
+/// ```
+/// assert_eq!(arrow_device::reclaim(), 0);
+/// ```
+pub fn reclaim() -> usize {
+    sweep()
+}
+
+/// Waits until everything has been released, at most this long.
+///
+/// Call it before a device is closed by hand, or before a library is unloaded whose memory is still in use.
+pub fn drain(timeout: Duration) -> Result<()> {
+    let deadline = Instant::now() + timeout;
+    let mut pause = Duration::from_micros(20);
+    loop {
+        sweep();
+        let left = pending();
+        if left == 0 {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let message = format!("{left} things are still in use by a queue after {timeout:?}");
+            return Err(Error::new(ErrorKind::TimedOut, message).during("drain"));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+/// How many things wait for their last use to pass.
+pub fn pending() -> usize {
+    COUNT.load(Ordering::Acquire)
+}
+
+/// How many things were given up on, because releasing them would not have been safe or went wrong.
+pub fn leaked() -> usize {
+    LEAKED.load(Ordering::Relaxed)
+}
+
+/// Waits for the oldest thing on the list and releases it; returns whether there was one.
+pub(crate) fn release_oldest() -> bool {
+    if sweep() > 0 {
+        return true;
+    }
+    let oldest = {
+        let mut waiting = lock(&WAITING);
+        if waiting.is_empty() { None } else { Some(waiting.remove(0)) }
+    };
+    let Some(entry) = oldest else { return false };
+    if entry.uses.iter().all(Use::wait) {
+        release(entry);
+        return true;
+    }
+    lock(&WAITING).push(entry);
+    false
+}
+
+/// Takes the list, releases what can be released, puts the rest back. Returns how many were released.
+fn sweep() -> usize {
+    thread_local! {
+        /// A release that drops something of ours must not start a sweep of its own: the stack would grow with the list.
+        static SWEEPING: Cell<bool> = const { Cell::new(false) };
+    }
+    // While a thread is being torn down there is no flag any more, and no sweep.
+    if SWEEPING.try_with(|sweeping| sweeping.replace(true)).unwrap_or(true) {
+        return 0;
+    }
+    let taken = std::mem::take(&mut *lock(&WAITING));
+    let (over, still_used): (Vec<_>, Vec<_>) = taken.into_iter().partition(|entry| entry.uses.iter().all(Use::is_over));
+    if !still_used.is_empty() {
+        let mut waiting = lock(&WAITING);
+        let newer = std::mem::replace(&mut *waiting, still_used);
+        waiting.extend(newer);
+    }
+    let released = over.len();
+    over.into_iter().for_each(release);
+    let _ = SWEEPING.try_with(|sweeping| sweeping.set(false));
+    released
+}
+
+fn release(entry: Entry) {
+    let Entry { uses, what, process } = entry;
+    if process != std::process::id() {
+        // A child of `fork` has the addresses and none of the device state behind them.
+        std::mem::forget(what);
+        std::mem::forget(uses);
+        LEAKED.fetch_add(1, Ordering::Relaxed);
+    } else {
+        drop(uses);
+        // A panic in somebody's `Drop` must not keep the others from being released.
+        if catch_unwind(AssertUnwindSafe(|| drop(what))).is_err() {
+            LEAKED.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    COUNT.fetch_sub(1, Ordering::Release);
+}
+
+/// A thread that calls [`reclaim`] from time to time. Stops when dropped.
+///
+/// A program that keeps calling this crate does not need it.
+#[derive(Debug)]
+pub struct Reaper {
+    stop: Option<std::sync::mpsc::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Reaper {
+    /// Starts one that looks every `interval`.
+    pub fn start(interval: Duration) -> Result<Self> {
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let work = move || {
+            while stopped.recv_timeout(interval) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+                reclaim();
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("arrow-device-reaper".into())
+            .spawn(work)
+            .map_err(|error| Error::new(ErrorKind::OutOfMemory, format!("no thread to be had: {error}")))?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Reaper {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
