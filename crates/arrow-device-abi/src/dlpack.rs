@@ -82,52 +82,49 @@ pub struct DLDevice {
     pub device_id: i32,
 }
 
-/// What the elements of a tensor are. As in C, [`DLDataType::code`] is a byte that holds one of these.
-pub type DLDataTypeCode = u8;
-
 /// Signed integer.
-pub const kDLInt: DLDataTypeCode = 0;
+pub const kDLInt: u8 = 0;
 /// Unsigned integer.
-pub const kDLUInt: DLDataTypeCode = 1;
+pub const kDLUInt: u8 = 1;
 /// IEEE floating point.
-pub const kDLFloat: DLDataTypeCode = 2;
+pub const kDLFloat: u8 = 2;
 /// An opaque handle, for tests.
-pub const kDLOpaqueHandle: DLDataTypeCode = 3;
+pub const kDLOpaqueHandle: u8 = 3;
 /// bfloat16.
-pub const kDLBfloat: DLDataTypeCode = 4;
+pub const kDLBfloat: u8 = 4;
 /// Complex number, real part first. `bits` counts both parts.
-pub const kDLComplex: DLDataTypeCode = 5;
+pub const kDLComplex: u8 = 5;
 /// Boolean, a byte each.
-pub const kDLBool: DLDataTypeCode = 6;
+pub const kDLBool: u8 = 6;
 /// 8-bit float with 3 exponent and 4 mantissa bits.
-pub const kDLFloat8_e3m4: DLDataTypeCode = 7;
+pub const kDLFloat8_e3m4: u8 = 7;
 /// 8-bit float with 4 exponent and 3 mantissa bits.
-pub const kDLFloat8_e4m3: DLDataTypeCode = 8;
+pub const kDLFloat8_e4m3: u8 = 8;
 /// 8-bit float, 4 exponent and 3 mantissa bits, bias 11, finite, no negative zero.
-pub const kDLFloat8_e4m3b11fnuz: DLDataTypeCode = 9;
+pub const kDLFloat8_e4m3b11fnuz: u8 = 9;
 /// 8-bit float, 4 exponent and 3 mantissa bits, finite.
-pub const kDLFloat8_e4m3fn: DLDataTypeCode = 10;
+pub const kDLFloat8_e4m3fn: u8 = 10;
 /// 8-bit float, 4 exponent and 3 mantissa bits, finite, no negative zero.
-pub const kDLFloat8_e4m3fnuz: DLDataTypeCode = 11;
+pub const kDLFloat8_e4m3fnuz: u8 = 11;
 /// 8-bit float with 5 exponent and 2 mantissa bits.
-pub const kDLFloat8_e5m2: DLDataTypeCode = 12;
+pub const kDLFloat8_e5m2: u8 = 12;
 /// 8-bit float, 5 exponent and 2 mantissa bits, finite, no negative zero.
-pub const kDLFloat8_e5m2fnuz: DLDataTypeCode = 13;
+pub const kDLFloat8_e5m2fnuz: u8 = 13;
 /// 8-bit exponent without sign or mantissa.
-pub const kDLFloat8_e8m0fnu: DLDataTypeCode = 14;
+pub const kDLFloat8_e8m0fnu: u8 = 14;
 /// 6-bit float with 2 exponent and 3 mantissa bits. A consumer refuses any `bits` but 6.
-pub const kDLFloat6_e2m3fn: DLDataTypeCode = 15;
+pub const kDLFloat6_e2m3fn: u8 = 15;
 /// 6-bit float with 3 exponent and 2 mantissa bits. A consumer refuses any `bits` but 6.
-pub const kDLFloat6_e3m2fn: DLDataTypeCode = 16;
+pub const kDLFloat6_e3m2fn: u8 = 16;
 /// 4-bit float with 2 exponent and 1 mantissa bits. A consumer refuses any `bits` but 4.
-pub const kDLFloat4_e2m1fn: DLDataTypeCode = 17;
+pub const kDLFloat4_e2m1fn: u8 = 17;
 
 /// The type of an element, in the byte order of the machine.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DLDataType {
-    /// What it is.
-    pub code: DLDataTypeCode,
+    /// What it is: one of `kDLInt`, `kDLUInt`, `kDLFloat`, ..., or a value that is not known here.
+    pub code: u8,
     /// Its width in bits.
     pub bits: u8,
     /// How many of them make an element; 1 unless it is a vector.
@@ -194,42 +191,51 @@ pub struct DLManagedTensorVersioned {
     pub dl_tensor: DLTensor,
 }
 
-/// How a [`DLPackManagedTensorAllocator`] reports what went wrong: its `error_ctx`, a kind, and a text.
-pub type DLPackSetError =
-    unsafe extern "C" fn(error_ctx: *mut c_void, kind: *const c_char, message: *const c_char);
-
 /// Allocates a tensor like `prototype`, of which only type, dimensions, shape and device count. Returns 0, or -1 after a
-/// call of `set_error`. It needs no Python.
-pub type DLPackManagedTensorAllocator = unsafe extern "C" fn(
-    prototype: *mut DLTensor,
-    out: *mut *mut DLManagedTensorVersioned,
-    error_ctx: *mut c_void,
-    set_error: Option<DLPackSetError>,
-) -> c_int;
+/// call of `set_error` with `error_ctx`, a kind and a text. It needs no Python.
+pub type DLPackManagedTensorAllocator = Option<
+    unsafe extern "C" fn(
+        prototype: *mut DLTensor,
+        out: *mut *mut DLManagedTensorVersioned,
+        error_ctx: *mut c_void,
+        set_error: Option<
+            unsafe extern "C" fn(
+                error_ctx: *mut c_void,
+                kind: *const c_char,
+                message: *const c_char,
+            ),
+        >,
+    ) -> c_int,
+>;
 
 /// Exports a Python object as a tensor that the caller owns. Waits for nothing. Returns 0, or -1 with a Python exception
 /// set.
-pub type DLPackManagedTensorFromPyObjectNoSync =
-    unsafe extern "C" fn(py_object: *mut c_void, out: *mut *mut DLManagedTensorVersioned) -> c_int;
+pub type DLPackManagedTensorFromPyObjectNoSync = Option<
+    unsafe extern "C" fn(py_object: *mut c_void, out: *mut *mut DLManagedTensorVersioned) -> c_int,
+>;
 
 /// Describes a Python object as a tensor that stays the object's. Waits for nothing. Returns 0, or -1 with a Python
 /// exception set.
 pub type DLPackDLTensorFromPyObjectNoSync =
-    unsafe extern "C" fn(py_object: *mut c_void, out: *mut DLTensor) -> c_int;
+    Option<unsafe extern "C" fn(py_object: *mut c_void, out: *mut DLTensor) -> c_int>;
 
 /// Tells the stream that the library works on now; null for the CPU. Returns 0, or -1 with a Python exception set.
-pub type DLPackCurrentWorkStream = unsafe extern "C" fn(
-    device_type: DLDeviceType,
-    device_id: i32,
-    out_current_stream: *mut *mut c_void,
-) -> c_int;
+pub type DLPackCurrentWorkStream = Option<
+    unsafe extern "C" fn(
+        device_type: DLDeviceType,
+        device_id: i32,
+        out_current_stream: *mut *mut c_void,
+    ) -> c_int,
+>;
 
 /// Makes a Python object from a tensor, and takes it over. Waits for nothing. Returns 0, or -1 with a Python exception
 /// set.
-pub type DLPackManagedTensorToPyObjectNoSync = unsafe extern "C" fn(
-    tensor: *mut DLManagedTensorVersioned,
-    out_py_object: *mut *mut c_void,
-) -> c_int;
+pub type DLPackManagedTensorToPyObjectNoSync = Option<
+    unsafe extern "C" fn(
+        tensor: *mut DLManagedTensorVersioned,
+        out_py_object: *mut *mut c_void,
+    ) -> c_int,
+>;
 
 /// The part of a function table that keeps its place in every major version.
 #[repr(C)]
@@ -253,15 +259,15 @@ pub struct DLPackExchangeAPI {
     /// The version, and the way to older tables.
     pub header: DLPackExchangeAPIHeader,
     /// Allocates a tensor.
-    pub managed_tensor_allocator: Option<DLPackManagedTensorAllocator>,
+    pub managed_tensor_allocator: DLPackManagedTensorAllocator,
     /// Exports a Python object.
-    pub managed_tensor_from_py_object_no_sync: Option<DLPackManagedTensorFromPyObjectNoSync>,
+    pub managed_tensor_from_py_object_no_sync: DLPackManagedTensorFromPyObjectNoSync,
     /// Makes a Python object.
-    pub managed_tensor_to_py_object_no_sync: Option<DLPackManagedTensorToPyObjectNoSync>,
+    pub managed_tensor_to_py_object_no_sync: DLPackManagedTensorToPyObjectNoSync,
     /// Describes a Python object without owning it. Null where the library cannot.
-    pub dltensor_from_py_object_no_sync: Option<DLPackDLTensorFromPyObjectNoSync>,
+    pub dltensor_from_py_object_no_sync: DLPackDLTensorFromPyObjectNoSync,
     /// Tells the stream that the library works on.
-    pub current_work_stream: Option<DLPackCurrentWorkStream>,
+    pub current_work_stream: DLPackCurrentWorkStream,
 }
 
 #[cfg(target_pointer_width = "64")]
