@@ -3,10 +3,15 @@
 mod device_id;
 mod error;
 mod place;
+mod schema;
 
 pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};
 pub use place::{Place, Step};
+pub use schema::{
+    BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, Text, TimeUnit,
+    UnionMode,
+};
 
 /// The C structs themselves, as other languages see them.
 pub use arrow_device_abi as abi;
