@@ -367,7 +367,7 @@ impl DataType {
     }
 
     /// Precision, scale and bits of a decimal type.
-    pub(crate) fn decimal(&self) -> Option<(u8, i32, u16)> {
+    pub(crate) fn decimal(&self) -> Option<(u8, i32, i32)> {
         match *self {
             Self::Decimal32 { precision, scale } => Some((precision, scale, 32)),
             Self::Decimal64 { precision, scale } => Some((precision, scale, 64)),
@@ -431,7 +431,7 @@ impl DataType {
 }
 
 /// How many digits a decimal of so many bits holds.
-pub(crate) fn max_precision(bits: u16) -> u8 {
+pub(crate) fn max_precision(bits: i32) -> u8 {
     match bits {
         32 => 9,
         64 => 18,
@@ -439,6 +439,9 @@ pub(crate) fn max_precision(bits: u16) -> u8 {
         _ => 76,
     }
 }
+
+/// The largest number that can stand for a field of a union.
+pub(crate) const MAX_TYPE_ID: i8 = i8::MAX;
 
 fn are_type_ids(ids: &[i8]) -> bool {
     let mut seen = 0_u128;

@@ -20,7 +20,12 @@ impl fmt::Display for DataType {
             Self::FixedSizeList(item, size) => write!(f, "fixed_size_list<{item}>[{size}]"),
             Self::Map { entries, keys_sorted } => {
                 let sorted = if *keys_sorted { ", keys sorted" } else { "" };
-                write!(f, "map<{entries}{sorted}>")
+                match (entries.data_type().child(0), entries.data_type().child(1)) {
+                    (Some(key), Some(value)) => {
+                        write!(f, "map<{}, {}{sorted}>", key.data_type(), value.data_type())
+                    }
+                    _ => write!(f, "map<{entries}{sorted}>"),
+                }
             }
             Self::Union { mode, type_ids, fields } => {
                 write!(f, "{mode}_union<")?;

@@ -158,9 +158,9 @@ impl From<DataType> for Arc<Field> {
     }
 }
 
-const DICTIONARY_ORDERED: i64 = 1;
+pub(super) const DICTIONARY_ORDERED: i64 = 1;
 const NULLABLE: i64 = 2;
-const MAP_KEYS_SORTED: i64 = 4;
+pub(super) const MAP_KEYS_SORTED: i64 = 4;
 
 /// The flags that this type itself tells.
 fn type_flags(data_type: &DataType) -> i64 {

@@ -181,6 +181,14 @@ pub(crate) struct TextSpan {
     len: u32,
 }
 
+impl TextSpan {
+    /// The last `len` bytes of the string, which are a string of their own: a time zone in a format string.
+    pub(crate) fn last(self, len: usize) -> Self {
+        let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.len);
+        Self { start: self.start + (self.len - len), len }
+    }
+}
+
 /// Many strings in one allocation, each followed by a NUL byte.
 #[derive(Clone, Debug)]
 pub(crate) struct TextBlob(Arc<str>);
