@@ -105,7 +105,10 @@ impl FromStr for DeviceType {
     fn from_str(text: &str) -> Result<Self, Error> {
         let known = Self::KNOWN.iter().find(|(_, name)| *name == text);
         known.map(|(device_type, _)| *device_type).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, format!("`{text}` is no device type; `cuda` is one"))
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("`{text}` is no device type; `cuda` is one"),
+            )
         })
     }
 }
@@ -162,10 +165,17 @@ impl FromStr for DeviceId {
     fn from_str(text: &str) -> Result<Self, Error> {
         let Some((name, number)) = text.split_once(':') else {
             let device_type = text.parse()?;
-            return Ok(if device_type == DeviceType::CPU { Self::CPU } else { Self::new(device_type, 0) });
+            return Ok(if device_type == DeviceType::CPU {
+                Self::CPU
+            } else {
+                Self::new(device_type, 0)
+            });
         };
         let id = number.parse().map_err(|_| {
-            Error::new(ErrorKind::InvalidArgument, format!("`{number}` is no device number; `cuda:1` has one"))
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("`{number}` is no device number; `cuda:1` has one"),
+            )
         })?;
         Ok(Self::new(name.parse()?, id))
     }

@@ -172,7 +172,14 @@ impl Error {
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
-        Self(Box::new(Inner { kind, message, operation: None, device: None, place: None, vendor: None }))
+        Self(Box::new(Inner {
+            kind,
+            message,
+            operation: None,
+            device: None,
+            place: None,
+            vendor: None,
+        }))
     }
 
     /// Says which operation failed.
@@ -269,7 +276,10 @@ mod tests {
             let back = ErrorKind::from_errno(kind.errno());
             assert_ne!(kind.errno(), 0, "{kind:?} would read as success");
             assert_eq!(back.errno(), kind.errno());
-            assert!(back == *kind || kind.errno() == libc::EINVAL, "{kind:?} came back as {back:?}");
+            assert!(
+                back == *kind || kind.errno() == libc::EINVAL,
+                "{kind:?} came back as {back:?}"
+            );
         }
     }
 

@@ -1,10 +1,13 @@
 //! Share Arrow data that lives on a device between any two runtimes in a process, without copying it.
 
+mod array;
 mod device;
 mod device_id;
 mod error;
+mod exchange;
 mod pending;
 mod place;
+mod schema;
 mod sync;
 
 pub use device::{Buffer, BufferView, Device, Event, Extent, KeepAlive, Location, Memory, Queue, driver};
@@ -12,6 +15,10 @@ pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};
 pub use pending::{Reaper, drain, leaked, pending, reclaim};
 pub use place::{Place, Step};
+pub use schema::{
+    BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, Schema, Text, TimeUnit,
+    UnionMode,
+};
 
 /// The C structs themselves, as other languages see them.
 pub use arrow_device_abi as abi;

@@ -1,0 +1,286 @@
+//! What an array is made of: one shared tree of nodes, imported or built here.
+//!
+//! A tree's nodes are numbered as its schema's are, so a number leads to both. Each node is a checked copy of what its C
+//! struct says, and refers to a table of buffer pointers that the tree keeps alive. An [`Array`](super::Array) is a tree,
+//! the number of a node, and a window on it.
+
+use std::ffi::c_void;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use super::view::Lease;
+use super::{Array, Window};
+use crate::abi::ArrowDeviceArray;
+use crate::device::Owner;
+use crate::pending::{self, Use};
+use crate::schema::Schema;
+use crate::sync::lock;
+use crate::{DeviceId, Event, Extent, Queue, Result};
+
+/// One node: a checked copy of its C struct.
+#[derive(Clone, Copy)]
+pub(crate) struct Node {
+    pub(crate) window: Window,
+    /// `n_buffers` pointers.
+    pub(crate) buffers: *const *const c_void,
+    pub(crate) n_buffers: u32,
+}
+
+impl Node {
+    /// A buffer's address or handle; null where there is none.
+    pub(crate) fn buffer(&self, index: usize) -> *const c_void {
+        if index >= self.n_buffers as usize {
+            return std::ptr::null();
+        }
+        // SAFETY: whoever made the node vouches for `n_buffers` entries: import by its contract (the C data interface says
+        // "the number of pointers is given by `n_buffers`"), construction by its own table.
+        unsafe { self.buffers.add(index).read() }
+    }
+
+    /// All of them.
+    pub(crate) fn all_buffers(&self) -> impl ExactSizeIterator<Item = *const c_void> + '_ {
+        (0..self.n_buffers as usize).map(|index| self.buffer(index))
+    }
+}
+
+/// The nodes of a tree. A single one needs no table of its own.
+pub(crate) enum Nodes {
+    One([Node; 1]),
+    Many(Box<[Node]>),
+}
+
+impl Nodes {
+    pub(crate) fn as_slice(&self) -> &[Node] {
+        match self {
+            Self::One(node) => node,
+            Self::Many(nodes) => nodes,
+        }
+    }
+}
+
+impl From<Vec<Node>> for Nodes {
+    fn from(nodes: Vec<Node>) -> Self {
+        match <[Node; 1]>::try_from(nodes) {
+            Ok(node) => Self::One(node),
+            Err(nodes) => Self::Many(nodes.into()),
+        }
+    }
+}
+
+/// When data may be used.
+pub(crate) enum Readiness {
+    Now,
+    After(Pending),
+    /// Columns with different events were put together.
+    AfterAll(Box<[Pending]>),
+}
+
+/// Something to wait for.
+#[derive(Clone)]
+pub(crate) enum Pending {
+    Event(Event),
+    /// The `sync_event` of an array that somebody else made and that the tree keeps alive.
+    Foreign(NonNull<c_void>),
+}
+
+impl Pending {
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Event(one), Self::Event(other)) => one.is_same(other),
+            (Self::Foreign(one), Self::Foreign(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+impl Readiness {
+    pub(crate) fn pending(&self) -> &[Pending] {
+        match self {
+            Self::Now => &[],
+            Self::After(one) => std::slice::from_ref(one),
+            Self::AfterAll(all) => all,
+        }
+    }
+
+    /// Both.
+    pub(crate) fn join(all: impl IntoIterator<Item = Pending>) -> Self {
+        let mut distinct: Vec<Pending> = Vec::new();
+        for pending in all {
+            if !distinct.iter().any(|known| known.is_same(&pending)) {
+                distinct.push(pending);
+            }
+        }
+        match (distinct.pop(), distinct.is_empty()) {
+            (None, _) => Self::Now,
+            (Some(only), true) => Self::After(only),
+            (Some(last), false) => {
+                distinct.push(last);
+                Self::AfterAll(distinct.into())
+            }
+        }
+    }
+}
+
+/// A tree: nodes, when they are ready, and whatever keeps them alive.
+pub(crate) struct Tree {
+    pub(crate) schema: Schema,
+    pub(crate) device: DeviceId,
+    pub(crate) ready: Readiness,
+    nodes: Nodes,
+    /// Queues that wait for `ready` already.
+    waited: Mutex<Vec<u64>>,
+    /// The last use on each queue.
+    uses: Mutex<Vec<Use>>,
+    storage: ManuallyDrop<Storage>,
+}
+
+/// What keeps a tree's data alive.
+pub(crate) enum Storage {
+    /// A struct that was moved in. Released once, when dropped.
+    Foreign(ForeignArray),
+    /// Buffers and other trees.
+    Parts(Box<[Part]>, Tables),
+}
+
+/// Buffer tables of nodes that were made here, and the lengths of the buffers.
+#[derive(Default)]
+pub(crate) struct Tables {
+    pub(crate) extents: Box<[Extent]>,
+    /// Never read through this: it keeps the tables that nodes point to.
+    pub(crate) pointers: Option<Arc<[BufferPointer]>>,
+}
+
+/// An entry of a buffer table.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct BufferPointer(pub(crate) *const c_void);
+
+// SAFETY: an address on some device, that only whoever names a queue of it uses.
+unsafe impl Send for BufferPointer {}
+// SAFETY: as above.
+unsafe impl Sync for BufferPointer {}
+
+/// A piece of what keeps a tree alive, and which nodes it is for.
+#[derive(Clone)]
+pub(crate) enum Part {
+    /// A buffer of this one node.
+    Buffer { node: u32, owner: Owner },
+    /// This node and everything below it: they are those of another array.
+    Subtree { node: u32, array: Array },
+}
+
+impl Part {
+    fn node(&self) -> u32 {
+        match self {
+            Self::Buffer { node, .. } | Self::Subtree { node, .. } => *node,
+        }
+    }
+}
+
+// SAFETY: the raw pointers in here are tables in host memory that are never written to, and device addresses. The specification
+// lets a struct be used and released on any thread: `import`'s contract repeats it, and everything built here is `Send + Sync`.
+unsafe impl Send for Tree {}
+// SAFETY: as above; what changes is behind locks.
+unsafe impl Sync for Tree {}
+// SAFETY: as above; a storage is taken out of its tree to be released later, on whatever thread comes by.
+unsafe impl Send for Storage {}
+
+impl Tree {
+    pub(crate) fn new(schema: Schema, device: DeviceId, ready: Readiness, nodes: Nodes, storage: Storage) -> Self {
+        let storage = ManuallyDrop::new(storage);
+        Self { schema, device, ready, nodes, waited: Mutex::default(), uses: Mutex::default(), storage }
+    }
+
+    pub(crate) fn nodes(&self) -> &[Node] {
+        self.nodes.as_slice()
+    }
+
+    pub(crate) fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// Orders a queue behind the data and promises to keep it until the queue has passed. See [`Array::on`].
+    pub(crate) fn lease(self: &Arc<Self>, queue: &Queue) -> Result<Lease> {
+        queue.reaches(self.device)?;
+        let end = queue.prepare_event()?;
+        let pending = self.ready.pending();
+        if !pending.is_empty() && !lock(&self.waited).contains(&queue.number()) {
+            pending.iter().try_for_each(|pending| self.wait_for(queue, pending))?;
+            let mut waited = lock(&self.waited);
+            if !waited.contains(&queue.number()) {
+                waited.push(queue.number());
+            }
+        }
+        Ok(Lease::new(self.clone(), end))
+    }
+
+    pub(crate) fn wait_for(&self, queue: &Queue, pending: &Pending) -> Result<()> {
+        match pending {
+            Pending::Event(event) => queue.wait(event),
+            // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and `lease` and `export_on`
+            // asked whether the queue reaches its device.
+            Pending::Foreign(sync_event) => unsafe { queue.wait_for_foreign(*sync_event) },
+        }
+    }
+
+    /// Notes a use, in place of the last one on the same queue.
+    pub(crate) fn note_use(&self, used: Use) {
+        let mut uses = lock(&self.uses);
+        let earlier = match uses.iter_mut().find(|known| known.queue() == used.queue()) {
+            Some(known) => Some(std::mem::replace(known, used)),
+            None => {
+                uses.push(used);
+                None
+            }
+        };
+        drop(uses);
+        // Its event is destroyed without the lock.
+        drop(earlier);
+    }
+
+    /// What keeps one node and all below it alive: its own part of the storage where that can be divided.
+    pub(crate) fn parts_of(self: &Arc<Self>, node: u32) -> Vec<Part> {
+        match self.storage() {
+            Storage::Foreign(_) => vec![Part::Buffer { node, owner: self.clone() }],
+            Storage::Parts(parts, _) => parts_within(&self.schema, parts, node),
+        }
+    }
+}
+
+/// Those parts that a node, or something below it, needs.
+pub(crate) fn parts_within(schema: &Schema, parts: &[Part], node: u32) -> Vec<Part> {
+    let needed = |part: &&Part| match part {
+        Part::Subtree { node: top, .. } if schema.is_within(node, *top) => true,
+        part => schema.is_within(part.node(), node),
+    };
+    parts.iter().filter(needed).cloned().collect()
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // SAFETY: taken once, here, and `self` is being dropped.
+        let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
+        let uses = std::mem::take(&mut *lock(&self.uses));
+        if uses.is_empty() {
+            drop(storage);
+            pending::tick();
+        } else {
+            pending::defer(storage, uses);
+        }
+    }
+}
+
+/// A base structure that another party filled and this one owns now.
+pub(crate) struct ForeignArray(pub(crate) ArrowDeviceArray);
+
+impl Drop for ForeignArray {
+    fn drop(&mut self) {
+        if let Some(release) = self.0.array.release {
+            // SAFETY: the struct was moved here and is not released yet; the specification asks the consumer to "call the
+            // base structure's release callback" exactly once, at whatever address the struct is, and `import`'s contract
+            // says that the producer's callback can be called on any thread.
+            unsafe { release(&raw mut self.0.array) }
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Views: an array for work on one queue.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::tree::Tree;
+use super::{Array, Window};
+use crate::device::driver::Raw;
+use crate::device::{Location, location};
+use crate::pending::Use;
+use crate::queue::PreparedEvent;
+use crate::{DataType, Error, ErrorKind, Extent, Queue, Result};
+
+/// A promise to keep a tree until a queue has passed what was submitted before this is dropped.
+pub(crate) struct Lease {
+    tree: Arc<Tree>,
+    end: Option<PreparedEvent>,
+}
+
+impl Lease {
+    pub(super) fn new(tree: Arc<Tree>, end: PreparedEvent) -> Self {
+        Self { tree, end: Some(end) }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let Some(end) = self.end.take() else { return };
+        let queue = end.queue().clone();
+        let used = match end.record() {
+            Ok(event) => Use::until(&queue, event),
+            Err((_, queue)) => Use::until_idle(&queue),
+        };
+        self.tree.note_use(used);
+    }
+}
+
+/// An array, for work on one queue: the only thing that tells where its buffers are.
+///
+/// The queue is ordered behind the array's data when the view is made. Dropping the view says that all work that uses the
+/// places it told has been submitted; the memory is kept until the queue has passed that work. Forgetting a view
+/// ([`std::mem::forget`]) keeps the memory for ever.
+pub struct View {
+    // Dropped first: the use has to be noted before the array's share is given up.
+    lease: Lease,
+    array: Array,
+    queue: Queue,
+}
+
+impl View {
+    pub(super) fn new(array: &Array, queue: &Queue) -> Result<Self> {
+        let lease = array.tree().lease(queue)?;
+        Ok(Self { lease, array: array.clone(), queue: queue.clone() })
+    }
+
+    /// The array itself.
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// The queue that was named.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The root of the tree.
+    pub fn root(&self) -> NodeView<'_> {
+        debug_assert!(Arc::ptr_eq(&self.lease.tree, self.array.tree()));
+        NodeView { array: self.array.clone(), view: self }
+    }
+
+    /// A buffer of the root: the same as `root().buffer(index)`.
+    pub fn buffer(&self, index: usize) -> BufferPlace<'_> {
+        place(&self.array, index)
+    }
+
+    /// A child of the root: the same as `root().child(index)`.
+    pub fn child(&self, index: usize) -> Result<NodeView<'_>> {
+        self.root().child(index)
+    }
+}
+
+impl fmt::Debug for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "View({:?} for {:?})", self.array, self.queue)
+    }
+}
+
+/// One node of a [`View`].
+#[derive(Clone)]
+pub struct NodeView<'view> {
+    array: Array,
+    view: &'view View,
+}
+
+impl<'view> NodeView<'view> {
+    /// Its type.
+    pub fn data_type(&self) -> &DataType {
+        self.array.data_type()
+    }
+
+    /// Elements before the first one, in every buffer.
+    pub fn offset(&self) -> i64 {
+        self.array.window().offset
+    }
+
+    /// Elements.
+    pub fn len(&self) -> i64 {
+        self.array.window().length
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many buffers there are.
+    pub fn buffer_count(&self) -> usize {
+        self.array.buffer_count()
+    }
+
+    /// A buffer. A number that is not below [`buffer_count`](Self::buffer_count) gives a null one.
+    pub fn buffer(&self, index: usize) -> BufferPlace<'view> {
+        place(&self.array, index)
+    }
+
+    /// A child, as it is: a parent's offset and length do not apply to it.
+    pub fn child(&self, index: usize) -> Result<Self> {
+        Ok(Self { array: self.array.node_child(index)?, view: self.view })
+    }
+
+    /// The values of a dictionary-encoded array.
+    pub fn dictionary(&self) -> Result<Self> {
+        let array = self.array.node_dictionary().ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, format!("{} has no dictionary", self.data_type()))
+        })?;
+        Ok(Self { array, view: self.view })
+    }
+}
+
+impl fmt::Debug for NodeView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Window { offset, length, .. } = self.array.window();
+        write!(f, "NodeView({} {offset}+{length})", self.data_type())
+    }
+}
+
+/// Where one buffer of a view is, and how long.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferPlace<'view> {
+    location: Location<'view>,
+    extent: Extent,
+}
+
+impl<'view> BufferPlace<'view> {
+    /// Where it is.
+    pub fn location(&self) -> Location<'view> {
+        self.location
+    }
+
+    /// How long it is, as far as that is known without asking the device.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+}
+
+fn place<'view>(array: &Array, index: usize) -> BufferPlace<'view> {
+    let base = Raw::from_ptr(array.node().buffer(index).cast_mut());
+    BufferPlace { location: location(base, 0), extent: array.extent(index) }
+}

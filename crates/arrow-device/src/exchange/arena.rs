@@ -1,0 +1,416 @@
+//! One allocation for a whole exported tree, arrays and schemas alike.
+//!
+//! A block holds, in this order: a header with the owner of the data, a slot for each node, and the pointer tables that the
+//! nodes refer to. The root's struct is the consumer's; its slot only keeps its books. Each node's `private_data` is its
+//! slot.
+//!
+//! The header counts the nodes that are not released. Releasing a node walks what is still in place below it, never what was
+//! moved out, and subtracts once; whoever reaches zero gives the block back. The specification lets a consumer move children
+//! out before it releases the parent, and each must then keep alive its own data and no other: the root's release hands
+//! every node that was moved out a share of just that. Where nothing was moved this costs nothing.
+//!
+//! A slot's `share` is a small state machine, because a moved child and the root may be released by two threads at once:
+//!
+//! ```text
+//!   null      in place, or moved out while the root still owns everything
+//!     |  the release of the root, or of a moved parent, sets the share
+//!     v
+//!   a share   moved out, and owner of its own data
+//!     |  its own release takes the share
+//!     v
+//!   RELEASED  (also directly from null)
+//! ```
+
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use super::{guard, pool};
+use crate::{Error, ErrorKind, Result};
+
+/// A C struct that is a node of a tree.
+pub(crate) trait Node: Sized + 'static {
+    /// What keeps the data of a whole tree alive.
+    type Owner: Owner;
+
+    /// Its release callback.
+    fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)>;
+
+    /// Its producer's data.
+    fn private_data(&self) -> *mut c_void;
+
+    /// Sets what the arena provides.
+    fn link(&mut self, links: Links<Self>);
+}
+
+/// The members of a node that lead to other nodes and back to the arena.
+pub(crate) struct Links<N> {
+    pub(crate) n_children: i64,
+    pub(crate) children: *mut *mut N,
+    pub(crate) dictionary: *mut N,
+    pub(crate) release: unsafe extern "C" fn(*mut N),
+    pub(crate) private_data: *mut c_void,
+}
+
+/// What keeps the data of a whole tree alive, and can be divided.
+pub(crate) trait Owner: Send + 'static {
+    /// What keeps the data of one node and all below it alive.
+    type Share: Share;
+
+    /// The share of a node, by its number in the tree that was exported.
+    fn share(&self, source: u32) -> Self::Share;
+}
+
+/// A part of an [`Owner`].
+pub(crate) trait Share: Send + 'static {
+    /// The share of a node that lies inside this one.
+    fn narrow(&self, source: u32) -> Self;
+}
+
+/// The shape of the tree that is exported: its nodes are numbered so that siblings are consecutive.
+pub(crate) trait Shape {
+    /// The children of a node; where there is a dictionary, it counts as the last one.
+    fn children(&self, source: u32) -> Children;
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Children {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    pub(crate) has_dictionary: bool,
+}
+
+#[repr(C)]
+struct Header<N: Node> {
+    /// Nodes that are not released.
+    live: AtomicUsize,
+    /// Taken by the release of the root, which nothing else runs at the same time as.
+    owner: Option<N::Owner>,
+    /// What `sync_event` points to, where a handle has to be shown.
+    event: *mut c_void,
+}
+
+#[repr(C)]
+struct Slot<N: Node> {
+    node: N,
+    share: AtomicPtr<<N::Owner as Owner>::Share>,
+    numbers: Numbers,
+}
+
+#[derive(Clone, Copy)]
+struct Numbers {
+    /// This slot's own number.
+    index: u32,
+    /// The node's number in the tree that was exported.
+    source: u32,
+    first_child: u32,
+    children: u32,
+}
+
+impl Numbers {
+    fn child_slots(self) -> std::ops::Range<usize> {
+        self.first_child as usize..(self.first_child + self.children) as usize
+    }
+}
+
+/// What a slot's share is once the node is released.
+fn released<T>() -> *mut T {
+    ptr::without_provenance_mut(align_of::<usize>())
+}
+
+/// How large an arena has to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    /// Nodes, the root included.
+    pub(crate) nodes: usize,
+    /// Words for the pointer tables that [`Words::table`] hands out.
+    pub(crate) words: usize,
+}
+
+/// The pointer tables of an arena, while it is filled.
+pub(crate) struct Words {
+    next: *mut *mut c_void,
+    left: usize,
+}
+
+impl Words {
+    /// Copies a table into the arena. Null for an empty one, and where more is asked for than [`Size`] provided.
+    pub(crate) fn table(&mut self, entries: impl ExactSizeIterator<Item = *mut c_void>) -> *mut *mut c_void {
+        let count = entries.len();
+        if count == 0 || count > self.left {
+            return ptr::null_mut();
+        }
+        let table = self.next;
+        for entry in entries.take(count) {
+            // SAFETY: `left` words of the arena lie from `next` on, and at most that many are written.
+            unsafe { self.next.write(entry) };
+            self.next = self.next.wrapping_add(1);
+        }
+        self.left -= count;
+        table
+    }
+}
+
+/// Builds an arena and returns the struct of the root, and where the event's handle is kept.
+///
+/// `fill` is called once for each node, parents before children and siblings in order, with the node's number. What it
+/// returns needs everything but [`Links`].
+pub(crate) fn build<N: Node>(
+    size: Size,
+    root: u32,
+    shape: &impl Shape,
+    owner: N::Owner,
+    event: *mut c_void,
+    mut fill: impl FnMut(u32, &mut Words) -> N,
+) -> Result<(N, NonNull<*mut c_void>)> {
+    let child_words = size.nodes.saturating_sub(1);
+    let words = child_words.checked_add(size.words);
+    let bytes = size
+        .nodes
+        .checked_mul(size_of::<Slot<N>>())
+        .zip(words.and_then(|words| words.checked_mul(size_of::<*mut c_void>())))
+        .and_then(|(slots, words)| slots.checked_add(words)?.checked_add(size_of::<Header<N>>()))
+        .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export"))?;
+    const { assert!(align_of::<Header<N>>() <= 16 && align_of::<Slot<N>>() <= align_of::<usize>()) };
+    let header = pool::take(bytes)?.cast::<Header<N>>();
+    // SAFETY: the block is large enough for a header and aligned to 16.
+    unsafe { header.write(Header { live: AtomicUsize::new(size.nodes), owner: Some(owner), event }) };
+    let arena = Arena { header };
+
+    // The tables of children are laid out behind the slots, in the order in which the children are numbered.
+    let mut child_table = arena.slot(size.nodes).cast::<*mut N>().as_ptr();
+    let mut words = Words { next: child_table.wrapping_add(child_words).cast(), left: size.words };
+
+    arena.open(0, root);
+    let mut root_node = None;
+    let mut next_free = 1_u32;
+    for index in 0..size.nodes {
+        let slot = arena.slot(index);
+        // SAFETY: the slot is open: the root's since before the loop, a child's since its parent was filled, and the check
+        // below keeps `index` behind the last one opened.
+        let source = unsafe { (*slot.as_ptr()).numbers }.source;
+        let Children { first, count, has_dictionary } = shape.children(source);
+        let opened = next_free as usize + count as usize;
+        if opened > size.nodes || opened <= index {
+            // SAFETY: nobody else has seen the block. Its owner stays with it, and leaks: this is a mistake of this crate.
+            unsafe { pool::give(header.cast()) };
+            return Err(Error::new(ErrorKind::InvalidArgument, "the shape of the tree is not that of its size"));
+        }
+        let mut node = fill(source, &mut words);
+        let children = child_table;
+        for number in 0..count {
+            let child = arena.open((next_free + number) as usize, first + number);
+            // SAFETY: the tables have a word for each node but the root, and each node is one node's child.
+            unsafe { child_table.write(child.as_ptr().cast()) };
+            child_table = child_table.wrapping_add(1);
+        }
+        let regular = count - u32::from(has_dictionary);
+        let dictionary = if has_dictionary {
+            // The last word that was written.
+            arena.slot((next_free + regular) as usize).as_ptr().cast()
+        } else {
+            ptr::null_mut()
+        };
+        node.link(Links {
+            n_children: i64::from(regular),
+            children: if regular > 0 { children } else { ptr::null_mut() },
+            dictionary,
+            release: release::<N>,
+            private_data: slot.as_ptr().cast(),
+        });
+        let numbers = Numbers { index: index as u32, source, first_child: next_free, children: count };
+        // SAFETY: an open slot, not shown to anybody yet.
+        unsafe { (*slot.as_ptr()).numbers = numbers };
+        next_free += count;
+        if index == 0 {
+            root_node = Some(node);
+        } else {
+            // SAFETY: as above; the node's memory is not initialised yet, so nothing is dropped by writing it.
+            unsafe { (&raw mut (*slot.as_ptr()).node).write(node) };
+        }
+    }
+    let root_node = root_node.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a tree has a root"))?;
+    let event = header.as_ptr().cast::<u8>().wrapping_add(offset_of!(Header<N>, event)).cast();
+    NonNull::new(event)
+        .map(|event| (root_node, event))
+        .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "an arena at a null address"))
+}
+
+/// A block, seen as what it holds. Copies of it are pointers.
+struct Arena<N: Node> {
+    header: NonNull<Header<N>>,
+}
+
+impl<N: Node> Clone for Arena<N> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<N: Node> Copy for Arena<N> {}
+
+impl<N: Node> Arena<N> {
+    /// The arena of a slot.
+    ///
+    /// # Safety
+    /// The slot is an open one of a live arena.
+    unsafe fn of(slot: NonNull<Slot<N>>) -> Self {
+        // SAFETY: promised by the caller.
+        let index = unsafe { (*slot.as_ptr()).numbers }.index as usize;
+        // SAFETY: slots are consecutive and `index` is this one's number, so this is the first one, inside the block.
+        let first = unsafe { slot.sub(index) };
+        // SAFETY: the header lies right before the first slot, in the same block.
+        let header = unsafe { first.cast::<Header<N>>().sub(1) };
+        Self { header }
+    }
+
+    /// Where a slot is. The address behind the last slot is that of the tables.
+    fn slot(self, index: usize) -> NonNull<Slot<N>> {
+        // SAFETY: the block holds a header, so the address behind it is in the block or one past its end.
+        let first = unsafe { self.header.add(1) }.cast::<Slot<N>>();
+        // SAFETY: all callers pass numbers up to and including the number of slots, and the slots lie in the block.
+        unsafe { first.add(index) }
+    }
+
+    /// Begins a slot. Its node and its children are still to be written.
+    fn open(self, index: usize, source: u32) -> NonNull<Slot<N>> {
+        let slot = self.slot(index);
+        let raw = slot.as_ptr();
+        // SAFETY: the slot lies in the block, which nobody else sees yet.
+        unsafe { (&raw mut (*raw).share).write(AtomicPtr::new(ptr::null_mut())) };
+        // Slots are numbered in 32 bits because `Size` counts the nodes of a table that is.
+        let numbers = Numbers { index: index as u32, source, first_child: 0, children: 0 };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*raw).numbers).write(numbers) };
+        slot
+    }
+}
+
+/// The callback of every node of every tree exported here.
+///
+/// # Safety
+/// As the specification says of a release callback: `node` is a struct that this producer filled, or a bitwise move of one,
+/// at whatever address, and not released yet (a null pointer and a released struct are tolerated).
+unsafe extern "C" fn release<N: Node>(node: *mut N) {
+    guard::silent(|| {
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        let Some(node) = (unsafe { node.as_mut() }) else { return };
+        if node.release_mut().take().is_none() {
+            return;
+        }
+        if let Some(slot) = NonNull::new(node.private_data()) {
+            // SAFETY: `private_data` is the consumer's to keep, so it is what `build` wrote: the slot. The arena is live
+            // because this node is counted and was not released before.
+            unsafe { release_slot(slot.cast::<Slot<N>>()) }
+        }
+    });
+}
+
+/// Releases a node and everything in place below it.
+///
+/// # Safety
+/// The slot belongs to a live arena, and its node is not released yet.
+unsafe fn release_slot<N: Node>(entry: NonNull<Slot<N>>) {
+    // SAFETY: promised by the caller.
+    let arena = unsafe { Arena::of(entry) };
+    // SAFETY: as above.
+    let is_root = unsafe { (*entry.as_ptr()).numbers }.index == 0;
+    let mut walk = Walk { arena, count: 1, moved: Vec::new(), mark: !is_root };
+    walk.below(entry);
+    let Walk { count, moved, .. } = walk;
+
+    let mut owner = None;
+    let mut share = None;
+    if is_root {
+        // SAFETY: only the release of the root touches the owner, and it runs once.
+        owner = unsafe { (*arena.header.as_ptr()).owner.take() };
+        if let Some(owner) = &owner {
+            moved.iter().for_each(|slot| hand_over(arena, *slot, &|source| owner.share(source)));
+        }
+    } else {
+        // SAFETY: the slot lies in a live arena; its share is atomic.
+        let taken = unsafe { (*entry.as_ptr()).share.swap(released(), Ordering::AcqRel) };
+        if !taken.is_null() && taken != released() {
+            // SAFETY: `hand_over` made it from a box, and the swap gave it to this thread alone.
+            let own = unsafe { Box::from_raw(taken) };
+            moved.iter().for_each(|slot| hand_over(arena, *slot, &|source| own.narrow(source)));
+            share = Some(own);
+        }
+        // Otherwise the root still owns everything, and its release looks below this node for what was moved out.
+    }
+
+    // SAFETY: the arena is live: this thread has not subtracted its nodes yet.
+    let live = unsafe { &(*arena.header.as_ptr()).live };
+    if live.fetch_sub(count, Ordering::AcqRel) == count {
+        // SAFETY: no node is left, so nobody else has a pointer into the block, and the owner was taken by the root's
+        // release, which is among those that are done.
+        unsafe { pool::give(arena.header.cast()) };
+    }
+    // Last: dropping these may run anybody's code, exports of the next tree included.
+    drop(share);
+    drop(owner);
+}
+
+/// What lies below a node that is released.
+struct Walk<N: Node> {
+    arena: Arena<N>,
+    /// Nodes in place, the first one included.
+    count: usize,
+    /// Nodes that were moved out; what is below them goes with them.
+    moved: Vec<NonNull<Slot<N>>>,
+    /// Whether nodes in place are marked as released, for the release of the root to see.
+    mark: bool,
+}
+
+impl<N: Node> Walk<N> {
+    fn below(&mut self, parent: NonNull<Slot<N>>) {
+        // SAFETY: a slot of a live arena; what is read here does not change after `build`.
+        let numbers = unsafe { (*parent.as_ptr()).numbers };
+        for index in numbers.child_slots() {
+            let slot = self.arena.slot(index);
+            // SAFETY: while the parent is being released, its children in place belong to this call; the specification
+            // does not let a consumer move one at the same time.
+            let node = unsafe { &mut (*slot.as_ptr()).node };
+            match node.release_mut().take() {
+                None => self.moved.push(slot),
+                Some(callback) if ptr::fn_addr_eq(callback, release::<N> as unsafe extern "C" fn(*mut N)) => {
+                    self.count += 1;
+                    if self.mark {
+                        // SAFETY: as above; the share is atomic.
+                        unsafe { (*slot.as_ptr()).share.store(released(), Ordering::Release) };
+                    }
+                    self.below(slot);
+                }
+                Some(callback) => {
+                    *node.release_mut() = Some(callback);
+                    // SAFETY: the consumer put a callback of its own here, which expects the struct it stands in; it calls
+                    // ours in turn, for this node alone.
+                    unsafe { callback(node) }
+                }
+            }
+        }
+    }
+}
+
+/// Gives a node that was moved out, or what was moved out from below it, a share of its own.
+fn hand_over<N: Node>(
+    arena: Arena<N>,
+    slot: NonNull<Slot<N>>,
+    share_of: &dyn Fn(u32) -> <N::Owner as Owner>::Share,
+) {
+    // SAFETY: a slot of a live arena; numbers do not change after `build`.
+    let numbers = unsafe { (*slot.as_ptr()).numbers };
+    let share = Box::into_raw(Box::new(share_of(numbers.source)));
+    // SAFETY: as above; the share is atomic.
+    let state = unsafe { &(*slot.as_ptr()).share };
+    if state.compare_exchange(ptr::null_mut(), share, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        return;
+    }
+    // SAFETY: nobody else saw it.
+    drop(unsafe { Box::from_raw(share) });
+    // The node is released already. What was moved out from below it before is still waiting for its share.
+    for index in numbers.child_slots() {
+        hand_over(arena, arena.slot(index), share_of);
+    }
+}

@@ -1,0 +1,62 @@
+//! The one place where a panic is kept from reaching a foreign caller.
+//!
+//! Unwinding out of an `extern "C"` function ends the process. Every body of one in this crate runs in here.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::{Error, ErrorKind, Result};
+
+/// Runs the body of a callback that returns `errno`: 0, the errno of its error, or that of a panic.
+pub(crate) fn errno(body: impl FnOnce() -> Result<()>) -> i32 {
+    match or_panicked(body) {
+        Ok(()) => 0,
+        Err(error) => error.kind().errno(),
+    }
+}
+
+/// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned is leaked or freed as its
+/// unwinding left it, and never freed twice.
+pub(crate) fn silent(body: impl FnOnce()) {
+    let _ = or_panicked(|| {
+        body();
+        Ok(())
+    });
+}
+
+/// Turns a panic into an error.
+pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    // What the body captured is not looked at again after a panic: the callers above return at once.
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
+        let message = panic_message(&*payload);
+        // The payload's own `Drop` may panic as well.
+        std::mem::forget(payload);
+        Err(Error::new(ErrorKind::Panicked, message))
+    })
+}
+
+fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        return (*text).into();
+    }
+    payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(panic = "unwind")]
+    fn a_panic_becomes_an_errno() {
+        assert_eq!(errno(|| panic!("planted")), ErrorKind::Panicked.errno());
+        let error = or_panicked::<()>(|| panic!("planted {}", 1)).unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Panicked, "planted 1"));
+        silent(|| panic!("planted"));
+    }
+
+    #[test]
+    fn success_and_errors_pass_through() {
+        assert_eq!(errno(|| Ok(())), 0);
+        assert_eq!(errno(|| Err(Error::new(ErrorKind::OutOfMemory, ""))), libc::ENOMEM);
+    }
+}

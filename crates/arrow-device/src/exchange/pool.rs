@@ -1,0 +1,297 @@
+//! Recycled blocks for exported trees: a list per thread, and no lock.
+//!
+//! A block belongs to the thread that allocated it, its home. Freed there, it goes onto one of that thread's shelves; freed
+//! elsewhere, it is pushed onto the home's inbox, which the home empties when its shelves have nothing. What a thread holds
+//! is bounded in bytes, and all of it is freed when the thread ends. Blocks that are larger than the largest shelf are the
+//! allocator's from the start.
+
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use crate::{Error, ErrorKind, Result};
+
+/// How many bytes may lie on a thread's shelves, and how many more in its inbox.
+const SHELVES_LIMIT: usize = 8 << 20;
+const INBOX_LIMIT: usize = 8 << 20;
+
+/// Four sizes for each doubling, so that at most a fifth of a block is waste.
+const SMALLEST_LOG: u32 = 7;
+const LARGEST: usize = 2 << 20;
+const SHELVES: usize = 4 * (LARGEST.ilog2() - SMALLEST_LOG) as usize;
+
+/// Stands before the bytes of a block.
+#[repr(C, align(16))]
+struct Prefix {
+    /// The home, as one strong reference; null for a block without one.
+    home: *const Home,
+    /// The next block on the same list.
+    next: *mut Prefix,
+    /// Bytes behind the prefix.
+    size: usize,
+}
+
+struct Home {
+    inbox: AtomicPtr<Prefix>,
+    inbox_bytes: AtomicUsize,
+}
+
+/// What the inbox of a thread that has ended holds.
+const CLOSED: *mut Prefix = ptr::without_provenance_mut(1);
+
+struct Shelves {
+    home: Arc<Home>,
+    lists: [*mut Prefix; SHELVES],
+    bytes: usize,
+}
+
+thread_local! {
+    static LOCAL: RefCell<Shelves> = RefCell::new(Shelves::new());
+}
+
+/// A block of at least this many bytes, aligned to 16, with any contents.
+pub(super) fn take(bytes: usize) -> Result<NonNull<u8>> {
+    let Some((shelf, size)) = shelf_of(bytes) else { return allocate(bytes, ptr::null()) };
+    LOCAL
+        .try_with(|local| {
+            let mut local = local.borrow_mut();
+            match local.pop(shelf) {
+                Some(prefix) => Ok(payload(prefix)),
+                None => allocate(size, Arc::into_raw(local.home.clone())),
+            }
+        })
+        // The thread is being torn down: its shelves are gone.
+        .unwrap_or_else(|_| allocate(size, ptr::null()))
+}
+
+/// Gives a block back.
+///
+/// # Safety
+/// `block` came from [`take`] and is not used after this.
+pub(super) unsafe fn give(block: NonNull<u8>) {
+    // SAFETY: `take` returned the address one prefix behind the start of the block.
+    let prefix = unsafe { block.cast::<Prefix>().sub(1) };
+    // SAFETY: `allocate` wrote the prefix, and only this module changes it.
+    let home = unsafe { (*prefix.as_ptr()).home };
+    if home.is_null() {
+        return free(prefix);
+    }
+    let shelved = LOCAL.try_with(|local| {
+        let mut local = local.borrow_mut();
+        if ptr::eq(Arc::as_ptr(&local.home), home) {
+            local.push(prefix);
+            return true;
+        }
+        false
+    });
+    if shelved != Ok(true) {
+        send_home(prefix, home);
+    }
+}
+
+impl Shelves {
+    fn new() -> Self {
+        let home = Home { inbox: AtomicPtr::new(ptr::null_mut()), inbox_bytes: AtomicUsize::new(0) };
+        Self { home: Arc::new(home), lists: [ptr::null_mut(); SHELVES], bytes: 0 }
+    }
+
+    fn pop(&mut self, shelf: usize) -> Option<NonNull<Prefix>> {
+        self.pop_shelved(shelf).or_else(|| {
+            self.empty_inbox();
+            self.pop_shelved(shelf)
+        })
+    }
+
+    fn pop_shelved(&mut self, shelf: usize) -> Option<NonNull<Prefix>> {
+        let list = self.lists.get_mut(shelf)?;
+        let first = NonNull::new(*list)?;
+        // SAFETY: a block on a shelf is allocated and nobody else's.
+        let Prefix { next, size, .. } = unsafe { first.read() };
+        *list = next;
+        self.bytes -= size;
+        Some(first)
+    }
+
+    fn push(&mut self, prefix: NonNull<Prefix>) {
+        // SAFETY: the block is ours: it was given back.
+        let size = unsafe { (*prefix.as_ptr()).size };
+        let shelf = shelf_of(size).map(|(shelf, _)| shelf);
+        match shelf.and_then(|shelf| self.lists.get_mut(shelf)) {
+            Some(list) if self.bytes + size <= SHELVES_LIMIT => {
+                // SAFETY: as above.
+                unsafe { (*prefix.as_ptr()).next = *list };
+                *list = prefix.as_ptr();
+                self.bytes += size;
+            }
+            _ => free(prefix),
+        }
+    }
+
+    fn empty_inbox(&mut self) {
+        if self.home.inbox.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let mut bytes = 0;
+        for prefix in list(self.home.inbox.swap(ptr::null_mut(), Ordering::Acquire)) {
+            // SAFETY: whoever takes the whole list owns every block on it.
+            bytes += unsafe { (*prefix.as_ptr()).size };
+            self.push(prefix);
+        }
+        self.home.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Shelves {
+    fn drop(&mut self) {
+        self.lists.into_iter().flat_map(list).for_each(free);
+        list(self.home.inbox.swap(CLOSED, Ordering::Acquire)).for_each(free);
+    }
+}
+
+/// Pushes a block onto its home's inbox. Reads nothing of the blocks that lie there: the home may free them at any time.
+fn send_home(prefix: NonNull<Prefix>, home: *const Home) {
+    // SAFETY: the block holds a strong reference to its home, and is ours until it is pushed.
+    let home = unsafe { &*home };
+    // SAFETY: the block is ours.
+    let size = unsafe { (*prefix.as_ptr()).size };
+    if home.inbox_bytes.fetch_add(size, Ordering::Relaxed) + size > INBOX_LIMIT {
+        home.inbox_bytes.fetch_sub(size, Ordering::Relaxed);
+        return free(prefix);
+    }
+    let mut first = home.inbox.load(Ordering::Relaxed);
+    while first != CLOSED {
+        // SAFETY: the block is ours until the exchange below succeeds.
+        unsafe { (*prefix.as_ptr()).next = first };
+        match home.inbox.compare_exchange_weak(first, prefix.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => first = now,
+        }
+    }
+    free(prefix);
+}
+
+/// The blocks of a list that nobody else has. Each is looked at before it is handed out, so it may be freed then.
+fn list(first: *mut Prefix) -> impl Iterator<Item = NonNull<Prefix>> {
+    let mut rest = first;
+    std::iter::from_fn(move || {
+        let prefix = NonNull::new(rest)?;
+        // SAFETY: the caller owns the list, and blocks that were handed out are not looked at again.
+        rest = unsafe { (*prefix.as_ptr()).next };
+        Some(prefix)
+    })
+}
+
+fn allocate(size: usize, home: *const Home) -> Result<NonNull<u8>> {
+    let block = block_layout(size).and_then(|layout| {
+        // SAFETY: the layout has room for a prefix and so is not of size zero.
+        NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Prefix>())
+    });
+    let Some(prefix) = block else {
+        if !home.is_null() {
+            // SAFETY: the caller made this strong reference with `Arc::into_raw`.
+            drop(unsafe { Arc::from_raw(home) });
+        }
+        return Err(Error::new(ErrorKind::OutOfMemory, format!("{size} bytes asked for")).during("export"));
+    };
+    // SAFETY: freshly allocated, with room and alignment for a prefix.
+    unsafe { prefix.write(Prefix { home, next: ptr::null_mut(), size }) };
+    Ok(payload(prefix))
+}
+
+fn free(prefix: NonNull<Prefix>) {
+    // SAFETY: the caller owns the block, and `allocate` wrote the prefix.
+    let Prefix { home, size, .. } = unsafe { prefix.read() };
+    if let Some(layout) = block_layout(size) {
+        // SAFETY: allocated in `allocate` with the layout of this size.
+        unsafe { std::alloc::dealloc(prefix.as_ptr().cast(), layout) };
+    }
+    if !home.is_null() {
+        // SAFETY: the block's own strong reference, made in `take`, given up once with the block.
+        drop(unsafe { Arc::from_raw(home) });
+    }
+}
+
+fn payload(prefix: NonNull<Prefix>) -> NonNull<u8> {
+    // SAFETY: every block has a whole prefix, so the address behind it is inside the block or one past its end.
+    unsafe { prefix.add(1) }.cast()
+}
+
+fn block_layout(size: usize) -> Option<Layout> {
+    let whole = size.checked_add(size_of::<Prefix>())?;
+    Layout::from_size_align(whole, align_of::<Prefix>()).ok()
+}
+
+/// The shelf for blocks that hold this many bytes, and the size of the blocks on it.
+fn shelf_of(bytes: usize) -> Option<(usize, usize)> {
+    if bytes > LARGEST {
+        return None;
+    }
+    let bytes = bytes.max(1 << (SMALLEST_LOG + 1));
+    let log = (bytes - 1).ilog2();
+    let (base, step) = (1_usize << log, 1_usize << (log - 2));
+    let steps = (bytes - base).div_ceil(step);
+    let shelf = 4 * (log - SMALLEST_LOG) as usize + steps - 1;
+    Some((shelf, base + steps * step))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shelf_holds_blocks_of_one_size_and_wastes_little() {
+        for bytes in (1..5000).chain([100_000, LARGEST - 1, LARGEST]) {
+            let (shelf, size) = shelf_of(bytes).unwrap();
+            assert!(shelf < SHELVES, "{bytes}");
+            assert!(size >= bytes);
+            assert_eq!(shelf_of(size), Some((shelf, size)), "a block goes back where it came from");
+            assert!(bytes <= 256 || size - bytes <= size / 5, "{bytes} took {size}");
+        }
+        assert_eq!(shelf_of(LARGEST + 1), None);
+    }
+
+    #[test]
+    fn a_block_comes_back_on_the_same_thread() {
+        let first = take(3000).unwrap();
+        unsafe { give(first) };
+        let second = take(2900).unwrap();
+        assert_eq!(first, second);
+        unsafe { give(second) };
+    }
+
+    #[test]
+    fn a_block_freed_elsewhere_comes_home() {
+        let block = take(70_000).unwrap();
+        let address = block.as_ptr() as usize;
+        struct Sent(NonNull<u8>);
+        unsafe impl Send for Sent {}
+        let sent = Sent(block);
+        std::thread::spawn(move || {
+            let sent = sent;
+            unsafe { give(sent.0) }
+        })
+        .join()
+        .unwrap();
+        let back = take(70_000).unwrap();
+        assert_eq!(back.as_ptr() as usize, address);
+        unsafe { give(back) };
+    }
+
+    #[test]
+    fn a_block_outlives_its_home() {
+        struct Sent(NonNull<u8>);
+        unsafe impl Send for Sent {}
+        let block = std::thread::spawn(|| Sent(take(500).unwrap())).join().unwrap();
+        unsafe { block.0.write_bytes(1, 500) };
+        unsafe { give(block.0) };
+    }
+
+    #[test]
+    fn a_block_above_the_largest_size_is_the_allocators() {
+        let block = take(LARGEST + 1).unwrap();
+        unsafe { block.write_bytes(0, LARGEST + 1) };
+        unsafe { give(block) };
+    }
+}

@@ -1,0 +1,454 @@
+//! Every type of the Arrow format.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{Field, Text};
+use crate::{Error, ErrorKind, Result};
+
+/// The type of a column.
+///
+/// ```
+/// use arrow_device::{DataType, Field};
+///
+/// let point = DataType::struct_([
+///     Field::new("x", DataType::Float32, false),
+///     Field::new("y", DataType::Float32, false),
+/// ]);
+/// let path = DataType::list(point);
+/// assert_eq!(path.to_string(), "list<item: struct<x: float32 not null, y: float32 not null>>");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DataType {
+    /// Nothing but nulls; no memory at all.
+    Null,
+    /// One bit each.
+    Boolean,
+    /// Signed, 8 bits.
+    Int8,
+    /// Signed, 16 bits.
+    Int16,
+    /// Signed, 32 bits.
+    Int32,
+    /// Signed, 64 bits.
+    Int64,
+    /// Unsigned, 8 bits.
+    UInt8,
+    /// Unsigned, 16 bits.
+    UInt16,
+    /// Unsigned, 32 bits.
+    UInt32,
+    /// Unsigned, 64 bits.
+    UInt64,
+    /// Floating point, 16 bits.
+    Float16,
+    /// Floating point, 32 bits.
+    Float32,
+    /// Floating point, 64 bits.
+    Float64,
+    /// An integer of 32 bits, divided by ten to the power of `scale`.
+    Decimal32 {
+        /// How many digits there can be: 1 to 9.
+        precision: u8,
+        /// How many of them follow the point.
+        scale: i32,
+    },
+    /// An integer of 64 bits, divided by ten to the power of `scale`.
+    Decimal64 {
+        /// How many digits there can be: 1 to 18.
+        precision: u8,
+        /// How many of them follow the point.
+        scale: i32,
+    },
+    /// An integer of 128 bits, divided by ten to the power of `scale`.
+    Decimal128 {
+        /// How many digits there can be: 1 to 38.
+        precision: u8,
+        /// How many of them follow the point.
+        scale: i32,
+    },
+    /// An integer of 256 bits, divided by ten to the power of `scale`.
+    Decimal256 {
+        /// How many digits there can be: 1 to 76.
+        precision: u8,
+        /// How many of them follow the point.
+        scale: i32,
+    },
+    /// Days since 1970-01-01, 32 bits.
+    Date32,
+    /// Milliseconds since 1970-01-01, whole days, 64 bits.
+    Date64,
+    /// The time of a day, 32 bits: in seconds or milliseconds.
+    Time32(TimeUnit),
+    /// The time of a day, 64 bits: in microseconds or nanoseconds.
+    Time64(TimeUnit),
+    /// A point in time, 64 bits since 1970-01-01: in UTC, shown in this time zone, or on some wall clock where none is named.
+    Timestamp(TimeUnit, Option<Text>),
+    /// A length of time, 64 bits.
+    Duration(TimeUnit),
+    /// A length of time by the calendar.
+    Interval(IntervalUnit),
+    /// Bytes, 32-bit offsets.
+    Binary,
+    /// Bytes, 64-bit offsets.
+    LargeBinary,
+    /// Bytes, 16-byte views into any number of data buffers.
+    BinaryView,
+    /// Text, 32-bit offsets.
+    Utf8,
+    /// Text, 64-bit offsets.
+    LargeUtf8,
+    /// Text, 16-byte views into any number of data buffers.
+    Utf8View,
+    /// This many bytes each.
+    FixedSizeBinary(i32),
+    /// Lists, 32-bit offsets.
+    List(Arc<Field>),
+    /// Lists, 64-bit offsets.
+    LargeList(Arc<Field>),
+    /// Lists in any order, 32-bit offsets and sizes.
+    ListView(Arc<Field>),
+    /// Lists in any order, 64-bit offsets and sizes.
+    LargeListView(Arc<Field>),
+    /// Lists of this many elements each.
+    FixedSizeList(Arc<Field>, i32),
+    /// Several fields side by side.
+    Struct(Arc<[Field]>),
+    /// Lists of key-value pairs, 32-bit offsets.
+    Map {
+        /// A struct of two fields, the key and the value.
+        entries: Arc<Field>,
+        /// Whether the keys of each list are sorted.
+        keys_sorted: bool,
+    },
+    /// Each value is of one of several fields.
+    Union {
+        /// Whether the children are as long as the union or only as long as needed.
+        mode: UnionMode,
+        /// The number that says "this field" for each field; 0 to 127, each at most once.
+        type_ids: Arc<[i8]>,
+        /// The fields.
+        fields: Arc<[Field]>,
+    },
+    /// Indices into a table of values.
+    Dictionary {
+        /// The type of the indices: an integer type.
+        index: Box<DataType>,
+        /// The values. Their field has a name, a nullability and metadata of its own.
+        values: Arc<Field>,
+        /// Whether the order of the indices means something.
+        ordered: bool,
+    },
+    /// Runs of equal values.
+    RunEndEncoded {
+        /// Where each run ends: 16, 32 or 64-bit signed integers.
+        run_ends: Arc<Field>,
+        /// The value of each run.
+        values: Arc<Field>,
+    },
+}
+
+/// What a number of time counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimeUnit {
+    /// Seconds.
+    Second,
+    /// Milliseconds.
+    Millisecond,
+    /// Microseconds.
+    Microsecond,
+    /// Nanoseconds.
+    Nanosecond,
+}
+
+/// What a length of time by the calendar counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum IntervalUnit {
+    /// Months, 32 bits.
+    YearMonth,
+    /// Days and milliseconds, 32 bits each.
+    DayTime,
+    /// Months and days, 32 bits each, and nanoseconds, 64 bits.
+    MonthDayNano,
+}
+
+/// How long the children of a union are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UnionMode {
+    /// As long as the union.
+    Sparse,
+    /// As long as needed; an offset says where each value is.
+    Dense,
+}
+
+impl DataType {
+    /// Lists of this, with 32-bit offsets. A type stands for a nullable field called `item`.
+    pub fn list(item: impl Into<Field>) -> Self {
+        Self::List(Arc::new(item.into()))
+    }
+
+    /// Lists of this, with 64-bit offsets.
+    pub fn large_list(item: impl Into<Field>) -> Self {
+        Self::LargeList(Arc::new(item.into()))
+    }
+
+    /// Lists of `size` elements each.
+    pub fn fixed_size_list(item: impl Into<Field>, size: i32) -> Self {
+        Self::FixedSizeList(Arc::new(item.into()), size)
+    }
+
+    /// These fields side by side.
+    pub fn struct_(fields: impl IntoIterator<Item = Field>) -> Self {
+        Self::Struct(fields.into_iter().collect())
+    }
+
+    /// Lists of key-value pairs, unsorted. Keys are never null, values may be.
+    pub fn map(key: DataType, value: DataType) -> Self {
+        let entries = Self::struct_([
+            Field::new(Text::from_static("key\0"), key, false),
+            Field::new(Text::from_static("value\0"), value, true),
+        ]);
+        let entries = Arc::new(Field::new(Text::from_static("entries\0"), entries, false));
+        Self::Map { entries, keys_sorted: false }
+    }
+
+    /// Each value is of one of these fields, whose type ids are 0, 1, 2 and so on.
+    pub fn union(mode: UnionMode, fields: impl IntoIterator<Item = Field>) -> Self {
+        let fields: Arc<[Field]> = fields.into_iter().collect();
+        let type_ids = (0..=i8::MAX).take(fields.len()).collect();
+        Self::Union { mode, type_ids, fields }
+    }
+
+    /// Indices of this integer type into a table of nullable values, in no order.
+    pub fn dictionary(index: DataType, values: DataType) -> Self {
+        let values = Arc::new(Field::new(Text::EMPTY, values, true));
+        Self::Dictionary { index: Box::new(index), values, ordered: false }
+    }
+
+    /// Runs of equal, nullable values.
+    pub fn run_end_encoded(run_ends: DataType, values: DataType) -> Self {
+        Self::RunEndEncoded {
+            run_ends: Arc::new(Field::new(Text::from_static("run_ends\0"), run_ends, false)),
+            values: Arc::new(Field::new(Text::from_static("values\0"), values, true)),
+        }
+    }
+
+    /// The children, in the order of the C struct. A dictionary is no child.
+    pub fn children(&self) -> impl DoubleEndedIterator<Item = &Field> + Clone {
+        let (first, second): (&[Field], &[Field]) = match self {
+            Self::List(item)
+            | Self::LargeList(item)
+            | Self::ListView(item)
+            | Self::LargeListView(item)
+            | Self::FixedSizeList(item, _)
+            | Self::Map { entries: item, .. } => (std::slice::from_ref(item), &[]),
+            Self::Struct(fields) | Self::Union { fields, .. } => (fields, &[]),
+            Self::RunEndEncoded { run_ends, values } => {
+                (std::slice::from_ref(run_ends), std::slice::from_ref(values))
+            }
+            _ => (&[], &[]),
+        };
+        first.iter().chain(second)
+    }
+
+    /// How many children there are.
+    pub fn child_count(&self) -> usize {
+        match self {
+            Self::Struct(fields) | Self::Union { fields, .. } => fields.len(),
+            _ => self.children().count(),
+        }
+    }
+
+    /// The child with this index.
+    pub fn child(&self, index: usize) -> Option<&Field> {
+        self.children().nth(index)
+    }
+
+    /// The values of a dictionary.
+    pub fn dictionary_values(&self) -> Option<&Field> {
+        match self {
+            Self::Dictionary { values, .. } => Some(values),
+            _ => None,
+        }
+    }
+}
+
+/// Questions about a type.
+impl DataType {
+    /// Whether it has children: lists, structs, maps, unions and run-end encoding.
+    pub fn is_nested(&self) -> bool {
+        self.children().next().is_some() || matches!(self, Self::Struct(_) | Self::Union { .. })
+    }
+
+    /// Whether it is an integer type, signed or not.
+    pub fn is_integer(&self) -> bool {
+        self.is_signed_integer() || self.is_unsigned_integer()
+    }
+
+    /// Whether it is a signed integer type.
+    pub fn is_signed_integer(&self) -> bool {
+        matches!(self, Self::Int8 | Self::Int16 | Self::Int32 | Self::Int64)
+    }
+
+    /// Whether it is an unsigned integer type.
+    pub fn is_unsigned_integer(&self) -> bool {
+        matches!(self, Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64)
+    }
+
+    /// Whether it is a floating point type.
+    pub fn is_floating(&self) -> bool {
+        matches!(self, Self::Float16 | Self::Float32 | Self::Float64)
+    }
+
+    /// Whether it is a decimal type of any size.
+    pub fn is_decimal(&self) -> bool {
+        self.decimal().is_some()
+    }
+
+    /// Whether it is a date, a time, a timestamp, a duration or an interval.
+    pub fn is_temporal(&self) -> bool {
+        match self {
+            Self::Date32 | Self::Date64 | Self::Time32(_) | Self::Time64(_) => true,
+            Self::Timestamp(..) | Self::Duration(_) | Self::Interval(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it is text: UTF-8 in any of the three layouts.
+    pub fn is_text(&self) -> bool {
+        matches!(self, Self::Utf8 | Self::LargeUtf8 | Self::Utf8View)
+    }
+
+    /// Whether it is bytes without a fixed size, in any of the three layouts.
+    pub fn is_binary(&self) -> bool {
+        matches!(self, Self::Binary | Self::LargeBinary | Self::BinaryView)
+    }
+
+    /// Whether elements differ in size and lie one after the other: text and bytes with offsets, lists with offsets, maps.
+    pub fn has_offsets(&self) -> bool {
+        match self {
+            Self::Binary | Self::LargeBinary | Self::Utf8 | Self::LargeUtf8 => true,
+            Self::List(_) | Self::LargeList(_) | Self::Map { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether names, types and nullability are the same in all children. Metadata and unknown flags may differ.
+    pub fn equals_ignoring_metadata(&self, other: &Self) -> bool {
+        use DataType::*;
+        match (self, other) {
+            (FixedSizeList(_, size), FixedSizeList(_, other_size)) if size != other_size => false,
+            (Map { keys_sorted, .. }, Map { keys_sorted: others, .. }) if keys_sorted != others => {
+                false
+            }
+            (Union { mode, type_ids, .. }, Union { mode: other_mode, type_ids: other_ids, .. })
+                if (mode, type_ids) != (other_mode, other_ids) =>
+            {
+                false
+            }
+            (
+                Dictionary { index, values, ordered },
+                Dictionary { index: other_index, values: other_values, ordered: other_ordered },
+            ) => {
+                (index, ordered) == (other_index, other_ordered)
+                    && values.equals_ignoring_metadata(other_values)
+            }
+            _ if self.is_nested() => {
+                std::mem::discriminant(self) == std::mem::discriminant(other)
+                    && self.child_count() == other.child_count()
+                    && self
+                        .children()
+                        .zip(other.children())
+                        .all(|(a, b)| a.equals_ignoring_metadata(b))
+            }
+            _ => self == other,
+        }
+    }
+
+    /// Precision, scale and bits of a decimal type.
+    pub(crate) fn decimal(&self) -> Option<(u8, i32, i32)> {
+        match *self {
+            Self::Decimal32 { precision, scale } => Some((precision, scale, 32)),
+            Self::Decimal64 { precision, scale } => Some((precision, scale, 64)),
+            Self::Decimal128 { precision, scale } => Some((precision, scale, 128)),
+            Self::Decimal256 { precision, scale } => Some((precision, scale, 256)),
+            _ => None,
+        }
+    }
+}
+
+/// Rules that the enum itself does not keep.
+impl DataType {
+    /// Whether a C struct can say this type. Of its children only the kind is looked at, not their own children.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.flaw() {
+            None => Ok(()),
+            Some(flaw) => Err(Error::new(ErrorKind::InvalidArgument, flaw)),
+        }
+    }
+
+    /// What is wrong with this type, in words.
+    pub(crate) fn flaw(&self) -> Option<Cow<'static, str>> {
+        if let Some((precision, _, bits)) = self.decimal() {
+            let most = max_precision(bits);
+            return (!(1..=most).contains(&precision)).then(|| {
+                format!("a decimal of {bits} bits has 1 to {most} digits, not {precision}").into()
+            });
+        }
+        let is_wrong = match self {
+            Self::Time32(unit) => !matches!(unit, TimeUnit::Second | TimeUnit::Millisecond),
+            Self::Time64(unit) => matches!(unit, TimeUnit::Second | TimeUnit::Millisecond),
+            Self::Timestamp(_, Some(timezone)) => {
+                timezone.is_empty() || timezone.as_c_str().is_none()
+            }
+            Self::FixedSizeBinary(size) | Self::FixedSizeList(_, size) => *size < 0,
+            Self::Map { entries, .. } => {
+                !matches!(entries.data_type(), Self::Struct(fields) if fields.len() == 2)
+            }
+            Self::Union { type_ids, fields, .. } => {
+                type_ids.len() != fields.len() || !are_type_ids(type_ids)
+            }
+            Self::Dictionary { index, .. } => !index.is_integer(),
+            Self::RunEndEncoded { run_ends, .. } => {
+                !matches!(run_ends.data_type(), Self::Int16 | Self::Int32 | Self::Int64)
+            }
+            _ => false,
+        };
+        is_wrong.then_some(Cow::Borrowed(match self {
+            Self::Time32(_) => "a 32-bit time counts seconds or milliseconds",
+            Self::Time64(_) => "a 64-bit time counts microseconds or nanoseconds",
+            Self::Timestamp(..) => "a time zone is not empty and holds no NUL byte",
+            Self::Map { .. } => "the entries of a map are a struct of two fields",
+            Self::Union { .. } => {
+                "a union has one type id for each field, from 0 to 127, each once"
+            }
+            Self::Dictionary { .. } => "the index of a dictionary is an integer",
+            Self::RunEndEncoded { .. } => "run ends are signed integers of 16, 32 or 64 bits",
+            _ => "a fixed size is not negative",
+        }))
+    }
+}
+
+/// How many digits a decimal of so many bits holds.
+pub(crate) fn max_precision(bits: i32) -> u8 {
+    match bits {
+        32 => 9,
+        64 => 18,
+        128 => 38,
+        _ => 76,
+    }
+}
+
+/// The largest number that can stand for a field of a union.
+pub(crate) const MAX_TYPE_ID: i8 = i8::MAX;
+
+fn are_type_ids(ids: &[i8]) -> bool {
+    let mut seen = 0_u128;
+    ids.iter().all(|id| {
+        let bit = u32::try_from(*id).ok().and_then(|id| 1_u128.checked_shl(id)).unwrap_or(0);
+        let is_new = bit & !seen != 0;
+        seen |= bit;
+        is_new
+    })
+}

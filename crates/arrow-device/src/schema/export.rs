@@ -1,0 +1,129 @@
+//! Writing an `ArrowSchema`.
+//!
+//! What the structs say is written down once for a schema, on the first export. Every export copies the structs into one
+//! arena and shares the strings.
+
+use std::ffi::{c_char, c_void};
+use std::ptr;
+
+use super::{Metadata, Schema, Text};
+use crate::Result;
+use crate::abi::ArrowSchema;
+use crate::exchange::arena::{self, Children, Links, Owner, Shape, Share, Size};
+
+/// What every exported struct of a schema says, links aside.
+pub(crate) struct Image {
+    nodes: Box<[ImageNode]>,
+}
+
+/// The strings of one node. All of them are C strings already.
+struct ImageNode {
+    format: Text,
+    name: Text,
+    metadata: Metadata,
+    flags: i64,
+}
+
+impl Schema {
+    /// Hands the schema to a consumer: fills the struct that the consumer allocated.
+    ///
+    /// The struct is overwritten without being released. It is the consumer's from then on, and independent of this schema
+    /// and of any array.
+    pub fn export(&self, out: &mut ArrowSchema) -> Result<()> {
+        *out = self.exported()?;
+        Ok(())
+    }
+
+    /// [`export`](Self::export) into memory that may not be initialised.
+    ///
+    /// # Safety
+    /// `out` may be written.
+    pub unsafe fn export_to(&self, out: *mut ArrowSchema) -> Result<()> {
+        let exported = self.exported()?;
+        // SAFETY: promised by the caller.
+        unsafe { out.write(exported) };
+        Ok(())
+    }
+
+    fn exported(&self) -> Result<ArrowSchema> {
+        let image = self.image().get_or_init(|| Image::new(self));
+        let size = Size { nodes: self.nodes().len(), words: 0 };
+        let owner = Whole(self.clone());
+        let (root, _) = arena::build(size, 0, self, owner, ptr::null_mut(), |number, _| image.node(number))?;
+        Ok(root)
+    }
+}
+
+impl Image {
+    fn new(schema: &Schema) -> Self {
+        let nodes = schema.nodes().iter().map(|node| ImageNode {
+            format: node.field.data_type().format(),
+            name: node.field.name_text().clone(),
+            metadata: node.field.metadata().clone(),
+            flags: node.field.flags(),
+        });
+        Self { nodes: nodes.collect() }
+    }
+
+    fn node(&self, number: u32) -> ArrowSchema {
+        let mut out = ArrowSchema::empty();
+        if let Some(node) = self.nodes.get(number as usize) {
+            out.format = c_text(&node.format);
+            out.name = c_text(&node.name);
+            out.metadata = node.metadata.as_encoded_bytes().map_or(ptr::null(), |bytes| bytes.as_ptr().cast());
+            out.flags = node.flags;
+        }
+        out
+    }
+}
+
+fn c_text(text: &Text) -> *const c_char {
+    // Schemas are made only of texts without a NUL byte inside.
+    text.as_c_str().map_or(c"".as_ptr(), |text| text.as_ptr())
+}
+
+/// A schema keeps all its strings in a few blobs, so a part of one is the whole.
+#[derive(Clone)]
+pub(crate) struct Whole(Schema);
+
+impl Owner for Whole {
+    type Share = Self;
+
+    fn share(&self, _source: u32) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl Share for Whole {
+    fn narrow(&self, _source: u32) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl Shape for Schema {
+    fn children(&self, source: u32) -> Children {
+        let node = self.node(source);
+        let below = node.below();
+        Children { first: below.start, count: below.len() as u32, has_dictionary: node.dictionary().is_some() }
+    }
+}
+
+impl arena::Node for ArrowSchema {
+    type Owner = Whole;
+
+    fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)> {
+        &mut self.release
+    }
+
+    fn private_data(&self) -> *mut c_void {
+        self.private_data
+    }
+
+    fn link(&mut self, links: Links<Self>) {
+        self.n_children = links.n_children;
+        self.children = links.children;
+        self.dictionary = links.dictionary;
+        self.release = Some(links.release);
+        self.private_data = links.private_data;
+    }
+}

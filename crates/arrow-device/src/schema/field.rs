@@ -1,0 +1,181 @@
+//! A named column: its type, whether it may hold nulls, and its metadata.
+
+use std::sync::Arc;
+
+use super::{DataType, Metadata, Text};
+use crate::{Error, ErrorKind, Result};
+
+/// A type with a name, a nullability and metadata.
+///
+/// ```
+/// use arrow_device::{DataType, Field};
+///
+/// let price = Field::new("price", DataType::Decimal128 { precision: 10, scale: 2 }, false);
+/// assert_eq!(price.to_string(), "price: decimal128(10, 2) not null");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Field {
+    name: Text,
+    data_type: DataType,
+    metadata: Metadata,
+    /// Nullability and the bits that mean nothing here. Those that the type tells are not kept twice.
+    flags: i64,
+}
+
+/// The name and the parameters of an extension type, which metadata carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extension<'a> {
+    /// Which extension it is, as `arrow.json`.
+    pub name: &'a str,
+    /// Its parameters, in an encoding of its own; empty where none are given.
+    pub metadata: &'a [u8],
+}
+
+const EXTENSION_NAME: &str = "ARROW:extension:name";
+const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
+
+impl Field {
+    /// A field without metadata.
+    pub fn new(name: impl Into<Text>, data_type: DataType, nullable: bool) -> Self {
+        let flags = if nullable { NULLABLE } else { 0 };
+        Self { name: name.into(), data_type, metadata: Metadata::EMPTY, flags }
+    }
+
+    /// A field from what an `ArrowSchema` holds. `flags` are all of its flags, those included that the type tells already.
+    pub(crate) fn from_parts(
+        name: Text,
+        data_type: DataType,
+        metadata: Metadata,
+        flags: i64,
+    ) -> Self {
+        let flags = flags & !type_flags_mask(&data_type);
+        Self { name, data_type, metadata, flags }
+    }
+
+    /// The same field with another name.
+    pub fn with_name(mut self, name: impl Into<Text>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// The same field, with these pairs in place of those it had.
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// The same field, marked as an extension type. Its other metadata stays. Fails where metadata grows too large.
+    ///
+    /// ```
+    /// use arrow_device::{DataType, Field};
+    ///
+    /// let json = Field::new("order", DataType::Utf8, true).with_extension("arrow.json", "")?;
+    /// assert_eq!(json.extension().map(|extension| extension.name), Some("arrow.json"));
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn with_extension(mut self, name: &str, metadata: impl AsRef<[u8]>) -> Result<Self> {
+        let of_extension = [
+            (EXTENSION_NAME.as_bytes(), name.as_bytes()),
+            (EXTENSION_METADATA.as_bytes(), metadata.as_ref()),
+        ];
+        let is_other = |key: &[u8]| of_extension.iter().all(|(taken, _)| *taken != key);
+        let others = self.metadata.iter().filter(|(key, _)| is_other(key));
+        self.metadata = Metadata::from_pairs(others.chain(of_extension))?;
+        Ok(self)
+    }
+
+    /// The name; empty where there is none.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name as C reads it.
+    pub fn name_text(&self) -> &Text {
+        &self.name
+    }
+
+    /// The type.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// Whether the column may hold nulls. A hint: a field that says no may still come with a validity bitmap.
+    pub fn is_nullable(&self) -> bool {
+        self.flags & NULLABLE != 0
+    }
+
+    /// The metadata.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// The extension type that the metadata names, over whatever storage type.
+    ///
+    /// `None` too where its name is not UTF-8; the metadata still holds it.
+    pub fn extension(&self) -> Option<Extension<'_>> {
+        let name = std::str::from_utf8(self.metadata.get(EXTENSION_NAME)?).ok()?;
+        Some(Extension {
+            name,
+            metadata: self.metadata.get(EXTENSION_METADATA).unwrap_or_default(),
+        })
+    }
+
+    /// The flags as an `ArrowSchema` has them: 2 nullable, 1 dictionary ordered, 4 map keys sorted, and any other bits that
+    /// the field came with.
+    pub fn flags(&self) -> i64 {
+        self.flags | type_flags(&self.data_type)
+    }
+
+    /// Whether names, types and nullability are the same, here and in all children. Metadata and unknown flags may differ.
+    pub fn equals_ignoring_metadata(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.is_nullable() == other.is_nullable()
+            && self.data_type.equals_ignoring_metadata(&other.data_type)
+    }
+
+    /// Whether this field can be written as an `ArrowSchema`, its children left aside.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.name.as_c_str().is_none() {
+            let message =
+                format!("the name {:?} holds a NUL byte, which C cannot carry", self.name);
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        self.data_type.check()
+    }
+}
+
+/// A nullable field called `item`, as the elements of a list are.
+impl From<DataType> for Field {
+    fn from(data_type: DataType) -> Self {
+        Self::new(Text::from_static("item\0"), data_type, true)
+    }
+}
+
+/// The same as `Arc::new` of the field called `item`.
+impl From<DataType> for Arc<Field> {
+    fn from(data_type: DataType) -> Self {
+        Arc::new(data_type.into())
+    }
+}
+
+pub(super) const DICTIONARY_ORDERED: i64 = 1;
+const NULLABLE: i64 = 2;
+pub(super) const MAP_KEYS_SORTED: i64 = 4;
+
+/// The flags that this type itself tells.
+fn type_flags(data_type: &DataType) -> i64 {
+    match data_type {
+        DataType::Dictionary { ordered: true, .. } => DICTIONARY_ORDERED,
+        DataType::Map { keys_sorted: true, .. } => MAP_KEYS_SORTED,
+        _ => 0,
+    }
+}
+
+/// The flags that types of this kind can tell.
+fn type_flags_mask(data_type: &DataType) -> i64 {
+    match data_type {
+        DataType::Dictionary { .. } => DICTIONARY_ORDERED,
+        DataType::Map { .. } => MAP_KEYS_SORTED,
+        _ => 0,
+    }
+}

@@ -1,0 +1,177 @@
+//! Which buffers an array of a type has, and how large each must be.
+//!
+//! Pure data about types: no array and no memory is looked at here.
+
+use super::{DataType, IntervalUnit, UnionMode};
+
+/// The buffers and children that an array of some type has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    buffers: [BufferKind; 3],
+    buffer_count: u8,
+    is_variadic: bool,
+    child_count: usize,
+    list_size: Option<u32>,
+}
+
+/// What one buffer of an array holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BufferKind {
+    /// A bit for each element: is it there. The buffer may be missing where all are.
+    Validity,
+    /// A bit for each element: its value.
+    Bits,
+    /// Elements of this many bytes.
+    Fixed {
+        /// The size of an element in bytes; 0 for `fixed_size_binary[0]`.
+        width: u32,
+    },
+    /// Where each element begins and the last one ends, 32 bits.
+    Offsets32,
+    /// Where each element begins and the last one ends, 64 bits.
+    Offsets64,
+    /// Where each list of a list view begins, 32 bits.
+    Starts32,
+    /// Where each list of a list view begins, 64 bits.
+    Starts64,
+    /// How long each list of a list view is, 32 bits.
+    Sizes32,
+    /// How long each list of a list view is, 64 bits.
+    Sizes64,
+    /// Which field of a union each element is of, 8 bits.
+    TypeIds,
+    /// Where in the child of a dense union each element is, 32 bits.
+    UnionOffsets,
+    /// The bytes that offsets or views point into.
+    VariableBytes,
+    /// A length and a prefix, or a place in a data buffer, 16 bytes each.
+    Views,
+}
+
+impl Layout {
+    /// The layout of a type.
+    pub fn of(data_type: &DataType) -> Self {
+        use BufferKind::*;
+        let (first, second) = match data_type {
+            DataType::Dictionary { index, .. } => return Self::of(index),
+            DataType::Null | DataType::RunEndEncoded { .. } => return Self::new(&[], data_type),
+            DataType::Union { mode: UnionMode::Sparse, .. } => {
+                return Self::new(&[TypeIds], data_type);
+            }
+            DataType::Union { mode: UnionMode::Dense, .. } => {
+                return Self::new(&[TypeIds, UnionOffsets], data_type);
+            }
+            DataType::Struct(_) | DataType::FixedSizeList(..) => (None, None),
+            DataType::Boolean => (Some(Bits), None),
+            DataType::Int8 | DataType::UInt8 => (Some(Fixed { width: 1 }), None),
+            DataType::Int16 | DataType::UInt16 | DataType::Float16 => {
+                (Some(Fixed { width: 2 }), None)
+            }
+            DataType::Int32
+            | DataType::UInt32
+            | DataType::Float32
+            | DataType::Decimal32 { .. }
+            | DataType::Date32
+            | DataType::Time32(_)
+            | DataType::Interval(IntervalUnit::YearMonth) => (Some(Fixed { width: 4 }), None),
+            DataType::Int64
+            | DataType::UInt64
+            | DataType::Float64
+            | DataType::Decimal64 { .. }
+            | DataType::Date64
+            | DataType::Time64(_)
+            | DataType::Timestamp(..)
+            | DataType::Duration(_)
+            | DataType::Interval(IntervalUnit::DayTime) => (Some(Fixed { width: 8 }), None),
+            DataType::Decimal128 { .. } | DataType::Interval(IntervalUnit::MonthDayNano) => {
+                (Some(Fixed { width: 16 }), None)
+            }
+            DataType::Decimal256 { .. } => (Some(Fixed { width: 32 }), None),
+            DataType::FixedSizeBinary(width) => {
+                (Some(Fixed { width: u32::try_from(*width).unwrap_or(0) }), None)
+            }
+            DataType::Binary | DataType::Utf8 => (Some(Offsets32), Some(VariableBytes)),
+            DataType::LargeBinary | DataType::LargeUtf8 => (Some(Offsets64), Some(VariableBytes)),
+            DataType::BinaryView | DataType::Utf8View => (Some(Views), None),
+            DataType::List(_) | DataType::Map { .. } => (Some(Offsets32), None),
+            DataType::LargeList(_) => (Some(Offsets64), None),
+            DataType::ListView(_) => (Some(Starts32), Some(Sizes32)),
+            DataType::LargeListView(_) => (Some(Starts64), Some(Sizes64)),
+        };
+        match (first, second) {
+            (None, _) => Self::new(&[Validity], data_type),
+            (Some(first), None) => Self::new(&[Validity, first], data_type),
+            (Some(first), Some(second)) => Self::new(&[Validity, first, second], data_type),
+        }
+    }
+
+    fn new(kinds: &[BufferKind], data_type: &DataType) -> Self {
+        let mut buffers = [BufferKind::Validity; 3];
+        let mut buffer_count = 0;
+        for (slot, kind) in buffers.iter_mut().zip(kinds) {
+            *slot = *kind;
+            buffer_count += 1;
+        }
+        let list_size = match data_type {
+            DataType::FixedSizeList(_, size) => Some(u32::try_from(*size).unwrap_or(0)),
+            _ => None,
+        };
+        let is_variadic = matches!(data_type, DataType::BinaryView | DataType::Utf8View);
+        Self { buffers, buffer_count, is_variadic, child_count: data_type.child_count(), list_size }
+    }
+
+    /// The buffers that every array of this type has, in the order of the C struct.
+    pub fn buffers(&self) -> &[BufferKind] {
+        self.buffers.get(..usize::from(self.buffer_count)).unwrap_or_default()
+    }
+
+    /// Whether any number of data buffers follow, and then one more with an `int64` size for each of them.
+    ///
+    /// That last buffer lies in host memory, wherever the others are.
+    pub fn is_variadic(&self) -> bool {
+        self.is_variadic
+    }
+
+    /// Whether the first buffer is a validity bitmap.
+    pub fn has_validity(&self) -> bool {
+        self.buffers().first() == Some(&BufferKind::Validity)
+    }
+
+    /// How many children an array of this type has.
+    pub fn child_count(&self) -> usize {
+        self.child_count
+    }
+
+    /// For a fixed-size list, how many elements of the child each of its elements takes.
+    pub fn list_size(&self) -> Option<u32> {
+        self.list_size
+    }
+}
+
+impl BufferKind {
+    /// The fewest bytes that a buffer for this many elements has, those before the array's offset counted in.
+    ///
+    /// `None` where only the data tells. `u64::MAX`, which no buffer has, where the number does not fit.
+    ///
+    /// ```
+    /// use arrow_device::BufferKind;
+    ///
+    /// assert_eq!(BufferKind::Bits.byte_len(9), Some(2));
+    /// assert_eq!(BufferKind::Offsets32.byte_len(9), Some(40));
+    /// assert_eq!(BufferKind::VariableBytes.byte_len(9), None);
+    /// ```
+    pub fn byte_len(self, elements: u64) -> Option<u64> {
+        Some(match self {
+            Self::Validity | Self::Bits => elements.div_ceil(8),
+            Self::Fixed { width } => elements.saturating_mul(u64::from(width)),
+            Self::Offsets32 => elements.saturating_add(1).saturating_mul(4),
+            Self::Offsets64 => elements.saturating_add(1).saturating_mul(8),
+            Self::Starts32 | Self::Sizes32 | Self::UnionOffsets => elements.saturating_mul(4),
+            Self::Starts64 | Self::Sizes64 => elements.saturating_mul(8),
+            Self::TypeIds => elements,
+            Self::Views => elements.saturating_mul(16),
+            Self::VariableBytes => return None,
+        })
+    }
+}

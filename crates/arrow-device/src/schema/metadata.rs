@@ -1,0 +1,279 @@
+//! Key-value pairs of a field, kept in the encoding that C sees.
+//!
+//! An `ArrowSchema`'s `metadata` is a native-endian `int32` count, then for each pair the key's length, the key, the value's
+//! length and the value; nothing is aligned, nothing ends with a NUL, and the bytes may be anything. A [`Metadata`] is a
+//! share of such bytes that were checked once; pairs are decoded when they are looked at.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use crate::{Error, ErrorKind, Result};
+
+/// No more pairs than this are taken from another party or written.
+pub(crate) const MAX_PAIRS: usize = 1 << 16;
+
+/// No more bytes than this, lengths included, are taken from another party or written.
+pub(crate) const MAX_ENCODED_BYTES: usize = 64 << 20;
+
+/// Key-value pairs that belong to a field. Keys and values are bytes; a key may occur twice; order is kept.
+///
+/// No pairs and no metadata are the same thing, which C sees as NULL.
+///
+/// ```
+/// use arrow_device::Metadata;
+///
+/// let metadata = Metadata::from_pairs([("unit", "EUR"), ("source", "till 4")])?;
+/// assert_eq!(metadata.get("unit"), Some(&b"EUR"[..]));
+/// assert_eq!(metadata.to_string(), "{unit: EUR, source: till 4}");
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Metadata(Option<Share>);
+
+/// `blob[start..][..len]` is one complete encoding of at least one pair, checked.
+#[derive(Clone)]
+struct Share {
+    blob: Arc<[u8]>,
+    start: u32,
+    len: u32,
+}
+
+impl Metadata {
+    /// No pairs.
+    pub const EMPTY: Self = Self(None);
+
+    /// These pairs, in this order. At most 65536 of them and 64 MiB in all.
+    pub fn from_pairs<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        pairs: impl IntoIterator<Item = (K, V)>,
+    ) -> Result<Self> {
+        let mut encoded = vec![0; LENGTH_BYTES];
+        let mut count = 0_i32;
+        for (key, value) in pairs {
+            count = count.saturating_add(1);
+            push_bytes(&mut encoded, key.as_ref())?;
+            push_bytes(&mut encoded, value.as_ref())?;
+        }
+        if let Some(place) = encoded.first_chunk_mut() {
+            *place = count.to_ne_bytes();
+        }
+        Self::decode_shared(&encoded.into(), 0).map(|(metadata, _)| metadata)
+    }
+
+    /// Reads the encoding that `bytes` starts with and says how many bytes it took.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, usize)> {
+        let len = encoded_len(|at| length_at(bytes, at))?;
+        let encoded = bytes.get(..len).ok_or_else(|| ends_early(bytes.len()))?;
+        Self::decode_shared(&encoded.into(), 0)
+    }
+
+    /// Like [`decode`](Self::decode), for an encoding at `start` of a blob that many fields share. Nothing is copied.
+    pub(crate) fn decode_shared(blob: &Arc<[u8]>, start: usize) -> Result<(Self, usize)> {
+        let bytes = blob.get(start..).unwrap_or_default();
+        let len = encoded_len(|at| length_at(bytes, at))?;
+        if len > bytes.len() {
+            return Err(ends_early(bytes.len()));
+        }
+        if len == LENGTH_BYTES {
+            return Ok((Self::EMPTY, len));
+        }
+        let (Ok(start), Ok(share_len)) = (u32::try_from(start), u32::try_from(len)) else {
+            return Err(too_large());
+        };
+        Ok((Self(Some(Share { blob: Arc::clone(blob), start, len: share_len })), len))
+    }
+
+    /// The encoding, for C to read. `None`, which is NULL there, if there are no pairs.
+    pub fn as_encoded_bytes(&self) -> Option<&[u8]> {
+        let Share { blob, start, len } = self.0.as_ref()?;
+        blob.get(*start as usize..)?.get(..*len as usize)
+    }
+
+    /// How many pairs there are.
+    pub fn len(&self) -> usize {
+        self.iter().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The pairs, in their order.
+    pub fn iter(&self) -> Pairs<'_> {
+        let mut rest = self.as_encoded_bytes().unwrap_or_default();
+        let count = take_length(&mut rest).unwrap_or(0);
+        Pairs { rest, count }
+    }
+
+    /// The value of the first pair with this key.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Option<&[u8]> {
+        let key = key.as_ref();
+        self.iter().find(|(candidate, _)| *candidate == key).map(|(_, value)| value)
+    }
+}
+
+impl<'a> IntoIterator for &'a Metadata {
+    type Item = (&'a [u8], &'a [u8]);
+    type IntoIter = Pairs<'a>;
+
+    fn into_iter(self) -> Pairs<'a> {
+        self.iter()
+    }
+}
+
+/// Equal if the same pairs are there in the same order.
+impl PartialEq for Metadata {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_encoded_bytes() == other.as_encoded_bytes()
+    }
+}
+
+impl Eq for Metadata {}
+
+impl Hash for Metadata {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_encoded_bytes().hash(state);
+    }
+}
+
+/// `{key: value, key: value}`; bytes that do not print are escaped.
+impl fmt::Display for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (index, (key, value)) in self.iter().enumerate() {
+            let separator = if index == 0 { "" } else { ", " };
+            write!(f, "{separator}{}: {}", Printable(key), Printable(value))?;
+        }
+        f.write_str("}")
+    }
+}
+
+impl fmt::Debug for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// An iterator over the pairs of a [`Metadata`].
+#[derive(Clone)]
+pub struct Pairs<'a> {
+    rest: &'a [u8],
+    count: usize,
+}
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.count = self.count.checked_sub(1)?;
+        Some((take_bytes(&mut self.rest)?, take_bytes(&mut self.rest)?))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.count, Some(self.count))
+    }
+}
+
+impl ExactSizeIterator for Pairs<'_> {}
+
+impl fmt::Debug for Pairs<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs = self.clone().map(|(key, value)| (Printable(key), Printable(value)));
+        f.debug_map().entries(pairs).finish()
+    }
+}
+
+/// How many bytes an encoding takes, learned from its lengths alone.
+///
+/// `length_at(n)` reads the `int32` that starts `n` bytes into it. It is called for rising `n`, and for none before all that lies
+/// below it was accounted for, so that it can read from a pointer whose extent nobody knows.
+pub(crate) fn encoded_len(mut length_at: impl FnMut(usize) -> Result<i32>) -> Result<usize> {
+    let count = length_at(0)?;
+    let Ok(pairs) = usize::try_from(count) else {
+        let message = format!("metadata claims {count} pairs");
+        return Err(Error::new(ErrorKind::Malformed, message));
+    };
+    if pairs > MAX_PAIRS {
+        let message = format!("metadata claims {count} pairs; {MAX_PAIRS} is the limit");
+        return Err(Error::new(ErrorKind::LimitExceeded, message));
+    }
+    let mut end = LENGTH_BYTES;
+    for index in 0..pairs * 2 {
+        let len = length_at(end)?;
+        end += LENGTH_BYTES;
+        let refused = |kind, why: &str| {
+            let part = if index % 2 == 0 { "key" } else { "value" };
+            let pair = index / 2;
+            Error::new(kind, format!("{part} {pair} of metadata claims {len} bytes{why}"))
+        };
+        match usize::try_from(len) {
+            Ok(len) if len <= MAX_ENCODED_BYTES.saturating_sub(end) => end += len,
+            Ok(_) => return Err(refused(ErrorKind::LimitExceeded, "; 64 MiB in all is the limit")),
+            Err(_) => return Err(refused(ErrorKind::Malformed, "")),
+        }
+    }
+    Ok(end)
+}
+
+const LENGTH_BYTES: usize = size_of::<i32>();
+
+fn length_at(bytes: &[u8], at: usize) -> Result<i32> {
+    let length = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    length.map(|length| i32::from_ne_bytes(*length)).ok_or_else(|| ends_early(bytes.len()))
+}
+
+fn take_length(rest: &mut &[u8]) -> Option<usize> {
+    let (length, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    usize::try_from(i32::from_ne_bytes(*length)).ok()
+}
+
+fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let len = take_length(rest)?;
+    rest.split_off(..len)
+}
+
+fn push_bytes(encoded: &mut Vec<u8>, bytes: &[u8]) -> Result<()> {
+    let len = i32::try_from(bytes.len()).map_err(|_| too_large())?;
+    if encoded.len() > MAX_ENCODED_BYTES {
+        return Err(too_large());
+    }
+    encoded.extend_from_slice(&len.to_ne_bytes());
+    encoded.extend_from_slice(bytes);
+    Ok(())
+}
+
+#[cold]
+fn ends_early(len: usize) -> Error {
+    Error::new(ErrorKind::Malformed, format!("metadata is cut off after {len} bytes"))
+}
+
+#[cold]
+fn too_large() -> Error {
+    Error::new(ErrorKind::LimitExceeded, "metadata is larger than 64 MiB")
+}
+
+/// Text as it is, other bytes escaped, all of it on one line.
+struct Printable<'a>(&'a [u8]);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                match character.is_control() {
+                    true => write!(f, "{}", character.escape_default())?,
+                    false => write!(f, "{character}")?,
+                }
+            }
+            write!(f, "{}", chunk.invalid().escape_ascii())?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}

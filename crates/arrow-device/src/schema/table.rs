@@ -1,0 +1,261 @@
+//! [`Schema`]: the type of an array or batch, as a table.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::check::Check;
+use super::export::Image;
+use super::{DataType, Field, Layout, Metadata};
+use crate::{Error, ErrorKind, Place, Result, Step};
+
+/// No schema is deeper than this many levels below its root.
+pub(crate) const MAX_DEPTH: usize = 64;
+/// No schema has more nodes than this, dictionaries included.
+pub(crate) const MAX_NODES: usize = 1 << 20;
+
+/// The type of an array or a record batch: a root [`Field`], and the flat table by which arrays are checked and walked.
+///
+/// Built once, from a field or a C struct, and shared: a clone is a count. Arrays that are imported one after another with
+/// the same `Schema` share all of it.
+///
+/// ```
+/// use arrow_device::{DataType, Field, Schema};
+///
+/// let schema = Schema::batch([
+///     Field::new("symbol", DataType::dictionary(DataType::Int32, DataType::Utf8), false),
+///     Field::new("price", DataType::Float64, true),
+/// ])?;
+/// assert_eq!(schema.to_string(), "struct<symbol: dictionary<int32, utf8> not null, price: float64> not null");
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Schema(Arc<Table>);
+
+struct Table {
+    nodes: Box<[Node]>,
+    checks: Box<[Check]>,
+    image: OnceLock<Image>,
+}
+
+/// One node. Nodes are numbered level by level, so that the children of one are consecutive.
+pub(crate) struct Node {
+    pub(crate) field: Field,
+    pub(crate) layout: Layout,
+    parent: u32,
+    first_child: u32,
+    /// Children; where there is a dictionary, it counts as the last one.
+    children: u32,
+    has_dictionary: bool,
+}
+
+impl Node {
+    /// The numbers of the children, without the dictionary.
+    pub(crate) fn children(&self) -> std::ops::Range<u32> {
+        let regular = self.children - u32::from(self.has_dictionary);
+        self.first_child..self.first_child + regular
+    }
+
+    /// The number of the dictionary.
+    pub(crate) fn dictionary(&self) -> Option<u32> {
+        self.has_dictionary.then(|| self.first_child + self.children - 1)
+    }
+
+    /// The numbers of the children and the dictionary.
+    pub(crate) fn below(&self) -> std::ops::Range<u32> {
+        self.first_child..self.first_child + self.children
+    }
+}
+
+impl Schema {
+    /// The schema of arrays of this field's type.
+    ///
+    /// An error where C could not say it: a name with a NUL byte, a decimal of 77 digits, a tree that is too deep.
+    pub fn new(root: impl Into<Field>) -> Result<Self> {
+        let schema = Self::flatten(root.into())?;
+        for (number, node) in (0..).zip(schema.nodes()) {
+            node.field.check().map_err(|error| error.at(schema.place(number)))?;
+        }
+        Ok(schema)
+    }
+
+    /// The schema of record batches with these columns.
+    pub fn batch(columns: impl IntoIterator<Item = Field>) -> Result<Self> {
+        Self::new(Field::new("", DataType::struct_(columns), false))
+    }
+
+    /// A schema whose fields need no check, because they came from C or from another schema.
+    pub(super) fn flatten(root: Field) -> Result<Self> {
+        let mut nodes = vec![Node::new(root, 0)];
+        let mut level_end = 1;
+        let mut depth = 0;
+        let mut number = 0;
+        while let Some(node) = nodes.get(number) {
+            let field = node.field.clone();
+            let below = field.data_type().children().chain(field.data_type().dictionary_values());
+            let first_child = nodes.len();
+            nodes.extend(below.map(|child| Node::new(child.clone(), number as u32)));
+            if nodes.len() > MAX_NODES {
+                let message = format!("a schema has more than {MAX_NODES} fields");
+                return Err(Error::new(ErrorKind::LimitExceeded, message));
+            }
+            let has_dictionary = field.data_type().dictionary_values().is_some();
+            let children = (nodes.len() - first_child) as u32;
+            if let Some(node) = nodes.get_mut(number) {
+                *node = Node { first_child: first_child as u32, children, has_dictionary, ..Node::new(field, node.parent) };
+            }
+            number += 1;
+            if number == level_end && nodes.len() > level_end {
+                level_end = nodes.len();
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    let message = format!("a schema is nested more than {MAX_DEPTH} levels deep");
+                    return Err(Error::new(ErrorKind::LimitExceeded, message));
+                }
+            }
+        }
+        let checks = nodes.iter().map(Check::new).collect();
+        Ok(Self(Arc::new(Table { nodes: nodes.into(), checks, image: OnceLock::new() })))
+    }
+
+    /// The root field. Its name is usually empty.
+    pub fn field(&self) -> &Field {
+        &self.root().field
+    }
+
+    /// The type of the root.
+    pub fn data_type(&self) -> &DataType {
+        self.field().data_type()
+    }
+
+    /// The columns, where the root is a struct; none where not.
+    pub fn columns(&self) -> &[Field] {
+        match self.data_type() {
+            DataType::Struct(fields) => fields,
+            _ => &[],
+        }
+    }
+
+    /// The number of the first column with this name.
+    pub fn column_index(&self, name: &str) -> Option<usize> {
+        self.columns().iter().position(|column| column.name() == name)
+    }
+
+    /// The metadata of the root, which for a record batch is that of the schema.
+    pub fn metadata(&self) -> &Metadata {
+        self.field().metadata()
+    }
+
+    /// All nodes, by number. The root's is 0.
+    pub(crate) fn nodes(&self) -> &[Node] {
+        &self.0.nodes
+    }
+
+    /// What an imported array of this schema has to keep to, by node.
+    pub(crate) fn checks(&self) -> &[Check] {
+        &self.0.checks
+    }
+
+    pub(super) fn image(&self) -> &OnceLock<Image> {
+        &self.0.image
+    }
+
+    pub(crate) fn root(&self) -> &Node {
+        // A table has a root: `flatten` begins with it.
+        let [root, ..] = &*self.0.nodes else { unreachable!("a schema has a root") };
+        root
+    }
+
+    /// A node by its number; the root for a number that is none.
+    pub(crate) fn node(&self, number: u32) -> &Node {
+        self.nodes().get(number as usize).unwrap_or(self.root())
+    }
+
+    /// The schema of one node.
+    pub(crate) fn subtree(&self, number: u32) -> Result<Self> {
+        if number == 0 { Ok(self.clone()) } else { Self::flatten(self.node(number).field.clone()) }
+    }
+
+    /// Whether a node is `top` or lies below it.
+    pub(crate) fn is_within(&self, mut node: u32, top: u32) -> bool {
+        // Parents have smaller numbers than their children.
+        while node > top {
+            node = self.node(node).parent;
+        }
+        node == top
+    }
+
+    /// The way to a node.
+    pub(crate) fn place(&self, mut node: u32) -> Place {
+        let mut steps = Vec::new();
+        while node > 0 {
+            let parent = self.node(self.node(node).parent);
+            let is_dictionary = parent.dictionary() == Some(node);
+            let child = node.saturating_sub(parent.first_child) as usize;
+            steps.push(if is_dictionary { Step::Dictionary } else { Step::Child(child) });
+            node = self.node(node).parent;
+        }
+        steps.reverse();
+        Place::new(steps)
+    }
+
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Node {
+    fn new(field: Field, parent: u32) -> Self {
+        let layout = Layout::of(field.data_type());
+        Self { field, layout, parent, first_child: 0, children: 0, has_dictionary: false }
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other) || self.field() == other.field()
+    }
+}
+
+impl Eq for Schema {}
+
+impl fmt::Display for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let field = self.field();
+        if !field.name().is_empty() {
+            return write!(f, "{field}");
+        }
+        write!(f, "{}", field.data_type())?;
+        if field.is_nullable() { Ok(()) } else { f.write_str(" not null") }
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Schema({self})")
+    }
+}
+
+impl TryFrom<Field> for Schema {
+    type Error = Error;
+
+    fn try_from(root: Field) -> Result<Self> {
+        Self::new(root)
+    }
+}
+
+/// The schema of arrays of this type: a nullable field without a name.
+impl TryFrom<DataType> for Schema {
+    type Error = Error;
+
+    fn try_from(data_type: DataType) -> Result<Self> {
+        Self::new(Field::new("", data_type, true))
+    }
+}
+
+impl TryFrom<&Schema> for Schema {
+    type Error = Error;
+
+    fn try_from(schema: &Schema) -> Result<Self> {
+        Ok(schema.clone())
+    }
+}

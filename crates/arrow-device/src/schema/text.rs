@@ -1,0 +1,233 @@
+//! Strings that many owners share and that C can read as they are.
+//!
+//! A schema of a thousand fields has a thousand names. They lie in one blob, each followed by a NUL byte, and a [`Text`] is
+//! a share of the blob and a place in it: a clone allocates nothing, and neither does an export.
+
+use std::borrow::Borrow;
+use std::ffi::CStr;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::{Error, ErrorKind, Result};
+
+/// An immutable string that is cheap to clone and is followed by a NUL byte in memory.
+///
+/// ```
+/// use arrow_device::Text;
+///
+/// let name = Text::from("price");
+/// assert_eq!(name, "price");
+/// assert_eq!(name.as_c_str(), Some(c"price"));
+/// assert_eq!(Text::from("a\0b").as_c_str(), None, "C would see only the `a`");
+/// ```
+#[derive(Clone)]
+pub struct Text(Place);
+
+#[derive(Clone)]
+enum Place {
+    /// Ends with the NUL byte.
+    Static(&'static str),
+    /// `blob[start..][..len]`; the byte behind it is the NUL.
+    Shared { blob: Arc<str>, start: u32, len: u32 },
+}
+
+/// The length that means "all of the blob but its NUL", so that a text of its own may have any length.
+const TO_THE_END: u32 = u32::MAX;
+
+impl Text {
+    /// The empty string.
+    pub const EMPTY: Self = Self::from_static("\0");
+
+    /// A string that is part of the program. It must end with a NUL byte, which is no part of the text.
+    pub(crate) const fn from_static(with_nul: &'static str) -> Self {
+        Self(Place::Static(with_nul))
+    }
+
+    /// The text, without the NUL byte.
+    pub fn as_str(&self) -> &str {
+        let with_nul = self.with_nul();
+        with_nul.strip_suffix('\0').unwrap_or(with_nul)
+    }
+
+    /// The text as a C string, or `None` if it holds a NUL byte, which would end it early.
+    pub fn as_c_str(&self) -> Option<&CStr> {
+        CStr::from_bytes_with_nul(self.with_nul().as_bytes()).ok()
+    }
+
+    fn with_nul(&self) -> &str {
+        match &self.0 {
+            Place::Static(with_nul) => with_nul,
+            Place::Shared { blob, len: TO_THE_END, .. } => blob,
+            Place::Shared { blob, start, len } => {
+                let start = *start as usize;
+                blob.get(start..start + *len as usize + 1).unwrap_or("\0")
+            }
+        }
+    }
+}
+
+impl From<String> for Text {
+    fn from(mut text: String) -> Self {
+        text.push('\0');
+        Self(Place::Shared { blob: text.into(), start: 0, len: TO_THE_END })
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        if text.is_empty() {
+            return Self::EMPTY;
+        }
+        let mut with_nul = String::with_capacity(text.len() + 1);
+        with_nul.push_str(text);
+        Self::from(with_nul)
+    }
+}
+
+impl From<&String> for Text {
+    fn from(text: &String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl AsRef<str> for Text {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl Borrow<str> for Text {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Text {}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl PartialOrd for Text {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Text {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+/// Collects many strings into one blob.
+#[derive(Debug, Default)]
+pub(crate) struct TextBlobBuilder {
+    blob: String,
+}
+
+/// Where a string lies in the blob that it was pushed into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TextSpan {
+    start: u32,
+    len: u32,
+}
+
+impl TextSpan {
+    /// The last `len` bytes of the string, which are a string of their own: a time zone in a format string.
+    pub(crate) fn last(self, len: usize) -> Self {
+        let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.len);
+        Self { start: self.start + (self.len - len), len }
+    }
+}
+
+/// Many strings in one allocation, each followed by a NUL byte.
+#[derive(Clone, Debug)]
+pub(crate) struct TextBlob(Arc<str>);
+
+impl TextBlobBuilder {
+    /// Adds a string that came from C. It is refused if it is not UTF-8, holds a NUL byte or makes the blob too large.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<TextSpan> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let at = error.valid_up_to();
+            Error::new(ErrorKind::Malformed, format!("a text is not UTF-8 from byte {at} on"))
+        })?;
+        if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
+            let message = format!("a text holds a NUL byte at byte {at}");
+            return Err(Error::new(ErrorKind::Malformed, message));
+        }
+        let end = self.blob.len().saturating_add(text.len());
+        let (Ok(start), Ok(len), true) =
+            (u32::try_from(self.blob.len()), u32::try_from(text.len()), end < TO_THE_END as usize)
+        else {
+            let message = "the names of a schema together are 4 GiB or longer";
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        };
+        self.blob.push_str(text);
+        self.blob.push('\0');
+        Ok(TextSpan { start, len })
+    }
+
+    /// Ends the collecting. From here on the spans can be turned into texts.
+    pub(crate) fn finish(self) -> TextBlob {
+        TextBlob(self.blob.into())
+    }
+}
+
+impl TextBlob {
+    /// The text at this place: a share of the blob, without an allocation.
+    pub(crate) fn text(&self, span: TextSpan) -> Text {
+        if span.len == 0 {
+            return Text::EMPTY;
+        }
+        Text(Place::Shared { blob: Arc::clone(&self.0), start: span.start, len: span.len })
+    }
+}
