@@ -47,7 +47,6 @@ fn a_device_type_is_an_int32_and_any_value_fits() {
     }
 }
 
-// Requirement: SCH-3
 #[test]
 fn flags_have_the_specified_bits() {
     let flags: [i64; 3] =
