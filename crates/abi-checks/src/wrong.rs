@@ -1,5 +1,5 @@
-//! Wrong declarations of `ArrowDeviceArray` and its device type, as found in hand-written copies. The comparison with
-//! the headers must refuse each. This file is also compiled alone, so it uses nothing from elsewhere.
+//! Wrong declarations of `ArrowDeviceArray` and its device type, as found in hand-written copies. The comparison
+//! with the headers must refuse each. This file is also compiled alone, so it uses nothing from elsewhere.
 
 use core::ffi::c_void;
 

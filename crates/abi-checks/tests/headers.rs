@@ -1,8 +1,8 @@
-//! The headers compile as C11 and C++17 without a warning, alone and beside other copies of the same declarations, and
-//! refuse to compile where a wrong copy won.
+//! The headers compile as C11 and C++17 without a warning, alone and beside other copies of the same
+//! declarations, and refuse to compile where a wrong copy won.
 //!
-//! The other copies are made from the headers' own text, with their guards. Compilers are `$CC` and `$CXX` (`cc` and
-//! `c++` where unset), and clang where there is one.
+//! The other copies are made from the headers' own text, with their guards. Compilers are `$CC` and `$CXX` (`cc`
+//! and `c++` where unset), and clang where there is one.
 
 // The functions below are the tests' own.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic)]
@@ -87,7 +87,10 @@ fn a_copy_without_the_reserved_words_is_refused() {
 // Requirement: ABI-1, ABI-4
 #[test]
 fn a_copy_with_swapped_fields_is_refused() {
-    let right = "  int64_t device_id;\n  // The type of device which can access this memory.\n  ArrowDeviceType device_type;\n";
+    let right = "  int64_t device_id;
+  // The type of device which can access this memory.
+  ArrowDeviceType device_type;
+";
     let wrong = "  ArrowDeviceType device_type;\n  int64_t device_id;\n";
     let wrong = replaced(&guarded(&GUARDS), right, wrong);
     refuses(&[&wrong, OURS], "struct ArrowDeviceArray.device_id must be at 80");
@@ -99,7 +102,9 @@ fn a_copy_whose_async_producer_has_a_release_is_refused() {
     let wrong = replaced(
         &guarded(&GUARDS),
         "  void (*cancel)(struct ArrowAsyncProducer* self);\n",
-        "  void (*cancel)(struct ArrowAsyncProducer* self);\n  void (*release)(struct ArrowAsyncProducer* self);\n",
+        "  void (*cancel)(struct ArrowAsyncProducer* self);
+  void (*release)(struct ArrowAsyncProducer* self);
+",
     );
     refuses(&[&wrong, OURS], "struct ArrowAsyncProducer must have 40 bytes");
     refuses(&[&wrong, OURS], "struct ArrowAsyncProducer.additional_metadata must be at 24");
@@ -322,7 +327,15 @@ fn guarded(guards: &[&str]) -> String {
     };
     let blocks: String = guards.iter().map(|guard| block(guard)).collect();
     format!(
-        "#include <stdint.h>\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n{blocks}#ifdef __cplusplus\n}}\n#endif\n"
+        "#include <stdint.h>
+#ifdef __cplusplus
+extern \"C\" {{
+#endif
+{blocks}
+#ifdef __cplusplus
+}}
+#endif
+"
     )
 }
 

@@ -1,5 +1,5 @@
-//! The ownership rules that the structs' documentation states, followed by a producer and a consumer that use nothing
-//! but this crate. Run under Miri, this also shows that the declared pointer types allow it.
+//! The ownership rules that the structs' documentation states, followed by a producer and a consumer that use
+//! nothing but this crate. Run under Miri, this also shows that the declared pointer types allow it.
 
 // The functions at the end are the tests' own.
 #![allow(clippy::expect_used)]
