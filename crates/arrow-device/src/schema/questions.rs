@@ -113,6 +113,10 @@ mod tests {
     #[test]
     fn every_type_differs_from_every_other() {
         let mut all: Vec<DataType> = examples().into_iter().map(|it| it.data_type).collect();
+        let DataType::Map { entries, .. } = DataType::map(DataType::Utf8, DataType::Int64) else {
+            panic!("a map is made by `map`");
+        };
+        all.push(DataType::Map { entries, keys_sorted: true });
         all.push(DataType::dictionary(DataType::Int8, DataType::Utf8));
         all.push(DataType::dictionary(DataType::Int8, DataType::Binary));
         for (index, one) in all.iter().enumerate() {

@@ -71,7 +71,10 @@ fn the_three_known_flags_are_seen_in_the_type() {
     for ordered in [false, true] {
         let data_type = DataType::from_format("c", [], values(), i64::from(ordered)).unwrap();
         assert!(matches!(data_type, DataType::Dictionary { ordered: seen, .. } if seen == ordered));
-        assert_eq!(Field::new("", data_type, false).flags(), i64::from(ordered));
+        let field = Field::new("", data_type.clone(), false);
+        assert_eq!(field.flags(), i64::from(ordered));
+        let same = Field::from_parts(Text::EMPTY, data_type, Metadata::EMPTY, i64::from(ordered));
+        assert_eq!(same, field, "a flag that the type tells must not be kept twice");
     }
     let map = examples().into_iter().find(|example| example.format == "+m").unwrap();
     for sorted in [false, true] {

@@ -167,5 +167,7 @@ proptest! {
         let (shared, consumed) = Metadata::decode_shared(&blob, before).unwrap();
         prop_assert_eq!(&shared, &metadata);
         prop_assert_eq!(consumed, blob.len() - before - 3);
+        let cut = blob.iter().copied().take(blob.len() - 4).collect();
+        prop_assert!(Metadata::decode_shared(&cut, before).is_err());
     }
 }
