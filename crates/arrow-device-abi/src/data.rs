@@ -15,8 +15,9 @@ pub const ARROW_FLAG_MAP_KEYS_SORTED: i64 = 4;
 
 /// The type of an array: a format string, a name, metadata, and the same for every child.
 ///
-/// Who allocates: the consumer allocates the base structure (zeroed, see [`empty`](Self::empty)) and the producer fills
-/// it. Everything it points to, children included, is the producer's, and lives until [`release`](Self::release).
+/// Who allocates: the consumer allocates the base structure (zeroed, see [`empty`](Self::empty)) and the producer
+/// fills it. Everything it points to, children included, is the producer's, and lives until
+/// [`release`](Self::release).
 ///
 /// Who owns: whoever holds the base structure whose `release` is not null. To move it, copy the bytes and set the
 /// source's `release` to null without calling it. A child is moved the same way, out of its parent.
@@ -70,17 +71,18 @@ impl ArrowSchema {
 
 /// The values of an array, without their type.
 ///
-/// Who allocates: the consumer allocates the base structure (zeroed, see [`empty`](Self::empty)) and the producer fills
-/// it. Everything it points to, children included, is the producer's, and lives until [`release`](Self::release).
+/// Who allocates: the consumer allocates the base structure (zeroed, see [`empty`](Self::empty)) and the producer
+/// fills it. Everything it points to, children included, is the producer's, and lives until
+/// [`release`](Self::release).
 ///
 /// Who owns: whoever holds the base structure whose `release` is not null. To move it, copy the bytes and set the
 /// source's `release` to null without calling it. A child is moved the same way, out of its parent.
 ///
-/// Released: `release` is null. All other fields are then meaningless. Only the base structure's `release` is called;
-/// it releases the children that were not moved out.
+/// Released: `release` is null. All other fields are then meaningless. Only the base structure's `release` is
+/// called; it releases the children that were not moved out.
 ///
-/// Inside an [`ArrowDeviceArray`](crate::ArrowDeviceArray) the entries of `buffers` belong to the device. The table that
-/// holds them, and everything else, is host memory.
+/// Inside an [`ArrowDeviceArray`](crate::ArrowDeviceArray) the entries of `buffers` belong to the device. The
+/// table that holds them, and everything else, is host memory.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowArray {

@@ -1,7 +1,8 @@
 //! DLPack's C interface, version 1.3: one strided tensor of plain numbers on a device.
 //!
-//! The declarations are those of `dlpack.h` under `DLPACK_DLPACK_H_`, with its names. What C declares as an `enum` is an
-//! integer here, since any value may arrive and a Rust `enum` with an unknown value is undefined behaviour.
+//! The declarations are those of `dlpack.h` under `DLPACK_DLPACK_H_`, with its names. What C declares as an
+//! `enum` is an integer here, since any value may arrive and a Rust `enum` with an unknown value is undefined
+//! behaviour.
 
 #![allow(non_upper_case_globals)] // The names are DLPack's.
 
@@ -145,8 +146,8 @@ pub struct DLTensor {
     pub dtype: DLDataType,
     /// `ndim` lengths. May be null if `ndim` is 0.
     pub shape: *mut i64,
-    /// `ndim` distances, counted in elements. Null meant compact row-major order before version 1.2; since then it is
-    /// only allowed if `ndim` is 0.
+    /// `ndim` distances, counted in elements. Null meant compact row-major order before version 1.2; since then
+    /// it is only allowed if `ndim` is 0.
     pub strides: *mut i64,
     /// How many bytes after `data` the first element is.
     pub byte_offset: u64,
@@ -154,9 +155,9 @@ pub struct DLTensor {
 
 /// A tensor and the way to give it back, as it was before version 1.0.
 ///
-/// Who allocates, who owns: the producer allocates it, shape and strides included. The consumer that takes the pointer
-/// calls [`deleter`](Self::deleter) once, on any thread, when it no longer needs the data. The deleter frees the
-/// structure itself too.
+/// Who allocates, who owns: the producer allocates it, shape and strides included. The consumer that takes the
+/// pointer calls [`deleter`](Self::deleter) once, on any thread, when it no longer needs the data. The deleter
+/// frees the structure itself too.
 ///
 /// Released: the pointer is gone. Unlike an Arrow struct it is never copied to another place.
 #[repr(C)]
@@ -174,8 +175,8 @@ pub struct DLManagedTensor {
 ///
 /// Who allocates, who owns, released: as [`DLManagedTensor`].
 ///
-/// The fields up to `flags` keep their place in every major version, so that a consumer that does not know the version
-/// can still call [`deleter`](Self::deleter).
+/// The fields up to `flags` keep their place in every major version, so that a consumer that does not know the
+/// version can still call [`deleter`](Self::deleter).
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensorVersioned {
@@ -191,8 +192,8 @@ pub struct DLManagedTensorVersioned {
     pub dl_tensor: DLTensor,
 }
 
-/// Allocates a tensor like `prototype`, of which only type, dimensions, shape and device count. Returns 0, or -1 after a
-/// call of `set_error` with `error_ctx`, a kind and a text. It needs no Python.
+/// Allocates a tensor like `prototype`, of which only type, dimensions, shape and device count. Returns 0, or -1
+/// after a call of `set_error` with `error_ctx`, a kind and a text. It needs no Python.
 pub type DLPackManagedTensorAllocator = Option<
     unsafe extern "C" fn(
         prototype: *mut DLTensor,
@@ -208,14 +209,14 @@ pub type DLPackManagedTensorAllocator = Option<
     ) -> c_int,
 >;
 
-/// Exports a Python object as a tensor that the caller owns. Waits for nothing. Returns 0, or -1 with a Python exception
-/// set.
+/// Exports a Python object as a tensor that the caller owns. Waits for nothing. Returns 0, or -1 with a Python
+/// exception set.
 pub type DLPackManagedTensorFromPyObjectNoSync = Option<
     unsafe extern "C" fn(py_object: *mut c_void, out: *mut *mut DLManagedTensorVersioned) -> c_int,
 >;
 
-/// Describes a Python object as a tensor that stays the object's. Waits for nothing. Returns 0, or -1 with a Python
-/// exception set.
+/// Describes a Python object as a tensor that stays the object's. Waits for nothing. Returns 0, or -1 with a
+/// Python exception set.
 pub type DLPackDLTensorFromPyObjectNoSync =
     Option<unsafe extern "C" fn(py_object: *mut c_void, out: *mut DLTensor) -> c_int>;
 
@@ -228,8 +229,8 @@ pub type DLPackCurrentWorkStream = Option<
     ) -> c_int,
 >;
 
-/// Makes a Python object from a tensor, and takes it over. Waits for nothing. Returns 0, or -1 with a Python exception
-/// set.
+/// Makes a Python object from a tensor, and takes it over. Waits for nothing. Returns 0, or -1 with a Python
+/// exception set.
 pub type DLPackManagedTensorToPyObjectNoSync = Option<
     unsafe extern "C" fn(
         tensor: *mut DLManagedTensorVersioned,
@@ -249,10 +250,11 @@ pub struct DLPackExchangeAPIHeader {
 
 /// A library's table of functions, for exchange without a Python call for each tensor.
 ///
-/// Who allocates, who owns: the library that offers it, for as long as the process lives. It is never released. A Python
-/// type carries a pointer to it as `__dlpack_c_exchange_api__`, a capsule named `dlpack_exchange_api`.
+/// Who allocates, who owns: the library that offers it, for as long as the process lives. It is never released. A
+/// Python type carries a pointer to it as `__dlpack_c_exchange_api__`, a capsule named `dlpack_exchange_api`.
 ///
-/// The specification forbids null for all but `dltensor_from_py_object_no_sync`. Shipped tables have others null too.
+/// The specification forbids null for all but `dltensor_from_py_object_no_sync`. Shipped tables have others null
+/// too.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLPackExchangeAPI {

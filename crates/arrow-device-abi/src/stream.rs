@@ -9,10 +9,11 @@ use crate::{ArrowArray, ArrowSchema};
 
 /// A source of arrays of one type.
 ///
-/// Who allocates: the consumer allocates the structure (zeroed, see [`empty`](Self::empty)) and the producer fills it.
+/// Who allocates: the consumer allocates the structure (zeroed, see [`empty`](Self::empty)) and the producer
+/// fills it.
 ///
-/// Who owns: whoever holds the structure whose `release` is not null; it is moved as an array is. What `get_schema` and
-/// `get_next` hand out is released on its own and may outlive the stream.
+/// Who owns: whoever holds the structure whose `release` is not null; it is moved as an array is. What
+/// `get_schema` and `get_next` hand out is released on its own and may outlive the stream.
 ///
 /// Released: `release` is null, and no callback may be called. One thread at a time calls the callbacks.
 #[repr(C)]

@@ -266,6 +266,13 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
+/// For conversions that cannot fail, where others of their kind can.
+impl From<std::convert::Infallible> for Error {
+    fn from(never: std::convert::Infallible) -> Self {
+        match never {}
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,7 @@
 //! Share Arrow data that lives on a device between any two runtimes in a process, without copying it.
 
 mod array;
+pub mod convention;
 mod device;
 mod device_id;
 mod error;
@@ -10,14 +11,19 @@ mod place;
 mod schema;
 mod sync;
 
-pub use device::{Buffer, BufferView, Device, Event, Extent, KeepAlive, Location, Memory, Queue, driver};
+pub use array::{
+    Array, ArrayBuilder, Batch, BufferPlace, HostArray, HostBytes, NodeView, Ready, View,
+};
+pub use device::{
+    Buffer, BufferView, Device, Event, Extent, KeepAlive, Location, Memory, Plain, Queue, driver,
+};
 pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};
 pub use pending::{Reaper, drain, leaked, pending, reclaim};
 pub use place::{Place, Step};
 pub use schema::{
-    BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, Schema, Text, TimeUnit,
-    UnionMode,
+    BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,
+    Text, TimeUnit, UnionMode,
 };
 
 /// The C structs themselves, as other languages see them.

@@ -118,7 +118,8 @@ pub fn reclaim() -> usize {
 ///
 /// Call it before a device is closed by hand, or before a library is unloaded whose memory is still in use.
 pub fn drain(timeout: Duration) -> Result<()> {
-    let deadline = Instant::now() + timeout;
+    // No deadline where the clock does not reach that far.
+    let deadline = Instant::now().checked_add(timeout);
     let mut pause = Duration::from_micros(20);
     loop {
         sweep();
@@ -126,7 +127,7 @@ pub fn drain(timeout: Duration) -> Result<()> {
         if left == 0 {
             return Ok(());
         }
-        if Instant::now() >= deadline {
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             let message = format!("{left} things are still in use by a queue after {timeout:?}");
             return Err(Error::new(ErrorKind::TimedOut, message).during("drain"));
         }
@@ -174,7 +175,8 @@ fn sweep() -> usize {
         return 0;
     }
     let taken = std::mem::take(&mut *lock(&WAITING));
-    let (over, still_used): (Vec<_>, Vec<_>) = taken.into_iter().partition(|entry| entry.uses.iter().all(Use::is_over));
+    let (over, still_used): (Vec<_>, Vec<_>) =
+        taken.into_iter().partition(|entry| entry.uses.iter().all(Use::is_over));
     if !still_used.is_empty() {
         let mut waiting = lock(&WAITING);
         let newer = std::mem::replace(&mut *waiting, still_used);
@@ -217,14 +219,15 @@ impl Reaper {
     pub fn start(interval: Duration) -> Result<Self> {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let work = move || {
-            while stopped.recv_timeout(interval) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            while stopped.recv_timeout(interval) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            {
                 reclaim();
             }
         };
-        let thread = std::thread::Builder::new()
-            .name("arrow-device-reaper".into())
-            .spawn(work)
-            .map_err(|error| Error::new(ErrorKind::OutOfMemory, format!("no thread to be had: {error}")))?;
+        let thread =
+            std::thread::Builder::new().name("arrow-device-reaper".into()).spawn(work).map_err(
+                |error| Error::new(ErrorKind::OutOfMemory, format!("no thread to be had: {error}")),
+            )?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
 }

@@ -17,10 +17,10 @@
 
 // The Arrow C data, stream, device and asynchronous interfaces, for C11 and C++17.
 //
-// The declarations between the five ARROW_C_*_INTERFACE guards are Arrow's own, unchanged. Any project may carry a
-// copy of them, and whichever copy is included first is the one that counts. So this file can be included before or
-// after any other copy. At its end it asserts that the copy that won has the right layout: a compile error there
-// means that another header on the include path declares these structs wrongly.
+// The declarations between the five ARROW_C_*_INTERFACE guards are Arrow's own, unchanged. Any project may carry
+// a copy of them, and whichever copy is included first is the one that counts. So this file can be included
+// before or after any other copy. At its end it asserts that the copy that won has the right layout: a compile
+// error there means that another header on the include path declares these structs wrongly.
 //
 // Where the specification disagrees with itself, the declarations that Arrow ships are taken:
 //   - struct ArrowAsyncProducer has no member `release`, though the specification's code block shows one.
@@ -40,7 +40,7 @@
 //                                                                      Primary context
 //   CUDA_HOST     3  pinned host address       CUDA ordinal;           cudaEvent_t; then the host reads in place
 //                                              -1 and 0 accepted
-//   OPENCL        4  cl_mem; SVM pointer only  a hint: the handle      cl_event; in another context the host waits.
+//   OPENCL        4  cl_mem; SVM pointer only  a hint: the handle      cl_event; across contexts the host waits.
 //                    if both sides chose it    decides                 A negative status is an error. The exporter
 //                                                                      owns one reference to each handle
 //   VULKAN        7  VkBuffer                  value of the VkDevice   VkEvent, set after a full barrier. The host
@@ -59,13 +59,13 @@
 //                                              -1 and 0 accepted       with concurrent managed access
 //   ONEAPI       14  USM pointer               index over the root     sycl::event of the same SYCL major version;
 //                                              devices                 default context
-//   WEBGPU       15  WGPUBuffer of webgpu.h    value of the            always null: order of the device's one queue
+//   WEBGPU       15  WGPUBuffer of webgpu.h    value of the            always null: the device has one queue
 //                                              WGPUDevice handle
 //   HEXAGON      16  rpcmem address            DSP domain              always null; both sides know the descriptor
 //
-// A handle (cl_mem, VkBuffer, WGPUBuffer) cannot be offset: a slice changes ArrowArray.offset and keeps the handle.
-// The sizes buffer of a utf8_view or binary_view array is host memory on every device, as Arrow C++ has it.
-// DLPack numbers pinned and managed memory as device 0 and uses an MTLBuffer for Metal.
+// A handle (cl_mem, VkBuffer, WGPUBuffer) cannot be offset: a slice changes ArrowArray.offset and keeps the
+// handle. The sizes buffer of a utf8_view or binary_view array is host memory on every device, as Arrow C++ has
+// it. DLPack numbers pinned and managed memory as device 0 and uses an MTLBuffer for Metal.
 
 #ifndef ARROW_DEVICE_ABI_H_
 #define ARROW_DEVICE_ABI_H_
@@ -508,8 +508,10 @@ struct ArrowAsyncDeviceStreamHandler {
 
 #ifdef __cplusplus
 #  define ARROW_DEVICE_ABI_ASSERT(condition, text) static_assert(condition, text)
+#  define ARROW_DEVICE_ABI_IS_SIGNED(type) (static_cast<type>(-1) < 0)
 #else
 #  define ARROW_DEVICE_ABI_ASSERT(condition, text) _Static_assert(condition, text)
+#  define ARROW_DEVICE_ABI_IS_SIGNED(type) ((type)-1 < 0)
 #endif
 #define ARROW_DEVICE_ABI_SIZE(type, size) \
   ARROW_DEVICE_ABI_ASSERT(sizeof(type) == (size), #type " must have " #size " bytes")
@@ -519,7 +521,8 @@ struct ArrowAsyncDeviceStreamHandler {
 #define ARROW_DEVICE_ABI_VALUE(name, value) \
   ARROW_DEVICE_ABI_ASSERT((name) == (value), #name " must be " #value)
 
-ARROW_DEVICE_ABI_ASSERT(sizeof(ArrowDeviceType) == 4, "ArrowDeviceType must be an int32_t");
+ARROW_DEVICE_ABI_ASSERT(sizeof(ArrowDeviceType) == 4 && ARROW_DEVICE_ABI_IS_SIGNED(ArrowDeviceType),
+                        "ArrowDeviceType must be an int32_t");
 
 // The numbers below hold where a pointer has 64 bits.
 #if UINTPTR_MAX == 0xffffffffffffffffu
@@ -613,6 +616,7 @@ ARROW_DEVICE_ABI_VALUE(ARROW_DEVICE_TRAINIUM, 18);
 #undef ARROW_DEVICE_ABI_VALUE
 #undef ARROW_DEVICE_ABI_OFFSET
 #undef ARROW_DEVICE_ABI_SIZE
+#undef ARROW_DEVICE_ABI_IS_SIGNED
 #undef ARROW_DEVICE_ABI_ASSERT
 
 #endif  // ARROW_DEVICE_ABI_H_

@@ -3,9 +3,9 @@
 //
 //   http://www.apache.org/licenses/LICENSE-2.0
 //
-// Unless required by applicable law or agreed to in writing, software distributed under the License is distributed
-// on an "AS IS" BASIS, WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the License for
-// the specific language governing permissions and limitations under the License.
+// Unless required by applicable law or agreed to in writing, software distributed under the License is
+// distributed on an "AS IS" BASIS, WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See
+// the License for the specific language governing permissions and limitations under the License.
 //
 // The declarations under DLPACK_DLPACK_H_ are those of dlpack.h, the common header of DLPack,
 // Copyright (c) 2017 - by Contributors.

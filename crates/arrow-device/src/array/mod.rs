@@ -1,1 +1,394 @@
-//! Arrays.
+//! Arrays and record batches: the tree of columns that travels.
+//!
+//! An [`Array`] is a share of a tree, the number of one of its nodes, and a window on that node. It never shows an address:
+//! that takes a [`View`], which names the queue that will use it, or [`host`](Array::host), which waits.
+
+mod batch;
+mod builder;
+mod export;
+mod host;
+mod import;
+mod tree;
+mod view;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use batch::Batch;
+pub use builder::ArrayBuilder;
+pub use host::{HostArray, HostBytes};
+pub use view::{BufferPlace, NodeView, View};
+
+use crate::device::driver::Driver;
+use crate::schema::Schema;
+use crate::{
+    BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
+};
+use tree::{Built, Node, Pending, Storage, Tree};
+
+/// An Arrow array on a device: immutable, shared, ready now or after an event.
+///
+/// Made by [`import`](Self::import) from a C struct, or by a [`builder`](Self::builder). A clone is a count.
+///
+/// ```
+/// use arrow_device::{Array, Buffer, DataType};
+///
+/// let numbers = Array::builder(DataType::Int32).len(3).buffers([None, Some(vec![1, 2, 3].into())]).finish_ready()?;
+/// assert_eq!((numbers.len(), numbers.null_count()), (3, Some(0)));
+/// assert_eq!(numbers.slice(1, 2)?.len(), 2);
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Array {
+    tree: Arc<Tree>,
+    node: u32,
+    window: Window,
+}
+
+/// Which elements of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) offset: i64,
+    pub(crate) length: i64,
+    /// -1 where it is not known.
+    pub(crate) null_count: i64,
+}
+
+impl Window {
+    pub(crate) fn end(self) -> i64 {
+        self.offset.saturating_add(self.length)
+    }
+
+    /// A part of it. What is known of the nulls stays known where that is possible.
+    fn part(self, offset: i64, length: i64) -> Self {
+        let null_count = match self.null_count {
+            0 => 0,
+            _ if length == 0 => 0,
+            all if all == self.length => length,
+            known if length == self.length => known,
+            _ => -1,
+        };
+        Self { offset: self.offset + offset, length, null_count }
+    }
+}
+
+/// When an array's data may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ready {
+    /// At once.
+    Now,
+    /// After one event.
+    AfterEvent,
+    /// After several: columns with different events were put together. [`Array::export_on`] joins them.
+    AfterEvents(usize),
+}
+
+impl Array {
+    /// Begins an array of this type: give it a length and buffers, then say how it becomes ready.
+    pub fn builder<S>(schema: S) -> ArrayBuilder
+    where
+        S: TryInto<Schema>,
+        Error: From<S::Error>,
+    {
+        ArrayBuilder::new(schema.try_into().map_err(Error::from))
+    }
+
+    pub(crate) fn from_tree(tree: Arc<Tree>) -> Self {
+        let window = tree
+            .nodes()
+            .first()
+            .map_or(Window { offset: 0, length: 0, null_count: 0 }, |root| root.window);
+        Self { tree, node: 0, window }
+    }
+
+    /// How many elements.
+    pub fn len(&self) -> usize {
+        usize::try_from(self.window.length).unwrap_or(usize::MAX)
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.window.length == 0
+    }
+
+    /// How many elements come before the first one, in every buffer.
+    pub fn offset(&self) -> usize {
+        usize::try_from(self.window.offset).unwrap_or(usize::MAX)
+    }
+
+    /// How many elements are null, where that is known. Counting them would read the device.
+    pub fn null_count(&self) -> Option<usize> {
+        usize::try_from(self.window.null_count).ok()
+    }
+
+    /// The type.
+    pub fn data_type(&self) -> &DataType {
+        self.field().data_type()
+    }
+
+    /// The type with its name, nullability and metadata.
+    pub fn field(&self) -> &Field {
+        &self.schema_node().field
+    }
+
+    /// The schema of this array, to import others of its kind with or to export beside it.
+    pub fn schema(&self) -> Result<Schema> {
+        self.tree.schema.subtree(self.node)
+    }
+
+    /// The device that all buffers are on.
+    pub fn device(&self) -> DeviceId {
+        self.tree.device
+    }
+
+    /// When the data may be used. Asks no device.
+    pub fn ready(&self) -> Ready {
+        match self.tree.ready.pending() {
+            [] => Ready::Now,
+            [_] => Ready::AfterEvent,
+            several => Ready::AfterEvents(several.len()),
+        }
+    }
+
+    /// Whether the data may be used by now. Asks the device where there is an event; never waits.
+    pub fn is_ready(&self) -> Result<bool> {
+        let pending = self.tree.ready.pending();
+        for pending in pending {
+            let passed = match pending {
+                Pending::Event(event) => event.is_complete(),
+                Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
+                    // SAFETY: `with_foreign_event` gives a live event of this driver's runtime.
+                    unsafe { driver.is_complete(event) }
+                }),
+            }?;
+            if !passed {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Waits on the host until the data may be used.
+    ///
+    /// For an array that came with an event of its own this needs the device to be open in this process, as [`Device::new`]
+    /// does; whoever has a queue uses [`on`](Self::on) instead and does not wait at all.
+    pub fn wait(&self) -> Result<()> {
+        self.tree.ready.pending().iter().try_for_each(|pending| match pending {
+            Pending::Event(event) => event.synchronize(),
+            Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
+                // SAFETY: as in `is_ready`.
+                unsafe { driver.wait_on_host(event, None) }.map(|_| ())
+            }),
+        })
+    }
+
+    fn with_foreign_event<T>(
+        &self,
+        pending: &Pending,
+        ask: impl FnOnce(&dyn Driver, crate::device::driver::Raw<crate::Event>) -> Result<T>,
+    ) -> Result<T> {
+        let device = self.open_device()?;
+        match pending {
+            Pending::Event(event) => ask(&**device.driver(), event.raw()),
+            Pending::Foreign(sync_event) => {
+                // SAFETY: the `sync_event` of an array on this device that the tree keeps alive.
+                let event = unsafe { device.driver().read_sync_event(*sync_event) }?;
+                ask(&**device.driver(), event)
+            }
+        }
+    }
+
+    pub(crate) fn open_device(&self) -> Result<Device> {
+        Device::find(self.device()).ok_or_else(|| {
+            let message = "this device is not open in this process; open it, or name a queue";
+            Error::new(ErrorKind::DeviceMissing, message).on_device(self.device())
+        })
+    }
+
+    /// Orders a queue behind the data and tells where the buffers are.
+    ///
+    /// Costs one wait for each queue and array, however often it is asked, and none where the data was ready from the start.
+    /// The memory is kept until the queue has passed what is submitted before the view is dropped, whatever happens to the
+    /// array.
+    pub fn on(&self, queue: &Queue) -> Result<View> {
+        View::new(self, queue)
+    }
+
+    /// A part of it: `length` elements from `offset` on. Copies nothing and changes no buffer.
+    pub fn slice(&self, offset: usize, length: usize) -> Result<Self> {
+        let end = offset.checked_add(length).filter(|end| *end <= self.len());
+        if end.is_none() {
+            let message =
+                format!("elements {offset}+{length} are not inside an array of {}", self.len());
+            return Err(Error::new(ErrorKind::InvalidArgument, message).during("slice"));
+        }
+        // Both are at most the length, which is an `i64`.
+        let window = self.window.part(offset as i64, length as i64);
+        Ok(Self { window, ..self.clone() })
+    }
+
+    /// How many children the type has.
+    pub fn child_count(&self) -> usize {
+        self.schema_node().children().len()
+    }
+
+    /// A child, as it is: this array's offset and length do not apply to it. (For the columns of a struct array with its
+    /// offset and length applied, see [`Batch`].)
+    pub fn child(&self, index: usize) -> Result<Self> {
+        self.node_child(index).map(Self::at_its_source)
+    }
+
+    /// The values of a dictionary-encoded array.
+    pub fn dictionary(&self) -> Option<Self> {
+        self.node_dictionary().map(Self::at_its_source)
+    }
+
+    /// How many buffers the array has. For view types this counts the data buffers and the sizes after them.
+    pub fn buffer_count(&self) -> usize {
+        self.node().n_buffers as usize
+    }
+
+    /// What a buffer holds; `None` for the data buffers and the sizes of view types, and past the end.
+    pub fn buffer_kind(&self, index: usize) -> Option<BufferKind> {
+        self.schema_node().layout.buffers().get(index).copied()
+    }
+
+    /// How long a buffer is, as far as that is known without asking the device.
+    pub fn extent(&self, index: usize) -> Extent {
+        self.tree.extent(self.node, index, self.window.end())
+    }
+
+    /// Whether two arrays are the same elements of the same memory.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.tree, &other.tree)
+            && self.node == other.node
+            && self.window == other.window
+    }
+
+    pub(crate) fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    pub(crate) fn node_number(&self) -> u32 {
+        self.node
+    }
+
+    pub(crate) fn window(&self) -> Window {
+        self.window
+    }
+
+    pub(crate) fn schema_node(&self) -> &crate::schema::Node {
+        self.tree.schema.node(self.node)
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        // Trees have a node for each node of their schema, and `self.node` is one of them.
+        match self.tree.nodes().get(self.node as usize) {
+            Some(node) => node,
+            None => unreachable!("a tree has as many nodes as its schema"),
+        }
+    }
+
+    /// A child in the same tree.
+    pub(crate) fn node_child(&self, index: usize) -> Result<Self> {
+        let children = self.schema_node().children();
+        let number = u32::try_from(index).ok().and_then(|index| children.start.checked_add(index));
+        match number.filter(|number| children.contains(number)) {
+            Some(number) => Ok(self.at_number(number)),
+            None => {
+                let message = format!(
+                    "{} has {} children, and none is number {index}",
+                    self.data_type(),
+                    children.len()
+                );
+                Err(Error::new(ErrorKind::InvalidArgument, message))
+            }
+        }
+    }
+
+    /// The dictionary in the same tree.
+    pub(crate) fn node_dictionary(&self) -> Option<Self> {
+        self.schema_node().dictionary().map(|number| self.at_number(number))
+    }
+
+    pub(crate) fn at_number(&self, node: u32) -> Self {
+        let array = Self { tree: self.tree.clone(), node, window: self.window };
+        let window = array.node().window;
+        Self { window, ..array }
+    }
+
+    /// A node further down in the same tree.
+    pub(crate) fn descend(&self, steps: &[Step]) -> Result<Self> {
+        steps.iter().try_fold(self.clone(), |array, step| match step {
+            Step::Child(index) => array.node_child(*index),
+            Step::Dictionary => array.node_dictionary().ok_or_else(|| {
+                Error::new(
+                    ErrorKind::InvalidArgument,
+                    format!("{} has no dictionary", array.data_type()),
+                )
+            }),
+        })
+    }
+
+    /// The same elements in the tree that they came from, so that a column of a batch that was put together keeps its own
+    /// memory alive and not the batch's.
+    pub(crate) fn at_its_source(self) -> Self {
+        let Storage::Built(Built { below, .. }) = self.tree.storage() else { return self };
+        let schema = &self.tree.schema;
+        let found = below.iter().find(|(top, _)| schema.is_within(self.node, *top));
+        let Some((top, array)) = found else { return self };
+        let steps = schema.steps_between(*top, self.node);
+        match array.descend(&steps) {
+            Ok(source) => Self { window: self.window, ..source }.at_its_source(),
+            Err(_) => self,
+        }
+    }
+}
+
+impl Tree {
+    /// The extent of a buffer: known for buffers that were given here, else what the elements up to `end` need.
+    fn extent(&self, node: u32, index: usize, end: i64) -> Extent {
+        if let Some(extent) = self.given_extent(node, index) {
+            return extent;
+        }
+        let schema_node = self.schema.node(node);
+        let kind = schema_node.layout.buffers().get(index);
+        let elements = u64::try_from(end).unwrap_or(0);
+        match kind {
+            _ if self
+                .nodes()
+                .get(node as usize)
+                .is_none_or(|node| node.buffer(index).is_null()) =>
+            {
+                Extent::Exact(0)
+            }
+            Some(kind) => kind.byte_len(elements).map_or(Extent::Unknown, Extent::AtLeast),
+            None => Extent::Unknown,
+        }
+    }
+}
+
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Array({} x {} on {}", self.data_type(), self.len(), self.device())?;
+        match self.ready() {
+            Ready::Now => f.write_str(")"),
+            Ready::AfterEvent => f.write_str(", after an event)"),
+            Ready::AfterEvents(events) => write!(f, ", after {events} events)"),
+        }
+    }
+}
+
+const _: () = {
+    const fn thread_safe<T: Send + Sync>() {}
+    thread_safe::<Array>();
+    thread_safe::<View>();
+    thread_safe::<Schema>();
+    thread_safe::<crate::Buffer>();
+    thread_safe::<crate::Memory>();
+    thread_safe::<Device>();
+    thread_safe::<Queue>();
+    thread_safe::<crate::Event>();
+    thread_safe::<Error>();
+};

@@ -25,9 +25,14 @@ pub(crate) struct Node {
     /// `n_buffers` pointers.
     pub(crate) buffers: *const *const c_void,
     pub(crate) n_buffers: u32,
+    /// Where in [`Tables::extents`] those of its buffers begin.
+    pub(crate) extents: u32,
 }
 
 impl Node {
+    /// The lengths of the buffers were not given.
+    pub(crate) const NO_EXTENTS: u32 = u32::MAX;
+
     /// A buffer's address or handle; null where there is none.
     pub(crate) fn buffer(&self, index: usize) -> *const c_void {
         if index >= self.n_buffers as usize {
@@ -35,7 +40,7 @@ impl Node {
         }
         // SAFETY: whoever made the node vouches for `n_buffers` entries: import by its contract (the C data interface says
         // "the number of pointers is given by `n_buffers`"), construction by its own table.
-        unsafe { self.buffers.add(index).read() }
+        unsafe { self.buffers.wrapping_add(index).read() }
     }
 
     /// All of them.
@@ -128,6 +133,8 @@ pub(crate) struct Tree {
     pub(crate) device: DeviceId,
     pub(crate) ready: Readiness,
     nodes: Nodes,
+    /// How many buffer pointers all nodes have together.
+    pub(crate) buffer_count: usize,
     /// Queues that wait for `ready` already.
     waited: Mutex<Vec<u64>>,
     /// The last use on each queue.
@@ -138,17 +145,25 @@ pub(crate) struct Tree {
 /// What keeps a tree's data alive.
 pub(crate) enum Storage {
     /// A struct that was moved in. Released once, when dropped.
-    Foreign(ForeignArray),
-    /// Buffers and other trees.
-    Parts(Box<[Part]>, Tables),
+    Foreign { _base: ForeignArray },
+    /// Buffers of the root, and other arrays.
+    Built(Built),
+}
+
+/// What an array that was put together here holds.
+pub(crate) struct Built {
+    /// The owners of the root's buffers.
+    pub(crate) _buffers: Box<[Owner]>,
+    /// The arrays below the root, and the numbers that they have in this tree.
+    pub(crate) below: Box<[(u32, Array)]>,
+    pub(crate) tables: Tables,
 }
 
 /// Buffer tables of nodes that were made here, and the lengths of the buffers.
-#[derive(Default)]
 pub(crate) struct Tables {
     pub(crate) extents: Box<[Extent]>,
     /// Never read through this: it keeps the tables that nodes point to.
-    pub(crate) pointers: Option<Arc<[BufferPointer]>>,
+    pub(crate) _pointers: Arc<[BufferPointer]>,
 }
 
 /// An entry of a buffer table.
@@ -161,23 +176,6 @@ unsafe impl Send for BufferPointer {}
 // SAFETY: as above.
 unsafe impl Sync for BufferPointer {}
 
-/// A piece of what keeps a tree alive, and which nodes it is for.
-#[derive(Clone)]
-pub(crate) enum Part {
-    /// A buffer of this one node.
-    Buffer { node: u32, owner: Owner },
-    /// This node and everything below it: they are those of another array.
-    Subtree { node: u32, array: Array },
-}
-
-impl Part {
-    fn node(&self) -> u32 {
-        match self {
-            Self::Buffer { node, .. } | Self::Subtree { node, .. } => *node,
-        }
-    }
-}
-
 // SAFETY: the raw pointers in here are tables in host memory that are never written to, and device addresses. The specification
 // lets a struct be used and released on any thread: `import`'s contract repeats it, and everything built here is `Send + Sync`.
 unsafe impl Send for Tree {}
@@ -187,9 +185,25 @@ unsafe impl Sync for Tree {}
 unsafe impl Send for Storage {}
 
 impl Tree {
-    pub(crate) fn new(schema: Schema, device: DeviceId, ready: Readiness, nodes: Nodes, storage: Storage) -> Self {
+    pub(crate) fn new(
+        schema: Schema,
+        device: DeviceId,
+        ready: Readiness,
+        nodes: Nodes,
+        storage: Storage,
+    ) -> Self {
         let storage = ManuallyDrop::new(storage);
-        Self { schema, device, ready, nodes, waited: Mutex::default(), uses: Mutex::default(), storage }
+        let buffer_count = nodes.as_slice().iter().map(|node| node.n_buffers as usize).sum();
+        Self {
+            schema,
+            device,
+            ready,
+            nodes,
+            buffer_count,
+            waited: Mutex::default(),
+            uses: Mutex::default(),
+            storage,
+        }
     }
 
     pub(crate) fn nodes(&self) -> &[Node] {
@@ -198,6 +212,16 @@ impl Tree {
 
     pub(crate) fn storage(&self) -> &Storage {
         &self.storage
+    }
+
+    /// The length of a buffer, where it was given when the tree was made.
+    pub(crate) fn given_extent(&self, node: u32, index: usize) -> Option<Extent> {
+        let Storage::Built(Built { tables, .. }) = self.storage() else { return None };
+        let node = self.nodes().get(node as usize)?;
+        if node.extents == Node::NO_EXTENTS || index >= node.n_buffers as usize {
+            return None;
+        }
+        tables.extents.get(node.extents as usize + index).copied()
     }
 
     /// Orders a queue behind the data and promises to keep it until the queue has passed. See [`Array::on`].
@@ -238,23 +262,6 @@ impl Tree {
         // Its event is destroyed without the lock.
         drop(earlier);
     }
-
-    /// What keeps one node and all below it alive: its own part of the storage where that can be divided.
-    pub(crate) fn parts_of(self: &Arc<Self>, node: u32) -> Vec<Part> {
-        match self.storage() {
-            Storage::Foreign(_) => vec![Part::Buffer { node, owner: self.clone() }],
-            Storage::Parts(parts, _) => parts_within(&self.schema, parts, node),
-        }
-    }
-}
-
-/// Those parts that a node, or something below it, needs.
-pub(crate) fn parts_within(schema: &Schema, parts: &[Part], node: u32) -> Vec<Part> {
-    let needed = |part: &&Part| match part {
-        Part::Subtree { node: top, .. } if schema.is_within(node, *top) => true,
-        part => schema.is_within(part.node(), node),
-    };
-    parts.iter().filter(needed).cloned().collect()
 }
 
 impl Drop for Tree {

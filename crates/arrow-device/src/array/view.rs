@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::tree::Tree;
 use super::{Array, Window};
 use crate::device::driver::Raw;
+use crate::device::queue::PreparedEvent;
 use crate::device::{Location, location};
 use crate::pending::Use;
-use crate::queue::PreparedEvent;
+
 use crate::{DataType, Error, ErrorKind, Extent, Queue, Result};
 
 /// A promise to keep a tree until a queue has passed what was submitted before this is dropped.
@@ -132,7 +133,10 @@ impl<'view> NodeView<'view> {
     /// The values of a dictionary-encoded array.
     pub fn dictionary(&self) -> Result<Self> {
         let array = self.array.node_dictionary().ok_or_else(|| {
-            Error::new(ErrorKind::InvalidArgument, format!("{} has no dictionary", self.data_type()))
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("{} has no dictionary", self.data_type()),
+            )
         })?;
         Ok(Self { array, view: self.view })
     }

@@ -73,8 +73,19 @@ impl Buffer {
     /// # Safety
     /// `base` names at least `len` bytes that lie on this device, stay valid until `owner` is dropped, and are not written
     /// to after the event of the array that they become part of.
-    pub unsafe fn foreign(device: DeviceId, base: *const c_void, len: u64, owner: impl Send + Sync + 'static) -> Self {
-        Self::from_parts(device, Raw::from_ptr(base.cast_mut()), 0, Extent::Exact(len), Some(Arc::new(owner)))
+    pub unsafe fn foreign(
+        device: DeviceId,
+        base: *const c_void,
+        len: u64,
+        owner: impl Send + Sync + 'static,
+    ) -> Self {
+        Self::from_parts(
+            device,
+            Raw::from_ptr(base.cast_mut()),
+            0,
+            Extent::Exact(len),
+            Some(Arc::new(owner)),
+        )
     }
 
     pub(crate) fn from_parts(
@@ -109,7 +120,8 @@ impl Buffer {
     pub fn slice(&self, offset: u64, len: u64) -> Result<Self> {
         let end = offset.checked_add(len).filter(|end| *end <= self.extent.at_least());
         if end.is_none() {
-            let message = format!("bytes {offset}+{len} are not inside a buffer of {:?} bytes", self.extent);
+            let message =
+                format!("bytes {offset}+{len} are not inside a buffer of {:?} bytes", self.extent);
             return Err(Error::new(ErrorKind::InvalidArgument, message).on_device(self.device));
         }
         // No overflow: both lie inside one allocation.
@@ -134,7 +146,8 @@ impl Buffer {
         }
         let addressing = Device::find(self.device).map(|device| device.properties().addressing);
         if addressing == Some(Addressing::Handle) {
-            let message = "a part of a buffer that is a handle cannot be exported; slice the array instead";
+            let message =
+                "a part of a buffer that is a handle cannot be exported; slice the array instead";
             return Err(Error::new(ErrorKind::Unsupported, message).on_device(self.device));
         }
         Ok(location(self.base, self.offset).address())

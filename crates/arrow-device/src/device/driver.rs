@@ -388,9 +388,12 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// As the trait says; the bytes lie inside the memory, and all work that writes them has finished.
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
         let _ = (spot, len);
-        Err(Error::new(ErrorKind::Unsupported, "the host cannot read this memory; copy it to the host")
-            .during("map")
-            .on_device(self.id()))
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            "the host cannot read this memory; copy it to the host",
+        )
+        .during("map")
+        .on_device(self.id()))
     }
 
     /// Ends what `map` began.
@@ -413,6 +416,9 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
 
 /// The error for memory that a device cannot touch.
 pub fn not_reachable(device: DeviceId, memory: DeviceId) -> Error {
-    Error::new(ErrorKind::NotReachable, format!("its queues cannot reach memory on {memory}; copy the data first"))
-        .on_device(device)
+    Error::new(
+        ErrorKind::NotReachable,
+        format!("its queues cannot reach memory on {memory}; copy the data first"),
+    )
+    .on_device(device)
 }

@@ -74,7 +74,8 @@ impl Event {
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || (self.0.raw == other.0.raw && self.runtime() == other.runtime())
+        Arc::ptr_eq(&self.0, &other.0)
+            || (self.0.raw == other.0.raw && self.runtime() == other.runtime())
     }
 }
 

@@ -10,7 +10,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::driver::{
-    Driver, HostAccess, Properties, Raw, Readiness, Region, Route, Runtime, Spot, SyncEvent, Waiting, not_reachable,
+    Driver, HostAccess, Properties, Raw, Readiness, Region, Route, Runtime, Spot, SyncEvent,
+    Waiting, not_reachable,
 };
 use super::{Device, Event, Memory, Queue};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -63,7 +64,11 @@ unsafe impl Driver for Host {
 
     /// Only plain memory. Pinned and managed memory are host-readable too, but their events are their own runtime's.
     fn reaches(&self, memory: DeviceId) -> Result<()> {
-        if memory.device_type == DeviceType::CPU { Ok(()) } else { Err(not_reachable(self.id(), memory)) }
+        if memory.device_type == DeviceType::CPU {
+            Ok(())
+        } else {
+            Err(not_reachable(self.id(), memory))
+        }
     }
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
@@ -123,7 +128,8 @@ unsafe impl Driver for Host {
     }
 
     unsafe fn read_sync_event(&self, _sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
-        Err(Error::new(ErrorKind::Malformed, "the host has no events: `sync_event` must be null").on_device(self.id()))
+        Err(Error::new(ErrorKind::Malformed, "the host has no events: `sync_event` must be null")
+            .on_device(self.id()))
     }
 
     unsafe fn copy(&self, _queue: Raw<Queue>, _route: Route<'_>, regions: &[Region]) -> Result<()> {
@@ -137,8 +143,9 @@ unsafe impl Driver for Host {
     }
 
     unsafe fn map(&self, spot: Spot, _len: u64) -> Result<NonNull<u8>> {
-        NonNull::new(host_address(spot))
-            .ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "there is nothing at a null address"))
+        NonNull::new(host_address(spot)).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, "there is nothing at a null address")
+        })
     }
 }
 
@@ -150,7 +157,9 @@ fn layout(len: u64) -> Result<Layout> {
 }
 
 fn out_of_memory(len: u64) -> Error {
-    Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for")).during("allocate").on_device(DeviceId::CPU)
+    Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for"))
+        .during("allocate")
+        .on_device(DeviceId::CPU)
 }
 
 fn host_address(spot: Spot) -> *mut u8 {

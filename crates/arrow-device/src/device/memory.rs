@@ -35,7 +35,9 @@ impl Memory {
         // SAFETY: a queue that is named is alive in its owner and belongs to this device.
         let attempt = || unsafe { device.driver().allocate(len, queue) };
         let raw = match attempt() {
-            Err(error) if error.kind() == ErrorKind::OutOfMemory && pending::release_oldest() => attempt(),
+            Err(error) if error.kind() == ErrorKind::OutOfMemory && pending::release_oldest() => {
+                attempt()
+            }
             result => result,
         }?;
         Ok(Self::new(Block { device: device.clone(), raw, len }))

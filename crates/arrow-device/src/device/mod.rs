@@ -10,13 +10,13 @@ mod event;
 mod handle;
 mod host;
 mod memory;
-mod queue;
+pub(crate) mod queue;
 mod registry;
 
-pub use buffer::{Buffer, BufferView, Extent, KeepAlive, Location};
+pub use buffer::{Buffer, BufferView, Extent, KeepAlive, Location, Plain};
 pub use event::Event;
 pub use handle::Device;
 pub use memory::Memory;
 pub use queue::Queue;
 
-pub(crate) use buffer::Owner;
+pub(crate) use buffer::{Owner, location};

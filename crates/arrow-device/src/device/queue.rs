@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::driver::{Driver, Raw, Region, Route, Runtime, Waiting};
+use super::driver::{Driver, Raw, Region, Route, Waiting};
 use super::{Device, Event, Memory};
 use crate::pending::{self, Use};
 use crate::{DeviceId, Error, Result};
@@ -120,10 +120,6 @@ impl Queue {
     /// A number that no other queue of this process has, ever.
     pub(crate) fn number(&self) -> u64 {
         self.0.number
-    }
-
-    pub(crate) fn runtime(&self) -> Runtime {
-        self.driver().runtime()
     }
 
     pub(crate) fn driver(&self) -> &Arc<dyn Driver> {

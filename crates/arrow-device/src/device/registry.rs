@@ -21,7 +21,11 @@ pub(super) fn find(id: DeviceId) -> Option<Device> {
         return Some(host::device());
     }
     let open = crate::sync::lock(&OPEN);
-    let found = open.iter().rev().filter(|(known, _)| *known == id).find_map(|(_, driver)| driver.upgrade());
+    let found = open
+        .iter()
+        .rev()
+        .filter(|(known, _)| *known == id)
+        .find_map(|(_, driver)| driver.upgrade());
     drop(open);
     found.map(Device::from_driver)
 }

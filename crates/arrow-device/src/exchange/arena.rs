@@ -136,7 +136,10 @@ pub(crate) struct Words {
 
 impl Words {
     /// Copies a table into the arena. Null for an empty one, and where more is asked for than [`Size`] provided.
-    pub(crate) fn table(&mut self, entries: impl ExactSizeIterator<Item = *mut c_void>) -> *mut *mut c_void {
+    pub(crate) fn table(
+        &mut self,
+        entries: impl ExactSizeIterator<Item = *mut c_void>,
+    ) -> *mut *mut c_void {
         let count = entries.len();
         if count == 0 || count > self.left {
             return ptr::null_mut();
@@ -171,11 +174,15 @@ pub(crate) fn build<N: Node>(
         .checked_mul(size_of::<Slot<N>>())
         .zip(words.and_then(|words| words.checked_mul(size_of::<*mut c_void>())))
         .and_then(|(slots, words)| slots.checked_add(words)?.checked_add(size_of::<Header<N>>()))
-        .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export"))?;
+        .ok_or_else(|| {
+            Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export")
+        })?;
     const { assert!(align_of::<Header<N>>() <= 16 && align_of::<Slot<N>>() <= align_of::<usize>()) };
     let header = pool::take(bytes)?.cast::<Header<N>>();
     // SAFETY: the block is large enough for a header and aligned to 16.
-    unsafe { header.write(Header { live: AtomicUsize::new(size.nodes), owner: Some(owner), event }) };
+    unsafe {
+        header.write(Header { live: AtomicUsize::new(size.nodes), owner: Some(owner), event })
+    };
     let arena = Arena { header };
 
     // The tables of children are laid out behind the slots, in the order in which the children are numbered.
@@ -195,7 +202,10 @@ pub(crate) fn build<N: Node>(
         if opened > size.nodes || opened <= index {
             // SAFETY: nobody else has seen the block. Its owner stays with it, and leaks: this is a mistake of this crate.
             unsafe { pool::give(header.cast()) };
-            return Err(Error::new(ErrorKind::InvalidArgument, "the shape of the tree is not that of its size"));
+            return Err(Error::new(
+                ErrorKind::InvalidArgument,
+                "the shape of the tree is not that of its size",
+            ));
         }
         let mut node = fill(source, &mut words);
         let children = child_table;
@@ -219,18 +229,20 @@ pub(crate) fn build<N: Node>(
             release: release::<N>,
             private_data: slot.as_ptr().cast(),
         });
-        let numbers = Numbers { index: index as u32, source, first_child: next_free, children: count };
+        let numbers =
+            Numbers { index: index as u32, source, first_child: next_free, children: count };
         // SAFETY: an open slot, not shown to anybody yet.
         unsafe { (*slot.as_ptr()).numbers = numbers };
         next_free += count;
         if index == 0 {
             root_node = Some(node);
         } else {
-            // SAFETY: as above; the node's memory is not initialised yet, so nothing is dropped by writing it.
-            unsafe { (&raw mut (*slot.as_ptr()).node).write(node) };
+            // SAFETY: as above; the node is the first member of its slot.
+            unsafe { slot.cast::<N>().write(node) };
         }
     }
-    let root_node = root_node.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a tree has a root"))?;
+    let root_node =
+        root_node.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a tree has a root"))?;
     let event = header.as_ptr().cast::<u8>().wrapping_add(offset_of!(Header<N>, event)).cast();
     NonNull::new(event)
         .map(|event| (root_node, event))
@@ -277,12 +289,13 @@ impl<N: Node> Arena<N> {
     fn open(self, index: usize, source: u32) -> NonNull<Slot<N>> {
         let slot = self.slot(index);
         let raw = slot.as_ptr();
-        // SAFETY: the slot lies in the block, which nobody else sees yet.
-        unsafe { (&raw mut (*raw).share).write(AtomicPtr::new(ptr::null_mut())) };
+        // SAFETY: the slot lies in the block, which nobody else sees yet. Atomics and numbers have no destructor, so the
+        // assignment reads nothing of what was there before.
+        unsafe { (*raw).share = AtomicPtr::new(ptr::null_mut()) };
         // Slots are numbered in 32 bits because `Size` counts the nodes of a table that is.
         let numbers = Numbers { index: index as u32, source, first_child: 0, children: 0 };
         // SAFETY: as above.
-        unsafe { (&raw mut (*raw).numbers).write(numbers) };
+        unsafe { (*raw).numbers = numbers };
         slot
     }
 }
@@ -374,7 +387,9 @@ impl<N: Node> Walk<N> {
             let node = unsafe { &mut (*slot.as_ptr()).node };
             match node.release_mut().take() {
                 None => self.moved.push(slot),
-                Some(callback) if ptr::fn_addr_eq(callback, release::<N> as unsafe extern "C" fn(*mut N)) => {
+                Some(callback)
+                    if ptr::fn_addr_eq(callback, release::<N> as unsafe extern "C" fn(*mut N)) =>
+                {
                     self.count += 1;
                     if self.mark {
                         // SAFETY: as above; the share is atomic.

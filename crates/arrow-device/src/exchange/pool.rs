@@ -93,7 +93,8 @@ pub(super) unsafe fn give(block: NonNull<u8>) {
 
 impl Shelves {
     fn new() -> Self {
-        let home = Home { inbox: AtomicPtr::new(ptr::null_mut()), inbox_bytes: AtomicUsize::new(0) };
+        let home =
+            Home { inbox: AtomicPtr::new(ptr::null_mut()), inbox_bytes: AtomicUsize::new(0) };
         Self { home: Arc::new(home), lists: [ptr::null_mut(); SHELVES], bytes: 0 }
     }
 
@@ -164,7 +165,12 @@ fn send_home(prefix: NonNull<Prefix>, home: *const Home) {
     while first != CLOSED {
         // SAFETY: the block is ours until the exchange below succeeds.
         unsafe { (*prefix.as_ptr()).next = first };
-        match home.inbox.compare_exchange_weak(first, prefix.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+        match home.inbox.compare_exchange_weak(
+            first,
+            prefix.as_ptr(),
+            Ordering::Release,
+            Ordering::Relaxed,
+        ) {
             Ok(_) => return,
             Err(now) => first = now,
         }
@@ -193,7 +199,9 @@ fn allocate(size: usize, home: *const Home) -> Result<NonNull<u8>> {
             // SAFETY: the caller made this strong reference with `Arc::into_raw`.
             drop(unsafe { Arc::from_raw(home) });
         }
-        return Err(Error::new(ErrorKind::OutOfMemory, format!("{size} bytes asked for")).during("export"));
+        return Err(
+            Error::new(ErrorKind::OutOfMemory, format!("{size} bytes asked for")).during("export")
+        );
     };
     // SAFETY: freshly allocated, with room and alignment for a prefix.
     unsafe { prefix.write(Prefix { home, next: ptr::null_mut(), size }) };

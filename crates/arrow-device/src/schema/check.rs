@@ -30,11 +30,15 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(super) fn new(node: &Node) -> Self {
+    pub(crate) fn new(node: &Node) -> Self {
         let data_type = node.field.data_type();
         let layout = &node.layout;
         let kinds = layout.buffers();
-        let may_be_null = kinds.iter().enumerate().map(|(index, kind)| u8::from(can_be_absent(*kind)) << index).sum();
+        let may_be_null = kinds
+            .iter()
+            .enumerate()
+            .map(|(index, kind)| u8::from(can_be_absent(*kind)) << index)
+            .sum();
         let widest = kinds.iter().map(|kind| bytes_of(*kind)).max().unwrap_or(1);
         let elements_in_child = match data_type {
             DataType::Struct(_) | DataType::Union { mode: super::UnionMode::Sparse, .. } => 1,
@@ -61,7 +65,10 @@ impl Check {
 /// Whether the buffer may be null where there are elements.
 pub(crate) fn can_be_absent(kind: BufferKind) -> bool {
     // All strings may be empty; and elements of no bytes need none.
-    matches!(kind, BufferKind::Validity | BufferKind::VariableBytes | BufferKind::Fixed { width: 0 })
+    matches!(
+        kind,
+        BufferKind::Validity | BufferKind::VariableBytes | BufferKind::Fixed { width: 0 }
+    )
 }
 
 fn bytes_of(kind: BufferKind) -> u32 {

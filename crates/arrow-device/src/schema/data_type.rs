@@ -83,7 +83,8 @@ pub enum DataType {
     Time32(TimeUnit),
     /// The time of a day, 64 bits: in microseconds or nanoseconds.
     Time64(TimeUnit),
-    /// A point in time, 64 bits since 1970-01-01: in UTC, shown in this time zone, or on some wall clock where none is named.
+    /// A point in time, 64 bits since 1970-01-01: in UTC, shown in this time zone, or on some wall clock where
+    /// none is named.
     Timestamp(TimeUnit, Option<Text>),
     /// A length of time, 64 bits.
     Duration(TimeUnit),
@@ -193,6 +194,16 @@ impl DataType {
         Self::LargeList(Arc::new(item.into()))
     }
 
+    /// Lists of this in any order, with 32-bit offsets and sizes.
+    pub fn list_view(item: impl Into<Field>) -> Self {
+        Self::ListView(Arc::new(item.into()))
+    }
+
+    /// Lists of this in any order, with 64-bit offsets and sizes.
+    pub fn large_list_view(item: impl Into<Field>) -> Self {
+        Self::LargeListView(Arc::new(item.into()))
+    }
+
     /// Lists of `size` elements each.
     pub fn fixed_size_list(item: impl Into<Field>, size: i32) -> Self {
         Self::FixedSizeList(Arc::new(item.into()), size)
@@ -274,98 +285,7 @@ impl DataType {
     }
 }
 
-/// Questions about a type.
 impl DataType {
-    /// Whether it has children: lists, structs, maps, unions and run-end encoding.
-    pub fn is_nested(&self) -> bool {
-        self.children().next().is_some() || matches!(self, Self::Struct(_) | Self::Union { .. })
-    }
-
-    /// Whether it is an integer type, signed or not.
-    pub fn is_integer(&self) -> bool {
-        self.is_signed_integer() || self.is_unsigned_integer()
-    }
-
-    /// Whether it is a signed integer type.
-    pub fn is_signed_integer(&self) -> bool {
-        matches!(self, Self::Int8 | Self::Int16 | Self::Int32 | Self::Int64)
-    }
-
-    /// Whether it is an unsigned integer type.
-    pub fn is_unsigned_integer(&self) -> bool {
-        matches!(self, Self::UInt8 | Self::UInt16 | Self::UInt32 | Self::UInt64)
-    }
-
-    /// Whether it is a floating point type.
-    pub fn is_floating(&self) -> bool {
-        matches!(self, Self::Float16 | Self::Float32 | Self::Float64)
-    }
-
-    /// Whether it is a decimal type of any size.
-    pub fn is_decimal(&self) -> bool {
-        self.decimal().is_some()
-    }
-
-    /// Whether it is a date, a time, a timestamp, a duration or an interval.
-    pub fn is_temporal(&self) -> bool {
-        match self {
-            Self::Date32 | Self::Date64 | Self::Time32(_) | Self::Time64(_) => true,
-            Self::Timestamp(..) | Self::Duration(_) | Self::Interval(_) => true,
-            _ => false,
-        }
-    }
-
-    /// Whether it is text: UTF-8 in any of the three layouts.
-    pub fn is_text(&self) -> bool {
-        matches!(self, Self::Utf8 | Self::LargeUtf8 | Self::Utf8View)
-    }
-
-    /// Whether it is bytes without a fixed size, in any of the three layouts.
-    pub fn is_binary(&self) -> bool {
-        matches!(self, Self::Binary | Self::LargeBinary | Self::BinaryView)
-    }
-
-    /// Whether elements differ in size and lie one after the other: text and bytes with offsets, lists with offsets, maps.
-    pub fn has_offsets(&self) -> bool {
-        match self {
-            Self::Binary | Self::LargeBinary | Self::Utf8 | Self::LargeUtf8 => true,
-            Self::List(_) | Self::LargeList(_) | Self::Map { .. } => true,
-            _ => false,
-        }
-    }
-
-    /// Whether names, types and nullability are the same in all children. Metadata and unknown flags may differ.
-    pub fn equals_ignoring_metadata(&self, other: &Self) -> bool {
-        use DataType::*;
-        match (self, other) {
-            (FixedSizeList(_, size), FixedSizeList(_, other_size)) if size != other_size => false,
-            (Map { keys_sorted, .. }, Map { keys_sorted: others, .. }) if keys_sorted != others => {
-                false
-            }
-            (Union { mode, type_ids, .. }, Union { mode: other_mode, type_ids: other_ids, .. })
-                if (mode, type_ids) != (other_mode, other_ids) =>
-            {
-                false
-            }
-            (
-                Dictionary { index, values, ordered },
-                Dictionary { index: other_index, values: other_values, ordered: other_ordered },
-            ) => {
-                (index, ordered) == (other_index, other_ordered)
-                    && values.equals_ignoring_metadata(other_values)
-            }
-            _ if self.is_nested() => {
-                std::mem::discriminant(self) == std::mem::discriminant(other)
-                    && self.child_count() == other.child_count()
-                    && self
-                        .children()
-                        .zip(other.children())
-                        .all(|(a, b)| a.equals_ignoring_metadata(b))
-            }
-            _ => self == other,
-        }
-    }
-
     /// Precision, scale and bits of a decimal type.
     pub(crate) fn decimal(&self) -> Option<(u8, i32, i32)> {
         match *self {
@@ -451,4 +371,61 @@ fn are_type_ids(ids: &[i8]) -> bool {
         seen |= bit;
         is_new
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::examples;
+    use super::*;
+
+    #[test]
+    fn a_type_that_c_cannot_say_is_refused() {
+        let field = || Field::new("a", DataType::Int8, true);
+        let union = |type_ids: &[i8], count| DataType::Union {
+            mode: UnionMode::Dense,
+            type_ids: type_ids.into(),
+            fields: vec![field(); count].into(),
+        };
+        for wrong in [
+            DataType::Decimal32 { precision: 10, scale: 0 },
+            DataType::Decimal64 { precision: 19, scale: 0 },
+            DataType::Decimal128 { precision: 39, scale: 0 },
+            DataType::Decimal256 { precision: 0, scale: 0 },
+            DataType::Time32(TimeUnit::Microsecond),
+            DataType::Time64(TimeUnit::Second),
+            DataType::Timestamp(TimeUnit::Second, Some("".into())),
+            DataType::Timestamp(TimeUnit::Second, Some("U\0TC".into())),
+            DataType::FixedSizeBinary(-1),
+            DataType::fixed_size_list(field(), -1),
+            DataType::Map { entries: Arc::new(field()), keys_sorted: false },
+            union(&[0], 2),
+            union(&[3, 3], 2),
+            union(&[-1], 1),
+            DataType::union(UnionMode::Sparse, vec![field(); 129]),
+            DataType::dictionary(DataType::Utf8, DataType::Utf8),
+            DataType::run_end_encoded(DataType::UInt32, DataType::Utf8),
+        ] {
+            let error = wrong.check().expect_err(&format!("{wrong:?} was taken"));
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        }
+        for example in examples() {
+            example.data_type.check().unwrap();
+        }
+        DataType::union(UnionMode::Sparse, vec![field(); 128]).check().unwrap();
+    }
+
+    #[test]
+    fn children_are_those_of_the_c_struct_in_its_order() {
+        for example in examples() {
+            let data_type = example.data_type;
+            let children: Vec<Field> = data_type.children().cloned().collect();
+            assert_eq!(children, example.children, "{data_type}");
+            assert_eq!(data_type.child_count(), children.len());
+            assert_eq!(data_type.child(1), children.get(1));
+            assert_eq!(data_type.is_nested(), example.format.starts_with('+'), "{data_type}");
+        }
+        let dictionary = DataType::dictionary(DataType::Int8, DataType::Utf8);
+        assert_eq!(dictionary.child_count(), 0);
+        assert!(!dictionary.is_nested());
+    }
 }

@@ -143,3 +143,50 @@ impl fmt::Display for UnionMode {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::examples;
+    use super::*;
+
+    #[test]
+    fn types_read_well() {
+        let a = || Field::new("a", DataType::Int64, true);
+        let b = || Field::new("b", DataType::Utf8, false);
+        let dictionary = DataType::dictionary(DataType::Int32, DataType::Utf8);
+        let lists = DataType::list_view(DataType::Null);
+        for (data_type, text) in [
+            (DataType::Boolean, "bool"),
+            (DataType::Decimal32 { precision: 5, scale: -1 }, "decimal32(5, -1)"),
+            (DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), "timestamp[us, UTC]"),
+            (DataType::Interval(IntervalUnit::MonthDayNano), "interval[month_day_nano]"),
+            (DataType::FixedSizeBinary(16), "fixed_size_binary[16]"),
+            (DataType::list(DataType::struct_([a()])), "list<item: struct<a: int64>>"),
+            (DataType::struct_([a(), b()]), "struct<a: int64, b: utf8 not null>"),
+            (DataType::struct_([]), "struct<>"),
+            (DataType::fixed_size_list(DataType::Float32, 3), "fixed_size_list<item: float32>[3]"),
+            (DataType::map(DataType::Utf8, DataType::Int64), "map<utf8, int64>"),
+            (
+                DataType::union(UnionMode::Dense, [a(), b()]),
+                "dense_union<0=a: int64, 1=b: utf8 not null>",
+            ),
+            (dictionary, "dictionary<int32, utf8>"),
+            (
+                DataType::run_end_encoded(DataType::Int32, lists),
+                "run_end_encoded<int32, list_view<item: null>>",
+            ),
+        ] {
+            assert_eq!(data_type.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn no_two_types_read_the_same() {
+        let mut texts: Vec<String> =
+            examples().iter().map(|example| example.data_type.to_string()).collect();
+        let count = texts.len();
+        texts.sort();
+        texts.dedup();
+        assert_eq!(texts.len(), count);
+    }
+}

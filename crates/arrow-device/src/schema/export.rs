@@ -49,7 +49,8 @@ impl Schema {
         let image = self.image().get_or_init(|| Image::new(self));
         let size = Size { nodes: self.nodes().len(), words: 0 };
         let owner = Whole(self.clone());
-        let (root, _) = arena::build(size, 0, self, owner, ptr::null_mut(), |number, _| image.node(number))?;
+        let (root, _) =
+            arena::build(size, 0, self, owner, ptr::null_mut(), |number, _| image.node(number))?;
         Ok(root)
     }
 }
@@ -70,7 +71,8 @@ impl Image {
         if let Some(node) = self.nodes.get(number as usize) {
             out.format = c_text(&node.format);
             out.name = c_text(&node.name);
-            out.metadata = node.metadata.as_encoded_bytes().map_or(ptr::null(), |bytes| bytes.as_ptr().cast());
+            out.metadata =
+                node.metadata.as_encoded_bytes().map_or(ptr::null(), |bytes| bytes.as_ptr().cast());
             out.flags = node.flags;
         }
         out
@@ -104,7 +106,11 @@ impl Shape for Schema {
     fn children(&self, source: u32) -> Children {
         let node = self.node(source);
         let below = node.below();
-        Children { first: below.start, count: below.len() as u32, has_dictionary: node.dictionary().is_some() }
+        Children {
+            first: below.start,
+            count: below.len() as u32,
+            has_dictionary: node.dictionary().is_some(),
+        }
     }
 }
 

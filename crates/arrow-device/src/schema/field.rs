@@ -41,7 +41,8 @@ impl Field {
         Self { name: name.into(), data_type, metadata: Metadata::EMPTY, flags }
     }
 
-    /// A field from what an `ArrowSchema` holds. `flags` are all of its flags, those included that the type tells already.
+    /// A field from what an `ArrowSchema` holds. `flags` are all of its flags, those included that the type tells
+    /// already.
     pub(crate) fn from_parts(
         name: Text,
         data_type: DataType,
@@ -58,13 +59,20 @@ impl Field {
         self
     }
 
+    /// The same field, which may hold nulls or may not.
+    pub fn with_nullable(mut self, nullable: bool) -> Self {
+        self.flags = if nullable { self.flags | NULLABLE } else { self.flags & !NULLABLE };
+        self
+    }
+
     /// The same field, with these pairs in place of those it had.
     pub fn with_metadata(mut self, metadata: Metadata) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// The same field, marked as an extension type. Its other metadata stays. Fails where metadata grows too large.
+    /// The same field, marked as an extension type. Its other metadata stays. Fails where metadata grows too
+    /// large.
     ///
     /// ```
     /// use arrow_device::{DataType, Field};
@@ -120,13 +128,14 @@ impl Field {
         })
     }
 
-    /// The flags as an `ArrowSchema` has them: 2 nullable, 1 dictionary ordered, 4 map keys sorted, and any other bits that
-    /// the field came with.
+    /// The flags as an `ArrowSchema` has them: 2 nullable, 1 dictionary ordered, 4 map keys sorted, and any other
+    /// bits that the field came with.
     pub fn flags(&self) -> i64 {
         self.flags | type_flags(&self.data_type)
     }
 
-    /// Whether names, types and nullability are the same, here and in all children. Metadata and unknown flags may differ.
+    /// Whether names, types and nullability are the same, here and in all children. Metadata and unknown flags may
+    /// differ.
     pub fn equals_ignoring_metadata(&self, other: &Self) -> bool {
         self.name == other.name
             && self.is_nullable() == other.is_nullable()
@@ -177,5 +186,70 @@ fn type_flags_mask(data_type: &DataType) -> i64 {
         DataType::Dictionary { .. } => DICTIONARY_ORDERED,
         DataType::Map { .. } => MAP_KEYS_SORTED,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::UnionMode;
+    use super::*;
+
+    #[test]
+    fn an_extension_replaces_the_one_before_and_leaves_other_metadata() {
+        let metadata = Metadata::from_pairs([("a", "1"), (EXTENSION_NAME, "old")]).unwrap();
+        let field = Field::new("x", DataType::Utf8, true).with_metadata(metadata);
+        let field = field.with_extension("new", "{}").unwrap();
+        assert_eq!(field.extension(), Some(Extension { name: "new", metadata: b"{}" }));
+        assert_eq!(field.metadata().len(), 3);
+        assert_eq!(field.metadata().get("a"), Some(&b"1"[..]));
+    }
+
+    #[test]
+    fn an_extension_needs_a_name_that_is_text() {
+        let with = |key: &str, value: &[u8]| {
+            let metadata = Metadata::from_pairs([(key, value)]).unwrap();
+            Field::new("x", DataType::Utf8, true).with_metadata(metadata)
+        };
+        assert_eq!(with("a", b"b").extension(), None);
+        assert_eq!(with(EXTENSION_METADATA, b"{}").extension(), None);
+        assert_eq!(with(EXTENSION_NAME, b"\xff").extension(), None);
+        let bare = Extension { name: "uuid", metadata: b"" };
+        assert_eq!(with(EXTENSION_NAME, b"uuid").extension(), Some(bare));
+    }
+
+    #[test]
+    fn metadata_makes_fields_differ_unless_it_is_ignored() {
+        let plain = || Field::new("a", DataType::Int8, true);
+        let marked = || plain().with_extension("some.thing", "").unwrap();
+        let holders: [fn(Field) -> DataType; 4] = [
+            DataType::list,
+            |field| DataType::struct_([field]),
+            |field| DataType::union(UnionMode::Dense, [field]),
+            |field| DataType::Dictionary {
+                index: Box::new(DataType::Int8),
+                values: Arc::new(field),
+                ordered: false,
+            },
+        ];
+        for hold in holders {
+            let holder = |field| Field::new("holder", hold(field), true);
+            assert_ne!(holder(plain()), holder(marked()));
+            assert!(holder(plain()).equals_ignoring_metadata(&holder(marked())));
+            for other in [
+                Field::new("b", DataType::Int8, true),
+                Field::new("a", DataType::Int8, false),
+                Field::new("a", DataType::UInt8, true),
+            ] {
+                let (one, other) = (holder(plain()), holder(other));
+                assert!(!one.equals_ignoring_metadata(&other), "{one} and {other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_that_c_cannot_carry_is_refused() {
+        let error = Field::new("a\0b", DataType::Int8, true).check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        Field::new("a", DataType::Int8, true).check().unwrap();
     }
 }

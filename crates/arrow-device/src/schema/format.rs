@@ -1,8 +1,9 @@
 //! The format strings of the C data interface, read and written.
 //!
-//! A format string says a type but for its children, its dictionary and the flags, which lie beside it in an `ArrowSchema`;
-//! reading puts the four together. Any bytes can be read: what is no format string is an error that names the byte where
-//! it stops being one. Reading takes one pass, and allocates for nothing but type ids and time zones.
+//! A format string says a type but for its children, its dictionary and the flags, which lie beside it in an
+//! `ArrowSchema`; reading puts the four together. Any bytes can be read: what is no format string is an error that
+//! names the byte where it stops being one. Reading takes one pass, and allocates for nothing but type ids and
+//! time zones.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -288,7 +289,8 @@ impl Reader<'_> {
         if self.is_at_end() { Ok(()) } else { Err(malformed(self.format, self.at, &"the end")) }
     }
 
-    /// Decimal digits, after a `-` where the range goes below zero. An error in the range names where the number starts.
+    /// Decimal digits, after a `-` where the range goes below zero. An error in the range names where the number
+    /// starts.
     fn number(&mut self, range: RangeInclusive<i32>) -> Result<i32> {
         let start = self.at;
         let is_negative = *range.start() < 0 && self.peek() == Some(b'-');

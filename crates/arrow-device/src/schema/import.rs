@@ -33,13 +33,15 @@ impl Schema {
     pub unsafe fn import(schema: *mut ArrowSchema) -> Result<Self> {
         // SAFETY: as promised by the caller.
         let Some(source) = (unsafe { schema.as_mut() }) else {
-            return Err(Error::new(ErrorKind::InvalidArgument, "no schema: a null pointer").during("import"));
+            return Err(Error::new(ErrorKind::InvalidArgument, "no schema: a null pointer")
+                .during("import"));
         };
         let foreign = ForeignSchema(std::mem::replace(source, ArrowSchema::empty()));
         if foreign.0.is_released() {
             return Err(Error::new(ErrorKind::Released, "the schema is released").during("import"));
         }
-        let mut reader = Reader { texts: TextBlobBuilder::default(), metadata: Vec::new(), nodes: Vec::new() };
+        let mut reader =
+            Reader { texts: TextBlobBuilder::default(), metadata: Vec::new(), nodes: Vec::new() };
         // SAFETY: the caller vouches for the struct and everything below it.
         unsafe { reader.read(&foreign.0, None, 0) }?;
         drop(foreign);
@@ -82,7 +84,12 @@ impl Reader {
     ///
     /// # Safety
     /// As for [`Schema::import`].
-    unsafe fn read(&mut self, node: &ArrowSchema, way: Option<(usize, Step)>, depth: usize) -> Result<()> {
+    unsafe fn read(
+        &mut self,
+        node: &ArrowSchema,
+        way: Option<(usize, Step)>,
+        depth: usize,
+    ) -> Result<()> {
         let here = |reader: &Self, error: Error| error.at(reader.place(way));
         let malformed = |message: String| Error::new(ErrorKind::Malformed, message);
         if depth > MAX_DEPTH {
@@ -97,14 +104,25 @@ impl Reader {
         // SAFETY: as above.
         let name = unsafe { self.read_text(node.name) }.map_err(|error| here(self, error))?;
         // SAFETY: as above.
-        let metadata = unsafe { self.read_metadata(node.metadata) }.map_err(|error| here(self, error))?;
-        let children = usize::try_from(node.n_children)
-            .map_err(|_| here(self, malformed(format!("the number of children is {}", node.n_children))))?;
+        let metadata =
+            unsafe { self.read_metadata(node.metadata) }.map_err(|error| here(self, error))?;
+        let children = usize::try_from(node.n_children).map_err(|_| {
+            here(self, malformed(format!("the number of children is {}", node.n_children)))
+        })?;
         let has_dictionary = !node.dictionary.is_null();
         let number = self.nodes.len();
-        self.nodes.push(Raw { format, name, metadata, flags: node.flags, children, has_dictionary, way });
+        self.nodes.push(Raw {
+            format,
+            name,
+            metadata,
+            flags: node.flags,
+            children,
+            has_dictionary,
+            way,
+        });
         if children > MAX_NODES - self.nodes.len().min(MAX_NODES) {
-            let message = format!("a schema with {children} children here has more than {MAX_NODES} fields");
+            let message =
+                format!("a schema with {children} children here has more than {MAX_NODES} fields");
             return Err(here(self, Error::new(ErrorKind::LimitExceeded, message)));
         }
         if children > 0 && node.children.is_null() {
@@ -112,7 +130,7 @@ impl Reader {
         }
         for index in 0..children {
             // SAFETY: the table has `n_children` entries.
-            let child = unsafe { node.children.add(index).read() };
+            let child = unsafe { node.children.wrapping_add(index).read() };
             // SAFETY: as for this node.
             unsafe { self.read_below(child, (number, Step::Child(index)), depth) }?;
         }
@@ -125,7 +143,12 @@ impl Reader {
 
     /// # Safety
     /// `node` is null or as [`Schema::import`] says.
-    unsafe fn read_below(&mut self, node: *const ArrowSchema, way: (usize, Step), depth: usize) -> Result<()> {
+    unsafe fn read_below(
+        &mut self,
+        node: *const ArrowSchema,
+        way: (usize, Step),
+        depth: usize,
+    ) -> Result<()> {
         // SAFETY: null or a struct, says the caller.
         let Some(node) = (unsafe { node.as_ref() }) else {
             let error = Error::new(ErrorKind::Malformed, "a null pointer in place of a schema");
@@ -171,7 +194,7 @@ impl Reader {
         let len = encoded_len(|at| {
             // SAFETY: `encoded_len` asks for a length only after all before it was accounted for, so these four bytes
             // belong to the encoding; they need not be aligned.
-            Ok(unsafe { metadata.byte_add(at).cast::<i32>().read_unaligned() })
+            Ok(unsafe { metadata.wrapping_byte_add(at).cast::<i32>().read_unaligned() })
         })?;
         // SAFETY: the encoding is `len` bytes long: that is what its lengths add up to.
         let bytes = unsafe { std::slice::from_raw_parts(metadata.cast::<u8>(), len) };
@@ -198,15 +221,25 @@ impl Reader {
 }
 
 impl Raw {
-    fn build(&self, waiting: &mut Vec<Field>, texts: &TextBlob, metadata: &Arc<[u8]>) -> Result<Field> {
+    fn build(
+        &self,
+        waiting: &mut Vec<Field>,
+        texts: &TextBlob,
+        metadata: &Arc<[u8]>,
+    ) -> Result<Field> {
         // They were pushed last child first, the dictionary before all of them.
         let children = waiting.split_off(waiting.len().saturating_sub(self.children));
         let dictionary = if self.has_dictionary { waiting.pop() } else { None };
         let format = texts.text(self.format);
         let mut timezone = |zone: &str| texts.text(self.format.last(zone.len()));
         let children = children.into_iter().rev();
-        let data_type =
-            format::parse(format.as_str().as_bytes(), children, dictionary, self.flags, &mut timezone)?;
+        let data_type = format::parse(
+            format.as_str().as_bytes(),
+            children,
+            dictionary,
+            self.flags,
+            &mut timezone,
+        )?;
         let metadata = match self.metadata {
             Some(start) => Metadata::decode_shared(metadata, start)?.0,
             None => Metadata::EMPTY,

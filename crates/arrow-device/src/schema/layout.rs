@@ -175,3 +175,92 @@ impl BufferKind {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::examples;
+    use super::BufferKind::*;
+    use super::*;
+
+    /// The buffers of a format, as the table of the columnar specification has them.
+    fn expected(format: &str) -> Vec<BufferKind> {
+        let (letters, parameters) = format.split_once(':').unwrap_or((format, ""));
+        let fixed = |width| vec![Validity, Fixed { width }];
+        let bits = || parameters.split(',').nth(2).map_or(128, |bits| bits.parse::<u32>().unwrap());
+        match letters {
+            "n" | "+r" => vec![],
+            "b" => vec![Validity, Bits],
+            "c" | "C" => fixed(1),
+            "s" | "S" | "e" => fixed(2),
+            "i" | "I" | "f" | "tdD" | "tts" | "ttm" | "tiM" => fixed(4),
+            "l" | "L" | "g" | "tdm" | "ttu" | "ttn" | "tiD" => fixed(8),
+            "tss" | "tsm" | "tsu" | "tsn" | "tDs" | "tDm" | "tDu" | "tDn" => fixed(8),
+            "tin" => fixed(16),
+            "d" => fixed(bits() / 8),
+            "w" => fixed(parameters.parse().unwrap()),
+            "z" | "u" => vec![Validity, Offsets32, VariableBytes],
+            "Z" | "U" => vec![Validity, Offsets64, VariableBytes],
+            "vz" | "vu" => vec![Validity, Views],
+            "+l" | "+m" => vec![Validity, Offsets32],
+            "+L" => vec![Validity, Offsets64],
+            "+vl" => vec![Validity, Starts32, Sizes32],
+            "+vL" => vec![Validity, Starts64, Sizes64],
+            "+w" | "+s" => vec![Validity],
+            "+us" => vec![TypeIds],
+            "+ud" => vec![TypeIds, UnionOffsets],
+            _ => panic!("`{format}` is not in the table"),
+        }
+    }
+
+    #[test]
+    fn every_type_has_the_buffers_of_the_specification() {
+        for example in examples() {
+            let format = example.format;
+            let layout = Layout::of(&example.data_type);
+            let buffers = expected(format);
+            assert_eq!(layout.buffers(), buffers, "{format}");
+            assert_eq!(layout.has_validity(), buffers.contains(&Validity), "{format}");
+            assert_eq!(layout.is_variadic(), buffers.contains(&Views), "{format}");
+            assert_eq!(layout.child_count(), example.children.len(), "{format}");
+            let list_size = format.strip_prefix("+w:").map(|size| size.parse().unwrap());
+            assert_eq!(layout.list_size(), list_size, "{format}");
+        }
+    }
+
+    #[test]
+    fn a_dictionary_lies_as_its_indices_do() {
+        let dictionary = DataType::dictionary(DataType::UInt16, DataType::list(DataType::Utf8));
+        assert_eq!(Layout::of(&dictionary), Layout::of(&DataType::UInt16));
+    }
+
+    #[test]
+    fn the_fewest_bytes_of_a_buffer_are_known_from_its_elements() {
+        for (kind, of_none, of_nine) in [
+            (Validity, 0, 2),
+            (Bits, 0, 2),
+            (Fixed { width: 0 }, 0, 0),
+            (Fixed { width: 3 }, 0, 27),
+            (Offsets32, 4, 40),
+            (Offsets64, 8, 80),
+            (Starts32, 0, 36),
+            (Starts64, 0, 72),
+            (Sizes32, 0, 36),
+            (Sizes64, 0, 72),
+            (TypeIds, 0, 9),
+            (UnionOffsets, 0, 36),
+            (Views, 0, 144),
+        ] {
+            assert_eq!(kind.byte_len(0), Some(of_none), "{kind:?}");
+            assert_eq!(kind.byte_len(9), Some(of_nine), "{kind:?}");
+        }
+        assert_eq!(VariableBytes.byte_len(0), None);
+    }
+
+    #[test]
+    fn a_length_that_fits_nowhere_is_the_largest_number() {
+        assert_eq!(Validity.byte_len(u64::MAX), Some(1 << 61));
+        for kind in [Fixed { width: 2 }, Offsets32, Offsets64, Sizes32, Views] {
+            assert_eq!(kind.byte_len(u64::MAX), Some(u64::MAX), "{kind:?}");
+        }
+    }
+}

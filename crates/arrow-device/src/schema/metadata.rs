@@ -1,8 +1,8 @@
 //! Key-value pairs of a field, kept in the encoding that C sees.
 //!
-//! An `ArrowSchema`'s `metadata` is a native-endian `int32` count, then for each pair the key's length, the key, the value's
-//! length and the value; nothing is aligned, nothing ends with a NUL, and the bytes may be anything. A [`Metadata`] is a
-//! share of such bytes that were checked once; pairs are decoded when they are looked at.
+//! An `ArrowSchema`'s `metadata` is a native-endian `int32` count, then for each pair the key's length, the key,
+//! the value's length and the value; nothing is aligned, nothing ends with a NUL, and the bytes may be anything. A
+//! [`Metadata`] is a share of such bytes that were checked once; pairs are decoded when they are looked at.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -67,7 +67,8 @@ impl Metadata {
         Self::decode_shared(&encoded.into(), 0)
     }
 
-    /// Like [`decode`](Self::decode), for an encoding at `start` of a blob that many fields share. Nothing is copied.
+    /// Like [`decode`](Self::decode), for an encoding at `start` of a blob that many fields share. Nothing is
+    /// copied.
     pub(crate) fn decode_shared(blob: &Arc<[u8]>, start: usize) -> Result<(Self, usize)> {
         let bytes = blob.get(start..).unwrap_or_default();
         let len = encoded_len(|at| length_at(bytes, at))?;
@@ -100,10 +101,10 @@ impl Metadata {
     }
 
     /// The pairs, in their order.
-    pub fn iter(&self) -> Pairs<'_> {
+    pub fn iter(&self) -> MetadataPairs<'_> {
         let mut rest = self.as_encoded_bytes().unwrap_or_default();
         let count = take_length(&mut rest).unwrap_or(0);
-        Pairs { rest, count }
+        MetadataPairs { rest, count }
     }
 
     /// The value of the first pair with this key.
@@ -115,9 +116,9 @@ impl Metadata {
 
 impl<'a> IntoIterator for &'a Metadata {
     type Item = (&'a [u8], &'a [u8]);
-    type IntoIter = Pairs<'a>;
+    type IntoIter = MetadataPairs<'a>;
 
-    fn into_iter(self) -> Pairs<'a> {
+    fn into_iter(self) -> MetadataPairs<'a> {
         self.iter()
     }
 }
@@ -157,12 +158,12 @@ impl fmt::Debug for Metadata {
 
 /// An iterator over the pairs of a [`Metadata`].
 #[derive(Clone)]
-pub struct Pairs<'a> {
+pub struct MetadataPairs<'a> {
     rest: &'a [u8],
     count: usize,
 }
 
-impl<'a> Iterator for Pairs<'a> {
+impl<'a> Iterator for MetadataPairs<'a> {
     type Item = (&'a [u8], &'a [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -175,9 +176,9 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-impl ExactSizeIterator for Pairs<'_> {}
+impl ExactSizeIterator for MetadataPairs<'_> {}
 
-impl fmt::Debug for Pairs<'_> {
+impl fmt::Debug for MetadataPairs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pairs = self.clone().map(|(key, value)| (Printable(key), Printable(value)));
         f.debug_map().entries(pairs).finish()
@@ -186,8 +187,8 @@ impl fmt::Debug for Pairs<'_> {
 
 /// How many bytes an encoding takes, learned from its lengths alone.
 ///
-/// `length_at(n)` reads the `int32` that starts `n` bytes into it. It is called for rising `n`, and for none before all that lies
-/// below it was accounted for, so that it can read from a pointer whose extent nobody knows.
+/// `length_at(n)` reads the `int32` that starts `n` bytes into it. It is called for rising `n`, and for none
+/// before all that lies below it was accounted for, so that it can read from a pointer whose extent nobody knows.
 pub(crate) fn encoded_len(mut length_at: impl FnMut(usize) -> Result<i32>) -> Result<usize> {
     let count = length_at(0)?;
     let Ok(pairs) = usize::try_from(count) else {
@@ -275,5 +276,62 @@ impl fmt::Display for Printable<'_> {
 impl fmt::Debug for Printable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{self}\"")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_two_equal_keys_is_found() {
+        let metadata = Metadata::from_pairs([("a", "1"), ("b", "2"), ("a", "3")]).unwrap();
+        assert_eq!(metadata.len(), 3);
+        assert_eq!(metadata.get("a"), Some(&b"1"[..]));
+        assert_eq!(metadata.get(b"c"), None);
+    }
+
+    #[test]
+    fn bytes_that_do_not_print_are_escaped() {
+        let metadata = Metadata::from_pairs([(&b"k\n"[..], &b"\xff\xc3\xa9"[..])]).unwrap();
+        assert_eq!(metadata.to_string(), r"{k\n: \xffé}");
+        assert_eq!(Metadata::EMPTY.to_string(), "{}");
+    }
+
+    #[test]
+    fn only_lengths_are_read_to_learn_the_extent() {
+        let metadata = Metadata::from_pairs([("key", "value"), ("", "x")]).unwrap();
+        let encoded = metadata.as_encoded_bytes().unwrap();
+        let mut read = Vec::new();
+        let len = encoded_len(|at| {
+            read.push(at);
+            length_at(encoded, at)
+        });
+        assert_eq!(len.unwrap(), encoded.len());
+        assert_eq!(read, [0, 4, 11, 20, 24]);
+    }
+
+    #[test]
+    fn the_limit_is_for_all_bytes_together() {
+        let half = i32::try_from(MAX_ENCODED_BYTES / 2).unwrap();
+        let len = |second| {
+            encoded_len(|at| {
+                Ok(match at {
+                    0 => 1,
+                    4 => half,
+                    _ => second,
+                })
+            })
+        };
+        assert_eq!(len(half - 12).unwrap(), MAX_ENCODED_BYTES);
+        let error = len(half - 11).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    }
+
+    #[test]
+    fn too_many_pairs_are_refused() {
+        let pairs = |count| Metadata::from_pairs(std::iter::repeat_n(("", ""), count));
+        assert_eq!(pairs(MAX_PAIRS).unwrap().len(), MAX_PAIRS);
+        assert_eq!(pairs(MAX_PAIRS + 1).unwrap_err().kind(), ErrorKind::LimitExceeded);
     }
 }

@@ -1,9 +1,8 @@
 //! What a column is: its type, its name, its metadata, and how all three are written in an `ArrowSchema`.
 //!
-//! - [`Text`] and [`Metadata`] are the strings and the key-value pairs, kept as the bytes that C sees and cheap to clone.
+//! - [`Text`] and [`Metadata`] are the strings and the key-value pairs, kept as the bytes that C sees.
 //! - [`DataType`] and [`Field`] are the types; `format` reads and writes their format strings.
 //! - [`Layout`] says which buffers an array of a type has.
-//!
 //! - [`Schema`] is a type as a flat table, which is how arrays are checked and walked; it alone is read from C structs
 //!   (`import`) and written to them (`export`). The other files work on bytes that were read already.
 
@@ -16,14 +15,21 @@ mod format;
 mod import;
 mod layout;
 mod metadata;
+mod questions;
 mod table;
 mod text;
+
+#[cfg(test)]
+mod examples;
+#[cfg(test)]
+mod tests;
 
 pub use data_type::{DataType, IntervalUnit, TimeUnit, UnionMode};
 pub use field::{Extension, Field};
 pub use layout::{BufferKind, Layout};
-pub use metadata::Metadata;
+pub use metadata::{Metadata, MetadataPairs};
 pub use table::Schema;
 pub use text::Text;
 
 pub(crate) use check::{Check, can_be_absent};
+pub(crate) use table::Node;

@@ -101,7 +101,12 @@ impl Schema {
             let has_dictionary = field.data_type().dictionary_values().is_some();
             let children = (nodes.len() - first_child) as u32;
             if let Some(node) = nodes.get_mut(number) {
-                *node = Node { first_child: first_child as u32, children, has_dictionary, ..Node::new(field, node.parent) };
+                *node = Node {
+                    first_child: first_child as u32,
+                    children,
+                    has_dictionary,
+                    ..Node::new(field, node.parent)
+                };
             }
             number += 1;
             if number == level_end && nodes.len() > level_end {
@@ -185,9 +190,14 @@ impl Schema {
     }
 
     /// The way to a node.
-    pub(crate) fn place(&self, mut node: u32) -> Place {
+    pub(crate) fn place(&self, node: u32) -> Place {
+        Place::new(self.steps_between(0, node))
+    }
+
+    /// The way from one node to another below it.
+    pub(crate) fn steps_between(&self, top: u32, mut node: u32) -> Vec<Step> {
         let mut steps = Vec::new();
-        while node > 0 {
+        while node > top {
             let parent = self.node(self.node(node).parent);
             let is_dictionary = parent.dictionary() == Some(node);
             let child = node.saturating_sub(parent.first_child) as usize;
@@ -195,7 +205,7 @@ impl Schema {
             node = self.node(node).parent;
         }
         steps.reverse();
-        Place::new(steps)
+        steps
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {

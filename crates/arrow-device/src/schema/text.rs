@@ -1,7 +1,7 @@
 //! Strings that many owners share and that C can read as they are.
 //!
-//! A schema of a thousand fields has a thousand names. They lie in one blob, each followed by a NUL byte, and a [`Text`] is
-//! a share of the blob and a place in it: a clone allocates nothing, and neither does an export.
+//! A schema of a thousand fields has a thousand names. They lie in one blob, each followed by a NUL byte, and a
+//! [`Text`] is a share of the blob and a place in it: a clone allocates nothing, and neither does an export.
 
 use std::borrow::Borrow;
 use std::ffi::CStr;
@@ -194,7 +194,8 @@ impl TextSpan {
 pub(crate) struct TextBlob(Arc<str>);
 
 impl TextBlobBuilder {
-    /// Adds a string that came from C. It is refused if it is not UTF-8, holds a NUL byte or makes the blob too large.
+    /// Adds a string that came from C. It is refused if it is not UTF-8, holds a NUL byte or makes the blob too
+    /// large.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<TextSpan> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let at = error.valid_up_to();
@@ -229,5 +230,54 @@ impl TextBlob {
             return Text::EMPTY;
         }
         Text(Place::Shared { blob: Arc::clone(&self.0), start: span.start, len: span.len })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_a_blob_share_its_bytes_and_end_with_a_nul() {
+        let mut builder = TextBlobBuilder::default();
+        let [first, empty, second] =
+            ["tss:UTC", "", "été"].map(|text| builder.push(text.as_bytes()).unwrap());
+        let blob = builder.finish();
+        assert_eq!(&*blob.0, "tss:UTC\0\0été\0");
+        for text in [blob.text(first), blob.text(second), blob.text(first.last(3))] {
+            assert!(blob.0.as_bytes().as_ptr_range().contains(&text.as_ptr()));
+            assert_eq!(text.as_c_str().unwrap().to_bytes(), text.as_bytes());
+        }
+        assert_eq!(blob.text(first.last(3)), "UTC");
+        assert_eq!(blob.text(first.last(99)), "tss:UTC");
+        assert_eq!(blob.text(empty), Text::EMPTY);
+        assert_eq!(blob.text(second), "été");
+    }
+
+    #[test]
+    fn bytes_that_are_no_c_text_are_refused_where_they_go_wrong() {
+        let mut builder = TextBlobBuilder::default();
+        for (bytes, position) in [(&b"ab\xff"[..], "byte 2"), (b"abc\0", "byte 3")] {
+            let error = builder.push(bytes).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Malformed);
+            assert!(error.message().contains(position), "{error}");
+        }
+        assert_eq!(&*builder.finish().0, "", "what was refused leaves nothing behind");
+    }
+
+    #[test]
+    fn texts_are_equal_by_content_wherever_they_lie() {
+        let texts =
+            [Text::from("key"), Text::from(String::from("key")), Text::from_static("key\0")];
+        assert!(texts.iter().all(|text| *text == texts[0] && text.as_c_str() == Some(c"key")));
+        assert_eq!(Text::from("a").cmp(&Text::from("b")), std::cmp::Ordering::Less);
+        assert_eq!(Text::default(), "");
+        assert_eq!(Text::from("a\0"), "a\0");
+        assert_eq!(Text::from("a\0").as_c_str(), None);
+    }
+
+    #[test]
+    fn a_text_is_three_words() {
+        assert_eq!(size_of::<Text>(), 3 * size_of::<usize>());
     }
 }

@@ -1,0 +1,172 @@
+//! [`Batch`]: a struct array, seen as columns of one length.
+
+use std::fmt;
+
+use super::Array;
+use crate::abi::ArrowDeviceArray;
+use crate::schema::Schema;
+use crate::{DataType, DeviceId, Error, ErrorKind, Field, Queue, Result};
+
+/// A record batch: columns of one length on one device.
+///
+/// In C it is a struct array. One that has an offset is fine: every column is given with it applied. One that has rows which
+/// are null as a whole is not a record batch, and is refused.
+///
+/// ```
+/// use arrow_device::{Array, Batch, DataType};
+///
+/// let batch = Batch::from_columns([
+///     ("id", Array::builder(DataType::Int64).len(2).buffers([None, Some(vec![1_i64, 2].into())]).finish_ready()?),
+/// ])?;
+/// assert_eq!((batch.row_count(), batch.column_count()), (2, 1));
+/// assert_eq!(batch.column_by_name("id")?.null_count(), Some(0));
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Batch {
+    rows: Array,
+}
+
+impl Batch {
+    /// A batch of columns with names. All are nullable.
+    pub fn from_columns<N: AsRef<str>>(
+        columns: impl IntoIterator<Item = (N, Array)>,
+    ) -> Result<Self> {
+        let (fields, arrays): (Vec<_>, Vec<_>) = columns
+            .into_iter()
+            .map(|(name, array)| {
+                (array.field().clone().with_name(name.as_ref()).with_nullable(true), array)
+            })
+            .unzip();
+        Self::new(Schema::batch(fields)?, arrays)
+    }
+
+    /// A batch of columns for this schema.
+    pub fn new(schema: Schema, columns: impl IntoIterator<Item = Array>) -> Result<Self> {
+        let columns: Vec<Array> = columns.into_iter().collect();
+        let rows = columns.first().map_or(0, Array::len);
+        if let Some((index, other)) =
+            columns.iter().enumerate().find(|(_, column)| column.len() != rows)
+        {
+            let message =
+                format!("column {index} has {} rows, and the first one {rows}", other.len());
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let rows =
+            Array::builder(&schema).len(rows).buffers([None]).children(columns).finish_ready()?;
+        Self::try_from(rows)
+    }
+
+    /// Takes a batch over from the producer that filled the struct: [`Array::import`], and the conversion.
+    ///
+    /// # Safety
+    /// As for [`Array::import`].
+    pub unsafe fn import(array: *mut ArrowDeviceArray, schema: &Schema) -> Result<Self> {
+        // SAFETY: promised by the caller.
+        Self::try_from(unsafe { Array::import(array, schema) }?)
+    }
+
+    /// Hands the batch to a consumer: see [`Array::export`].
+    pub fn export(&self, out: &mut ArrowDeviceArray) -> Result<()> {
+        self.rows.export(out)
+    }
+
+    /// Hands the batch to a consumer, with the events of its columns joined: see [`Array::export_on`].
+    pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
+        self.rows.export_on(queue, out)
+    }
+
+    /// How many rows.
+    pub fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How many columns.
+    pub fn column_count(&self) -> usize {
+        self.rows.child_count()
+    }
+
+    /// The device that all columns are on.
+    pub fn device(&self) -> DeviceId {
+        self.rows.device()
+    }
+
+    /// The columns' fields, in order.
+    pub fn fields(&self) -> &[Field] {
+        match self.rows.data_type() {
+            DataType::Struct(fields) => fields,
+            _ => &[],
+        }
+    }
+
+    /// The schema, whose metadata is that of the batch.
+    pub fn schema(&self) -> Result<Schema> {
+        self.rows.schema()
+    }
+
+    /// A column, with the offset and length of the batch applied.
+    pub fn column(&self, index: usize) -> Result<Array> {
+        self.rows.child(index)?.slice(self.rows.offset(), self.rows.len())
+    }
+
+    /// The first column of this name.
+    pub fn column_by_name(&self, name: &str) -> Result<Array> {
+        let index = self.fields().iter().position(|field| field.name() == name);
+        let index = index.ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, format!("there is no column `{name}`"))
+        })?;
+        self.column(index)
+    }
+
+    /// All columns, as [`column`](Self::column) gives them.
+    pub fn columns(&self) -> Result<Vec<Array>> {
+        (0..self.column_count()).map(|index| self.column(index)).collect()
+    }
+
+    /// A part of it: `length` rows from `offset` on.
+    pub fn slice(&self, offset: usize, length: usize) -> Result<Self> {
+        Ok(Self { rows: self.rows.slice(offset, length)? })
+    }
+
+    /// The same as a struct array.
+    pub fn as_array(&self) -> &Array {
+        &self.rows
+    }
+}
+
+impl TryFrom<Array> for Batch {
+    type Error = Error;
+
+    /// A struct array without null rows is a batch.
+    fn try_from(rows: Array) -> Result<Self> {
+        if !matches!(rows.data_type(), DataType::Struct(_)) {
+            let message = format!("a record batch is a struct, not a {}", rows.data_type());
+            return Err(Error::new(ErrorKind::SchemaMismatch, message));
+        }
+        match rows.null_count() {
+            Some(0) => Ok(Self { rows }),
+            Some(nulls) => {
+                let message =
+                    format!("{nulls} rows are null as a whole, which a record batch cannot say");
+                Err(Error::new(ErrorKind::Unsupported, message).on_device(rows.device()))
+            }
+            None => {
+                let message = "there is a validity bitmap for the rows and nobody has counted it: some may be null as a \
+                               whole, which a record batch cannot say";
+                Err(Error::new(ErrorKind::Unsupported, message).on_device(rows.device()))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Batch({} rows of {} on {})",
+            self.row_count(),
+            self.rows.data_type(),
+            self.device()
+        )
+    }
+}

@@ -1,0 +1,411 @@
+//! Putting an array together from buffers and other arrays.
+
+use std::sync::Arc;
+
+use super::tree::{BufferPointer, Built, Node, Nodes, Pending, Readiness, Storage, Tables, Tree};
+use super::{Array, Window};
+use crate::device::driver::Readiness as DeviceReadiness;
+use crate::schema::{Schema, can_be_absent};
+use crate::{Buffer, DeviceId, Error, ErrorKind, Event, Extent, Place, Queue, Result, Step};
+
+/// An array that is being put together; see [`Array::builder`].
+///
+/// Buffers are in the order of the C data interface: for most types validity, then offsets where there are any, then data;
+/// `None` stands for a buffer that is not there. View types take their data buffers after the views; the sizes that the
+/// interface wants behind them are written by the builder. Children and dictionaries are arrays; a slice of one is taken as
+/// the slice it is.
+///
+/// What can be told without looking at the data is checked when it is finished: numbers of buffers and children, their types,
+/// lengths and devices.
+#[derive(Debug)]
+#[must_use]
+pub struct ArrayBuilder {
+    schema: Result<Schema>,
+    window: Window,
+    length_given: bool,
+    buffers: Vec<Option<Buffer>>,
+    children: Vec<Array>,
+    dictionary: Option<Array>,
+    device: Option<DeviceId>,
+}
+
+impl ArrayBuilder {
+    pub(super) fn new(schema: Result<Schema>) -> Self {
+        let window = Window { offset: 0, length: 0, null_count: UNTOLD };
+        Self {
+            schema,
+            window,
+            length_given: false,
+            buffers: Vec::new(),
+            children: Vec::new(),
+            dictionary: None,
+            device: None,
+        }
+    }
+
+    /// How many elements. Where it is not said, a struct or sparse union has as many as its first child.
+    pub fn len(mut self, length: usize) -> Self {
+        self.window.length = i64::try_from(length).unwrap_or(i64::MAX);
+        self.length_given = true;
+        self
+    }
+
+    /// How many elements of the buffers come before the first one.
+    pub fn offset(mut self, offset: usize) -> Self {
+        self.window.offset = i64::try_from(offset).unwrap_or(i64::MAX);
+        self
+    }
+
+    /// How many elements are null. Where it is not said, it is 0 without a validity bitmap and unknown with one.
+    pub fn null_count(mut self, null_count: usize) -> Self {
+        self.window.null_count = i64::try_from(null_count).unwrap_or(i64::MAX);
+        self
+    }
+
+    /// The buffers.
+    pub fn buffers(mut self, buffers: impl IntoIterator<Item = Option<Buffer>>) -> Self {
+        self.buffers = buffers.into_iter().collect();
+        self
+    }
+
+    /// The children.
+    pub fn children(mut self, children: impl IntoIterator<Item = Array>) -> Self {
+        self.children = children.into_iter().collect();
+        self
+    }
+
+    /// The values of the dictionary.
+    pub fn dictionary(mut self, dictionary: Array) -> Self {
+        self.dictionary = Some(dictionary);
+        self
+    }
+
+    /// The device, for an array that has neither buffers nor children to tell it. Without it that is the host.
+    pub fn device(mut self, device: DeviceId) -> Self {
+        self.device = Some(device);
+        self
+    }
+
+    /// The data is complete. Children stay as ready as they are: an array of columns that wait for different events is ready
+    /// after all of them.
+    pub fn finish_ready(self) -> Result<Array> {
+        self.finish(|pending| Ok(Readiness::join(pending)))
+    }
+
+    /// The data is complete when this queue has done what was submitted to it: an event is recorded on it.
+    ///
+    /// Children that wait for other events make the queue wait for those first, so that one event stands for all. On a
+    /// device that has no events to show to others, this waits on the host.
+    pub fn finish_on(self, queue: &Queue) -> Result<Array> {
+        let queue = queue.clone();
+        let reached = queue.clone();
+        let array = self.finish_after_children(&reached, move || {
+            match queue.device().properties().readiness {
+                DeviceReadiness::Event => Ok(Readiness::After(Pending::Event(queue.record()?))),
+                DeviceReadiness::QueueOrder => Ok(Readiness::Now),
+                DeviceReadiness::HostWait => queue.synchronize().map(|()| Readiness::Now),
+            }
+        })?;
+        Ok(array)
+    }
+
+    /// The data is complete after this event. Children add theirs.
+    pub fn finish_after(self, event: Event) -> Result<Array> {
+        self.finish(|pending| Ok(Readiness::join(pending.chain([Pending::Event(event)]))))
+    }
+
+    fn finish_after_children(
+        self,
+        queue: &Queue,
+        ready: impl FnOnce() -> Result<Readiness>,
+    ) -> Result<Array> {
+        let children: Vec<Array> = self.children.iter().chain(&self.dictionary).cloned().collect();
+        self.finish(move |_| {
+            for child in &children {
+                queue.reaches(child.device())?;
+                child
+                    .tree()
+                    .ready
+                    .pending()
+                    .iter()
+                    .try_for_each(|pending| child.tree().wait_for(queue, pending))?;
+            }
+            ready()
+        })
+    }
+
+    fn finish(
+        mut self,
+        ready: impl FnOnce(&mut dyn Iterator<Item = Pending>) -> Result<Readiness>,
+    ) -> Result<Array> {
+        let schema = std::mem::replace(
+            &mut self.schema,
+            Err(Error::new(ErrorKind::InvalidArgument, "taken")),
+        )?;
+        let device = self.common_device()?;
+        if !self.length_given
+            && let Some(first) = self.children.first()
+        {
+            self.window.length = first.window().length;
+        }
+        self.check_counts(&schema)?;
+        let is_variadic = schema.root().layout.is_variadic();
+        if is_variadic {
+            self.add_variadic_sizes()?;
+        }
+        self.check_buffers(&schema)?;
+        self.check_children(&schema)?;
+        self.settle_null_count(&schema)?;
+
+        let sources: Vec<Array> =
+            std::mem::take(&mut self.children).into_iter().chain(self.dictionary.take()).collect();
+        let mut pending =
+            sources.iter().flat_map(|source| source.tree().ready.pending().iter().cloned());
+        let ready = ready(&mut pending)?;
+        drop(pending);
+        let tree = self.assemble(schema, device, ready, sources)?;
+        Ok(Array::from_tree(Arc::new(tree)))
+    }
+
+    /// The one device of everything that was given.
+    fn common_device(&self) -> Result<DeviceId> {
+        let buffers =
+            self.buffers.iter().flatten().filter(|buffer| !buffer.is_null()).map(Buffer::device);
+        let arrays = self.children.iter().chain(&self.dictionary).map(Array::device);
+        let mut found = self.device.or(if self.buffers.is_empty() && self.children.is_empty() {
+            self.dictionary.as_ref().map(Array::device)
+        } else {
+            None
+        });
+        for device in buffers.chain(arrays) {
+            match found {
+                Some(first) if !is_same_device(first, device) => {
+                    let message = format!(
+                        "an array lies on one device, and this has parts on {first} and on {device}"
+                    );
+                    return Err(refused(message));
+                }
+                Some(_) => {}
+                None => found = Some(device),
+            }
+        }
+        Ok(found.unwrap_or(DeviceId::CPU))
+    }
+
+    fn check_counts(&self, schema: &Schema) -> Result<()> {
+        let node = schema.root();
+        let data_type = schema.data_type();
+        let buffers = node.layout.buffers().len();
+        let (given, at_least) =
+            (self.buffers.len(), if node.layout.is_variadic() { "at least " } else { "" });
+        if given < buffers || (given > buffers && !node.layout.is_variadic()) {
+            return Err(mismatch(format!(
+                "{data_type} has {at_least}{buffers} buffers, not {given}"
+            )));
+        }
+        let children = node.children().len();
+        if self.children.len() != children {
+            return Err(mismatch(format!(
+                "{data_type} has {children} children, not {}",
+                self.children.len()
+            )));
+        }
+        if self.dictionary.is_some() != node.dictionary().is_some() {
+            let has = if self.dictionary.is_some() { "no dictionary" } else { "a dictionary" };
+            return Err(mismatch(format!("{data_type} has {has}")));
+        }
+        let end = self.window.offset.checked_add(self.window.length);
+        let largest = schema.checks().first().map_or(i64::MAX, |check| check.largest_end);
+        if end.is_none_or(|end| end > largest) {
+            return Err(refused(format!(
+                "{} elements are more than any memory holds",
+                self.window.length
+            )));
+        }
+        Ok(())
+    }
+
+    /// The interface wants the sizes of the data buffers of views as one more buffer, and this one in host memory.
+    fn add_variadic_sizes(&mut self) -> Result<()> {
+        let sizes: Vec<i64> = self
+            .buffers
+            .iter()
+            .skip(2)
+            .map(|buffer| match buffer.as_ref().map(Buffer::extent) {
+                None => Ok(0),
+                Some(Extent::Exact(len)) => {
+                    i64::try_from(len).map_err(|_| refused("a data buffer is too large".into()))
+                }
+                Some(_) => {
+                    Err(refused("the length of a data buffer of views has to be known".into()))
+                }
+            })
+            .collect::<Result<_>>()?;
+        self.buffers.push((!sizes.is_empty()).then(|| sizes.into()));
+        Ok(())
+    }
+
+    fn check_buffers(&self, schema: &Schema) -> Result<()> {
+        let elements = u64::try_from(self.window.end()).unwrap_or(0);
+        for (index, (kind, buffer)) in
+            schema.root().layout.buffers().iter().zip(&self.buffers).enumerate()
+        {
+            let needed = kind.byte_len(elements).unwrap_or(0);
+            match buffer.as_ref().filter(|buffer| !buffer.is_null()) {
+                None if self.window.length == 0 || can_be_absent(*kind) => {}
+                None => {
+                    let length = self.window.length;
+                    return Err(refused(format!(
+                        "buffer {index} is missing but length is {length}"
+                    )));
+                }
+                Some(buffer)
+                    if matches!(buffer.extent(), Extent::Exact(len) if len < needed)
+                        && elements > 0 =>
+                {
+                    let message = format!(
+                        "buffer {index} has {:?} bytes and needs {needed}",
+                        buffer.extent()
+                    );
+                    return Err(refused(message));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check_children(&self, schema: &Schema) -> Result<()> {
+        let root = schema.root();
+        let end = self.window.end();
+        for (index, (number, child)) in root.children().zip(&self.children).enumerate() {
+            let place = Place::new([Step::Child(index)]);
+            let expected = schema.node(number).field.data_type();
+            if !expected.equals_ignoring_metadata(child.data_type()) {
+                return Err(mismatch(format!("the type is {}, not {expected}", child.data_type()))
+                    .at(place));
+            }
+            let elements =
+                schema.checks().first().map_or(0, |check| i64::from(check.elements_in_child));
+            if child.window().length < end.saturating_mul(elements) {
+                let message =
+                    format!("{} elements do not cover the {end} of the array above", child.len());
+                return Err(refused(message).at(place));
+            }
+        }
+        if let (Some(number), Some(dictionary)) = (root.dictionary(), &self.dictionary) {
+            let expected = schema.node(number).field.data_type();
+            if !expected.equals_ignoring_metadata(dictionary.data_type()) {
+                let message = format!("the type is {}, not {expected}", dictionary.data_type());
+                return Err(mismatch(message).at(Place::new([Step::Dictionary])));
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_null_count(&mut self, schema: &Schema) -> Result<()> {
+        let layout = &schema.root().layout;
+        let length = self.window.length;
+        let has_bitmap = layout.has_validity()
+            && self
+                .buffers
+                .first()
+                .is_some_and(|first| first.as_ref().is_some_and(|bitmap| !bitmap.is_null()));
+        let is_null_type = matches!(schema.data_type(), crate::DataType::Null);
+        let known = match self.window.null_count {
+            _ if is_null_type => length,
+            UNTOLD if has_bitmap && length > 0 => -1,
+            UNTOLD => 0,
+            told if told > length => {
+                return Err(refused(format!("null count is {told} for length {length}")));
+            }
+            told if told > 0 && !has_bitmap => {
+                return Err(refused(format!(
+                    "null count is {told} and there is no validity bitmap"
+                )));
+            }
+            told => told,
+        };
+        self.window.null_count = known;
+        Ok(())
+    }
+
+    /// Builds the tree: the root from the buffers, all below it from the arrays that were given, whose tables are shared.
+    fn assemble(
+        self,
+        schema: Schema,
+        device: DeviceId,
+        ready: Readiness,
+        sources: Vec<Array>,
+    ) -> Result<Tree> {
+        let pointers: Arc<[BufferPointer]> = self
+            .buffers
+            .iter()
+            .map(|buffer| {
+                buffer.as_ref().map_or(Ok(std::ptr::null()), Buffer::c_pointer).map(BufferPointer)
+            })
+            .collect::<Result<_>>()?;
+        let mut extents: Vec<Extent> = self
+            .buffers
+            .iter()
+            .map(|buffer| buffer.as_ref().map_or(Extent::Exact(0), Buffer::extent))
+            .collect();
+        let mut nodes = Vec::with_capacity(schema.nodes().len());
+        nodes.push(Node {
+            window: self.window,
+            buffers: pointers.as_ptr().cast(),
+            n_buffers: pointers.len() as u32,
+            extents: 0,
+        });
+        let owners = self
+            .buffers
+            .into_iter()
+            .filter_map(|buffer| buffer.and_then(Buffer::into_owner))
+            .collect();
+        let mut below = Vec::with_capacity(sources.len());
+        // Level by level, as the schema's nodes are numbered: an array is the node of the same place.
+        let mut arrays = sources;
+        let direct = arrays.len();
+        let mut next = 0;
+        while let Some(array) = arrays.get(next).cloned() {
+            let number = nodes.len() as u32;
+            let first_extent = extents.len() as u32;
+            extents.extend((0..array.buffer_count()).map(|index| array.extent(index)));
+            nodes.push(Node { window: array.window(), extents: first_extent, ..*array.node() });
+            for index in 0..array.child_count() {
+                arrays.push(array.node_child(index)?);
+            }
+            arrays.extend(array.node_dictionary());
+            if next < direct {
+                below.push((number, array));
+            }
+            next += 1;
+        }
+        let tables = Tables { extents: extents.into(), _pointers: pointers };
+        Ok(Tree::new(
+            schema,
+            device,
+            ready,
+            Nodes::from(nodes),
+            Storage::Built(Built { _buffers: owners, below: below.into(), tables }),
+        ))
+    }
+}
+
+/// The null count of a builder that was not told one.
+const UNTOLD: i64 = -2;
+
+/// All host memory is one device, whatever number it came with.
+fn is_same_device(one: DeviceId, other: DeviceId) -> bool {
+    one == other
+        || (one.device_type == crate::DeviceType::CPU
+            && other.device_type == crate::DeviceType::CPU)
+}
+
+fn refused(message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message).during("build")
+}
+
+fn mismatch(message: String) -> Error {
+    Error::new(ErrorKind::SchemaMismatch, message).during("build")
+}

@@ -1,0 +1,219 @@
+//! Arrays that the host may read, and the bytes of their buffers.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+use super::Array;
+use crate::device::driver::{HostAccess, Raw, Spot};
+use crate::{BufferKind, Device, DeviceType, Error, ErrorKind, Extent, Result};
+
+impl Array {
+    /// Waits until the data is ready, and lets the host read it where it lies.
+    ///
+    /// Works for host memory, and for memory that an open device can show to the host, such as pinned memory. For other
+    /// memory it is [`Unsupported`](ErrorKind::Unsupported): copy it.
+    ///
+    /// ```
+    /// use arrow_device::{Array, DataType};
+    ///
+    /// let numbers = Array::builder(DataType::Int16).len(2).buffers([None, Some(vec![7_i16, 8].into())]).finish_ready()?;
+    /// assert_eq!(&numbers.host()?.buffer(1)?[..2], 7_i16.to_ne_bytes());
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn host(&self) -> Result<HostArray> {
+        let device = if self.device().device_type == DeviceType::CPU {
+            None
+        } else {
+            Some(self.open_device()?)
+        };
+        let access =
+            device.as_ref().map_or(HostAccess::Mapped, |device| device.properties().host_access);
+        if access == HostAccess::None {
+            let message = "the host cannot read this memory; copy it to the host";
+            return Err(Error::new(ErrorKind::Unsupported, message)
+                .during("host")
+                .on_device(self.device()));
+        }
+        self.wait()?;
+        Ok(HostArray { array: self.clone(), device })
+    }
+}
+
+/// An array that is ready and that the host may read.
+///
+/// The bytes are what the producer wrote: nothing here has looked at them yet.
+#[derive(Clone)]
+pub struct HostArray {
+    array: Array,
+    /// Shows the memory to the host; `None` where it is host memory.
+    device: Option<Device>,
+}
+
+impl HostArray {
+    /// The array.
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// A child, as [`Array::child`] gives it.
+    pub fn child(&self, index: usize) -> Result<Self> {
+        Ok(Self { array: self.array.child(index)?, device: self.device.clone() })
+    }
+
+    /// The values of a dictionary-encoded array.
+    pub fn dictionary(&self) -> Option<Self> {
+        Some(Self { array: self.array.dictionary()?, device: self.device.clone() })
+    }
+
+    /// The bytes of a buffer, from the first one on, up to what the last element needs. Empty where there is no buffer.
+    ///
+    /// The length of the data of strings and lists is read from the last offset. An offset that is negative is
+    /// [`InvalidData`](ErrorKind::InvalidData); any other is trusted, as [`Array::import`] says.
+    pub fn buffer(&self, index: usize) -> Result<HostBytes<'_>> {
+        let len = self.buffer_len(index)?;
+        self.bytes(index, len)
+    }
+
+    fn bytes(&self, index: usize, len: u64) -> Result<HostBytes<'_>> {
+        let base = self.array.node().buffer(index);
+        let (Some(address), Ok(short)) =
+            (NonNull::new(base.cast_mut().cast::<u8>()), usize::try_from(len))
+        else {
+            return Ok(HostBytes::empty());
+        };
+        if short == 0 {
+            return Ok(HostBytes::empty());
+        }
+        let Some(device) = &self.device else {
+            return Ok(HostBytes { address, len: short, mapping: None, array: PhantomData });
+        };
+        // The sizes of the data buffers of views are host memory wherever the rest is.
+        if self.is_sizes(index) {
+            return Ok(HostBytes { address, len: short, mapping: None, array: PhantomData });
+        }
+        let spot = Spot { base: Raw::from_ptr(base.cast_mut()), offset: 0 };
+        // SAFETY: `host` waited until the data is complete; the buffer holds at least `len` bytes.
+        let address = unsafe { device.driver().map(spot, len) }?;
+        Ok(HostBytes { address, len: short, mapping: Some((device, spot)), array: PhantomData })
+    }
+
+    fn is_sizes(&self, index: usize) -> bool {
+        self.array.schema_node().layout.is_variadic() && index + 1 == self.array.buffer_count()
+    }
+
+    /// How many bytes the elements up to the end of the array need of this buffer.
+    fn buffer_len(&self, index: usize) -> Result<u64> {
+        let array = &self.array;
+        if array.node().buffer(index).is_null() {
+            return Ok(0);
+        }
+        let elements = u64::try_from(array.window().end()).unwrap_or(0);
+        match array.buffer_kind(index) {
+            Some(BufferKind::VariableBytes) => self.last_offset(index - 1),
+            Some(_) if array.is_empty() => Ok(0),
+            Some(kind) => Ok(kind.byte_len(elements).unwrap_or(0)),
+            None if self.is_sizes(index) => Ok(8 * self.variadic_count() as u64),
+            None => self.variadic_len(index),
+        }
+    }
+
+    /// How many data buffers a view array has.
+    fn variadic_count(&self) -> usize {
+        self.array.buffer_count().saturating_sub(3)
+    }
+
+    fn variadic_len(&self, index: usize) -> Result<u64> {
+        if let Extent::Exact(len) = self.array.extent(index) {
+            return Ok(len);
+        }
+        let sizes = self.bytes(self.array.buffer_count() - 1, 8 * self.variadic_count() as u64)?;
+        let size = index.checked_sub(2).and_then(|index| read_i64(&sizes, index)).unwrap_or(0);
+        u64::try_from(size)
+            .map_err(|_| self.invalid(format!("the size of data buffer {} is {size}", index - 2)))
+    }
+
+    /// The last offset, which is the length of what the offsets point into.
+    fn last_offset(&self, index: usize) -> Result<u64> {
+        if self.array.is_empty() {
+            return Ok(0);
+        }
+        let offsets = self.buffer(index)?;
+        let end = usize::try_from(self.array.window().end()).unwrap_or(0);
+        let last = match self.array.buffer_kind(index) {
+            Some(BufferKind::Offsets64) => read_i64(&offsets, end),
+            _ => read_i32(&offsets, end).map(i64::from),
+        };
+        let last = last.unwrap_or(0);
+        u64::try_from(last).map_err(|_| self.invalid(format!("the last offset is {last}")))
+    }
+
+    pub(crate) fn invalid(&self, message: String) -> Error {
+        let place = self.array.tree().schema.place(self.array.node_number());
+        Error::new(ErrorKind::InvalidData, message).at(place).on_device(self.array.device())
+    }
+}
+
+/// Reads a number that need not be aligned.
+pub(crate) fn read_i64(bytes: &[u8], index: usize) -> Option<i64> {
+    let start = index.checked_mul(8)?;
+    bytes.get(start..)?.first_chunk().map(|bytes| i64::from_ne_bytes(*bytes))
+}
+
+/// Reads a number that need not be aligned.
+pub(crate) fn read_i32(bytes: &[u8], index: usize) -> Option<i32> {
+    let start = index.checked_mul(4)?;
+    bytes.get(start..)?.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes))
+}
+
+impl fmt::Debug for HostArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostArray({:?})", self.array)
+    }
+}
+
+/// The bytes of a buffer, for the host to read.
+pub struct HostBytes<'array> {
+    address: NonNull<u8>,
+    len: usize,
+    mapping: Option<(&'array Device, Spot)>,
+    array: PhantomData<&'array HostArray>,
+}
+
+impl HostBytes<'_> {
+    fn empty() -> Self {
+        Self { address: NonNull::dangling(), len: 0, mapping: None, array: PhantomData }
+    }
+}
+
+// SAFETY: shared bytes that nobody writes to; a mapping can be ended on any thread, by the first rule of drivers.
+unsafe impl Send for HostBytes<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for HostBytes<'_> {}
+
+impl Deref for HostBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `len` bytes lie at the address: for host memory `import`'s or `Buffer::foreign`'s contract says so, for mapped
+        // memory the driver's. They are initialised and not written to while the array lives ("both the producer and the
+        // consumer SHOULD consider the exported data to be immutable", which the same contracts make a promise).
+        unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for HostBytes<'_> {
+    fn drop(&mut self) {
+        if let Some((device, spot)) = self.mapping {
+            // SAFETY: ends what `bytes` began, with the same place and length.
+            unsafe { device.driver().unmap(spot, self.len as u64, self.address) }
+        }
+    }
+}
+
+impl fmt::Debug for HostBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostBytes({} bytes)", self.len)
+    }
+}
