@@ -11,7 +11,7 @@ use super::Array;
 use super::tree::{Pending, Readiness, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::device::driver::SyncEvent;
-use crate::exchange::arena::{self, Links, Owner, Share, Size};
+use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
 use crate::schema::Schema;
 use crate::{DeviceType, Error, ErrorKind, Event, Queue, Result};
 
@@ -124,21 +124,15 @@ impl Array {
         };
         let owner = Whole { _event: keep, tree: tree.clone() };
         let window = self.window();
-        let (mut array, slot) = arena::build(
-            size,
-            root,
-            &tree.schema,
-            owner,
-            handle.unwrap_or(ptr::null_mut()),
-            |number, words| tree.c_struct(number, words),
-        )?;
+        let handle = handle.unwrap_or(ptr::null_mut());
+        let (mut array, slot) = arena::build(size, root, &**tree, owner, handle)?;
         array.length = window.length;
         array.offset = window.offset;
         array.null_count = window.null_count;
         let sync_event = match event {
             Shown::Nothing => ptr::null_mut(),
             Shown::Address(address) => address.as_ptr(),
-            Shown::Slot => slot.as_ptr().cast(),
+            Shown::Slot => slot.cast(),
         };
         let device = self.device();
         Ok(ArrowDeviceArray {
@@ -175,15 +169,24 @@ impl Tree {
         }
         size
     }
+}
 
-    fn c_struct(&self, number: u32, words: &mut arena::Words) -> ArrowArray {
+impl Source<ArrowArray> for Tree {
+    #[inline]
+    fn below(&self, source: u32) -> Below {
+        self.schema.below(source)
+    }
+
+    #[inline]
+    fn fill(&self, source: u32, words: &mut Words) -> ArrowArray {
         let mut out = ArrowArray::empty();
-        if let Some(node) = self.nodes().get(number as usize) {
+        if let Some(node) = self.nodes().get(source as usize) {
             out.length = node.window.length;
             out.offset = node.window.offset;
             out.null_count = node.window.null_count;
             out.n_buffers = i64::from(node.n_buffers);
-            out.buffers = words.table(node.all_buffers().map(<*const c_void>::cast_mut)).cast();
+            // SAFETY: a node's table has `n_buffers` entries, and the tree keeps it.
+            out.buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
         }
         out
     }

@@ -42,11 +42,6 @@ impl Node {
         // "the number of pointers is given by `n_buffers`"), construction by its own table.
         unsafe { self.buffers.wrapping_add(index).read() }
     }
-
-    /// All of them.
-    pub(crate) fn all_buffers(&self) -> impl ExactSizeIterator<Item = *const c_void> + '_ {
-        (0..self.n_buffers as usize).map(|index| self.buffer(index))
-    }
 }
 
 /// The nodes of a tree. A single one needs no table of its own.
