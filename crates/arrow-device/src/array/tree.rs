@@ -85,6 +85,13 @@ pub(crate) enum Pending {
 }
 
 impl Pending {
+    fn event(&self) -> Option<&Event> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Foreign(_) => None,
+        }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Event(one), Self::Event(other)) => one.is_same(other),
@@ -263,7 +270,13 @@ impl Drop for Tree {
     fn drop(&mut self) {
         // SAFETY: taken once, here, and `self` is being dropped.
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
-        let uses = std::mem::take(&mut *lock(&self.uses));
+        let mut uses = std::mem::take(&mut *lock(&self.uses));
+        if matches!(storage, Storage::Built(_)) {
+            // The work that makes the data may still run. (For an array that was imported this is the producer's to know.)
+            uses.extend(
+                self.ready.pending().iter().filter_map(Pending::event).cloned().map(Use::before),
+            );
+        }
         if uses.is_empty() {
             drop(storage);
             pending::tick();
