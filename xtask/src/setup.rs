@@ -21,7 +21,7 @@ pub(crate) struct Tool {
 enum Source {
     /// A package of Debian and its relatives.
     Debian(&'static str),
-    /// These words after `rustup toolchain install`.
+    /// A toolchain of rustup: its name and what belongs to it.
     Rustup(&'static [&'static str]),
     /// A crate with a command of that name.
     Crate(&'static str),
@@ -117,6 +117,9 @@ impl Tool {
     }
 }
 
+/// The user's rustup is not ours to change: by default it replaces itself when it installs a toolchain.
+const RUSTUP_INSTALL: &[&str] = &["rustup", "toolchain", "install", "--no-self-update"];
+
 /// Installs those of the tools that are missing. Each failure is printed and is no error here: what needs the tool is
 /// then skipped, or fails, by the same rule as ever.
 pub(crate) fn install(tools: &[Tool]) {
@@ -125,9 +128,7 @@ pub(crate) fn install(tools: &[Tool]) {
     for tool in tools.iter().filter(|tool| tool.is_installable() && !tool.is_present()) {
         match tool.source {
             Source::Debian(package) => packages.push(package),
-            Source::Rustup(words) => {
-                commands.push([&["rustup", "toolchain", "install"], words].concat());
-            }
+            Source::Rustup(words) => commands.push([RUSTUP_INSTALL, words].concat()),
             Source::Crate(name) => commands.push(vec!["cargo", "install", "--locked", name]),
             Source::ByHand(_) => {}
         }
