@@ -9,7 +9,6 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use super::view::Lease;
 use super::{Array, Window};
 use crate::abi::ArrowDeviceArray;
 use crate::device::Owner;
@@ -226,25 +225,25 @@ impl Tree {
         tables.extents.get(node.extents as usize + index).copied()
     }
 
-    /// Orders a queue behind the data and promises to keep it until the queue has passed. See [`Array::on`].
-    pub(crate) fn lease(self: &Arc<Self>, queue: &Queue) -> Result<Lease> {
+    /// Makes a queue wait until the data is ready, unless it does already.
+    pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
         queue.reaches(self.device)?;
-        let end = queue.prepare_event()?;
         let pending = self.ready.pending();
-        if !pending.is_empty() && !lock(&self.waited).contains(&queue.number()) {
-            pending.iter().try_for_each(|pending| self.wait_for(queue, pending))?;
-            let mut waited = lock(&self.waited);
-            if !waited.contains(&queue.number()) {
-                waited.push(queue.number());
-            }
+        if pending.is_empty() || lock(&self.waited).contains(&queue.number()) {
+            return Ok(());
         }
-        Ok(Lease::new(self.clone(), end))
+        pending.iter().try_for_each(|pending| self.wait_for(queue, pending))?;
+        let mut waited = lock(&self.waited);
+        if !waited.contains(&queue.number()) {
+            waited.push(queue.number());
+        }
+        Ok(())
     }
 
     pub(crate) fn wait_for(&self, queue: &Queue, pending: &Pending) -> Result<()> {
         match pending {
             Pending::Event(event) => queue.wait(event),
-            // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and `lease` and `export_on`
+            // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and `order` and `export_on`
             // asked whether the queue reaches its device.
             Pending::Foreign(sync_event) => unsafe { queue.wait_for_foreign(*sync_event) },
         }
