@@ -94,6 +94,10 @@ pub(crate) const TIERS: &[Tier] = &[
             "--package=arrow-device-abi",
             "--package=arrow-device",
             "--no-fail-fast",
+            "--",
+            // Safe code over bytes, with tests that take an interpreter minutes.
+            "--skip=schema::tests",
+            "--skip=metadata::tests",
         ],
         kind: Kind::Tests,
     },

@@ -20,8 +20,10 @@ pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     // What the body captured is not looked at again after a panic: the callers above return at once.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         let message = panic_message(&*payload);
-        // The payload's own `Drop` may panic as well.
-        std::mem::forget(payload);
+        // The payload's own `Drop` may panic as well; what that throws is left alone.
+        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(second);
+        }
         Err(Error::new(ErrorKind::Panicked, message))
     })
 }
@@ -43,6 +45,18 @@ mod tests {
         let error = or_panicked::<()>(|| panic!("planted {}", 1)).unwrap_err();
         assert_eq!((error.kind(), error.message()), (ErrorKind::Panicked, "planted 1"));
         silent(|| panic!("planted"));
+    }
+
+    #[test]
+    #[cfg(all(panic = "unwind", not(miri)))]
+    fn a_payload_that_panics_when_dropped_is_left_alone() {
+        struct Stubborn;
+        impl Drop for Stubborn {
+            fn drop(&mut self) {
+                panic!("planted in a payload");
+            }
+        }
+        silent(|| std::panic::panic_any(Stubborn));
     }
 
     #[test]
