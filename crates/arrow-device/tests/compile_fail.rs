@@ -6,6 +6,8 @@
 //! release is compared with. To write them anew: `TRYBUILD=overwrite cargo test --test compile_fail`.
 
 #![cfg(not(miri))]
+// The functions below are the tests' own.
+#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +19,10 @@ const RELEASE: &str = "rustc 1.95.0 (";
 fn misuse_does_not_compile() {
     let version = compiler_version();
     if !version.starts_with(RELEASE) {
-        println!("skipped: the texts are those of `{RELEASE}..)`, and this is `{}`", version.trim());
+        println!(
+            "skipped: the texts are those of `{RELEASE}..)`, and this is `{}`",
+            version.trim()
+        );
         return;
     }
     let cases = trybuild::TestCases::new();
@@ -31,8 +36,7 @@ fn each_misuse_has_a_twin_that_compiles() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
         let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
         let sources = entries.filter(|path| path.extension().is_some_and(|end| end == "rs"));
-        let mut names: Vec<_> =
-            sources.map(|path| path.file_name().unwrap().to_owned()).collect();
+        let mut names: Vec<_> = sources.map(|path| path.file_name().unwrap().to_owned()).collect();
         names.sort();
         names
     };
