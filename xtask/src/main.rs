@@ -1,3 +1,104 @@
-//! The project's own chores.
+//! The project's own chores: `cargo xtask test`, `cargo xtask requirements`, `cargo xtask lint`.
+//!
+//! This file reads the command line and nothing else. [`tiers`] runs tests, [`setup`] finds and installs the tools they
+//! use, [`requirements`] and [`lint`] look at the tree, and [`shell`] runs the commands of all of them.
 
-fn main() {}
+mod lint;
+mod requirements;
+mod setup;
+mod shell;
+mod tiers;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+The project's own chores.
+
+cargo xtask test [--setup] [--all | --only TIER]
+    Run the tests and count them. The last line is the result, and is written to target/test-summary.txt.
+    --setup      first install what is missing: Debian packages (as root or through sudo); with --all also
+                 Rust toolchains and cargo-deny
+    --all        also the tiers that take long
+    --only TIER  this tier alone
+    What needs a tool that is missing is skipped and the reason printed. With CI=true or
+    ARROW_DEVICE_REQUIRE=all in the environment it is a failure, where the tool can be installed.
+
+cargo xtask requirements
+    Print which test proves which requirement of docs/requirements.md, and fail where one is missing.
+
+cargo xtask lint
+    Check format, clippy, documentation, dependencies, requirements and housekeeping.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        [] | ["help" | "-h" | "--help"] | [_, "-h" | "--help"] => {
+            print_help();
+            Ok(())
+        }
+        ["test", options @ ..] => test_wish(options).and_then(|wish| tiers::test(&wish)),
+        ["requirements"] => requirements::check(),
+        ["lint"] => lint::lint(),
+        other => Err(format!("not understood: `{}`; `cargo xtask` lists what is", other.join(" "))),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            if !problem.is_empty() {
+                eprintln!("{problem}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn test_wish(options: &[&str]) -> Result<tiers::Wish, String> {
+    let mut wish = tiers::Wish::default();
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match *option {
+            "--setup" => wish.setup = true,
+            "--all" => wish.all = true,
+            "--only" => {
+                let name = options.next().ok_or("--only needs the name of a tier")?;
+                wish.only = Some((*name).to_owned());
+            }
+            other => return Err(format!("`cargo xtask test` has no option `{other}`")),
+        }
+    }
+    if wish.all && wish.only.is_some() {
+        return Err("--all and --only exclude each other".to_owned());
+    }
+    Ok(wish)
+}
+
+fn print_help() {
+    print!("{USAGE}");
+    println!("\nThe tiers of tests:");
+    for tier in tiers::TIERS {
+        let when = if tier.by_default { "always" } else { "--all" };
+        println!("    {:<22} {when:<7} {}", tier.name, tier.purpose);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_options_of_test_are_understood_in_any_order() {
+        let wish = test_wish(&["--all", "--setup"]).unwrap();
+        assert!(wish.setup && wish.all && wish.only.is_none());
+        let wish = test_wish(&["--only", "miri"]).unwrap();
+        assert_eq!(wish.only.as_deref(), Some("miri"));
+    }
+
+    #[test]
+    fn options_that_make_no_sense_are_refused() {
+        for options in [&["--al"][..], &["--only"], &["--all", "--only", "miri"], &["miri"]] {
+            assert!(test_wish(options).is_err(), "{options:?}");
+        }
+    }
+}

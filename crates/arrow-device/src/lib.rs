@@ -1,4 +1,86 @@
 //! Share Arrow data that lives on a device between any two runtimes in a process, without copying it.
+//!
+//! A query engine has a table on a GPU. A model in the same process wants to read it. Neither knows the other, and the data
+//! must not go through the host. The [Arrow C device data interface] says how: the one fills a small C struct with device
+//! addresses, an event and a callback, the other waits for the event, uses the addresses and calls back. This crate is both
+//! sides of that struct, for every Arrow type and all fourteen types of device.
+//!
+//! ```text
+//!   producer                                                     consumer
+//!   --------                                                     --------
+//!   Array::builder(..)            ArrowDeviceArray               Array::import(&mut c_array, &schema)
+//!     .buffers([..])            +------------------+                 checks all that host memory can show
+//!     .finish_on(&queue) -----> | addresses, event | ----------> array.on(&queue) -> View
+//!   array.export(&mut c_array)  | release          |                 the queue waits for the event
+//!                               +------------------+             view.buffer(1).location()
+//!   memory is freed  <------------- release() <----------------  drop, after the queue's last use has passed
+//! ```
+//!
+//! # In a minute
+//!
+//! A producer puts an array together from buffers and hands it over. A consumer that knows nothing of the producer takes it
+//! and reads it. Here both are on the host; on a GPU only the queue is another.
+//!
+//! ```
+//! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+//! use arrow_device::{Array, DataType, Queue, Schema};
+//!
+//! // The producer: three numbers, the second one null, and their type.
+//! let buffers = [Some(vec![0b101_u8].into()), Some(vec![10_i32, 0, 30].into())];
+//! let numbers = Array::builder(DataType::Int32).len(3).null_count(1).buffers(buffers).finish_ready()?;
+//! let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
+//! numbers.schema()?.export(&mut c_schema)?;
+//! numbers.export(&mut c_array)?;
+//! drop(numbers);
+//!
+//! // The consumer: whatever the structs say that cannot be is an error here, and nothing was read yet.
+//! let schema = unsafe { Schema::import(&mut c_schema) }?;
+//! let array = unsafe { Array::import(&mut c_array, &schema) }?;
+//! assert_eq!(array.data_type(), &DataType::Int32);
+//!
+//! // Addresses are told to whoever names the queue that will use them. The queue now waits for the data.
+//! let queue = Queue::host();
+//! let view = array.on(&queue)?;
+//! let values = view.buffer(1).location().address();
+//! assert!(!values.is_null());
+//!
+//! // Or the host waits, and reads where the data lies.
+//! assert_eq!(array.host()?.buffer(1)?[8..12], 30_i32.to_ne_bytes());
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! 1. **Nothing is touched on the host that lives on a device.** Import, export, slicing and checking never read through a
+//!    buffer pointer.
+//! 2. **No access without order.** In safe code a device address can only be had by naming the queue that will use it; that
+//!    queue then waits for the array's event. And memory is not handed back while a queue still uses it: dropping an array
+//!    that was used on a queue defers its release until that use has passed (see [`reclaim`], [`drain`]).
+//! 3. **Somebody else's malformed struct is an error value**, with the place in the tree where the mistake is. What was passed
+//!    is released exactly once. No panic reaches a C caller.
+//! 4. **It costs next to nothing.** An exported tree is one allocation however many columns it has, and none where one is
+//!    recycled. An import is two. No device is called unless a queue was named.
+//!
+//! # Where things are
+//!
+//! | to | use |
+//! |---|---|
+//! | describe a type | [`DataType`], [`Field`], [`Schema`] |
+//! | build an array, or take one over | [`Array::builder`], [`Array::import`], [`Batch`] |
+//! | use it on a device | [`Array::on`], [`View`], [`Queue`] |
+//! | read it on the host | [`Array::host`], [`HostArray`] |
+//! | hand it on | [`Array::export`], [`Array::export_on`], [`Array::export_settled`] |
+//! | bring your own memory | [`Buffer::foreign`], [`Device::allocate`] |
+//! | bring your own device | [`driver::Driver`] |
+//! | know what an address, an id or an event means on a device | [`convention`] |
+//! | see the C structs themselves | [`abi`] |
+//!
+//! # What it does not do
+//!
+//! It computes nothing, and it brings no vendor's library: each backend is a crate of its own that implements
+//! [`driver::Driver`].
+//!
+//! [Arrow C device data interface]: https://arrow.apache.org/docs/format/CDeviceDataInterface.html
 
 mod array;
 pub mod convention;

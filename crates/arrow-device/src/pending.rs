@@ -57,6 +57,11 @@ impl Use {
         Self { queue: queue.number(), until: Until::Idle(queue.clone()) }
     }
 
+    /// The work that an event stands for, on whatever queue.
+    pub(crate) fn before(event: Event) -> Self {
+        Self { queue: 0, until: Until::Event(event) }
+    }
+
     /// The number of the queue.
     pub(crate) fn queue(&self) -> u64 {
         self.queue

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use super::Array;
 use super::tree::{Pending, Readiness, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
+use crate::convention;
 use crate::device::driver::SyncEvent;
-use crate::exchange::arena::{self, Links, Owner, Share, Size};
+use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
 use crate::schema::Schema;
 use crate::{DeviceType, Error, ErrorKind, Event, Queue, Result};
 
@@ -22,7 +23,7 @@ impl Array {
     /// the data is kept until the consumer calls `release`. The consumer's call says that its own work on the data is done.
     ///
     /// No device is called. The event that the array came with or was made with goes out unchanged; an array that is ready
-    /// has none. Columns with different events cannot share the one place for an event: use
+    /// has none. An array that is not ready, on a type of device that has no events, is an error. Columns with different events cannot share the one place for an event: use
     /// [`export_on`](Self::export_on) or [`export_settled`](Self::export_settled).
     ///
     /// ```
@@ -56,9 +57,15 @@ impl Array {
 
     /// [`export`](Self::export), with several events joined: the queue waits for each of them and records one.
     ///
-    /// Where there is one event or none, it goes out unchanged and the queue is not used.
+    /// Where there is one event or none, it goes out unchanged and the queue is not used. On a type of device that has no
+    /// events to show, this waits on the host.
     pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
         let pending = match &self.tree().ready {
+            Readiness::Now => None,
+            _ if !self.may_show_events() => {
+                self.wait()?;
+                None
+            }
             Readiness::AfterAll(all) => {
                 queue.reaches(self.device())?;
                 all.iter().try_for_each(|pending| self.tree().wait_for(queue, pending))?;
@@ -90,9 +97,19 @@ impl Array {
         Ok(())
     }
 
+    fn may_show_events(&self) -> bool {
+        convention::may_have_event(self.device().device_type)
+    }
+
     fn single_pending(&self) -> Result<Option<Pending>> {
         match &self.tree().ready {
             Readiness::Now => Ok(None),
+            _ if !self.may_show_events() => {
+                let message = "the data is not ready, and this type of device has no events to say so; settle it first";
+                Err(Error::new(ErrorKind::NotReady, message)
+                    .during("export")
+                    .on_device(self.device()))
+            }
             Readiness::After(pending) => Ok(Some(pending.clone())),
             Readiness::AfterAll(all) => {
                 let message = format!(
@@ -124,21 +141,15 @@ impl Array {
         };
         let owner = Whole { _event: keep, tree: tree.clone() };
         let window = self.window();
-        let (mut array, slot) = arena::build(
-            size,
-            root,
-            &tree.schema,
-            owner,
-            handle.unwrap_or(ptr::null_mut()),
-            |number, words| tree.c_struct(number, words),
-        )?;
+        let handle = handle.unwrap_or(ptr::null_mut());
+        let (mut array, slot) = arena::build(size, root, &**tree, owner, handle)?;
         array.length = window.length;
         array.offset = window.offset;
         array.null_count = window.null_count;
         let sync_event = match event {
             Shown::Nothing => ptr::null_mut(),
             Shown::Address(address) => address.as_ptr(),
-            Shown::Slot => slot.as_ptr().cast(),
+            Shown::Slot => slot.cast(),
         };
         let device = self.device();
         Ok(ArrowDeviceArray {
@@ -175,15 +186,24 @@ impl Tree {
         }
         size
     }
+}
 
-    fn c_struct(&self, number: u32, words: &mut arena::Words) -> ArrowArray {
+impl Source<ArrowArray> for Tree {
+    #[inline]
+    fn below(&self, source: u32) -> Below {
+        self.schema.below(source)
+    }
+
+    #[inline]
+    fn fill(&self, source: u32, words: &mut Words) -> ArrowArray {
         let mut out = ArrowArray::empty();
-        if let Some(node) = self.nodes().get(number as usize) {
+        if let Some(node) = self.nodes().get(source as usize) {
             out.length = node.window.length;
             out.offset = node.window.offset;
             out.null_count = node.window.null_count;
             out.n_buffers = i64::from(node.n_buffers);
-            out.buffers = words.table(node.all_buffers().map(<*const c_void>::cast_mut)).cast();
+            // SAFETY: a node's table has `n_buffers` entries, and the tree keeps it.
+            out.buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
         }
         out
     }

@@ -126,7 +126,7 @@ unsafe fn read_nodes(root: &ArrowArray, schema: &Schema) -> Result<Nodes> {
     let checks = schema.checks();
     if let [check] = checks {
         // SAFETY: as promised by the caller.
-        let node = unsafe { read_node(root, check, &mut [], 0) }
+        let node = unsafe { read_node(root, check, &mut []) }
             .map_err(|fault| fault.explain(schema, 0, root))?;
         return Ok(Nodes::One([node]));
     }
@@ -137,12 +137,12 @@ unsafe fn read_nodes(root: &ArrowArray, schema: &Schema) -> Result<Nodes> {
         // SAFETY: `unvisited` put a struct's address there: the root's, or one that `read_node` saw not to be null in the
         // table of its parent, which the caller vouches for.
         let source = unsafe { &*node.buffers.cast::<ArrowArray>() };
-        let below = schema.node(number as u32).below();
-        let children = rest
-            .get_mut(below.start as usize - (number + 1).min(below.start as usize)..)
-            .unwrap_or_default();
+        // Children have larger numbers than their parent.
+        let first = (check.first_child as usize).saturating_sub(number + 1);
+        let below = check.children as usize + usize::from(check.has_dictionary);
+        let children = rest.get_mut(first..first + below).unwrap_or_default();
         // SAFETY: as promised by the caller.
-        *node = unsafe { read_node(source, check, children, below.len()) }
+        *node = unsafe { read_node(source, check, children) }
             .map_err(|fault| fault.explain(schema, number as u32, source))?;
     }
     Ok(Nodes::Many(nodes.into()))
@@ -165,11 +165,11 @@ enum Fault {
 ///
 /// # Safety
 /// As for [`Array::import`].
+#[inline]
 unsafe fn read_node(
     source: &ArrowArray,
     check: &Check,
     children: &mut [Node],
-    below: usize,
 ) -> Result<Node, Fault> {
     // SAFETY: as promised by the caller.
     if !unsafe { keeps_to(source, check) } {
@@ -177,7 +177,7 @@ unsafe fn read_node(
     }
     let regular = check.children as usize;
     let end = source.offset + source.length;
-    for (index, child) in children.iter_mut().take(below).enumerate() {
+    for (index, child) in children.iter_mut().enumerate() {
         let pointer: *const ArrowArray = if index < regular {
             // SAFETY: `keeps_to` saw that the table is there and has `regular` entries.
             unsafe { source.children.wrapping_add(index).read() }

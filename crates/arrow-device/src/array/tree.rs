@@ -9,7 +9,6 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use super::view::Lease;
 use super::{Array, Window};
 use crate::abi::ArrowDeviceArray;
 use crate::device::Owner;
@@ -41,11 +40,6 @@ impl Node {
         // SAFETY: whoever made the node vouches for `n_buffers` entries: import by its contract (the C data interface says
         // "the number of pointers is given by `n_buffers`"), construction by its own table.
         unsafe { self.buffers.wrapping_add(index).read() }
-    }
-
-    /// All of them.
-    pub(crate) fn all_buffers(&self) -> impl ExactSizeIterator<Item = *const c_void> + '_ {
-        (0..self.n_buffers as usize).map(|index| self.buffer(index))
     }
 }
 
@@ -90,6 +84,13 @@ pub(crate) enum Pending {
 }
 
 impl Pending {
+    fn event(&self) -> Option<&Event> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Foreign(_) => None,
+        }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Event(one), Self::Event(other)) => one.is_same(other),
@@ -224,25 +225,25 @@ impl Tree {
         tables.extents.get(node.extents as usize + index).copied()
     }
 
-    /// Orders a queue behind the data and promises to keep it until the queue has passed. See [`Array::on`].
-    pub(crate) fn lease(self: &Arc<Self>, queue: &Queue) -> Result<Lease> {
+    /// Makes a queue wait until the data is ready, unless it does already.
+    pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
         queue.reaches(self.device)?;
-        let end = queue.prepare_event()?;
         let pending = self.ready.pending();
-        if !pending.is_empty() && !lock(&self.waited).contains(&queue.number()) {
-            pending.iter().try_for_each(|pending| self.wait_for(queue, pending))?;
-            let mut waited = lock(&self.waited);
-            if !waited.contains(&queue.number()) {
-                waited.push(queue.number());
-            }
+        if pending.is_empty() || lock(&self.waited).contains(&queue.number()) {
+            return Ok(());
         }
-        Ok(Lease::new(self.clone(), end))
+        pending.iter().try_for_each(|pending| self.wait_for(queue, pending))?;
+        let mut waited = lock(&self.waited);
+        if !waited.contains(&queue.number()) {
+            waited.push(queue.number());
+        }
+        Ok(())
     }
 
     pub(crate) fn wait_for(&self, queue: &Queue, pending: &Pending) -> Result<()> {
         match pending {
             Pending::Event(event) => queue.wait(event),
-            // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and `lease` and `export_on`
+            // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and `order` and `export_on`
             // asked whether the queue reaches its device.
             Pending::Foreign(sync_event) => unsafe { queue.wait_for_foreign(*sync_event) },
         }
@@ -268,7 +269,13 @@ impl Drop for Tree {
     fn drop(&mut self) {
         // SAFETY: taken once, here, and `self` is being dropped.
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
-        let uses = std::mem::take(&mut *lock(&self.uses));
+        let mut uses = std::mem::take(&mut *lock(&self.uses));
+        if matches!(storage, Storage::Built(_)) {
+            // The work that makes the data may still run. (For an array that was imported this is the producer's to know.)
+            uses.extend(
+                self.ready.pending().iter().filter_map(Pending::event).cloned().map(Use::before),
+            );
+        }
         if uses.is_empty() {
             drop(storage);
             pending::tick();

@@ -13,14 +13,18 @@ use crate::pending::Use;
 use crate::{DataType, Error, ErrorKind, Extent, Queue, Result};
 
 /// A promise to keep a tree until a queue has passed what was submitted before this is dropped.
-pub(crate) struct Lease {
+struct Lease {
     tree: Arc<Tree>,
     end: Option<PreparedEvent>,
 }
 
 impl Lease {
-    pub(super) fn new(tree: Arc<Tree>, end: PreparedEvent) -> Self {
-        Self { tree, end: Some(end) }
+    /// Orders the queue behind the data, and prepares the event that will stand for the end of the use: before any work is
+    /// submitted, so that noting the end cannot fail for want of one.
+    fn take(tree: &Arc<Tree>, queue: &Queue) -> Result<Self> {
+        let end = queue.prepare_event()?;
+        tree.order(queue)?;
+        Ok(Self { tree: tree.clone(), end: Some(end) })
     }
 }
 
@@ -50,7 +54,7 @@ pub struct View {
 
 impl View {
     pub(super) fn new(array: &Array, queue: &Queue) -> Result<Self> {
-        let lease = array.tree().lease(queue)?;
+        let lease = Lease::take(array.tree(), queue)?;
         Ok(Self { lease, array: array.clone(), queue: queue.clone() })
     }
 

@@ -1,7 +1,7 @@
 //! What a device must be able to do: the one trait that a backend implements.
 //!
 //! A [`Driver`] is a table of plain operations on raw handles. It owns nothing that a caller holds and decides nothing
-//! about lifetimes: [`Device`], [`Queue`], [`Event`] and [`Memory`] own the handles and call the driver at the right time.
+//! about lifetimes: [`Device`](crate::Device), [`Queue`], [`Event`] and [`Memory`] own the handles and call the driver at the right time.
 //! A backend is written once against this page and works with everything in this crate, from any crate.
 //!
 //! The rules that hold for every operation:

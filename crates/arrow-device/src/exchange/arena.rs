@@ -22,7 +22,6 @@
 //! ```
 
 use std::ffi::c_void;
-use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -68,15 +67,20 @@ pub(crate) trait Share: Send + 'static {
     fn narrow(&self, source: u32) -> Self;
 }
 
-/// The shape of the tree that is exported: its nodes are numbered so that siblings are consecutive.
-pub(crate) trait Shape {
-    /// The children of a node; where there is a dictionary, it counts as the last one.
-    fn children(&self, source: u32) -> Children;
+/// The tree that is exported. Its nodes are numbered so that siblings are consecutive.
+pub(crate) trait Source<N> {
+    /// Where the children of a node are.
+    fn below(&self, source: u32) -> Below;
+
+    /// The struct of a node, but for its [`Links`].
+    fn fill(&self, source: u32, words: &mut Words) -> N;
 }
 
+/// The numbers of the children of a node.
 #[derive(Clone, Copy)]
-pub(crate) struct Children {
+pub(crate) struct Below {
     pub(crate) first: u32,
+    /// Where there is a dictionary, it counts as the last one.
     pub(crate) count: u32,
     pub(crate) has_dictionary: bool,
 }
@@ -136,117 +140,163 @@ pub(crate) struct Words {
 
 impl Words {
     /// Copies a table into the arena. Null for an empty one, and where more is asked for than [`Size`] provided.
-    pub(crate) fn table(
+    ///
+    /// # Safety
+    /// `count` entries can be read at `entries`.
+    #[inline]
+    pub(crate) unsafe fn copy(
         &mut self,
-        entries: impl ExactSizeIterator<Item = *mut c_void>,
-    ) -> *mut *mut c_void {
-        let count = entries.len();
+        entries: *const *const c_void,
+        count: usize,
+    ) -> *mut *const c_void {
         if count == 0 || count > self.left {
             return ptr::null_mut();
         }
-        let table = self.next;
-        for entry in entries.take(count) {
-            // SAFETY: `left` words of the arena lie from `next` on, and at most that many are written.
-            unsafe { self.next.write(entry) };
-            self.next = self.next.wrapping_add(1);
-        }
+        let table = self.next.cast::<*const c_void>();
+        // SAFETY: the caller promises the source; `left` words of the arena lie from `next` on, and `count` is not more. The
+        // arena is freshly taken, so the two do not overlap.
+        unsafe { ptr::copy_nonoverlapping(entries, table, count) };
+        self.next = self.next.wrapping_add(count);
         self.left -= count;
         table
     }
 }
 
 /// Builds an arena and returns the struct of the root, and where the event's handle is kept.
-///
-/// `fill` is called once for each node, parents before children and siblings in order, with the node's number. What it
-/// returns needs everything but [`Links`].
 pub(crate) fn build<N: Node>(
     size: Size,
     root: u32,
-    shape: &impl Shape,
+    tree: &impl Source<N>,
     owner: N::Owner,
     event: *mut c_void,
-    mut fill: impl FnMut(u32, &mut Words) -> N,
-) -> Result<(N, NonNull<*mut c_void>)> {
-    let child_words = size.nodes.saturating_sub(1);
-    let words = child_words.checked_add(size.words);
-    let bytes = size
-        .nodes
-        .checked_mul(size_of::<Slot<N>>())
-        .zip(words.and_then(|words| words.checked_mul(size_of::<*mut c_void>())))
-        .and_then(|(slots, words)| slots.checked_add(words)?.checked_add(size_of::<Header<N>>()))
-        .ok_or_else(|| {
-            Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export")
-        })?;
+) -> Result<(N, *mut *mut c_void)> {
     const { assert!(align_of::<Header<N>>() <= 16 && align_of::<Slot<N>>() <= align_of::<usize>()) };
+    let child_words = size.nodes.saturating_sub(1);
+    let bytes = bytes_for::<N>(size, child_words).ok_or_else(|| {
+        Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export")
+    })?;
     let header = pool::take(bytes)?.cast::<Header<N>>();
     // SAFETY: the block is large enough for a header and aligned to 16.
     unsafe {
         header.write(Header { live: AtomicUsize::new(size.nodes), owner: Some(owner), event })
     };
     let arena = Arena { header };
-
-    // The tables of children are laid out behind the slots, in the order in which the children are numbered.
-    let mut child_table = arena.slot(size.nodes).cast::<*mut N>().as_ptr();
-    let mut words = Words { next: child_table.wrapping_add(child_words).cast(), left: size.words };
-
-    arena.open(0, root);
-    let mut root_node = None;
-    let mut next_free = 1_u32;
-    for index in 0..size.nodes {
-        let slot = arena.slot(index);
-        // SAFETY: the slot is open: the root's since before the loop, a child's since its parent was filled, and the check
-        // below keeps `index` behind the last one opened.
-        let source = unsafe { (*slot.as_ptr()).numbers }.source;
-        let Children { first, count, has_dictionary } = shape.children(source);
-        let opened = next_free as usize + count as usize;
-        if opened > size.nodes || opened <= index {
-            // SAFETY: nobody else has seen the block. Its owner stays with it, and leaks: this is a mistake of this crate.
+    let child_table = arena.slot(size.nodes).cast::<*mut N>().as_ptr();
+    let words = Words { next: child_table.wrapping_add(child_words).cast(), left: size.words };
+    let mut filling = Filling { arena, tree, size, next_slot: 1, child_table, words };
+    match filling.node(0, root) {
+        Ok(node) if filling.next_slot == size.nodes => {
+            // SAFETY: the header is initialised; this makes a pointer to one of its members.
+            let event = unsafe { &raw mut (*header.as_ptr()).event };
+            Ok((node, event))
+        }
+        _ => {
+            // SAFETY: nobody else has seen the block. Its owner stays in it, and leaks: this is a mistake of this crate.
             unsafe { pool::give(header.cast()) };
-            return Err(Error::new(
+            Err(Error::new(
                 ErrorKind::InvalidArgument,
                 "the shape of the tree is not that of its size",
-            ));
+            ))
         }
-        let mut node = fill(source, &mut words);
-        let children = child_table;
-        for number in 0..count {
-            let child = arena.open((next_free + number) as usize, first + number);
-            // SAFETY: the tables have a word for each node but the root, and each node is one node's child.
-            unsafe { child_table.write(child.as_ptr().cast()) };
-            child_table = child_table.wrapping_add(1);
+    }
+}
+
+fn bytes_for<N: Node>(size: Size, child_words: usize) -> Option<usize> {
+    let slots = size.nodes.checked_mul(size_of::<Slot<N>>())?;
+    let words = child_words.checked_add(size.words)?.checked_mul(size_of::<*mut c_void>())?;
+    slots.checked_add(words)?.checked_add(size_of::<Header<N>>())
+}
+
+/// An arena that is being filled.
+struct Filling<'tree, N: Node, S> {
+    arena: Arena<N>,
+    tree: &'tree S,
+    size: Size,
+    /// The first slot that is not taken.
+    next_slot: usize,
+    /// Where the next table of children goes.
+    child_table: *mut *mut N,
+    words: Words,
+}
+
+/// The tree has more nodes than the arena has slots.
+struct TooLarge;
+
+impl<N: Node, S: Source<N>> Filling<'_, N, S> {
+    /// Fills everything below a slot, writes the slot's own books, and returns its struct.
+    fn node(&mut self, slot_index: usize, source: u32) -> Result<N, TooLarge> {
+        let below = self.tree.below(source);
+        let first_slot = self.next_slot;
+        let count = below.count as usize;
+        if count > self.size.nodes - first_slot.min(self.size.nodes) {
+            return Err(TooLarge);
         }
-        let regular = count - u32::from(has_dictionary);
-        let dictionary = if has_dictionary {
-            // The last word that was written.
-            arena.slot((next_free + regular) as usize).as_ptr().cast()
+        self.next_slot += count;
+        let children = self.child_table;
+        self.child_table = children.wrapping_add(count);
+        for index in 0..count {
+            let number = below.first.wrapping_add(index as u32);
+            let slot = self.arena.slot(first_slot + index);
+            // SAFETY: each node but the root has a word in the tables of children, and `count` slots, and so words, were
+            // left.
+            unsafe { children.wrapping_add(index).write(slot.as_ptr().cast()) };
+            // Most nodes have nothing below them.
+            let child = match self.tree.below(number).count {
+                0 => self.leaf(first_slot + index, number),
+                _ => self.node(first_slot + index, number)?,
+            };
+            // SAFETY: a slot of the arena, which nobody else sees yet; its node is its first member.
+            unsafe { slot.cast::<N>().write(child) };
+        }
+        let numbers = Numbers {
+            index: slot_index as u32,
+            source,
+            first_child: first_slot as u32,
+            children: below.count,
+        };
+        let mut node = self.tree.fill(source, &mut self.words);
+        let regular = count - usize::from(below.has_dictionary);
+        let dictionary = if below.has_dictionary {
+            self.arena.slot(first_slot + regular).as_ptr().cast()
         } else {
             ptr::null_mut()
         };
+        let children = if regular > 0 { children } else { ptr::null_mut() };
+        self.finish(numbers, &mut node, regular, children, dictionary);
+        Ok(node)
+    }
+
+    #[inline]
+    fn leaf(&mut self, slot_index: usize, source: u32) -> N {
+        let numbers = Numbers { index: slot_index as u32, source, first_child: 0, children: 0 };
+        let mut node = self.tree.fill(source, &mut self.words);
+        self.finish(numbers, &mut node, 0, ptr::null_mut(), ptr::null_mut());
+        node
+    }
+
+    #[inline]
+    fn finish(
+        &mut self,
+        numbers: Numbers,
+        node: &mut N,
+        regular: usize,
+        children: *mut *mut N,
+        dictionary: *mut N,
+    ) {
+        let slot = self.arena.slot(numbers.index as usize).as_ptr();
+        // SAFETY: the slot lies in the block, which nobody else sees yet. Atomics and numbers have no destructor, so the
+        // assignment reads nothing of what was there before.
+        unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
+        // SAFETY: as above.
+        unsafe { (*slot).numbers = numbers };
         node.link(Links {
-            n_children: i64::from(regular),
-            children: if regular > 0 { children } else { ptr::null_mut() },
+            n_children: regular as i64,
+            children,
             dictionary,
             release: release::<N>,
-            private_data: slot.as_ptr().cast(),
+            private_data: slot.cast(),
         });
-        let numbers =
-            Numbers { index: index as u32, source, first_child: next_free, children: count };
-        // SAFETY: an open slot, not shown to anybody yet.
-        unsafe { (*slot.as_ptr()).numbers = numbers };
-        next_free += count;
-        if index == 0 {
-            root_node = Some(node);
-        } else {
-            // SAFETY: as above; the node is the first member of its slot.
-            unsafe { slot.cast::<N>().write(node) };
-        }
     }
-    let root_node =
-        root_node.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "a tree has a root"))?;
-    let event = header.as_ptr().cast::<u8>().wrapping_add(offset_of!(Header<N>, event)).cast();
-    NonNull::new(event)
-        .map(|event| (root_node, event))
-        .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "an arena at a null address"))
 }
 
 /// A block, seen as what it holds. Copies of it are pointers.
@@ -278,25 +328,12 @@ impl<N: Node> Arena<N> {
     }
 
     /// Where a slot is. The address behind the last slot is that of the tables.
+    #[inline]
     fn slot(self, index: usize) -> NonNull<Slot<N>> {
         // SAFETY: the block holds a header, so the address behind it is in the block or one past its end.
         let first = unsafe { self.header.add(1) }.cast::<Slot<N>>();
         // SAFETY: all callers pass numbers up to and including the number of slots, and the slots lie in the block.
         unsafe { first.add(index) }
-    }
-
-    /// Begins a slot. Its node and its children are still to be written.
-    fn open(self, index: usize, source: u32) -> NonNull<Slot<N>> {
-        let slot = self.slot(index);
-        let raw = slot.as_ptr();
-        // SAFETY: the slot lies in the block, which nobody else sees yet. Atomics and numbers have no destructor, so the
-        // assignment reads nothing of what was there before.
-        unsafe { (*raw).share = AtomicPtr::new(ptr::null_mut()) };
-        // Slots are numbered in 32 bits because `Size` counts the nodes of a table that is.
-        let numbers = Numbers { index: index as u32, source, first_child: 0, children: 0 };
-        // SAFETY: as above.
-        unsafe { (*raw).numbers = numbers };
-        slot
     }
 }
 
@@ -395,7 +432,10 @@ impl<N: Node> Walk<N> {
                         // SAFETY: as above; the share is atomic.
                         unsafe { (*slot.as_ptr()).share.store(released(), Ordering::Release) };
                     }
-                    self.below(slot);
+                    // SAFETY: as for the parent.
+                    if unsafe { (*slot.as_ptr()).numbers }.children > 0 {
+                        self.below(slot);
+                    }
                 }
                 Some(callback) => {
                     *node.release_mut() = Some(callback);

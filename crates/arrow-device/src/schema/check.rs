@@ -20,6 +20,8 @@ pub(crate) struct Check {
     pub(crate) is_all_null: bool,
     /// The children are run ends and values.
     pub(crate) is_run_ends: bool,
+    /// The number of the first child.
+    pub(crate) first_child: u32,
     /// Children, the dictionary not counted.
     pub(crate) children: u32,
     pub(crate) has_dictionary: bool,
@@ -54,6 +56,7 @@ impl Check {
             may_be_null,
             is_all_null: matches!(data_type, DataType::Null),
             is_run_ends: matches!(data_type, DataType::RunEndEncoded { .. }),
+            first_child: node.below().start,
             children: node.children().len() as u32,
             has_dictionary: node.dictionary().is_some(),
             elements_in_child,

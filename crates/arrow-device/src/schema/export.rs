@@ -6,23 +6,22 @@
 use std::ffi::{c_char, c_void};
 use std::ptr;
 
-use super::{Metadata, Schema, Text};
+use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
-use crate::exchange::arena::{self, Children, Links, Owner, Shape, Share, Size};
+use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
 
 /// What every exported struct of a schema says, links aside.
 pub(crate) struct Image {
-    nodes: Box<[ImageNode]>,
+    nodes: Box<[ArrowSchema]>,
+    /// The format strings that are not a part of the program. Names and metadata are kept by the schema.
+    _formats: Box<[Text]>,
 }
 
-/// The strings of one node. All of them are C strings already.
-struct ImageNode {
-    format: Text,
-    name: Text,
-    metadata: Metadata,
-    flags: i64,
-}
+// SAFETY: the pointers in the structs lead to bytes that are never written to, and that the image or its schema keeps.
+unsafe impl Send for Image {}
+// SAFETY: as above.
+unsafe impl Sync for Image {}
 
 impl Schema {
     /// Hands the schema to a consumer: fills the struct that the consumer allocated.
@@ -49,30 +48,37 @@ impl Schema {
         let image = self.image().get_or_init(|| Image::new(self));
         let size = Size { nodes: self.nodes().len(), words: 0 };
         let owner = Whole(self.clone());
-        let (root, _) =
-            arena::build(size, 0, self, owner, ptr::null_mut(), |number, _| image.node(number))?;
+        let source = Drawing { schema: self, image };
+        let (root, _) = arena::build(size, 0, &source, owner, ptr::null_mut())?;
         Ok(root)
     }
 }
 
 impl Image {
     fn new(schema: &Schema) -> Self {
-        let nodes = schema.nodes().iter().map(|node| ImageNode {
-            format: node.field.data_type().format(),
-            name: node.field.name_text().clone(),
-            metadata: node.field.metadata().clone(),
+        let formats: Box<[Text]> =
+            schema.nodes().iter().map(|node| node.field.data_type().format()).collect();
+        let draw = |(node, format): (&super::Node, &Text)| ArrowSchema {
+            format: c_text(format),
+            name: c_text(node.field.name_text()),
+            metadata: node
+                .field
+                .metadata()
+                .as_encoded_bytes()
+                .map_or(ptr::null(), |bytes| bytes.as_ptr().cast()),
             flags: node.field.flags(),
-        });
-        Self { nodes: nodes.collect() }
+            ..ArrowSchema::empty()
+        };
+        let nodes = schema.nodes().iter().zip(&formats).map(draw).collect();
+        Self { nodes, _formats: formats }
     }
 
     fn node(&self, number: u32) -> ArrowSchema {
         let mut out = ArrowSchema::empty();
         if let Some(node) = self.nodes.get(number as usize) {
-            out.format = c_text(&node.format);
-            out.name = c_text(&node.name);
-            out.metadata =
-                node.metadata.as_encoded_bytes().map_or(ptr::null(), |bytes| bytes.as_ptr().cast());
+            out.format = node.format;
+            out.name = node.name;
+            out.metadata = node.metadata;
             out.flags = node.flags;
         }
         out
@@ -102,15 +108,19 @@ impl Share for Whole {
     }
 }
 
-impl Shape for Schema {
-    fn children(&self, source: u32) -> Children {
-        let node = self.node(source);
-        let below = node.below();
-        Children {
-            first: below.start,
-            count: below.len() as u32,
-            has_dictionary: node.dictionary().is_some(),
-        }
+/// A schema that is being exported.
+struct Drawing<'schema> {
+    schema: &'schema Schema,
+    image: &'schema Image,
+}
+
+impl Source<ArrowSchema> for Drawing<'_> {
+    fn below(&self, source: u32) -> Below {
+        self.schema.below(source)
+    }
+
+    fn fill(&self, source: u32, _words: &mut Words) -> ArrowSchema {
+        self.image.node(source)
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::check::Check;
 use super::export::Image;
 use super::{DataType, Field, Layout, Metadata};
+use crate::exchange::arena::Below;
 use crate::{Error, ErrorKind, Place, Result, Step};
 
 /// No schema is deeper than this many levels below its root.
@@ -158,6 +159,19 @@ impl Schema {
     /// What an imported array of this schema has to keep to, by node.
     pub(crate) fn checks(&self) -> &[Check] {
         &self.0.checks
+    }
+
+    /// Where the children of a node are, the dictionary as the last one.
+    #[inline]
+    pub(crate) fn below(&self, number: u32) -> Below {
+        match self.checks().get(number as usize) {
+            Some(Check { first_child, children, has_dictionary, .. }) => Below {
+                first: *first_child,
+                count: children + u32::from(*has_dictionary),
+                has_dictionary: *has_dictionary,
+            },
+            None => Below { first: 0, count: 0, has_dictionary: false },
+        }
     }
 
     pub(super) fn image(&self) -> &OnceLock<Image> {

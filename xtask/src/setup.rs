@@ -1,0 +1,168 @@
+//! The tools that tests and checks use: how to see whether one is there, and how to install it.
+//!
+//! Looking never installs anything. Installing happens only for `--setup`, says first what it will do, and uses
+//! the system's package manager, rustup and cargo.
+
+use crate::shell;
+
+/// The oldest Rust the project promises to build with; the workspace manifest is the one place that says it.
+pub(crate) const OLDEST_RUST: &str = env!("CARGO_PKG_RUST_VERSION");
+
+/// Something a test or a check needs and the project does not carry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tool {
+    pub(crate) name: &'static str,
+    is_present: fn() -> bool,
+    source: Source,
+}
+
+/// Where a tool comes from.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    /// A package of Debian and its relatives.
+    Debian(&'static str),
+    /// A toolchain of rustup: its name and what belongs to it.
+    Rustup(&'static [&'static str]),
+    /// A crate with a command of that name.
+    Crate(&'static str),
+    /// Nothing here can install it; the text says what to do.
+    ByHand(&'static str),
+}
+
+pub(crate) const C_COMPILER: Tool = Tool {
+    name: "a C compiler",
+    is_present: || shell::output_of(&["cc", "--version"]).is_some(),
+    source: Source::Debian("gcc"),
+};
+
+pub(crate) const CPP_COMPILER: Tool = Tool {
+    name: "a C++ compiler",
+    is_present: || shell::output_of(&["c++", "--version"]).is_some(),
+    source: Source::Debian("g++"),
+};
+
+pub(crate) const VALGRIND: Tool = Tool {
+    name: "valgrind",
+    is_present: || shell::output_of(&["valgrind", "--version"]).is_some(),
+    source: Source::Debian("valgrind"),
+};
+
+pub(crate) const MIRI: Tool = Tool {
+    name: "nightly Rust with miri and rust-src",
+    is_present: || {
+        let list = ["rustup", "component", "list", "--installed", "--toolchain", "nightly"];
+        shell::output_of(&list)
+            .is_some_and(|components| ["miri", "rust-src"].iter().all(|c| components.contains(c)))
+    },
+    source: Source::Rustup(&[
+        "nightly",
+        "--profile=minimal",
+        "--component=miri",
+        "--component=rust-src",
+    ]),
+};
+
+pub(crate) const OLDEST_TOOLCHAIN: Tool = Tool {
+    name: concat!("Rust ", env!("CARGO_PKG_RUST_VERSION")),
+    is_present: || {
+        shell::output_of(&["rustup", "run", OLDEST_RUST, "cargo", "--version"]).is_some()
+    },
+    source: Source::Rustup(&[OLDEST_RUST, "--profile=minimal"]),
+};
+
+pub(crate) const CARGO_DENY: Tool = Tool {
+    name: "cargo-deny",
+    is_present: || shell::output_of(&["cargo", "deny", "--version"]).is_some(),
+    source: Source::Crate("cargo-deny"),
+};
+
+/// Streams that other Arrow implementations wrote. They belong to those projects and are not copied into this one.
+pub(crate) const GOLDEN_FILES: Tool = Tool {
+    name: "the golden files",
+    is_present: || {
+        std::env::var_os("ARROW_DEVICE_GOLDEN")
+            .map_or_else(|| shell::root().join("../shared/data/golden"), Into::into)
+            .is_dir()
+    },
+    source: Source::ByHand(
+        "set ARROW_DEVICE_GOLDEN to a folder with the Arrow project's `generated_*.stream` files",
+    ),
+};
+
+/// A tool that is never there, and could be installed.
+#[cfg(test)]
+pub(crate) const ABSENT: Tool =
+    Tool { name: "an absent tool", is_present: || false, source: Source::Debian("absent") };
+
+impl Tool {
+    pub(crate) fn is_present(&self) -> bool {
+        (self.is_present)()
+    }
+
+    /// Whether `--setup` can install it, so that doing without is a choice.
+    pub(crate) fn is_installable(&self) -> bool {
+        !matches!(self.source, Source::ByHand(_))
+    }
+
+    /// How a reader gets the tool.
+    pub(crate) fn advice(&self) -> String {
+        match self.source {
+            Source::Debian(package) => {
+                format!("install the package {package}, or pass --setup to `cargo xtask test`")
+            }
+            Source::Rustup(words) => format!("rustup toolchain install {}", words.join(" ")),
+            Source::Crate(name) => format!("cargo install --locked {name}"),
+            Source::ByHand(text) => text.to_owned(),
+        }
+    }
+}
+
+/// The user's rustup is not ours to change: by default it replaces itself when it installs a toolchain.
+const RUSTUP_INSTALL: &[&str] = &["rustup", "toolchain", "install", "--no-self-update"];
+
+/// Installs those of the tools that are missing. Each failure is printed and is no error here: what needs the tool is
+/// then skipped, or fails, by the same rule as ever.
+pub(crate) fn install(tools: &[Tool]) {
+    let mut packages = Vec::new();
+    let mut commands = Vec::new();
+    for tool in tools.iter().filter(|tool| tool.is_installable() && !tool.is_present()) {
+        match tool.source {
+            Source::Debian(package) => packages.push(package),
+            Source::Rustup(words) => commands.push([RUSTUP_INSTALL, words].concat()),
+            Source::Crate(name) => commands.push(vec!["cargo", "install", "--locked", name]),
+            Source::ByHand(_) => {}
+        }
+        println!("setup: will install {}", tool.name);
+    }
+    if packages.is_empty() && commands.is_empty() {
+        println!("setup: nothing to install");
+        return;
+    }
+    let of_packages = if packages.is_empty() { Ok(()) } else { install_packages(&packages) };
+    let of_commands = commands.iter().map(|words| shell::run(words, &[]));
+    for problem in std::iter::once(of_packages).chain(of_commands).filter_map(Result::err) {
+        println!("setup: {problem}");
+    }
+}
+
+/// Debian packages, as root or through sudo.
+fn install_packages(packages: &[&str]) -> Result<(), String> {
+    let wanted = packages.join(" ");
+    if shell::output_of(&["apt-get", "--version"]).is_none() {
+        return Err(format!("no apt-get here: install what your system calls {wanted}"));
+    }
+    let is_root = shell::output_of(&["id", "-u"]).is_some_and(|id| id.trim() == "0");
+    let prefix: &[&str] = if is_root {
+        &[]
+    } else if shell::output_of(&["sudo", "--version"]).is_none() {
+        return Err(format!("neither root nor sudo: have someone run `apt-get install {wanted}`"));
+    } else if shell::in_ci() {
+        &["sudo", "--non-interactive"]
+    } else {
+        &["sudo"]
+    };
+    let quiet = [("DEBIAN_FRONTEND", "noninteractive")];
+    shell::run(&[prefix, &["apt-get", "update", "--quiet"]].concat(), &quiet)?;
+    let install = ["apt-get", "install", "--quiet", "--yes", "--no-install-recommends"];
+    shell::run(&[prefix, &install, packages].concat(), &quiet)
+}
