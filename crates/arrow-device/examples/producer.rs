@@ -51,7 +51,7 @@ fn consume(schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> (String, *
     // SAFETY: the interface says that `format` is a NUL-terminated string.
     let format = unsafe { CStr::from_ptr(schema.format) }.to_string_lossy().into_owned();
     // SAFETY: an array of this format has two buffers, and the table has an entry for each.
-    let values: *const f64 = unsafe { array.array.buffers.add(1).read() }.cast();
+    let values: *const f64 = unsafe { *array.array.buffers.wrapping_add(1) }.cast();
     println!("a consumer sees {} elements of format {format}", array.array.length);
 
     if let Some(release) = array.array.release {
