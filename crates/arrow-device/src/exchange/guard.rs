@@ -4,15 +4,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, pending};
 
 /// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned is leaked or freed as its
-/// unwinding left it, and never freed twice.
+/// unwinding left it, and never freed twice. It is counted among what [`leaked`](crate::leaked) tells.
 pub(crate) fn silent(body: impl FnOnce()) {
-    let _ = or_panicked(|| {
+    let outcome = or_panicked(|| {
         body();
         Ok(())
     });
+    if outcome.is_err() {
+        pending::count_leaked();
+    }
 }
 
 /// Turns a panic into an error.
