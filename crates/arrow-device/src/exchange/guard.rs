@@ -23,8 +23,10 @@ pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     // What the body captured is not looked at again after a panic: the callers above return at once.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         let message = panic_message(&*payload);
-        // The payload's own `Drop` may panic as well.
-        std::mem::forget(payload);
+        // The payload's own `Drop` may panic as well. What that leaves behind is not dropped.
+        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            std::mem::forget(second);
+        }
         Err(Error::new(ErrorKind::Panicked, message))
     })
 }
