@@ -164,7 +164,7 @@ impl Tally {
 
     /// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; ...`, the line each test program ends with.
     fn from_line(line: &str) -> Option<Self> {
-        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let (_, counts) = line.trim_end().strip_prefix("test result: ")?.split_once(". ")?;
         let count = |name: &str| {
             counts.split("; ").find_map(|part| part.strip_suffix(name)?.trim().parse().ok())
         };
@@ -296,6 +296,8 @@ mod tests {
         assert_eq!(Tally::from_line(LINE), Some(Tally { passed: 3, failed: 0, skipped: 2 }));
         let failed = LINE.replace("ok. 3 passed; 0 failed", "FAILED. 2 passed; 14 failed");
         assert_eq!(Tally::from_line(&failed), Some(Tally { passed: 2, failed: 14, skipped: 2 }));
+        let short = "test result: ok. 3 passed; 0 failed; 0 ignored\n";
+        assert_eq!(Tally::from_line(short), Some(Tally { passed: 3, failed: 0, skipped: 0 }));
     }
 
     #[test]
