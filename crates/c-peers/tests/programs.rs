@@ -217,7 +217,7 @@ fn valgrind() -> Option<Command> {
 /// Says that something is left out, or fails where it may not be.
 fn skip(tool: &str, reason: &str) {
     let listed = env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
-    let is_listed = listed.split(',').any(|name| name == tool || name == "all");
+    let is_listed = listed.split(',').map(str::trim).any(|name| name == tool || name == "all");
     let is_ci = env::var("CI").is_ok_and(|ci| ci == "true");
     assert!(!is_listed && !is_ci, "{tool} is required: {reason}");
     println!("skipped: {reason}");
