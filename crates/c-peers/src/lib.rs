@@ -16,8 +16,7 @@ use arrow_device::{Array, DeviceType, Error, ErrorKind, HostArray, Result, Schem
 ///
 /// # Safety
 /// The inputs are null or structs as [`Schema::import`] and [`Array::import`] describe them, the outputs may be
-/// written, and
-/// `message` is null or has room for `message_size` bytes.
+/// written, and `message` is null or has room for `message_size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adp_exchange(
     schema: *mut ArrowSchema,

@@ -1,10 +1,9 @@
 //! Compiles the C programs of `c/` as C11 and C++17, against `abi.h` alone, and runs them: as they are, under
 //! AddressSanitizer, and under valgrind. They print what they check and succeed only where all of it holds.
 //!
-//! Compilers are `$CC` and `$CXX` (`cc` and `c++` where unset), and clang where there is one. A tool that is
-//! missing is skipped with a line that says so. Where `ARROW_DEVICE_REQUIRE` names `valgrind` or `asan`, or is
-//! `all`, or where `CI` is
-//! `true`, that tool has to be there.
+//! Compilers are `$CC` and `$CXX` (`cc` and `c++` where unset), and clang where there is one. A tool that is missing
+//! is skipped with a line that says so. Where `ARROW_DEVICE_REQUIRE` names `valgrind` or `asan`, or is `all`, or where
+//! `CI` is `true`, that tool has to be there.
 
 #![cfg(all(unix, not(miri)))]
 // The functions below are the tests' own.
@@ -21,13 +20,13 @@ const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../arrow-device-abi/include");
 const SANITIZERS: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-// Requirement: ABI-1, ABI-2, ABI-6, ARR-11, ARR-12, ARR-18
+// Requirement: ABI-1, ABI-2, ABI-5, ABI-6, ARR-11, ARR-12, ARR-18
 #[test]
 fn a_producer_in_c_is_understood() {
     succeeds_everywhere("producer");
 }
 
-// Requirement: ABI-1, ABI-6, ARR-11, ARR-12, ARR-13
+// Requirement: ABI-1, ABI-5, ABI-6, ARR-11, ARR-12, ARR-13
 #[test]
 fn a_consumer_in_c_understands() {
     succeeds_everywhere("consumer");

@@ -60,9 +60,9 @@ struct Signal {
 }
 
 // SAFETY: memory is the global allocator's, 64 bytes aligned. A queue is one thread, which does one thing after
-// the other;
-// `record` and `wait` are such things, so an event passes after everything before it, and nothing after a wait
-// begins before the event has passed. `synchronize` waits for an event of its own. `map` is not offered.
+// the other; `record` and `wait` are such things, so an event passes after everything before it, and nothing
+// after a wait begins before the event has passed. `synchronize` waits for an event of its own. `map` is not
+// offered.
 unsafe impl Driver for Lab {
     fn id(&self) -> DeviceId {
         self.id
