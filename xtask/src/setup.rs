@@ -62,6 +62,13 @@ pub(crate) const MIRI: Tool = Tool {
     ]),
 };
 
+/// Rust's sanitizers are part of it for a few targets only, and the tests are run on the host.
+pub(crate) const SANITIZED_TARGET: Tool = Tool {
+    name: "Linux with glibc on x86-64",
+    is_present: || cfg!(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu")),
+    source: Source::ByHand("run this tier there"),
+};
+
 pub(crate) const OLDEST_TOOLCHAIN: Tool = Tool {
     name: concat!("Rust ", env!("CARGO_PKG_RUST_VERSION")),
     is_present: || {

@@ -41,9 +41,20 @@ pub(crate) const TIERS: &[Tier] = &[
         purpose: "every crate's unit, integration and documentation tests",
         by_default: true,
         needs: &[setup::C_COMPILER],
-        gains_from: &[setup::CPP_COMPILER, setup::GOLDEN_FILES],
+        gains_from: &[setup::CPP_COMPILER, setup::VALGRIND, setup::GOLDEN_FILES],
         variables: &[],
         command: &["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "panic abort",
+        purpose: "the library needs no unwinding: it is run where a panic ends the process",
+        by_default: true,
+        needs: &[],
+        gains_from: &[],
+        variables: &[],
+        // The profile has a target folder of its own, and only a program that is not a test can have it.
+        command: &["cargo", "run", "--package=arrow-device-panic-checks", "--profile=panic-abort"],
         kind: Kind::Tests,
     },
     Tier {
@@ -76,6 +87,33 @@ pub(crate) const TIERS: &[Tier] = &[
             "--package=arrow-device",
             "--lib",
             "--no-fail-fast",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "address sanitizer",
+        purpose: "the library's tests make no bad access and leak nothing, on any thread",
+        by_default: false,
+        needs: &[setup::SANITIZED_TARGET],
+        gains_from: &[],
+        variables: &[
+            // The sanitizers are compiled into stable Rust and only switched on by an unstable flag.
+            ("RUSTC_BOOTSTRAP", "1"),
+            ("RUSTFLAGS", "-Zsanitizer=address"),
+            ("CARGO_TARGET_DIR", "target/address-sanitizer"),
+        ],
+        command: &[
+            "cargo",
+            "test",
+            // With a target named, the flags are not those of build scripts and procedural macros.
+            "--target=x86_64-unknown-linux-gnu",
+            "--package=arrow-device",
+            "--lib",
+            "--tests",
+            "--no-fail-fast",
+            "--",
+            // Compiles and runs programs of its own, which would not be sanitized.
+            "--skip=misuse_does_not_compile",
         ],
         kind: Kind::Tests,
     },
@@ -168,7 +206,7 @@ impl Tally {
 
     /// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; ...`, the line each test program ends with.
     fn from_line(line: &str) -> Option<Self> {
-        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let (_, counts) = line.trim_end().strip_prefix("test result: ")?.split_once(". ")?;
         let count = |name: &str| {
             counts.split("; ").find_map(|part| part.strip_suffix(name)?.trim().parse().ok())
         };
@@ -300,6 +338,8 @@ mod tests {
         assert_eq!(Tally::from_line(LINE), Some(Tally { passed: 3, failed: 0, skipped: 2 }));
         let failed = LINE.replace("ok. 3 passed; 0 failed", "FAILED. 2 passed; 14 failed");
         assert_eq!(Tally::from_line(&failed), Some(Tally { passed: 2, failed: 14, skipped: 2 }));
+        let short = "test result: ok. 3 passed; 0 failed; 0 ignored\n";
+        assert_eq!(Tally::from_line(short), Some(Tally { passed: 3, failed: 0, skipped: 0 }));
     }
 
     #[test]
@@ -368,7 +408,7 @@ mod tests {
         let names = |wish: &Wish| -> Vec<_> {
             chosen(wish).unwrap().iter().map(|tier| tier.name).collect()
         };
-        assert_eq!(names(&Wish::default()), ["unit and integration"]);
+        assert_eq!(names(&Wish::default()), ["unit and integration", "panic abort"]);
         assert_eq!(names(&Wish { all: true, ..Wish::default() }).len(), TIERS.len());
         let only = |name: &str| Wish { only: Some(name.to_owned()), ..Wish::default() };
         assert_eq!(names(&only("miri")), ["miri"]);

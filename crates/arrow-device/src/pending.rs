@@ -151,6 +151,10 @@ pub fn leaked() -> usize {
     LEAKED.load(Ordering::Relaxed)
 }
 
+pub(crate) fn count_leaked() {
+    LEAKED.fetch_add(1, Ordering::Relaxed);
+}
+
 /// Waits for the oldest thing on the list and releases it; returns whether there was one.
 pub(crate) fn release_oldest() -> bool {
     if sweep() > 0 {
@@ -199,12 +203,12 @@ fn release(entry: Entry) {
         // A child of `fork` has the addresses and none of the device state behind them.
         std::mem::forget(what);
         std::mem::forget(uses);
-        LEAKED.fetch_add(1, Ordering::Relaxed);
+        count_leaked();
     } else {
         drop(uses);
         // A panic in somebody's `Drop` must not keep the others from being released.
         if catch_unwind(AssertUnwindSafe(|| drop(what))).is_err() {
-            LEAKED.fetch_add(1, Ordering::Relaxed);
+            count_leaked();
         }
     }
     COUNT.fetch_sub(1, Ordering::Release);

@@ -1,0 +1,8 @@
+use arrow_device::Schema;
+use arrow_device::abi::ArrowSchema;
+
+fn import(c_schema: &mut ArrowSchema) {
+    Schema::import(c_schema).unwrap_err();
+}
+
+fn main() {}
