@@ -4,15 +4,18 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, pending};
 
 /// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned is leaked or freed as its
-/// unwinding left it, and never freed twice.
+/// unwinding left it, and never freed twice. It is counted among what [`leaked`](crate::leaked) tells.
 pub(crate) fn silent(body: impl FnOnce()) {
-    let _ = or_panicked(|| {
+    let outcome = or_panicked(|| {
         body();
         Ok(())
     });
+    if outcome.is_err() {
+        pending::count_leaked();
+    }
 }
 
 /// Turns a panic into an error.
@@ -20,7 +23,7 @@ pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     // What the body captured is not looked at again after a panic: the callers above return at once.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         let message = panic_message(&*payload);
-        // The payload's own `Drop` may panic as well; what that throws is left alone.
+        // The payload's own `Drop` may panic as well. What that leaves behind is not dropped.
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(second);
         }
