@@ -41,6 +41,33 @@ impl Array {
     }
 }
 
+impl Array {
+    /// How many data buffers a view array has.
+    pub(crate) fn data_buffer_count(&self) -> usize {
+        if self.schema_node().layout.is_variadic() {
+            self.buffer_count().saturating_sub(3)
+        } else {
+            0
+        }
+    }
+
+    /// How long a data buffer of a view array is, by its sizes, which are host memory wherever the rest is.
+    pub(crate) fn data_buffer_len(&self, index: usize) -> Result<u64> {
+        if let Extent::Exact(len) = self.extent(index) {
+            return Ok(len);
+        }
+        let sizes = self.node().buffer(self.buffer_count().saturating_sub(1)).cast::<i64>();
+        let number = index.checked_sub(2).filter(|number| *number < self.data_buffer_count());
+        let Some(number) = number.filter(|_| !sizes.is_null()) else { return Ok(0) };
+        // SAFETY: the buffer of sizes has "an int64 for each variadic buffer"; it need not be aligned.
+        let size = unsafe { sizes.wrapping_add(number).read_unaligned() };
+        u64::try_from(size).map_err(|_| {
+            let message = format!("the size of data buffer {number} is {size}");
+            Error::new(ErrorKind::InvalidData, message).on_device(self.device())
+        })
+    }
+}
+
 /// An array that is ready and that the host may read.
 ///
 /// The bytes are what the producer wrote: nothing here has looked at them yet.
@@ -65,6 +92,11 @@ impl HostArray {
     /// The values of a dictionary-encoded array.
     pub fn dictionary(&self) -> Option<Self> {
         Some(Self { array: self.array.dictionary()?, device: self.device.clone() })
+    }
+
+    /// Another node of the same tree.
+    pub(crate) fn at(&self, array: Array) -> Self {
+        Self { array, device: self.device.clone() }
     }
 
     /// The bytes of a buffer, from the first one on, up to what the last element needs. Empty where there is no buffer.
@@ -119,24 +151,9 @@ impl HostArray {
             Some(BufferKind::VariableBytes) => self.variable_len(index),
             Some(_) if array.is_empty() => Ok(0),
             Some(kind) => Ok(kind.byte_len(elements).unwrap_or(0)),
-            None if self.is_sizes(index) => Ok(8 * self.variadic_count() as u64),
-            None => self.variadic_len(index),
+            None if self.is_sizes(index) => Ok(8 * self.array.data_buffer_count() as u64),
+            None => self.array.data_buffer_len(index),
         }
-    }
-
-    /// How many data buffers a view array has.
-    fn variadic_count(&self) -> usize {
-        self.array.buffer_count().saturating_sub(3)
-    }
-
-    fn variadic_len(&self, index: usize) -> Result<u64> {
-        if let Extent::Exact(len) = self.array.extent(index) {
-            return Ok(len);
-        }
-        let sizes = self.bytes(self.array.buffer_count() - 1, 8 * self.variadic_count() as u64)?;
-        let size = index.checked_sub(2).and_then(|index| read_i64(&sizes, index)).unwrap_or(0);
-        u64::try_from(size)
-            .map_err(|_| self.invalid(format!("the size of data buffer {} is {size}", index - 2)))
     }
 
     /// The last offset, which has to be inside the buffer where it is known how long that is.
