@@ -6,6 +6,7 @@
 mod batch;
 mod builder;
 mod export;
+mod fetch;
 pub(crate) mod host;
 pub(crate) mod import;
 pub(crate) mod tree;
