@@ -19,6 +19,8 @@ unsafe extern "C" fn release(array: *mut ArrowArray) {
 
 /// Structs of a producer, by number; the first is the base. Nothing is released by dropping them.
 struct Tree {
+    // Boxed, because the others point to them.
+    #[allow(clippy::vec_box)]
     structs: Vec<Box<ArrowArray>>,
     _children: Vec<Box<[*mut ArrowArray]>>,
     _buffers: Vec<Box<[*const c_void]>>,

@@ -155,8 +155,8 @@ impl Recipe {
                 let run = (0..ends.len).find(|run| ends.i32(1, ends.offset + run) > at);
                 self.children[1].read(run.expect("a run for each element"));
             }
-            DataType::Boolean => assert!(self.buffers[1].as_ref().unwrap()[at / 8] <= u8::MAX),
-            _ => assert!(self.i32(1, at) <= usize::MAX),
+            DataType::Boolean => assert!(self.buffers[1].as_ref().unwrap().len() > at / 8),
+            _ => assert!(self.buffers[1].as_ref().unwrap().len() >= (at + 1) * 4),
         }
     }
 
