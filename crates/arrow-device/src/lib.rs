@@ -92,6 +92,7 @@ mod pending;
 mod place;
 mod schema;
 mod sync;
+pub mod validate;
 
 pub use array::{
     Array, ArrayBuilder, Batch, BufferPlace, HostArray, HostBytes, NodeView, Ready, View,

@@ -123,7 +123,8 @@ impl Array {
         }
     }
 
-    fn exported(&self, pending: Option<Pending>) -> Result<ArrowDeviceArray> {
+    /// The struct, ready after this.
+    pub(crate) fn exported(&self, pending: Option<Pending>) -> Result<ArrowDeviceArray> {
         let tree = self.tree();
         let root = self.node_number();
         let size = tree.size_of(root);

@@ -41,6 +41,33 @@ impl Array {
     }
 }
 
+impl Array {
+    /// How many data buffers a view array has.
+    pub(crate) fn data_buffer_count(&self) -> usize {
+        if self.schema_node().layout.is_variadic() {
+            self.buffer_count().saturating_sub(3)
+        } else {
+            0
+        }
+    }
+
+    /// How long a data buffer of a view array is, by its sizes, which are host memory wherever the rest is.
+    pub(crate) fn data_buffer_len(&self, index: usize) -> Result<u64> {
+        if let Extent::Exact(len) = self.extent(index) {
+            return Ok(len);
+        }
+        let sizes = self.node().buffer(self.buffer_count().saturating_sub(1)).cast::<i64>();
+        let number = index.checked_sub(2).filter(|number| *number < self.data_buffer_count());
+        let Some(number) = number.filter(|_| !sizes.is_null()) else { return Ok(0) };
+        // SAFETY: the buffer of sizes has "an int64 for each variadic buffer"; it need not be aligned.
+        let size = unsafe { sizes.wrapping_add(number).read_unaligned() };
+        u64::try_from(size).map_err(|_| {
+            let message = format!("the size of data buffer {number} is {size}");
+            Error::new(ErrorKind::InvalidData, message).on_device(self.device())
+        })
+    }
+}
+
 /// An array that is ready and that the host may read.
 ///
 /// The bytes are what the producer wrote: nothing here has looked at them yet.
@@ -67,10 +94,16 @@ impl HostArray {
         Some(Self { array: self.array.dictionary()?, device: self.device.clone() })
     }
 
+    /// Another node of the same tree.
+    pub(crate) fn at(&self, array: Array) -> Self {
+        Self { array, device: self.device.clone() }
+    }
+
     /// The bytes of a buffer, from the first one on, up to what the last element needs. Empty where there is no buffer.
     ///
-    /// The length of the data of strings and lists is read from the last offset. An offset that is negative is
-    /// [`InvalidData`](ErrorKind::InvalidData); any other is trusted, as [`Array::import`] says.
+    /// The length of the data of strings and lists is read from the last offset. One that is negative, or past the end of
+    /// a buffer whose length is known, is [`InvalidData`](ErrorKind::InvalidData); any other is trusted, as
+    /// [`Array::import`] says.
     pub fn buffer(&self, index: usize) -> Result<HostBytes<'_>> {
         let len = self.buffer_len(index)?;
         self.bytes(index, len)
@@ -85,6 +118,10 @@ impl HostArray {
         };
         if short == 0 {
             return Ok(HostBytes::empty());
+        }
+        // No slice is longer than this; were the length not read from the data, it would not need to be said.
+        if isize::try_from(len).is_err() || address.addr().get().checked_add(short).is_none() {
+            return Err(self.invalid(format!("buffer {index} cannot have {len} bytes")));
         }
         let Some(device) = &self.device else {
             return Ok(HostBytes { address, len: short, mapping: None, array: PhantomData });
@@ -111,27 +148,22 @@ impl HostArray {
         }
         let elements = u64::try_from(array.window().end()).unwrap_or(0);
         match array.buffer_kind(index) {
-            Some(BufferKind::VariableBytes) => self.last_offset(index - 1),
+            Some(BufferKind::VariableBytes) => self.variable_len(index),
             Some(_) if array.is_empty() => Ok(0),
             Some(kind) => Ok(kind.byte_len(elements).unwrap_or(0)),
-            None if self.is_sizes(index) => Ok(8 * self.variadic_count() as u64),
-            None => self.variadic_len(index),
+            None if self.is_sizes(index) => Ok(8 * self.array.data_buffer_count() as u64),
+            None => self.array.data_buffer_len(index),
         }
     }
 
-    /// How many data buffers a view array has.
-    fn variadic_count(&self) -> usize {
-        self.array.buffer_count().saturating_sub(3)
-    }
-
-    fn variadic_len(&self, index: usize) -> Result<u64> {
-        if let Extent::Exact(len) = self.array.extent(index) {
-            return Ok(len);
+    /// The last offset, which has to be inside the buffer where it is known how long that is.
+    fn variable_len(&self, index: usize) -> Result<u64> {
+        let last = self.last_offset(index - 1)?;
+        match self.array.extent(index) {
+            Extent::Exact(len) if last > len => Err(self
+                .invalid(format!("the last offset is {last}, and buffer {index} has {len} bytes"))),
+            _ => Ok(last),
         }
-        let sizes = self.bytes(self.array.buffer_count() - 1, 8 * self.variadic_count() as u64)?;
-        let size = index.checked_sub(2).and_then(|index| read_i64(&sizes, index)).unwrap_or(0);
-        u64::try_from(size)
-            .map_err(|_| self.invalid(format!("the size of data buffer {} is {size}", index - 2)))
     }
 
     /// The last offset, which is the length of what the offsets point into.
@@ -215,5 +247,21 @@ impl Drop for HostBytes<'_> {
 impl fmt::Debug for HostBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HostBytes({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Array, DataType, ErrorKind};
+
+    #[test]
+    fn an_offset_past_the_end_of_a_known_buffer_is_not_followed() {
+        let text = Array::builder(DataType::Utf8)
+            .len(1)
+            .buffers([None, Some(vec![0_i32, 1000].into()), Some(vec![b'a'; 3].into())])
+            .finish_ready()
+            .unwrap();
+        let host = text.host().unwrap();
+        assert_eq!(host.buffer(2).unwrap_err().kind(), ErrorKind::InvalidData);
     }
 }

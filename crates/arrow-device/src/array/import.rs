@@ -90,29 +90,45 @@ fn take(source: &mut ArrowDeviceArray) -> ArrowDeviceArray {
 /// # Safety
 /// As for [`Array::import`].
 unsafe fn import(foreign: ForeignArray, schema: &Schema) -> Result<Array> {
-    let base = &foreign.0;
-    let device = DeviceId::new(DeviceType(base.device_type), base.device_id);
-    if base.array.is_released() {
-        return Err(Error::new(ErrorKind::Released, "the array is released")
-            .during("import")
-            .on_device(device));
-    }
-    let ready = readiness(device, base.sync_event)?;
     // SAFETY: as promised by the caller.
-    let nodes = unsafe { read_nodes(&base.array, schema) }
-        .map_err(|error| error.during("import").on_device(device))?;
+    let Checked { device, ready, nodes } =
+        unsafe { check(&foreign.0, schema) }.map_err(|error| error.during("import"))?;
     let tree = Tree::new(schema.clone(), device, ready, nodes, Storage::Foreign { _base: foreign });
     let array = Array::from_tree(Arc::new(tree));
     pending::tick();
     Ok(array)
 }
 
-fn readiness(device: DeviceId, sync_event: *mut c_void) -> Result<Readiness> {
+/// What a struct that keeps to the rules says.
+pub(crate) struct Checked {
+    device: DeviceId,
+    ready: Readiness,
+    nodes: Nodes,
+}
+
+/// Checks everything that host memory shows, for every node, and takes nothing over. Also what
+/// [`validate::layout`](crate::validate::layout) does.
+///
+/// # Safety
+/// As for [`Array::import`], `release` left aside.
+pub(crate) unsafe fn check(base: &ArrowDeviceArray, schema: &Schema) -> Result<Checked> {
+    let device = DeviceId::new(DeviceType(base.device_type), base.device_id);
+    if base.array.is_released() {
+        return Err(Error::new(ErrorKind::Released, "the array is released").on_device(device));
+    }
+    let ready = readiness(device, base.sync_event)?;
+    // SAFETY: as promised by the caller.
+    let nodes =
+        unsafe { read_nodes(&base.array, schema) }.map_err(|error| error.on_device(device))?;
+    Ok(Checked { device, ready, nodes })
+}
+
+pub(crate) fn readiness(device: DeviceId, sync_event: *mut c_void) -> Result<Readiness> {
     match NonNull::new(sync_event) {
         None => Ok(Readiness::Now),
         Some(_) if !convention::may_have_event(device.device_type) => {
             let message = "there is a `sync_event`, and this type of device has none";
-            Err(Error::new(ErrorKind::Malformed, message).during("import").on_device(device))
+            Err(Error::new(ErrorKind::Malformed, message).on_device(device))
         }
         Some(event) => Ok(Readiness::After(Pending::Foreign(event))),
     }
@@ -259,7 +275,7 @@ unsafe fn keeps_to(source: &ArrowArray, check: &Check) -> bool {
 }
 
 /// More data buffers than this no view array has.
-const MAX_BUFFERS: i64 = i32::MAX as i64;
+pub(crate) const MAX_BUFFERS: i64 = i32::MAX as i64;
 
 /// Run ends are not null, and there are as many as values.
 ///

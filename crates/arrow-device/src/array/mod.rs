@@ -6,9 +6,10 @@
 mod batch;
 mod builder;
 mod export;
-mod host;
-mod import;
-mod tree;
+mod fetch;
+pub(crate) mod host;
+pub(crate) mod import;
+pub(crate) mod tree;
 mod view;
 
 use std::fmt;
@@ -316,6 +317,20 @@ impl Array {
         let array = Self { tree: self.tree.clone(), node, window: self.window };
         let window = array.node().window;
         Self { window, ..array }
+    }
+
+    /// This node and all below it, in the same tree, parents before their children.
+    pub(crate) fn nodes_below(&self) -> Result<Vec<Self>> {
+        let mut nodes = vec![self.clone()];
+        let mut next = 0;
+        while let Some(node) = nodes.get(next).cloned() {
+            for index in 0..node.child_count() {
+                nodes.push(node.node_child(index)?);
+            }
+            nodes.extend(node.node_dictionary());
+            next += 1;
+        }
+        Ok(nodes)
     }
 
     /// A node further down in the same tree.

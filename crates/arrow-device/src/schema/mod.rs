@@ -32,4 +32,4 @@ pub use table::Schema;
 pub use text::Text;
 
 pub(crate) use check::{Check, can_be_absent};
-pub(crate) use table::Node;
+pub(crate) use table::{MAX_DEPTH, MAX_NODES, Node};

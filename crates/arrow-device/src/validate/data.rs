@@ -1,0 +1,101 @@
+//! Level 3: the data in the buffers.
+//!
+//! Visits a node at a time. What one type needs is in `bitmap`, `bytes`, `lists` and `references`; each checks one node, reads
+//! its children's lengths and bitmaps and nothing else of them, and trusts no value before it has been checked.
+
+use super::{bitmap, bytes, lists, references};
+use crate::{Array, DataType, Error, ErrorKind, HostArray, Queue, Result, UnionMode};
+
+impl Array {
+    /// Checks all data of this array and everything below it, where it lies. Waits until it is ready.
+    ///
+    /// After that, whoever reads elements within the array's length reads nothing that is out of bounds, and text that is
+    /// UTF-8. What is asked for each type is in [`validate`](crate::validate); the checks of
+    /// [`validate_layout`](Self::validate_layout) are among it. The costs are one pass over offsets, keys, views and text, and
+    /// nothing for numbers.
+    ///
+    /// ```
+    /// use arrow_device::{Array, DataType, ErrorKind};
+    ///
+    /// let offsets = vec![0_i32, 2, 1];
+    /// let words = Array::builder(DataType::Utf8).len(2).buffers([None, Some(offsets.into()), Some(vec![b'a'; 2].into())]);
+    /// let error = words.finish_ready()?.validate().unwrap_err();
+    /// assert_eq!(error.to_string(), "validate on cpu: invalid data: root: element 1: offset 1 is before 2");
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// * [`InvalidData`](ErrorKind::InvalidData): the data is wrong, and where.
+    /// * Those of [`host`](Self::host), where the host cannot read the memory: there is [`validate_on`](Self::validate_on) for
+    ///   that.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_layout()?;
+        let host = self.host()?;
+        self.nodes_below()?.into_iter().try_for_each(|array| {
+            let place = super::place(self, &array);
+            check(&host.at(array))
+                .map_err(|error| error.during("validate").at(place).on_device(self.device()))
+        })
+    }
+
+    /// [`validate`](Self::validate) for memory that the host cannot read: copies all of it to the host first, as
+    /// [`to_host`](Self::to_host) does and at its cost, in the order of this queue.
+    pub fn validate_on(&self, queue: &Queue) -> Result<()> {
+        self.validate_layout()?;
+        let on_this_device = |error: Error| error.during("validate").on_device(self.device());
+        self.to_host(queue).and_then(|copy| copy.validate()).map_err(on_this_device)
+    }
+}
+
+fn check(node: &HostArray) -> Result<()> {
+    if node.array().is_empty()
+        && !matches!(node.array().data_type(), DataType::RunEndEncoded { .. })
+    {
+        return Ok(());
+    }
+    bitmap::check_null_count(node)?;
+    match node.array().data_type() {
+        DataType::Binary | DataType::LargeBinary | DataType::Utf8 | DataType::LargeUtf8 => {
+            bytes::check_offsets(node)
+        }
+        DataType::BinaryView | DataType::Utf8View => bytes::check_views(node),
+        DataType::List(_) | DataType::LargeList(_) => lists::check_offsets(node),
+        DataType::Map { .. } => lists::check_map(node),
+        DataType::ListView(_) => {
+            lists::check_list_views(node, |bytes| i32::from_ne_bytes(bytes).into())
+        }
+        DataType::LargeListView(_) => lists::check_list_views(node, i64::from_ne_bytes),
+        DataType::Dictionary { index, .. } => references::check_keys(node, index),
+        DataType::Union { mode, type_ids, .. } => {
+            references::check_union(node, type_ids, *mode == UnionMode::Dense)
+        }
+        DataType::RunEndEncoded { run_ends, .. } => {
+            references::check_run_ends(node, run_ends.data_type())
+        }
+        // Every pattern of bits is a value, and the layout covers the children.
+        _ => Ok(()),
+    }
+}
+
+/// The elements of the array in one of its buffers, and `more` after the last one, each as its bytes: they need not be
+/// aligned.
+pub(super) fn elements<'bytes, const SIZE: usize>(
+    node: &HostArray,
+    bytes: &'bytes [u8],
+    more: usize,
+) -> Result<&'bytes [[u8; SIZE]]> {
+    let (pieces, _) = bytes.as_chunks::<SIZE>();
+    let (from, count) = (node.array().offset(), node.array().len());
+    let end = from.saturating_add(count).saturating_add(more);
+    pieces
+        .get(from..end)
+        .ok_or_else(|| invalid(format!("{} bytes are too few for {end} times {SIZE}", bytes.len())))
+}
+
+pub(super) fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidData, message)
+}
+
+pub(super) fn invalid_element(index: usize, message: impl std::fmt::Display) -> Error {
+    invalid(format!("element {index}: {message}"))
+}

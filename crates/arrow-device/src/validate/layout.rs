@@ -1,0 +1,64 @@
+//! Level 2: the structs against the type, on the host alone.
+//!
+//! The rules are import's own; what is added for arrays that are here already are the lengths of buffers, where they are known.
+
+use crate::abi::ArrowDeviceArray;
+use crate::array::import;
+use crate::array::tree::ForeignArray;
+use crate::schema::Schema;
+use crate::{Array, Error, ErrorKind, Extent, Result};
+
+/// Checks an array's structs against a type, as [`Array::import`] does, and takes nothing over.
+///
+/// # Errors
+/// Those of [`Array::import`].
+///
+/// # Safety
+/// As for [`Array::import`], `release` left aside.
+pub unsafe fn layout(array: &ArrowDeviceArray, schema: &Schema) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let checked = unsafe { import::check(array, schema) };
+    checked.map(|_| ()).map_err(|error| error.during("validate"))
+}
+
+impl Array {
+    /// Checks again, for this array and all below it, what can be told without reading a buffer.
+    ///
+    /// An imported array was checked so already. One that was put together here has been checked piece by piece; this looks
+    /// at the whole. See [`validate`](crate::validate) for what the levels see.
+    ///
+    /// ```
+    /// use arrow_device::{Array, DataType};
+    ///
+    /// let numbers = Array::builder(DataType::Int8).len(2).buffers([None, Some(vec![1_i8, 2].into())]).finish_ready()?;
+    /// numbers.validate_layout()?;
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn validate_layout(&self) -> Result<()> {
+        let structs = ForeignArray(self.exported(None)?);
+        // SAFETY: the structs were written just now, from a tree that they keep alive, with tables as long as they say.
+        unsafe { layout(&structs.0, &self.schema()?) }?;
+        self.nodes_below()?.iter().try_for_each(|node| {
+            buffers_are_long_enough(node)
+                .map_err(|error| error.at(super::place(self, node)).on_device(self.device()))
+        })
+    }
+}
+
+fn buffers_are_long_enough(array: &Array) -> Result<()> {
+    if array.is_empty() {
+        return Ok(());
+    }
+    let elements = array.window().end().unsigned_abs();
+    for (index, kind) in array.schema_node().layout.buffers().iter().enumerate() {
+        let is_there = !array.node().buffer(index).is_null();
+        if let (Some(needed), Extent::Exact(len)) = (kind.byte_len(elements), array.extent(index))
+            && is_there
+            && len < needed
+        {
+            let message = format!("buffer {index} has {len} bytes and needs {needed}");
+            return Err(Error::new(ErrorKind::Malformed, message).during("validate"));
+        }
+    }
+    Ok(())
+}

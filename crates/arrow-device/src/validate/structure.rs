@@ -1,0 +1,218 @@
+//! Level 1: the structs alone, without a schema.
+//!
+//! Walks the tree of a C struct as it is, within budgets, and looks at counts and pointers. Nothing is released, moved or
+//! written to, and no buffer is read.
+
+use super::Summary;
+use crate::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+use crate::array::import::{MAX_BUFFERS, readiness};
+use crate::schema::{MAX_DEPTH, MAX_NODES};
+use crate::{DeviceId, DeviceType, Error, ErrorKind, Place, Result, Step};
+
+/// Checks what an array's structs say of themselves, without knowing its type.
+///
+/// Negative or overflowing counts, null counts out of range, missing tables, children that are null, misaligned, released, or
+/// in the tree twice, an event on a type of device that has none, more levels or nodes than a schema may have: each is an
+/// error with its place. Any type of device will do. A tree without end has too many levels.
+///
+/// ```
+/// use arrow_device::abi::ArrowDeviceArray;
+/// use arrow_device::{Array, DataType, validate};
+///
+/// let numbers = Array::builder(DataType::Int8).len(2).buffers([None, Some(vec![1_i8, 2].into())]).finish_ready()?;
+/// let mut c_array = ArrowDeviceArray::empty();
+/// numbers.export(&mut c_array)?;
+/// let summary = unsafe { validate::structure(&c_array) }?;
+/// assert_eq!((summary.nodes, summary.buffers, summary.depth), (1, 2, 0));
+/// # unsafe { Array::import(&mut c_array, &numbers.schema()?) }?;
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+///
+/// # Safety
+/// As for [`Array::import`](crate::Array::import), `release` left aside: every pointer that is not null points to what the
+/// interface describes. Everything that the errors name need not be ruled out.
+pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
+    let device = DeviceId::new(DeviceType(array.device_type), array.device_id);
+    let explain = |error: Error| error.during("validate").on_device(device);
+    // SAFETY: as promised by the caller.
+    let summary = unsafe { walk(&array.array) }.map_err(explain)?;
+    readiness(device, array.sync_event).map_err(explain)?;
+    Ok(summary)
+}
+
+/// The same for a type's structs. Formats, names and metadata are not read: [`Schema::import`](crate::Schema::import) does.
+///
+/// # Safety
+/// As for [`Schema::import`](crate::Schema::import), `release` left aside.
+pub unsafe fn schema_structure(schema: &ArrowSchema) -> Result<Summary> {
+    // SAFETY: as promised by the caller.
+    unsafe { walk(schema) }.map_err(|error| error.during("validate"))
+}
+
+/// What the two kinds of struct have in common.
+trait Struct: Sized {
+    fn is_released(&self) -> bool;
+    fn n_children(&self) -> i64;
+    fn children(&self) -> *const *mut Self;
+    fn dictionary(&self) -> *const Self;
+    /// How many buffers it has, or what is wrong with the rest of it.
+    fn buffers(&self) -> Result<usize, String>;
+}
+
+impl Struct for ArrowArray {
+    fn is_released(&self) -> bool {
+        self.release.is_none()
+    }
+
+    fn n_children(&self) -> i64 {
+        self.n_children
+    }
+
+    fn children(&self) -> *const *mut Self {
+        self.children.cast_const()
+    }
+
+    fn dictionary(&self) -> *const Self {
+        self.dictionary
+    }
+
+    fn buffers(&self) -> Result<usize, String> {
+        let Self { length, offset, null_count, n_buffers, .. } = *self;
+        if length < 0 {
+            return Err(format!("length is {length}"));
+        }
+        if offset < 0 {
+            return Err(format!("offset is {offset}"));
+        }
+        if offset.checked_add(length).is_none() {
+            return Err(format!(
+                "offset {offset} and length {length} are more than any memory holds"
+            ));
+        }
+        if null_count < -1 || null_count > length {
+            return Err(format!("null count is {null_count} for length {length}"));
+        }
+        let buffers = usize::try_from(n_buffers).ok().filter(|_| n_buffers <= MAX_BUFFERS);
+        let Some(buffers) = buffers else {
+            return Err(format!("the number of buffers is {n_buffers}"));
+        };
+        check_table(self.buffers.cast_const(), buffers, "buffers")?;
+        Ok(buffers)
+    }
+}
+
+impl Struct for ArrowSchema {
+    fn is_released(&self) -> bool {
+        self.release.is_none()
+    }
+
+    fn n_children(&self) -> i64 {
+        self.n_children
+    }
+
+    fn children(&self) -> *const *mut Self {
+        self.children.cast_const()
+    }
+
+    fn dictionary(&self) -> *const Self {
+        self.dictionary
+    }
+
+    fn buffers(&self) -> Result<usize, String> {
+        if self.format.is_null() { Err("the format is null".into()) } else { Ok(0) }
+    }
+}
+
+fn check_table<T>(table: *const T, entries: usize, of: &str) -> Result<(), String> {
+    match entries {
+        0 => Ok(()),
+        _ if table.is_null() => Err(format!("the table of {entries} {of} is null")),
+        _ if !table.is_aligned() => Err(format!("the table of {entries} {of} is not aligned")),
+        _ => Ok(()),
+    }
+}
+
+/// A struct that was found, and the way to it.
+struct Found<T> {
+    address: *const T,
+    /// The number of the parent, and the step from there; nothing for the root.
+    way: Option<(usize, Step)>,
+    depth: usize,
+}
+
+/// Visits level by level. The table of what was found is what the walk still has to do, too.
+///
+/// # Safety
+/// As for [`structure`] or [`schema_structure`].
+unsafe fn walk<T: Struct>(root: &T) -> Result<Summary> {
+    let mut found = vec![Found { address: root, way: None, depth: 0 }];
+    let mut summary = Summary::default();
+    while let Some(&Found { address, way, depth }) = found.get(summary.nodes) {
+        let fault = |kind, message: String| Error::new(kind, message).at(place(&found, way));
+        let malformed = |message: String| fault(ErrorKind::Malformed, message);
+        if address.is_null() {
+            return Err(malformed("a null pointer in place of a struct".into()));
+        }
+        if !address.is_aligned() {
+            return Err(malformed("the pointer to it is not aligned".into()));
+        }
+        // SAFETY: neither null nor misaligned, and so a struct, says the caller.
+        let node = unsafe { &*address };
+        if node.is_released() {
+            return Err(fault(ErrorKind::Released, "this struct is released".into()));
+        }
+        summary.buffers += node.buffers().map_err(malformed)?;
+        let children = usize::try_from(node.n_children())
+            .map_err(|_| malformed(format!("the number of children is {}", node.n_children())))?;
+        let below = children.saturating_add(usize::from(!node.dictionary().is_null()));
+        if below > MAX_NODES - found.len().min(MAX_NODES) {
+            let message =
+                format!("with {children} children here there are more than {MAX_NODES} structs");
+            return Err(fault(ErrorKind::LimitExceeded, message));
+        }
+        if below > 0 && depth == MAX_DEPTH {
+            let message = format!("there are more than {MAX_DEPTH} levels");
+            return Err(fault(ErrorKind::LimitExceeded, message));
+        }
+        check_table(node.children(), children, "children").map_err(malformed)?;
+        let number = summary.nodes;
+        let find = |address, step| Found { address, way: Some((number, step)), depth: depth + 1 };
+        for index in 0..children {
+            // SAFETY: the table is there and has `n_children` entries, says the caller.
+            let child = unsafe { node.children().wrapping_add(index).read() };
+            found.push(find(child.cast_const(), Step::Child(index)));
+        }
+        if !node.dictionary().is_null() {
+            found.push(find(node.dictionary(), Step::Dictionary));
+        }
+        summary.depth = depth;
+        summary.nodes += 1;
+    }
+    each_once(&found)?;
+    Ok(summary)
+}
+
+/// A struct has one parent: whoever releases a tree would release it once for each.
+fn each_once<T>(found: &[Found<T>]) -> Result<()> {
+    let mut order: Vec<&Found<T>> = found.iter().collect();
+    order.sort_by_key(|node| node.address.addr());
+    for pair in order.windows(2) {
+        if let [first, second] = pair
+            && first.address == second.address
+        {
+            let message = format!("the same struct is at {} too", place(found, first.way));
+            return Err(Error::new(ErrorKind::Malformed, message).at(place(found, second.way)));
+        }
+    }
+    Ok(())
+}
+
+fn place<T>(found: &[Found<T>], mut way: Option<(usize, Step)>) -> Place {
+    let mut steps = Vec::new();
+    while let Some((parent, step)) = way {
+        steps.push(step);
+        way = found.get(parent).and_then(|parent| parent.way);
+    }
+    steps.reverse();
+    Place::new(steps)
+}

@@ -1,0 +1,259 @@
+//! Whole arrays go to a device and come back, by a driver that is written here.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
+#![allow(missing_docs, unreachable_pub)]
+
+#[path = "support/device.rs"]
+mod device;
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::{Array, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
+use support::*;
+
+/// Whether all windows and all bytes of two arrays are the same.
+fn assert_equal(one: &HostArray, other: &HostArray) {
+    let (a, b) = (one.array(), other.array());
+    assert_eq!(a.data_type(), b.data_type());
+    assert_eq!(
+        (a.len(), a.offset(), a.null_count()),
+        (b.len(), b.offset(), b.null_count()),
+        "{a:?}"
+    );
+    assert_eq!(a.buffer_count(), b.buffer_count());
+    for index in 0..a.buffer_count() {
+        let (bytes, others) = (one.buffer(index).unwrap(), other.buffer(index).unwrap());
+        assert_eq!(bytes[..], others[..], "buffer {index} of {a:?}");
+    }
+    for index in 0..a.child_count() {
+        assert_equal(&one.child(index).unwrap(), &other.child(index).unwrap());
+    }
+    assert_eq!(a.dictionary().is_some(), b.dictionary().is_some());
+    if let (Some(one), Some(other)) = (one.dictionary(), other.dictionary()) {
+        assert_equal(&one, &other);
+    }
+}
+
+/// Nothing is left on the device, and nothing went wrong there.
+fn assert_clean(state: &Mutex<device::State>) {
+    let state = state.lock().unwrap();
+    assert_eq!(state.mistakes, Vec::<String>::new());
+    assert_eq!(state.blocks(), 0);
+}
+
+/// Copies and waits so far.
+fn counts(state: &Mutex<device::State>) -> (usize, usize) {
+    let state = state.lock().unwrap();
+    (state.copies, state.waits)
+}
+
+fn is_on(array: &Array, device: DeviceId) -> bool {
+    array.device() == device
+        && (0..array.child_count()).all(|index| is_on(&array.child(index).unwrap(), device))
+        && array.dictionary().is_none_or(|dictionary| is_on(&dictionary, device))
+}
+
+// Requirement: SYS-1, ARR-2
+#[test]
+fn every_sample_and_its_slices_come_back_from_a_device_as_they_were() {
+    let (device, state) = device::open(1);
+    let queue = device.open_queue().unwrap();
+    for recipe in samples() {
+        let array = recipe.build().unwrap();
+        let part = array.slice(array.len() / 3, array.len() / 2).unwrap();
+        for array in [array, part] {
+            let there = array.to_device(&queue).unwrap();
+            assert!(is_on(&there, device.id()), "{there:?}");
+            assert_eq!(there.schema().unwrap(), array.schema().unwrap());
+            assert_eq!(there.host().unwrap_err().kind(), ErrorKind::Unsupported);
+            assert_eq!(there.validate().unwrap_err().kind(), ErrorKind::Unsupported);
+            let back = there.to_host(&queue).unwrap();
+            assert!(is_on(&back, DeviceId::CPU), "{back:?}");
+            assert_eq!(back.ready(), Ready::Now);
+            assert_equal(&array.host().unwrap(), &back.host().unwrap());
+            there.validate_on(&queue).unwrap();
+        }
+    }
+    queue.synchronize().unwrap();
+    arrow_device::reclaim();
+    assert_clean(&state);
+}
+
+#[test]
+fn what_was_imported_from_a_device_comes_back_too() {
+    let (device, _state) = device::open(2);
+    let queue = device.open_queue().unwrap();
+    for recipe in samples() {
+        let array = recipe.build().unwrap();
+        let there = array.to_device(&queue).unwrap();
+        let schema = there.schema().unwrap();
+        let mut c_array = ArrowDeviceArray::empty();
+        there.export(&mut c_array).unwrap();
+        drop(there);
+        let imported = unsafe { Array::import(&mut c_array, &schema) }.unwrap();
+        imported.validate_on(&queue).unwrap();
+        assert_equal(&array.host().unwrap(), &imported.to_host(&queue).unwrap().host().unwrap());
+    }
+}
+
+#[test]
+fn the_host_waits_once_and_a_second_time_for_text() {
+    let (device, state) = device::open(3);
+    let queue = device.open_queue().unwrap();
+    for (recipe, waits) in
+        [(list(list_view(numbers())), 1), (views(), 1), (map(), 2), (list(text()), 2)]
+    {
+        let there = recipe.build().unwrap().to_device(&queue).unwrap();
+        queue.synchronize().unwrap();
+        let before = counts(&state);
+        there.to_host(&queue).unwrap();
+        let after = counts(&state);
+        assert_eq!(
+            (after.0 - before.0, after.1 - before.1),
+            (waits, waits),
+            "{:?}",
+            recipe.data_type
+        );
+    }
+}
+
+// Requirement: ARR-5, ARR-8
+#[test]
+fn an_array_on_a_device_is_ready_after_its_copy_and_so_is_each_part_of_it() {
+    let (device, _state) = device::open(4);
+    let queue = device.open_queue().unwrap();
+    let there = list(numbers()).build().unwrap().to_device(&queue).unwrap();
+    for array in [&there, &there.child(0).unwrap()] {
+        assert_eq!(array.ready(), Ready::AfterEvent);
+        assert!(!array.is_ready().unwrap());
+    }
+    let mut c_array = ArrowDeviceArray::empty();
+    there.child(0).unwrap().export(&mut c_array).unwrap();
+    assert!(!c_array.sync_event.is_null());
+    unsafe { Array::import(&mut c_array, &there.child(0).unwrap().schema().unwrap()) }.unwrap();
+    there.wait().unwrap();
+    assert!(there.child(0).unwrap().is_ready().unwrap());
+}
+
+struct Flag(Arc<AtomicBool>, #[expect(dead_code, reason = "kept alive")] Arc<[u8; 64]>);
+
+impl Drop for Flag {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+// Requirement: ARR-20
+#[test]
+fn the_source_of_a_copy_is_kept_until_the_queue_has_passed_it() {
+    let (device, state) = device::open(5);
+    let queue = device.open_queue().unwrap();
+    let dropped = Arc::new(AtomicBool::new(false));
+    let bytes = Arc::new([7_u8; 64]);
+    let buffer = unsafe {
+        Buffer::foreign(
+            DeviceId::CPU,
+            bytes.as_ptr().cast(),
+            64,
+            Flag(dropped.clone(), bytes.clone()),
+        )
+    };
+    drop(bytes);
+    let array = Array::builder(DataType::UInt8)
+        .len(64)
+        .buffers([None, Some(buffer)])
+        .finish_ready()
+        .unwrap();
+    let there = array.to_device(&queue).unwrap();
+    drop(array);
+    arrow_device::reclaim();
+    assert!(!dropped.load(Ordering::SeqCst));
+    // The target, too, is not freed before.
+    drop(there);
+    arrow_device::reclaim();
+    assert_eq!(state.lock().unwrap().blocks(), 1);
+    queue.synchronize().unwrap();
+    arrow_device::reclaim();
+    assert!(dropped.load(Ordering::SeqCst));
+    assert_clean(&state);
+}
+
+// Requirement: SYS-2
+#[test]
+fn wrong_data_on_a_device_is_found_there() {
+    let (device, state) = device::open(6);
+    let queue = device.open_queue().unwrap();
+    let wrong = list(dictionary());
+    let mut wrong = Recipe { buffers: vec![None, [0_i32, 1, 3, 4].bytes()], ..wrong };
+    wrong.children[0].buffers[1] = [0_i8, 4, 0, 0].bytes();
+    let there = wrong.build().unwrap().to_device(&queue).unwrap();
+    let error = there.validate_on(&queue).unwrap_err();
+    let shown = "validate on ext_dev:6: invalid data: root.child[0]: element 1: key 4 is not within the 4 of the dictionary";
+    assert_eq!(error.to_string(), shown);
+    // An offset that the copy itself stumbles over.
+    for offset in [-1, 100] {
+        let wrong =
+            Recipe::new(DataType::Utf8, 1, [None, [0, offset].bytes(), Some(b"abc".to_vec())]);
+        let array = list_of_one(wrong).build().unwrap();
+        assert_eq!(array.to_device(&queue).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+    drop(there);
+    queue.synchronize().unwrap();
+    arrow_device::reclaim();
+    assert_clean(&state);
+}
+
+fn list_of_one(child: Recipe) -> Recipe {
+    let list = DataType::list(child.data_type.clone());
+    Recipe::new(list, 1, [None, [0_i32, 1].bytes()]).children([child])
+}
+
+#[test]
+fn a_last_offset_on_a_device_is_not_trusted() {
+    let (device, _state) = device::open(7);
+    let queue = device.open_queue().unwrap();
+    for (offset, message) in
+        [(-5, "the last offset is -5"), (9, "the last offset is 9, and buffer 2 has 3 bytes")]
+    {
+        // Offsets and bytes go there as numbers do, so that nobody looks at them on the way.
+        let upload = |bytes: &[u8]| {
+            let mut memory = queue.allocate(bytes.len() as u64).unwrap();
+            memory.write(&queue, bytes).unwrap();
+            memory.into_buffer()
+        };
+        let offsets = upload(&[0_i32, offset].bytes().unwrap());
+        let text = Array::builder(DataType::Utf8).len(1).buffers([
+            None,
+            Some(offsets),
+            Some(upload(b"abc")),
+        ]);
+        let text = text.finish_ready().unwrap();
+        let list = upload(&[0_i32, 1].bytes().unwrap());
+        let list = Array::builder(DataType::list(DataType::Utf8))
+            .len(1)
+            .buffers([None, Some(list)])
+            .children([text]);
+        let error = list.finish_ready().unwrap().to_host(&queue).unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidData, message));
+        assert_eq!(error.place().unwrap().to_string(), "root.child[0]");
+    }
+}
+
+#[test]
+fn what_is_where_it_shall_be_is_not_copied() {
+    let (device, state) = device::open(8);
+    let queue = device.open_queue().unwrap();
+    let array = list(numbers()).build().unwrap();
+    assert!(array.to_host(&Queue::host()).unwrap().is_same(&array));
+    assert!(array.to_host(&queue).unwrap().is_same(&array));
+    assert!(array.to_device(&Queue::host()).unwrap().is_same(&array));
+    assert_eq!(state.lock().unwrap().copies, 0);
+    let there = array.to_device(&queue).unwrap();
+    assert_eq!(there.to_device(&queue).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(there.to_host(&Queue::host()).unwrap_err().kind(), ErrorKind::NotReachable);
+    queue.synchronize().unwrap();
+}

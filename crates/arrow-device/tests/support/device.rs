@@ -1,0 +1,192 @@
+//! A device whose memory has no address: handles are numbers, work waits until somebody waits for it.
+//!
+//! The bytes are host memory behind the driver's own lock. That work is put off shows every wait that is missing: what was not
+//! waited for has not happened.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use arrow_device::driver::{
+    Addressing, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+};
+use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
+
+/// What happened on a device.
+#[derive(Debug, Default)]
+pub struct State {
+    blocks: HashMap<usize, Vec<u8>>,
+    next_block: usize,
+    waiting: Vec<Copy>,
+    submitted: usize,
+    done: usize,
+    /// Calls of `copy`, and of waits that had something to wait for.
+    pub copies: usize,
+    pub waits: usize,
+    pub mistakes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Copy {
+    regions: Vec<Region>,
+    to_host: bool,
+}
+
+#[derive(Debug)]
+struct LazyDriver {
+    id: DeviceId,
+    properties: Properties,
+    state: Arc<Mutex<State>>,
+}
+
+/// Opens one, and gives what happens on it to be looked at.
+pub fn open(number: i64) -> (Device, Arc<Mutex<State>>) {
+    let state = Arc::new(Mutex::new(State { next_block: 1, ..State::default() }));
+    let properties = Properties::new("a lazy device").with_addressing(Addressing::Handle);
+    let id = DeviceId::new(DeviceType::EXT_DEV, number);
+    (Device::new(LazyDriver { id, properties, state: state.clone() }), state)
+}
+
+impl State {
+    /// Does what was submitted, up to this point.
+    fn run_until(&mut self, point: usize) {
+        self.waits += usize::from(self.done < point);
+        while self.done < point {
+            let copy = self.waiting.remove(0);
+            for region in copy.regions {
+                self.run(region, copy.to_host);
+            }
+            self.done += 1;
+        }
+    }
+
+    fn run(&mut self, Region { from, to, len }: Region, to_host: bool) {
+        let (device, host) = if to_host { (from, to) } else { (to, from) };
+        let (offset, len) = (device.offset as usize, len as usize);
+        let block = self.blocks.get_mut(&device.base.bits());
+        let Some(bytes) = block.and_then(|block| block.get_mut(offset..offset + len)) else {
+            self.mistakes.push(format!("{device:?}+{len} is not allocated"));
+            return;
+        };
+        let host = host.base.as_ptr().cast::<u8>().wrapping_add(host.offset as usize);
+        if to_host {
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), host, len) };
+        } else {
+            unsafe { std::ptr::copy_nonoverlapping(host, bytes.as_mut_ptr(), len) };
+        }
+    }
+
+    pub fn blocks(&self) -> usize {
+        self.blocks.len()
+    }
+}
+
+impl LazyDriver {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+unsafe impl Driver for LazyDriver {
+    fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime { name: "lazy", instance: self.id.id as usize }
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        if len > 1 << 20 {
+            return Err(Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for")));
+        }
+        let mut state = self.state();
+        let handle = state.next_block;
+        state.next_block += 1;
+        state.blocks.insert(handle, vec![0xee; len as usize]);
+        Ok(Raw::from_bits(handle))
+    }
+
+    unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
+        let mut state = self.state();
+        let names = |spot: &Spot| spot.base == memory;
+        let is_used = state.waiting.iter().any(|copy| {
+            copy.regions
+                .iter()
+                .any(|region| names(if copy.to_host { &region.from } else { &region.to }))
+        });
+        let block = state.blocks.remove(&memory.bits());
+        if is_used || block.is_none_or(|block| block.len() as u64 != len) {
+            state.mistakes.push(format!("{memory:?} was freed while in use, twice, or in part"));
+        }
+    }
+
+    fn open_queue(&self) -> Result<Raw<Queue>> {
+        Ok(Raw::NULL)
+    }
+
+    unsafe fn close_queue(&self, _queue: Raw<Queue>) {}
+
+    unsafe fn synchronize(&self, _queue: Raw<Queue>) -> Result<()> {
+        let mut state = self.state();
+        let all = state.submitted;
+        state.run_until(all);
+        Ok(())
+    }
+
+    unsafe fn is_idle(&self, _queue: Raw<Queue>) -> Result<bool> {
+        let state = self.state();
+        Ok(state.done == state.submitted)
+    }
+
+    fn make_event(&self) -> Result<Raw<Event>> {
+        Ok(Raw::NULL)
+    }
+
+    unsafe fn destroy_event(&self, _event: Raw<Event>) {}
+
+    /// The number of what was submitted before, and one more, so that it is not null.
+    unsafe fn record(&self, _queue: Raw<Queue>, _event: Raw<Event>) -> Result<Raw<Event>> {
+        Ok(Raw::from_bits(self.state().submitted + 1))
+    }
+
+    unsafe fn wait(&self, _queue: Raw<Queue>, _event: Raw<Event>) -> Result<Waiting> {
+        Ok(Waiting::Queued)
+    }
+
+    unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        Ok(self.state().done + 1 >= event.bits())
+    }
+
+    unsafe fn wait_on_host(&self, event: Raw<Event>, _timeout: Option<Duration>) -> Result<bool> {
+        self.state().run_until(event.bits() - 1);
+        Ok(true)
+    }
+
+    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
+        SyncEvent::Handle(event.as_ptr())
+    }
+
+    unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        Ok(Raw::from_ptr(unsafe { sync_event.cast::<*mut c_void>().read() }))
+    }
+
+    unsafe fn copy(&self, _queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        let to_host = match route {
+            Route::ToHost => true,
+            Route::FromHost => false,
+            _ => return Err(Error::new(ErrorKind::Unsupported, "only to and from the host")),
+        };
+        let mut state = self.state();
+        state.waiting.push(Copy { regions: regions.to_vec(), to_host });
+        state.submitted += 1;
+        state.copies += 1;
+        Ok(())
+    }
+}
