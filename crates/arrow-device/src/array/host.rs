@@ -111,7 +111,15 @@ impl HostArray {
         }
         let elements = u64::try_from(array.window().end()).unwrap_or(0);
         match array.buffer_kind(index) {
-            Some(BufferKind::VariableBytes) => self.last_offset(index - 1),
+            Some(BufferKind::VariableBytes) => {
+                let last = self.last_offset(index - 1)?;
+                match array.extent(index) {
+                    Extent::Exact(len) if last > len => Err(self.invalid(format!(
+                        "the last offset is {last}, and there are {len} bytes"
+                    ))),
+                    _ => Ok(last),
+                }
+            }
             Some(_) if array.is_empty() => Ok(0),
             Some(kind) => Ok(kind.byte_len(elements).unwrap_or(0)),
             None if self.is_sizes(index) => Ok(8 * self.variadic_count() as u64),
@@ -215,5 +223,22 @@ impl Drop for HostBytes<'_> {
 impl fmt::Debug for HostBytes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "HostBytes({} bytes)", self.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Array, DataType, ErrorKind};
+
+    #[test]
+    fn an_offset_beyond_a_buffer_of_known_length_is_refused() {
+        let offsets = vec![0_i32, 1000];
+        let texts = Array::builder(DataType::Utf8)
+            .len(1)
+            .buffers([None, Some(offsets.into()), Some(vec![b'a'; 3].into())])
+            .finish_ready()
+            .unwrap();
+        let error = texts.host().unwrap().buffer(2).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData);
     }
 }
