@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use super::Array;
 use crate::device::driver::{HostAccess, Raw, Spot};
-use crate::{BufferKind, Device, DeviceType, Error, ErrorKind, Extent, Result};
+use crate::{BufferKind, DataType, Device, DeviceType, Error, ErrorKind, Extent, Result};
 
 impl Array {
     /// Waits until the data is ready, and lets the host read it where it lies.
@@ -57,14 +57,49 @@ impl HostArray {
         &self.array
     }
 
+    /// How many elements.
+    pub fn len(&self) -> usize {
+        self.array.len()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.array.is_empty()
+    }
+
+    /// The type.
+    pub fn data_type(&self) -> &DataType {
+        self.array.data_type()
+    }
+
+    /// A part of it: see [`Array::slice`].
+    pub fn slice(&self, offset: usize, length: usize) -> Result<Self> {
+        Ok(self.of(self.array.slice(offset, length)?))
+    }
+
     /// A child, as [`Array::child`] gives it.
     pub fn child(&self, index: usize) -> Result<Self> {
-        Ok(Self { array: self.array.child(index)?, device: self.device.clone() })
+        Ok(self.of(self.array.child(index)?))
     }
 
     /// The values of a dictionary-encoded array.
     pub fn dictionary(&self) -> Option<Self> {
-        Some(Self { array: self.array.dictionary()?, device: self.device.clone() })
+        Some(self.of(self.array.dictionary()?))
+    }
+
+    /// A child that knows its place in this tree, for errors that name it.
+    pub(crate) fn node_child(&self, index: usize) -> Result<Self> {
+        Ok(self.of(self.array.node_child(index)?))
+    }
+
+    /// The values of a dictionary-encoded array, with their place in this tree.
+    pub(crate) fn node_dictionary(&self) -> Option<Self> {
+        Some(self.of(self.array.node_dictionary()?))
+    }
+
+    /// Another part of the same data, which is as ready and as readable.
+    fn of(&self, array: Array) -> Self {
+        Self { array, device: self.device.clone() }
     }
 
     /// The bytes of a buffer, from the first one on, up to what the last element needs. Empty where there is no buffer.
