@@ -10,6 +10,7 @@ mod pending;
 mod place;
 mod schema;
 mod sync;
+mod values;
 
 pub use array::{
     Array, ArrayBuilder, Batch, BufferPlace, HostArray, HostBytes, NodeView, Ready, View,
@@ -25,6 +26,8 @@ pub use schema::{
     BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,
     Text, TimeUnit, UnionMode,
 };
+
+pub use values::{Bools, Bytes, Decimal, Lists, Native, Texts, Value, Values};
 
 /// The C structs themselves, as other languages see them.
 pub use arrow_device_abi as abi;

@@ -108,10 +108,10 @@ impl HostArray {
     /// [`InvalidData`](ErrorKind::InvalidData); any other is trusted, as [`Array::import`] says.
     pub fn buffer(&self, index: usize) -> Result<HostBytes<'_>> {
         let len = self.buffer_len(index)?;
-        self.bytes(index, len)
+        self.first_bytes(index, len)
     }
 
-    fn bytes(&self, index: usize, len: u64) -> Result<HostBytes<'_>> {
+    fn first_bytes(&self, index: usize, len: u64) -> Result<HostBytes<'_>> {
         let base = self.array.node().buffer(index);
         let (Some(address), Ok(short)) =
             (NonNull::new(base.cast_mut().cast::<u8>()), usize::try_from(len))
@@ -149,9 +149,8 @@ impl HostArray {
             Some(BufferKind::VariableBytes) => {
                 let last = self.last_offset(index - 1)?;
                 match array.extent(index) {
-                    Extent::Exact(len) if last > len => Err(self.invalid(format!(
-                        "the last offset is {last}, and there are {len} bytes"
-                    ))),
+                    Extent::Exact(len) if last > len => Err(self
+                        .invalid(format!("the last offset is {last}, and there are {len} bytes"))),
                     _ => Ok(last),
                 }
             }
@@ -171,7 +170,8 @@ impl HostArray {
         if let Extent::Exact(len) = self.array.extent(index) {
             return Ok(len);
         }
-        let sizes = self.bytes(self.array.buffer_count() - 1, 8 * self.variadic_count() as u64)?;
+        let sizes =
+            self.first_bytes(self.array.buffer_count() - 1, 8 * self.variadic_count() as u64)?;
         let size = index.checked_sub(2).and_then(|index| read_i64(&sizes, index)).unwrap_or(0);
         u64::try_from(size)
             .map_err(|_| self.invalid(format!("the size of data buffer {} is {size}", index - 2)))
@@ -249,7 +249,7 @@ impl Deref for HostBytes<'_> {
 impl Drop for HostBytes<'_> {
     fn drop(&mut self) {
         if let Some((device, spot)) = self.mapping {
-            // SAFETY: ends what `bytes` began, with the same place and length.
+            // SAFETY: ends what `first_bytes` began, with the same place and length.
             unsafe { device.driver().unmap(spot, self.len as u64, self.address) }
         }
     }

@@ -1,0 +1,57 @@
+mod comparing;
+mod examples;
+mod hostile;
+mod refused;
+mod round_trips;
+
+use crate::{Array, Buffer, DeviceId, ErrorKind, HostArray, Result};
+
+/// All values as text.
+fn texts(array: &Array) -> Vec<String> {
+    let host = array.host().unwrap();
+    (0..host.len()).map(|index| host.value(index).unwrap().to_string()).collect()
+}
+
+/// The same array in memory where nothing is aligned.
+fn unaligned(array: &Array) -> Array {
+    let host = array.host().unwrap();
+    let mut count = array.buffer_count();
+    if array.schema_node().layout.is_variadic() {
+        // The sizes are added by the builder.
+        count -= 1;
+    }
+    let buffers = (0..count).map(|index| shifted(&host, index));
+    let children =
+        (0..array.child_count()).map(|index| unaligned(&array.node_child(index).unwrap()));
+    let builder = Array::builder(array.field().clone())
+        .len(array.len())
+        .offset(array.offset())
+        .buffers(buffers)
+        .children(children);
+    match array.node_dictionary() {
+        Some(dictionary) => builder.dictionary(unaligned(&dictionary)).finish_ready().unwrap(),
+        None => builder.finish_ready().unwrap(),
+    }
+}
+
+fn shifted(host: &HostArray, index: usize) -> Option<Buffer> {
+    if host.is_empty() || host.array().node().buffer(index).is_null() {
+        return None;
+    }
+    let bytes = host.buffer(index).unwrap();
+    // One byte behind an address that every type is aligned to.
+    let mut memory = vec![0_u128; bytes.len() / 16 + 2].into_boxed_slice();
+    let base = memory.as_mut_ptr().cast::<u8>().wrapping_add(1);
+    // SAFETY: the memory has at least 17 bytes more than are copied, and is nobody else's.
+    unsafe { bytes.as_ptr().copy_to_nonoverlapping(base, bytes.len()) };
+    let base = memory.as_ptr().cast::<u8>().wrapping_add(1);
+    // SAFETY: so many bytes lie there, as long as the box that goes with them.
+    Some(unsafe { Buffer::foreign(DeviceId::CPU, base.cast(), bytes.len() as u64, memory) })
+}
+
+/// The error is of this kind, and says this.
+fn assert_fails<T: std::fmt::Debug>(result: Result<T>, kind: ErrorKind, says: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(says), "`{error}` does not say `{says}`");
+}
