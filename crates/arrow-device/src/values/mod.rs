@@ -13,6 +13,7 @@ mod build;
 mod bytes;
 mod calendar;
 mod decimal;
+mod describe;
 mod equals;
 mod follow;
 mod lists;
@@ -22,6 +23,7 @@ mod pieces;
 mod rows;
 mod show;
 mod strings;
+mod table;
 mod value;
 mod value_at;
 

@@ -1,6 +1,6 @@
 //! How values read.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use super::calendar::{write_date, write_date_time, write_time};
 use super::value::Value;
@@ -54,6 +54,18 @@ impl fmt::Display for Value {
                 write_part(f, value)
             }
         }
+    }
+}
+
+/// Text without the characters that would end a line or move what follows.
+pub(super) struct OneLine<'a>(pub(super) &'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|character| match character.is_control() {
+            true => write!(f, "{}", character.escape_default()),
+            false => f.write_char(character),
+        })
     }
 }
 

@@ -3,6 +3,7 @@ mod examples;
 mod hostile;
 mod refused;
 mod round_trips;
+mod showing;
 
 use crate::{Array, Buffer, DeviceId, ErrorKind, HostArray, Result};
 
@@ -40,12 +41,12 @@ fn shifted(host: &HostArray, index: usize) -> Option<Buffer> {
     }
     let bytes = host.buffer(index).unwrap();
     // One byte behind an address that every type is aligned to.
-    let mut memory = vec![0_u128; bytes.len() / 16 + 2].into_boxed_slice();
+    let mut memory = vec![0_u128; bytes.len() / 16 + 2];
     let base = memory.as_mut_ptr().cast::<u8>().wrapping_add(1);
     // SAFETY: the memory has at least 17 bytes more than are copied, and is nobody else's.
     unsafe { bytes.as_ptr().copy_to_nonoverlapping(base, bytes.len()) };
     let base = memory.as_ptr().cast::<u8>().wrapping_add(1);
-    // SAFETY: so many bytes lie there, as long as the box that goes with them.
+    // SAFETY: so many bytes lie there, as long as the memory that goes with them.
     Some(unsafe { Buffer::foreign(DeviceId::CPU, base.cast(), bytes.len() as u64, memory) })
 }
 
