@@ -8,10 +8,14 @@ use crate::{Array, Batch, DataType, Field, Result};
 /// No cell is wider.
 const MOST_CHARACTERS: usize = 40;
 
+/// Columns that would make a line wider come below the others.
+const MOST_LINE: usize = 120;
+
 impl Batch {
     /// The first rows as a table: names, types, values, and how many rows are left out.
     ///
-    /// A cell is one line, and ends in `…` where it would be too wide. Waits for the data, and reads it on the host, as
+    /// A cell is one line, and ends in `…` where it would be too wide. Columns that do not fit beside the others come below
+    /// them. Waits for the data, and reads it on the host, as
     /// [`Array::host`] does.
     ///
     /// ```
@@ -39,14 +43,11 @@ impl Batch {
             .map(|(field, array)| Column::new(field, &array, shown))
             .collect::<Result<_>>()?;
         let mut table = String::new();
-        for line in 0..shown + HEADINGS {
-            let cells: Vec<String> = columns.iter().map(|column| column.cell(line)).collect();
-            push_line(&mut table, &cells.join(" | "));
-            if line + 1 == HEADINGS {
-                let rules: Vec<String> =
-                    columns.iter().map(|column| "-".repeat(column.width)).collect();
-                push_line(&mut table, &rules.join("-+-"));
+        for (number, block) in blocks(&columns).iter().enumerate() {
+            if number > 0 {
+                table.push('\n');
             }
+            push_block(&mut table, block, shown + HEADINGS);
         }
         let more = self.row_count() - shown;
         if more > 0 {
@@ -54,6 +55,37 @@ impl Batch {
             push_line(&mut table, &format!("and {more} more row{plural}"));
         }
         Ok(table)
+    }
+}
+
+/// As many columns side by side as one line holds, and then the next.
+fn blocks(columns: &[Column]) -> Vec<&[Column]> {
+    let mut blocks = Vec::new();
+    let mut rest = columns;
+    while !rest.is_empty() {
+        let mut width = 0;
+        let fits = |column: &&Column| {
+            width += column.width + 3;
+            width <= MOST_LINE + 3
+        };
+        // One at least, however wide it is.
+        let count = rest.iter().take_while(fits).count().max(1);
+        let (block, others) = rest.split_at(count.min(rest.len()));
+        blocks.push(block);
+        rest = others;
+    }
+    blocks
+}
+
+fn push_block(table: &mut String, columns: &[Column], lines: usize) {
+    for line in 0..lines {
+        let cells: Vec<String> = columns.iter().map(|column| column.cell(line)).collect();
+        push_line(table, &cells.join(" | "));
+        if line + 1 == HEADINGS {
+            let rules: Vec<String> =
+                columns.iter().map(|column| "-".repeat(column.width)).collect();
+            push_line(table, &rules.join("-+-"));
+        }
     }
 }
 

@@ -158,7 +158,11 @@ fn a_few_bytes_that_claim_many_nulls_are_no_value() {
     let lists = DataType::large_list(DataType::Null);
     let array = Array::from_lists(lists, [Some(1 << 40)], nulls).unwrap();
     let host = array.host().unwrap();
-    super::assert_fails(host.value(0), crate::ErrorKind::LimitExceeded, "more than 1048576 parts");
+    // A million nulls take Miri many minutes.
+    if !cfg!(miri) {
+        let says = "more than 1048576 parts";
+        super::assert_fails(host.value(0), crate::ErrorKind::LimitExceeded, says);
+    }
     assert_eq!(host.preview(0, 2).unwrap(), Value::List(vec![Value::Null, Value::Null]));
     assert!(array.equals(&array).unwrap());
 }

@@ -122,3 +122,21 @@ fn a_table_shows_the_rows_of_its_part() {
     assert_eq!(batch.to_table(5).unwrap().lines().last(), Some("    7"));
     assert_eq!(batch.to_table(0).unwrap().lines().last(), Some("and 5 more rows"));
 }
+
+#[test]
+fn columns_that_do_not_fit_side_by_side_come_below() {
+    let word = |len: usize| {
+        let text = "x".repeat(len);
+        Array::from_texts(DataType::Utf8, [Some(text)]).unwrap()
+    };
+    // 40 + 3 + 40 + 3 + 34 is as wide as a line can be.
+    let columns = |last| [("a", word(40)), ("b", word(40)), ("c", word(last)), ("d", word(1))];
+    let lines = |last| Batch::from_columns(columns(last)).unwrap().to_table(1).unwrap();
+    let heads = |table: &str| {
+        let blocks =
+            table.split("\n\n").map(|block| block.lines().next().unwrap().replace(' ', ""));
+        blocks.collect::<Vec<_>>()
+    };
+    assert_eq!(heads(&lines(34)), ["a|b|c", "d"]);
+    assert_eq!(heads(&lines(35)), ["a|b", "c|d"]);
+}
