@@ -2,7 +2,7 @@
 
 use super::examples::examples;
 use super::unaligned;
-use crate::{Array, Buffer, DataType, Field};
+use crate::{Array, Buffer, DataType, Field, UnionMode};
 
 #[test]
 fn every_type_equals_its_copy_and_none_equals_another() {
@@ -64,6 +64,20 @@ fn dictionaries_and_runs_are_equal_where_their_values_are() {
     let other = runs([2, 1, 1], words([Some("a"), Some("a"), None]));
     assert!(one.equals(&other).unwrap());
     assert!(!one.equals(&runs([1, 1, 2], words([Some("a"), Some("a"), None]))).unwrap());
+}
+
+#[test]
+fn the_same_value_of_another_field_is_not_equal() {
+    for mode in [UnionMode::Sparse, UnionMode::Dense] {
+        let of_field = |id| {
+            let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int8, true));
+            let numbers = || Array::from_values(DataType::Int8, [Some(1_i8)]).unwrap();
+            let union = DataType::union(mode, fields);
+            Array::from_variants(union, [id], [numbers(), numbers()]).unwrap()
+        };
+        assert!(of_field(0).equals(&of_field(0)).unwrap());
+        assert!(!of_field(0).equals(&of_field(1)).unwrap());
+    }
 }
 
 #[test]

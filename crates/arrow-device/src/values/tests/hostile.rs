@@ -114,6 +114,31 @@ fn lists_that_lead_outside_are_errors() {
 }
 
 #[test]
+fn offsets_are_in_order_even_where_an_element_is_null() {
+    let bitmap = || Some(vec![0b10_u8].into());
+    let offsets = || Some(vec![2, 1, 2].into());
+    let buffers = [bitmap(), offsets(), Some(b"ab".to_vec().into())];
+    let wrong = host(with_buffers(DataType::Utf8, 2, buffers));
+    assert_fails(wrong.texts(), InvalidData, "element 0: its offsets are 2 and 1");
+    let builder = with_buffers(DataType::list(DataType::Null), 2, [bitmap(), offsets()]);
+    let wrong = host(builder.children([Array::nulls(2).unwrap()]));
+    assert_fails(wrong.lists(), InvalidData, "element 0: its offsets are 2 and 1");
+}
+
+#[test]
+fn what_a_null_view_says_is_not_looked_at() {
+    let nothing = || Some(vec![0_u8].into());
+    let builder =
+        with_buffers(DataType::BinaryView, 1, [nothing(), Some(vec![-1, -1, -1, -1].into())]);
+    assert_eq!(host(builder).bytes().unwrap().get(0), None);
+    let wrong = || Some(vec![-1].into());
+    let builder =
+        with_buffers(DataType::list_view(DataType::Null), 1, [nothing(), wrong(), wrong()]);
+    let lists = host(builder.children([Array::nulls(0).unwrap()]));
+    assert_eq!(lists.lists().unwrap().range(0), None);
+}
+
+#[test]
 fn an_entry_of_a_map_that_is_null_is_an_error() {
     let map = DataType::map(DataType::Int8, DataType::Int8);
     let entries = map.child(0).unwrap().data_type().clone();

@@ -111,6 +111,17 @@ fn every_type_can_be_empty() {
 }
 
 #[test]
+fn long_strings_share_a_data_buffer_and_short_ones_need_none() {
+    let buffers = |words: [&str; 3]| {
+        let array = Array::from_texts(DataType::Utf8View, words.map(Some)).unwrap();
+        // Validity, views, data buffers, and their sizes.
+        array.buffer_count() - 3
+    };
+    assert_eq!(buffers(["a", "", "twelve bytes"]), 0);
+    assert_eq!(buffers(["thirteen byte", "another that is long", "a"]), 1);
+}
+
+#[test]
 fn numbers_come_as_numbers() {
     let array = Array::from_values(DataType::Int64, [Some(7_i64), None, Some(9)]).unwrap();
     let host = array.slice(1, 2).unwrap().host().unwrap();
