@@ -1,7 +1,8 @@
 //! Content that leads nowhere is an error that says where, and never a read outside.
 
-use super::assert_fails;
-use crate::ErrorKind::InvalidData;
+use super::examples::examples;
+use super::{assert_fails, rebuilt};
+use crate::ErrorKind::{InvalidData, LimitExceeded};
 use crate::{Array, ArrayBuilder, Buffer, DataType, Field, HostArray, UnionMode};
 
 fn host(builder: ArrayBuilder) -> HostArray {
@@ -218,4 +219,49 @@ fn run_ends_that_are_null_are_errors() {
     let values = Array::nulls(3).unwrap();
     let wrong = host(Array::builder(data_type).len(3).children([ends, values]));
     assert_fails(wrong.follow(1), InvalidData, "run end 1 is null");
+}
+
+#[test]
+fn any_content_is_read_or_refused() {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u32
+    };
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..if cfg!(miri) { 1 } else { 300 } {
+        for example in examples() {
+            let wild = rebuilt(&example.array, &mut |bytes| {
+                for byte in bytes {
+                    // Few bytes, so that some of it makes sense.
+                    *byte = match random() % 16 {
+                        0 => random() as u8,
+                        1 => 0xff,
+                        2 => 0x7f,
+                        3 => 1,
+                        4 => 0,
+                        5 => 4,
+                        _ => *byte,
+                    };
+                }
+            });
+            let host = wild.host().unwrap();
+            for index in 0..wild.len() {
+                match host.value(index).map(|value| value.to_string()) {
+                    Ok(_) => read += 1,
+                    Err(error) => {
+                        assert!([InvalidData, LimitExceeded].contains(&error.kind()), "{error}");
+                        refused += 1;
+                    }
+                }
+                let _ = host.is_null(index);
+            }
+            let _ = (host.texts().is_ok(), host.bytes().is_ok(), host.lists().is_ok());
+            let _ = wild.equals(&wild);
+            assert!(wild.describe().starts_with("on cpu"));
+        }
+    }
+    assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
 }

@@ -15,37 +15,43 @@ fn texts(array: &Array) -> Vec<String> {
 
 /// The same array in memory where nothing is aligned.
 fn unaligned(array: &Array) -> Array {
+    rebuilt(array, &mut |_| {})
+}
+
+/// The same, with the content of every buffer changed.
+fn rebuilt(array: &Array, change: &mut dyn FnMut(&mut [u8])) -> Array {
     let host = array.host().unwrap();
     let mut count = array.buffer_count();
     if array.schema_node().layout.is_variadic() {
         // The sizes are added by the builder.
         count -= 1;
     }
-    let buffers = (0..count).map(|index| shifted(&host, index));
-    let children =
-        (0..array.child_count()).map(|index| unaligned(&array.node_child(index).unwrap()));
+    let buffers: Vec<_> = (0..count).map(|index| shifted(&host, index, change)).collect();
+    let children: Vec<_> = (0..array.child_count())
+        .map(|index| rebuilt(&array.node_child(index).unwrap(), change))
+        .collect();
     let builder = Array::builder(array.field().clone())
         .len(array.len())
         .offset(array.offset())
         .buffers(buffers)
         .children(children);
     match array.node_dictionary() {
-        Some(dictionary) => builder.dictionary(unaligned(&dictionary)).finish_ready().unwrap(),
+        Some(values) => builder.dictionary(rebuilt(&values, change)).finish_ready().unwrap(),
         None => builder.finish_ready().unwrap(),
     }
 }
 
-fn shifted(host: &HostArray, index: usize) -> Option<Buffer> {
+fn shifted(host: &HostArray, index: usize, change: &mut dyn FnMut(&mut [u8])) -> Option<Buffer> {
     if host.is_empty() || host.array().node().buffer(index).is_null() {
         return None;
     }
-    let bytes = host.buffer(index).unwrap();
+    let mut bytes = host.buffer(index).unwrap().to_vec();
+    change(&mut bytes);
     // One byte behind an address that every type is aligned to.
     let mut memory = vec![0_u128; bytes.len() / 16 + 2];
     let base = memory.as_mut_ptr().cast::<u8>().wrapping_add(1);
-    // SAFETY: the memory has at least 17 bytes more than are copied, and is nobody else's.
+    // SAFETY: the memory has at least 16 bytes more than are copied, and is nobody else's.
     unsafe { bytes.as_ptr().copy_to_nonoverlapping(base, bytes.len()) };
-    let base = memory.as_ptr().cast::<u8>().wrapping_add(1);
     // SAFETY: so many bytes lie there, as long as the memory that goes with them.
     Some(unsafe { Buffer::foreign(DeviceId::CPU, base.cast(), bytes.len() as u64, memory) })
 }
