@@ -47,11 +47,34 @@ impl Consumer {
 
 /// Looks at every value of every column, and says how many there are. Import has looked at the structure already.
 pub(crate) fn validate(batch: &Batch) -> Result<usize> {
+    let mut values = 0;
     for column in batch.columns()? {
         let host = column.host()?;
         for row in 0..host.len() {
             host.value(row)?;
+            values += 1;
         }
     }
-    Ok(batch.row_count() * batch.column_count())
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_device::{Array, DataType, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn a_value_that_leads_outside_is_found() {
+        let with_key = |key: i8| {
+            let array = Array::builder(DataType::dictionary(DataType::Int8, DataType::Null))
+                .len(2)
+                .buffers([None, Some(vec![0, key].into())])
+                .dictionary(Array::nulls(1).unwrap())
+                .finish_ready();
+            validate(&Batch::from_columns([("keys", array.unwrap())]).unwrap())
+        };
+        assert_eq!(with_key(0).unwrap(), 2);
+        assert_eq!(with_key(1).unwrap_err().kind(), ErrorKind::InvalidData);
+    }
 }
