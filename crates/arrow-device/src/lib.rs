@@ -93,6 +93,7 @@ mod place;
 mod schema;
 mod sync;
 pub mod validate;
+mod values;
 
 pub use array::{
     Array, ArrayBuilder, Batch, BufferPlace, HostArray, HostBytes, NodeView, Ready, View,
@@ -108,6 +109,8 @@ pub use schema::{
     BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,
     Text, TimeUnit, UnionMode,
 };
+
+pub use values::{Bools, Bytes, Decimal, Lists, Native, Texts, Value, Values};
 
 /// The C structs themselves, as other languages see them.
 pub use arrow_device_abi as abi;

@@ -101,7 +101,7 @@ impl Array {
         let mut regions = Vec::new();
         let mut copies = Vec::new();
         for (node, array) in nodes.iter().enumerate() {
-            let on_host = host.at(array.clone());
+            let on_host = host.of(array.clone());
             for index in 0..array.copied_buffers() {
                 let bytes =
                     on_host.buffer(index).map_err(|error| error.at(self.place_of(array)))?;

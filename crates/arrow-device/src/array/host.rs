@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use super::Array;
 use crate::device::driver::{HostAccess, Raw, Spot};
-use crate::{BufferKind, Device, DeviceType, Error, ErrorKind, Extent, Result};
+use crate::{BufferKind, DataType, Device, DeviceType, Error, ErrorKind, Extent, Result};
 
 impl Array {
     /// Waits until the data is ready, and lets the host read it where it lies.
@@ -84,18 +84,48 @@ impl HostArray {
         &self.array
     }
 
+    /// How many elements.
+    pub fn len(&self) -> usize {
+        self.array.len()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.array.is_empty()
+    }
+
+    /// The type.
+    pub fn data_type(&self) -> &DataType {
+        self.array.data_type()
+    }
+
+    /// A part of it: see [`Array::slice`].
+    pub fn slice(&self, offset: usize, length: usize) -> Result<Self> {
+        Ok(self.of(self.array.slice(offset, length)?))
+    }
+
     /// A child, as [`Array::child`] gives it.
     pub fn child(&self, index: usize) -> Result<Self> {
-        Ok(Self { array: self.array.child(index)?, device: self.device.clone() })
+        Ok(self.of(self.array.child(index)?))
     }
 
     /// The values of a dictionary-encoded array.
     pub fn dictionary(&self) -> Option<Self> {
-        Some(Self { array: self.array.dictionary()?, device: self.device.clone() })
+        Some(self.of(self.array.dictionary()?))
     }
 
-    /// Another node of the same tree.
-    pub(crate) fn at(&self, array: Array) -> Self {
+    /// A child that knows its place in this tree, for errors that name it.
+    pub(crate) fn node_child(&self, index: usize) -> Result<Self> {
+        Ok(self.of(self.array.node_child(index)?))
+    }
+
+    /// The values of a dictionary-encoded array, with their place in this tree.
+    pub(crate) fn node_dictionary(&self) -> Option<Self> {
+        Some(self.of(self.array.node_dictionary()?))
+    }
+
+    /// Another part of the same data, which is as ready and as readable.
+    pub(crate) fn of(&self, array: Array) -> Self {
         Self { array, device: self.device.clone() }
     }
 
@@ -106,10 +136,10 @@ impl HostArray {
     /// [`Array::import`] says.
     pub fn buffer(&self, index: usize) -> Result<HostBytes<'_>> {
         let len = self.buffer_len(index)?;
-        self.bytes(index, len)
+        self.first_bytes(index, len)
     }
 
-    fn bytes(&self, index: usize, len: u64) -> Result<HostBytes<'_>> {
+    fn first_bytes(&self, index: usize, len: u64) -> Result<HostBytes<'_>> {
         let base = self.array.node().buffer(index);
         let (Some(address), Ok(short)) =
             (NonNull::new(base.cast_mut().cast::<u8>()), usize::try_from(len))
@@ -238,7 +268,7 @@ impl Deref for HostBytes<'_> {
 impl Drop for HostBytes<'_> {
     fn drop(&mut self) {
         if let Some((device, spot)) = self.mapping {
-            // SAFETY: ends what `bytes` began, with the same place and length.
+            // SAFETY: ends what `first_bytes` began, with the same place and length.
             unsafe { device.driver().unmap(spot, self.len as u64, self.address) }
         }
     }

@@ -18,6 +18,7 @@ use std::sync::Arc;
 pub use batch::Batch;
 pub use builder::ArrayBuilder;
 pub use host::{HostArray, HostBytes};
+pub(crate) use host::{read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
 use crate::device::driver::Driver;

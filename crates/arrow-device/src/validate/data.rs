@@ -33,7 +33,7 @@ impl Array {
         let host = self.host()?;
         self.nodes_below()?.into_iter().try_for_each(|array| {
             let place = super::place(self, &array);
-            check(&host.at(array))
+            check(&host.of(array))
                 .map_err(|error| error.during("validate").at(place).on_device(self.device()))
         })
     }

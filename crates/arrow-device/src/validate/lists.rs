@@ -80,8 +80,8 @@ pub(super) fn check_list_views<const SIZE: usize>(
 /// may be nullable". What belongs to an element that is null is left alone.
 pub(super) fn check_map(node: &HostArray) -> Result<()> {
     check_offsets(node)?;
-    let entries = node.at(node.array().node_child(0)?);
-    let keys = node.at(entries.array().node_child(0)?);
+    let entries = node.node_child(0)?;
+    let keys = entries.node_child(0)?;
     let (entries_validity, keys_validity) = (Validity::of(&entries)?, Validity::of(&keys)?);
     // The key of an entry, in the numbers of the keys.
     let key_of = |entry: usize| entry.saturating_add(entries.array().offset());

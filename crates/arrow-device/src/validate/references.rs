@@ -97,7 +97,7 @@ pub(super) fn check_run_ends(node: &HostArray, run_ends: &DataType) -> Result<()
 
 fn runs<const SIZE: usize>(node: &HostArray, read: impl Fn([u8; SIZE]) -> i64) -> Result<()> {
     let array = node.array();
-    let run_ends = node.at(array.node_child(0)?);
+    let run_ends = node.node_child(0)?;
     let count = run_ends.array().len();
     let mut last = 0;
     if count > 0 {

@@ -1,0 +1,68 @@
+//! The producer: builds a record batch of many types in memory of its own, and hands it to whoever wants it.
+
+mod columns;
+mod memory;
+
+use std::ops::Range;
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::{Array, Batch, Error, ErrorKind, Metadata, Result, Schema};
+
+use memory::Memory;
+
+/// The column that it wants a part of back.
+pub(crate) const RETURNED_COLUMN: &str = "tags";
+/// The part.
+pub(crate) const RETURNED_ROWS: Range<usize> = 1..4;
+
+/// Somebody who has data.
+#[derive(Default)]
+pub(crate) struct Producer {
+    memory: Memory,
+}
+
+impl Producer {
+    /// Builds a record batch and exports it. Nothing of it stays here.
+    pub(crate) fn hand_over(
+        &self,
+        schema: &mut ArrowSchema,
+        array: &mut ArrowDeviceArray,
+    ) -> Result<()> {
+        let (fields, columns): (Vec<_>, Vec<_>) = columns::all()?.into_iter().unzip();
+        let metadata = Metadata::from_pairs([("made by", "arrow-device demo")])?;
+        let batch_schema =
+            Schema::new(Schema::batch(fields)?.field().clone().with_metadata(metadata))?;
+        let columns = columns
+            .iter()
+            .map(|column| self.memory.keep(column))
+            .collect::<Result<Vec<Array>>>()?;
+        let batch = Batch::new(batch_schema, columns)?;
+        batch.schema()?.export(schema)?;
+        batch.export(array)
+    }
+
+    /// Takes a part of a column back, compares it with what it was, and releases it. Says with which element it begins.
+    ///
+    /// # Safety
+    /// Both structs hold what the C data and C device interfaces say.
+    pub(crate) unsafe fn take_back(
+        &self,
+        schema: &mut ArrowSchema,
+        array: &mut ArrowDeviceArray,
+    ) -> Result<usize> {
+        // SAFETY: promised by the caller.
+        let schema = unsafe { Schema::import(schema) }?;
+        // SAFETY: promised by the caller.
+        let part = unsafe { Array::import(array, &schema) }?;
+        let original = columns::tags()?.slice(RETURNED_ROWS.start, RETURNED_ROWS.len())?;
+        if !part.equals(&original)? {
+            return Err(Error::new(ErrorKind::InvalidData, "the column came back changed"));
+        }
+        Ok(part.offset())
+    }
+
+    /// How many of its buffers somebody still uses.
+    pub(crate) fn buffers_alive(&self) -> usize {
+        self.memory.buffers_alive()
+    }
+}

@@ -1,0 +1,38 @@
+//! Typed access for people: arrays from Rust values, and Rust values from arrays.
+//!
+//! Made for tests and small programs that have no other Arrow library at hand. It copies, it works on the host only, and it
+//! trusts nothing that a buffer holds: an offset, key, type id or run end that leads outside is an
+//! [`InvalidData`](crate::ErrorKind::InvalidData) error that names the place.
+//!
+//! - Building: [`Array::from_values`](crate::Array::from_values) and its siblings, in `build`, `strings` and `nested`.
+//! - Reading: [`HostArray::values`](crate::HostArray::values) and its siblings, in `rows`, `bytes`, `lists` and `follow`.
+//! - [`Value`]: one element of any type, which prints as people read it.
+//! - Comparing and showing: `equals`, `describe`, `table`.
+
+mod build;
+mod bytes;
+mod calendar;
+mod decimal;
+mod describe;
+mod equals;
+mod follow;
+mod lists;
+mod native;
+mod nested;
+mod pieces;
+mod rows;
+mod show;
+mod strings;
+mod table;
+mod value;
+mod value_at;
+
+#[cfg(test)]
+mod tests;
+
+pub use bytes::{Bytes, Texts};
+pub use decimal::Decimal;
+pub use lists::Lists;
+pub use native::Native;
+pub use rows::{Bools, Values};
+pub use value::Value;

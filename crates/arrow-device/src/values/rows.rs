@@ -1,0 +1,189 @@
+//! Reading numbers and bits: which elements are there, and what they are.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use super::native::{Native, native_name};
+use crate::{DataType, Error, ErrorKind, HostArray, HostBytes, Plain, Result};
+
+impl HostArray {
+    /// The values of an array of any fixed-width type; the keys of a dictionary-encoded one. [`Native`] says which Rust type
+    /// is for which.
+    ///
+    /// ```
+    /// # use arrow_device::{Array, DataType};
+    /// let numbers = Array::from_values(DataType::Int32, [Some(7), None, Some(9)])?.slice(1, 2)?;
+    /// let host = numbers.host()?;
+    /// let values = host.values::<i32>()?;
+    /// assert_eq!(values.iter().collect::<Vec<_>>(), [None, Some(9)]);
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn values<T: Native>(&self) -> Result<Values<'_, T>> {
+        let data_type = self.data_type();
+        if native_name(data_type) != Some(T::NAME) {
+            return Err(asked(format!("{data_type} is not read as {}", T::NAME)));
+        }
+        let rows = Rows::of(self)?;
+        let bytes = self.buffer(1)?;
+        rows.check_len(self, 1, bytes.len() / T::WIDTH)?;
+        Ok(Values { rows, bytes, of: PhantomData })
+    }
+
+    /// The values of an array of booleans.
+    pub fn bools(&self) -> Result<Bools<'_>> {
+        if !matches!(self.data_type(), DataType::Boolean) {
+            return Err(asked(format!("{} is not read as booleans", self.data_type())));
+        }
+        let rows = Rows::of(self)?;
+        let bits = self.buffer(1)?;
+        rows.check_len(self, 1, bits.len().saturating_mul(8))?;
+        Ok(Bools { rows, bits })
+    }
+}
+
+/// The values of a fixed-width array: see [`HostArray::values`].
+pub struct Values<'host, T> {
+    rows: Rows<'host>,
+    bytes: HostBytes<'host>,
+    of: PhantomData<T>,
+}
+
+impl<T: Native> Values<'_, T> {
+    /// How many there are, nulls counted in.
+    pub fn len(&self) -> usize {
+        self.rows.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A value; `None` where it is null, and past the end.
+    pub fn get(&self, index: usize) -> Option<T> {
+        if !self.rows.is_present(index) {
+            return None;
+        }
+        T::read(self.bytes.get((self.rows.offset + index) * T::WIDTH..)?)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<T>> + ExactSizeIterator {
+        (0..self.len()).map(|index| self.get(index))
+    }
+}
+
+impl<T: Native + Plain> Values<'_, T> {
+    /// All of them where they lie, with whatever lies where one is null. `None` where they are not aligned for this type.
+    pub fn as_slice(&self) -> Option<&[T]> {
+        if self.is_empty() {
+            return Some(&[]);
+        }
+        // No overflow: `values` saw that the buffer is as long.
+        let (start, end) =
+            (self.rows.offset * T::WIDTH, (self.rows.offset + self.rows.len) * T::WIDTH);
+        let bytes = self.bytes.get(start..end)?;
+        // SAFETY: `Plain` promises that each pattern of bytes is a value, which is what `align_to` asks for.
+        let (before, values, after) = unsafe { bytes.align_to::<T>() };
+        (before.is_empty() && after.is_empty()).then_some(values)
+    }
+}
+
+/// The values of an array of booleans: see [`HostArray::bools`].
+pub struct Bools<'host> {
+    rows: Rows<'host>,
+    bits: HostBytes<'host>,
+}
+
+impl Bools<'_> {
+    /// How many there are, nulls counted in.
+    pub fn len(&self) -> usize {
+        self.rows.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A value; `None` where it is null, and past the end.
+    pub fn get(&self, index: usize) -> Option<bool> {
+        self.rows.is_present(index).then(|| bit(&self.bits, self.rows.offset + index)).flatten()
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Option<bool>> + ExactSizeIterator {
+        (0..self.len()).map(|index| self.get(index))
+    }
+}
+
+/// Which elements of an array its own bitmap says are there.
+pub(super) struct Rows<'host> {
+    /// `None` where all are.
+    validity: Option<HostBytes<'host>>,
+    /// Whether none is, because the type is null.
+    is_null_type: bool,
+    /// Elements before the first one, in every buffer.
+    pub(super) offset: usize,
+    pub(super) len: usize,
+}
+
+impl<'host> Rows<'host> {
+    pub(super) fn of(host: &'host HostArray) -> Result<Self> {
+        let array = host.array();
+        let is_null_type = matches!(array.data_type(), DataType::Null);
+        let mut rows =
+            Self { validity: None, is_null_type, offset: array.offset(), len: array.len() };
+        if array.schema_node().layout.has_validity() && !array.node().buffer(0).is_null() {
+            let bitmap = host.buffer(0)?;
+            rows.check_len(host, 0, bitmap.len().saturating_mul(8))?;
+            rows.validity = Some(bitmap);
+        }
+        Ok(rows)
+    }
+
+    /// The number of elements that a buffer has must cover the array.
+    pub(super) fn check_len(&self, host: &HostArray, buffer: usize, elements: usize) -> Result<()> {
+        let end = self.offset.saturating_add(self.len);
+        if self.len == 0 || elements >= end {
+            return Ok(());
+        }
+        Err(host.invalid(format!("buffer {buffer} has {elements} elements and needs {end}")))
+    }
+
+    /// Whether there is such an element, and it is not null.
+    pub(super) fn is_present(&self, index: usize) -> bool {
+        index < self.len
+            && !self.is_null_type
+            && self
+                .validity
+                .as_ref()
+                .is_none_or(|bitmap| bit(bitmap, self.offset + index).unwrap_or(false))
+    }
+}
+
+fn bit(bytes: &[u8], index: usize) -> Option<bool> {
+    Some(bytes.get(index / 8)? >> (index % 8) & 1 == 1)
+}
+
+/// The caller asked for what this array is not.
+pub(super) fn asked(message: String) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message).during("read")
+}
+
+/// There is no such element.
+pub(super) fn past_the_end(host: &HostArray, index: usize) -> Error {
+    asked(format!("there is no element {index} in an array of {}", host.len()))
+}
+
+impl<T> fmt::Debug for Values<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Values({} of {})", self.rows.len, std::any::type_name::<T>())
+    }
+}
+
+impl fmt::Debug for Bools<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bools({})", self.rows.len)
+    }
+}

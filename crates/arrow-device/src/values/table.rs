@@ -1,0 +1,146 @@
+//! A record batch as a table of text.
+
+use std::fmt::Write;
+
+use super::show::OneLine;
+use crate::{Array, Batch, DataType, Field, Result};
+
+/// No cell is wider.
+const MOST_CHARACTERS: usize = 40;
+
+/// Columns that would make a line wider come below the others.
+const MOST_LINE: usize = 120;
+
+impl Batch {
+    /// The first rows as a table: names, types, values, and how many rows are left out.
+    ///
+    /// A cell is one line, and ends in `…` where it would be too wide. Columns that do not fit beside the others come below
+    /// them. Waits for the data, and reads it on the host, as
+    /// [`Array::host`] does.
+    ///
+    /// ```
+    /// # use arrow_device::{Array, Batch, DataType};
+    /// let batch = Batch::from_columns([
+    ///     ("name", Array::from_texts(DataType::Utf8, [Some("Ada"), None, Some("Grace")])?),
+    ///     ("born", Array::from_values(DataType::Int16, [Some(1815_i16), Some(1906), None])?),
+    /// ])?;
+    /// assert_eq!(batch.to_table(2)?, "\
+    /// name | born
+    /// utf8 | int16
+    /// -----+------
+    /// Ada  |  1815
+    /// null |  1906
+    /// and 1 more row
+    /// ");
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn to_table(&self, rows: usize) -> Result<String> {
+        let shown = self.row_count().min(rows);
+        let columns: Vec<Column> = self
+            .fields()
+            .iter()
+            .zip(self.columns()?)
+            .map(|(field, array)| Column::new(field, &array, shown))
+            .collect::<Result<_>>()?;
+        let mut table = String::new();
+        for (number, block) in blocks(&columns).iter().enumerate() {
+            if number > 0 {
+                table.push('\n');
+            }
+            push_block(&mut table, block, shown + HEADINGS);
+        }
+        let more = self.row_count() - shown;
+        if more > 0 {
+            let plural = if more == 1 { "" } else { "s" };
+            push_line(&mut table, &format!("and {more} more row{plural}"));
+        }
+        Ok(table)
+    }
+}
+
+/// As many columns side by side as one line holds, and then the next.
+fn blocks(columns: &[Column]) -> Vec<&[Column]> {
+    let mut blocks = Vec::new();
+    let mut rest = columns;
+    while !rest.is_empty() {
+        let mut width = 0;
+        let fits = |column: &&Column| {
+            width += column.width + 3;
+            width <= MOST_LINE + 3
+        };
+        // One at least, however wide it is.
+        let count = rest.iter().take_while(fits).count().max(1);
+        let (block, others) = rest.split_at(count.min(rest.len()));
+        blocks.push(block);
+        rest = others;
+    }
+    blocks
+}
+
+fn push_block(table: &mut String, columns: &[Column], lines: usize) {
+    for line in 0..lines {
+        let cells: Vec<String> = columns.iter().map(|column| column.cell(line)).collect();
+        push_line(table, &cells.join(" | "));
+        if line + 1 == HEADINGS {
+            let rules: Vec<String> =
+                columns.iter().map(|column| "-".repeat(column.width)).collect();
+            push_line(table, &rules.join("-+-"));
+        }
+    }
+}
+
+fn push_line(table: &mut String, line: &str) {
+    table.push_str(line.trim_end());
+    table.push('\n');
+}
+
+/// The name and the type.
+const HEADINGS: usize = 2;
+
+struct Column {
+    /// The headings, and then the values.
+    cells: Vec<String>,
+    width: usize,
+    is_number: bool,
+}
+
+impl Column {
+    fn new(field: &Field, array: &Array, rows: usize) -> Result<Self> {
+        let mut cells = vec![cut(field.name()), cut(&field.data_type().to_string())];
+        let host = array.host()?;
+        for index in 0..rows {
+            // Each part is a character at least, so that more of them would not be seen.
+            cells.push(cut(&host.preview(index, MOST_CHARACTERS + 1)?.to_string()));
+        }
+        let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+        let data_type = field.data_type();
+        let is_number = data_type.is_integer()
+            || data_type.is_decimal()
+            || matches!(data_type, DataType::Duration(_));
+        Ok(Self { cells, width, is_number })
+    }
+
+    fn cell(&self, line: usize) -> String {
+        let cell = self.cells.get(line).map_or("", String::as_str);
+        let width = self.width;
+        // Numbers stand below one another.
+        if self.is_number && line >= HEADINGS {
+            format!("{cell:>width$}")
+        } else {
+            format!("{cell:<width$}")
+        }
+    }
+}
+
+/// On one line, and not too wide.
+pub(super) fn cut(text: &str) -> String {
+    let mut line = String::new();
+    // One more than fits is enough to see that it does not.
+    let beginning: String = text.chars().take(MOST_CHARACTERS + 1).collect();
+    // Writing into a `String` does not fail.
+    let _ = write!(line, "{}", OneLine(&beginning));
+    match line.char_indices().nth(MOST_CHARACTERS) {
+        None => line,
+        Some(_) => line.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect(),
+    }
+}

@@ -1,0 +1,105 @@
+//! Equal means the same values, wherever they lie.
+
+use super::examples::examples;
+use super::unaligned;
+use crate::{Array, Buffer, DataType, Field, UnionMode};
+
+#[test]
+fn every_type_equals_its_copy_and_none_equals_another() {
+    let all = examples();
+    for (index, one) in all.iter().enumerate() {
+        assert!(one.array.equals(&unaligned(&one.array)).unwrap(), "{}", one.array.data_type());
+        for (other_index, other) in all.iter().enumerate() {
+            let is_equal = one.array.equals(&other.array).unwrap();
+            assert_eq!(
+                is_equal,
+                index == other_index,
+                "{} and {}",
+                one.array.data_type(),
+                other.array.data_type()
+            );
+        }
+    }
+}
+
+#[test]
+fn parts_are_equal_where_they_read_the_same() {
+    for example in examples() {
+        let part = |index| example.array.slice(index, 1).unwrap();
+        for (i, one) in example.texts.iter().enumerate() {
+            for (j, other) in example.texts.iter().enumerate() {
+                let is_equal = part(i).equals(&part(j)).unwrap();
+                assert_eq!(is_equal, one == other, "{}: {one}, {other}", part(i).data_type());
+            }
+        }
+    }
+}
+
+#[test]
+fn what_lies_below_a_null_makes_no_difference() {
+    let numbers = |below: i32| {
+        let bitmap = Some(Buffer::from(vec![0b101_u8]));
+        let values = Some(Buffer::from(vec![1, below, 3]));
+        Array::builder(DataType::Int32).len(3).buffers([bitmap, values]).finish_ready().unwrap()
+    };
+    assert!(numbers(7).equals(&numbers(8)).unwrap());
+    let all_there = Array::from_values(DataType::Int32, [Some(1), Some(7), Some(3)]).unwrap();
+    assert!(!numbers(7).equals(&all_there).unwrap());
+}
+
+#[test]
+fn dictionaries_and_runs_are_equal_where_their_values_are() {
+    let words = |words: [Option<&str>; 3]| Array::from_texts(DataType::Utf8, words).unwrap();
+    let data_type = || DataType::dictionary(DataType::Int8, DataType::Utf8);
+    let forth = [Some(0), Some(1), None, Some(2)];
+    let forth = Array::from_keys(data_type(), forth, words([Some("a"), Some("b"), None]));
+    let back = [Some(2), Some(1), Some(0), None];
+    let back = Array::from_keys(data_type(), back, words([None, Some("b"), Some("a")]));
+    assert!(forth.unwrap().equals(&back.unwrap()).unwrap());
+    let runs = |lengths: [usize; 3], values| {
+        let data_type = DataType::run_end_encoded(DataType::Int16, DataType::Utf8);
+        Array::from_runs(data_type, lengths, values).unwrap()
+    };
+    let one = runs([1, 2, 1], words([Some("a"), Some("a"), None]));
+    let other = runs([2, 1, 1], words([Some("a"), Some("a"), None]));
+    assert!(one.equals(&other).unwrap());
+    assert!(!one.equals(&runs([1, 1, 2], words([Some("a"), Some("a"), None]))).unwrap());
+}
+
+#[test]
+fn the_same_value_of_another_field_is_not_equal() {
+    for mode in [UnionMode::Sparse, UnionMode::Dense] {
+        let of_field = |id| {
+            let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int8, true));
+            let numbers = || Array::from_values(DataType::Int8, [Some(1_i8)]).unwrap();
+            let union = DataType::union(mode, fields);
+            Array::from_variants(union, [id], [numbers(), numbers()]).unwrap()
+        };
+        assert!(of_field(0).equals(&of_field(0)).unwrap());
+        assert!(!of_field(0).equals(&of_field(1)).unwrap());
+    }
+}
+
+#[test]
+fn floats_are_equal_where_their_bits_are() {
+    let of = |value: f64| Array::from_values(DataType::Float64, [Some(value)]).unwrap();
+    assert!(of(f64::NAN).equals(&of(f64::NAN)).unwrap());
+    assert!(!of(0.0).equals(&of(-0.0)).unwrap());
+}
+
+#[test]
+fn lists_of_different_lengths_and_types_of_other_names_are_not_equal() {
+    let items = || Array::from_values(DataType::Int8, [Some(1_i8), Some(1)]).unwrap();
+    let lists = |lengths: [Option<usize>; 2]| {
+        Array::from_lists(DataType::list(DataType::Int8), lengths, items()).unwrap()
+    };
+    assert!(!lists([Some(1), Some(0)]).equals(&lists([Some(0), Some(1)])).unwrap());
+    assert!(!lists([Some(1), Some(0)]).equals(&lists([Some(1), None])).unwrap());
+    let named = |name: &str| {
+        let data_type = DataType::struct_([Field::new(name, DataType::Int8, true)]);
+        Array::from_fields(data_type, [true; 2], [items()]).unwrap()
+    };
+    assert!(named("a").equals(&named("a")).unwrap());
+    assert!(!named("a").equals(&named("b")).unwrap());
+    assert!(!items().equals(&items().slice(0, 1).unwrap()).unwrap());
+}

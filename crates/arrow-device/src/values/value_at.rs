@@ -1,0 +1,252 @@
+//! Reading one element of any type.
+
+use std::ops::Range;
+
+use super::bytes::Bytes;
+use super::decimal::Decimal;
+use super::lists::Lists;
+use super::native::Native;
+use super::rows::{Rows, past_the_end};
+use super::value::Value;
+use crate::{DataType, Error, ErrorKind, HostArray, IntervalUnit, Result};
+
+/// A value of more parts than this is not made in one piece.
+const MOST_PARTS: usize = 1 << 20;
+
+impl HostArray {
+    /// One element, of whatever type.
+    ///
+    /// Reads only what belongs to this element. What leads outside the buffers is
+    /// [`InvalidData`](ErrorKind::InvalidData); a nested value of more than a million parts is
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded), since a few bytes can claim any number of nulls.
+    ///
+    /// ```
+    /// # use arrow_device::{Array, DataType};
+    /// let prices = DataType::Decimal128 { precision: 9, scale: 2 };
+    /// let prices = Array::from_values(prices, [Some(-5_i128), None])?;
+    /// assert_eq!(prices.host()?.value(0)?.to_string(), "-0.05");
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn value(&self, index: usize) -> Result<Value> {
+        self.value_within(index, &mut Parts { left: MOST_PARTS, is_strict: true })
+    }
+
+    /// At least the first parts of an element: enough to show its beginning.
+    pub(super) fn preview(&self, index: usize, parts: usize) -> Result<Value> {
+        self.value_within(index, &mut Parts { left: parts, is_strict: false })
+    }
+
+    fn value_within(&self, index: usize, parts: &mut Parts) -> Result<Value> {
+        let Some((values, number)) = self.follow(index)? else { return Ok(Value::Null) };
+        match self.data_type() {
+            DataType::Dictionary { .. } | DataType::RunEndEncoded { .. } => {
+                values.value_within(number, parts)
+            }
+            DataType::Union { .. } => {
+                let field = values.array().field().name_text().clone();
+                let value = Box::new(values.value_within(number, parts)?);
+                Ok(Value::Union { field, value })
+            }
+            DataType::Struct(_) => self.fields(index, parts).map(Value::Struct),
+            DataType::Map { .. } => {
+                let lists = Lists::of(self)?;
+                let entries = lists.at(self, index)?.unwrap_or(0..0);
+                pairs(lists.items(), entries, parts).map(Value::Map)
+            }
+            DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::ListView(_)
+            | DataType::LargeListView(_)
+            | DataType::FixedSizeList(..) => {
+                let lists = Lists::of(self)?;
+                let range = lists.at(self, index)?.unwrap_or(0..0);
+                let mut list = Vec::new();
+                for number in range {
+                    if !parts.take(self)? {
+                        break;
+                    }
+                    list.push(lists.items().value_within(number, parts)?);
+                }
+                Ok(Value::List(list))
+            }
+            _ => self.leaf(index),
+        }
+    }
+
+    fn fields(&self, index: usize, parts: &mut Parts) -> Result<Vec<(crate::Text, Value)>> {
+        let mut fields = Vec::new();
+        for number in 0..self.array().child_count() {
+            if !parts.take(self)? {
+                break;
+            }
+            let child = self.node_child(number)?;
+            let value = child.value_within(self.array().offset() + index, parts)?;
+            fields.push((child.array().field().name_text().clone(), value));
+        }
+        Ok(fields)
+    }
+
+    /// An element of a type that has no children.
+    pub(super) fn leaf(&self, index: usize) -> Result<Value> {
+        if index >= self.len() {
+            return Err(past_the_end(self, index));
+        }
+        Ok(match self.data_type() {
+            DataType::Boolean => or_null(self.bools()?.get(index), Value::Boolean),
+            DataType::Int8 => self.number(index, |value: i8| Value::Int(value.into()))?,
+            DataType::Int16 => self.number(index, |value: i16| Value::Int(value.into()))?,
+            DataType::Int32 => self.number(index, |value: i32| Value::Int(value.into()))?,
+            DataType::Int64 => self.number(index, Value::Int)?,
+            DataType::UInt8 => self.number(index, |value: u8| Value::UInt(value.into()))?,
+            DataType::UInt16 => self.number(index, |value: u16| Value::UInt(value.into()))?,
+            DataType::UInt32 => self.number(index, |value: u32| Value::UInt(value.into()))?,
+            DataType::UInt64 => self.number(index, Value::UInt)?,
+            DataType::Float16 => self.number(index, |bits| Value::Float16(from_half(bits)))?,
+            DataType::Float32 => self.number(index, Value::Float32)?,
+            DataType::Float64 => self.number(index, Value::Float64)?,
+            DataType::Decimal32 { scale, .. } => {
+                self.number(index, |value: i32| Value::Decimal(Decimal::new(value.into(), *scale)))?
+            }
+            DataType::Decimal64 { scale, .. } => {
+                self.number(index, |value: i64| Value::Decimal(Decimal::new(value.into(), *scale)))?
+            }
+            DataType::Decimal128 { scale, .. } => {
+                self.number(index, |value| Value::Decimal(Decimal::new(value, *scale)))?
+            }
+            DataType::Decimal256 { scale, .. } => {
+                self.number(index, |bytes| Value::Decimal(Decimal::from_bytes(bytes, *scale)))?
+            }
+            DataType::Date32 => self.number(index, |days: i32| Value::Date(days.into()))?,
+            DataType::Date64 => self.number(index, Value::DateMilliseconds)?,
+            DataType::Time32(unit) => {
+                self.number(index, |count: i32| Value::Time(count.into(), *unit))?
+            }
+            DataType::Time64(unit) => self.number(index, |count| Value::Time(count, *unit))?,
+            DataType::Timestamp(unit, zone) => {
+                self.number(index, |count| Value::Timestamp(count, *unit, zone.clone()))?
+            }
+            DataType::Duration(unit) => {
+                self.number(index, |count| Value::Duration(count, *unit))?
+            }
+            DataType::Interval(IntervalUnit::YearMonth) => {
+                self.number(index, |months| Value::Interval { months, days: 0, nanoseconds: 0 })?
+            }
+            DataType::Interval(IntervalUnit::DayTime) => {
+                self.number(index, |(days, milliseconds): (i32, i32)| {
+                    let nanoseconds = i64::from(milliseconds) * 1_000_000;
+                    Value::Interval { months: 0, days, nanoseconds }
+                })?
+            }
+            DataType::Interval(IntervalUnit::MonthDayNano) => {
+                self.number(index, |(months, days, nanoseconds)| Value::Interval {
+                    months,
+                    days,
+                    nanoseconds,
+                })?
+            }
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+                or_null(Bytes::of(self)?.text(self, index)?, |text| Value::Text(text.to_owned()))
+            }
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => {
+                or_null(Bytes::of(self)?.at(self, index)?, |bytes| Value::Bytes(bytes.to_owned()))
+            }
+            _ => Value::Null,
+        })
+    }
+
+    fn number<T: Native>(&self, index: usize, value: impl FnOnce(T) -> Value) -> Result<Value> {
+        Ok(or_null(self.values::<T>()?.get(index), value))
+    }
+}
+
+fn or_null<T>(element: Option<T>, value: impl FnOnce(T) -> Value) -> Value {
+    element.map_or(Value::Null, value)
+}
+
+/// The keys and values of these entries.
+fn pairs(
+    entries: &HostArray,
+    range: Range<usize>,
+    parts: &mut Parts,
+) -> Result<Vec<(Value, Value)>> {
+    let (keys, values) = (entries.node_child(0)?, entries.node_child(1)?);
+    let rows = Rows::of(entries)?;
+    let mut pairs = Vec::new();
+    for number in range {
+        if !parts.take(entries)? {
+            break;
+        }
+        if !rows.is_present(number) {
+            return Err(entries.invalid(format!("entry {number} is null, and none may be")));
+        }
+        let number = rows.offset + number;
+        pairs.push((keys.value_within(number, parts)?, values.value_within(number, parts)?));
+    }
+    Ok(pairs)
+}
+
+/// How many more parts a value may have.
+struct Parts {
+    left: usize,
+    /// Whether one more is an error, or just left out.
+    is_strict: bool,
+}
+
+impl Parts {
+    fn take(&mut self, host: &HostArray) -> Result<bool> {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Ok(true)
+            }
+            None if self.is_strict => {
+                let place = host.array().tree().schema.place(host.array().node_number());
+                let message =
+                    format!("a value has more than {MOST_PARTS} parts; read them one by one");
+                Err(Error::new(ErrorKind::LimitExceeded, message).during("read").at(place))
+            }
+            None => Ok(false),
+        }
+    }
+}
+
+/// The number that these bits of a `float16` are.
+fn from_half(bits: u16) -> f32 {
+    let bits = u32::from(bits);
+    let (sign, exponent, fraction) = (bits >> 15, bits >> 10 & 0x1f, bits & 0x3ff);
+    let magnitude = match (exponent, fraction) {
+        // Zero, and what is too small for an exponent: so many times 2^-24.
+        (0, _) => (fraction as f32 / 16_777_216.0).to_bits(),
+        (0x1f, _) => 0x7f80_0000 | fraction << 13,
+        _ => (exponent + 112) << 23 | fraction << 13,
+    };
+    f32::from_bits(sign << 31 | magnitude)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_floats_are_the_numbers_that_the_standard_says() {
+        for (bits, number) in [
+            (0x0000, 0.0_f32),
+            (0x8000, -0.0),
+            (0x0001, 5.960_464_5e-8),
+            (0x03ff, 6.097_555e-5),
+            (0x0400, 6.103_515_6e-5),
+            (0x3c00, 1.0),
+            (0x3555, 0.333_251_95),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+            (0x7c00, f32::INFINITY),
+            (0xfc00, f32::NEG_INFINITY),
+        ] {
+            assert_eq!(from_half(bits).to_bits(), number.to_bits(), "{bits:#06x}");
+        }
+        assert!(from_half(0x7e00).is_nan());
+    }
+}
