@@ -6,7 +6,10 @@ use super::tree::{BufferPointer, Built, Node, Nodes, Pending, Readiness, Storage
 use super::{Array, Window};
 use crate::device::driver::Readiness as DeviceReadiness;
 use crate::schema::{Schema, can_be_absent};
-use crate::{Buffer, DeviceId, Error, ErrorKind, Event, Extent, Place, Queue, Result, Step};
+use crate::{
+    Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Place, Queue, Result,
+    Step,
+};
 
 /// An array that is being put together; see [`Array::builder`].
 ///
@@ -263,10 +266,8 @@ impl ArrayBuilder {
                     if matches!(buffer.extent(), Extent::Exact(len) if len < needed)
                         && elements > 0 =>
                 {
-                    let message = format!(
-                        "buffer {index} has {:?} bytes and needs {needed}",
-                        buffer.extent()
-                    );
+                    let message =
+                        format!("buffer {index} has {} and needs {needed}", buffer.extent());
                     return Err(refused(message));
                 }
                 Some(_) => {}
@@ -293,6 +294,11 @@ impl ArrayBuilder {
                 return Err(refused(message).at(place));
             }
         }
+        if let (DataType::RunEndEncoded { .. }, [run_ends, values]) =
+            (schema.data_type(), &*self.children)
+        {
+            check_run_ends(self.window, run_ends, values)?;
+        }
         if let (Some(number), Some(dictionary)) = (root.dictionary(), &self.dictionary) {
             let expected = schema.node(number).field.data_type();
             if !expected.equals_ignoring_metadata(dictionary.data_type()) {
@@ -311,7 +317,7 @@ impl ArrayBuilder {
                 .buffers
                 .first()
                 .is_some_and(|first| first.as_ref().is_some_and(|bitmap| !bitmap.is_null()));
-        let is_null_type = matches!(schema.data_type(), crate::DataType::Null);
+        let is_null_type = matches!(schema.data_type(), DataType::Null);
         let known = match self.window.null_count {
             _ if is_null_type => length,
             UNTOLD if has_bitmap && length > 0 => -1,
@@ -362,13 +368,11 @@ impl ArrayBuilder {
             .into_iter()
             .filter_map(|buffer| buffer.and_then(Buffer::into_owner))
             .collect();
-        let mut below = Vec::with_capacity(sources.len());
+        let below: Box<[Array]> = sources.as_slice().into();
         // Level by level, as the schema's nodes are numbered: an array is the node of the same place.
         let mut arrays = sources;
-        let direct = arrays.len();
         let mut next = 0;
         while let Some(array) = arrays.get(next).cloned() {
-            let number = nodes.len() as u32;
             let first_extent = extents.len() as u32;
             extents.extend((0..array.buffer_count()).map(|index| array.extent(index)));
             nodes.push(Node { window: array.window(), extents: first_extent, ..*array.node() });
@@ -376,9 +380,6 @@ impl ArrayBuilder {
                 arrays.push(array.node_child(index)?);
             }
             arrays.extend(array.node_dictionary());
-            if next < direct {
-                below.push((number, array));
-            }
             next += 1;
         }
         let tables = Tables { extents: extents.into(), _pointers: pointers };
@@ -387,9 +388,24 @@ impl ArrayBuilder {
             device,
             ready,
             Nodes::from(nodes),
-            Storage::Built(Built { _buffers: owners, below: below.into(), tables }),
+            Storage::Built(Built { _buffers: owners, below, tables }),
         ))
     }
+}
+
+fn check_run_ends(window: Window, run_ends: &Array, values: &Array) -> Result<()> {
+    let of_run_ends = |message: String| Err(refused(message).at(Place::new([Step::Child(0)])));
+    if run_ends.null_count().is_some_and(|nulls| nulls > 0) {
+        return of_run_ends("run ends are null, and none may be".into());
+    }
+    if window.length > 0 && run_ends.is_empty() {
+        return of_run_ends(format!("there are no run ends for {} elements", window.length));
+    }
+    if values.len() < run_ends.len() {
+        let message = format!("there are {} run ends and {} values", run_ends.len(), values.len());
+        return Err(refused(message).at(Place::new([Step::Child(1)])));
+    }
+    Ok(())
 }
 
 /// The null count of a builder that was not told one.
@@ -397,9 +413,7 @@ const UNTOLD: i64 = -2;
 
 /// All host memory is one device, whatever number it came with.
 fn is_same_device(one: DeviceId, other: DeviceId) -> bool {
-    one == other
-        || (one.device_type == crate::DeviceType::CPU
-            && other.device_type == crate::DeviceType::CPU)
+    one == other || (one.device_type == DeviceType::CPU && other.device_type == DeviceType::CPU)
 }
 
 fn refused(message: String) -> Error {

@@ -45,6 +45,9 @@ pub struct Array {
     tree: Arc<Tree>,
     node: u32,
     window: Window,
+    /// Where the array has its name, nullability and metadata from, if not from its tree: a column that was picked out of
+    /// a batch lies in the tree that it came from, and is called what the batch calls it.
+    named: Option<(Schema, u32)>,
 }
 
 /// Which elements of a node.
@@ -101,7 +104,7 @@ impl Array {
             .nodes()
             .first()
             .map_or(Window { offset: 0, length: 0, null_count: 0 }, |root| root.window);
-        Self { tree, node: 0, window }
+        Self { tree, node: 0, window, named: None }
     }
 
     /// How many elements.
@@ -131,12 +134,14 @@ impl Array {
 
     /// The type with its name, nullability and metadata.
     pub fn field(&self) -> &Field {
-        &self.schema_node().field
+        let (schema, node) = self.naming();
+        &schema.node(node).field
     }
 
     /// The schema of this array, to import others of its kind with or to export beside it.
     pub fn schema(&self) -> Result<Schema> {
-        self.tree.schema.subtree(self.node)
+        let (schema, node) = self.naming();
+        schema.subtree(node)
     }
 
     /// The device that all buffers are on.
@@ -280,6 +285,10 @@ impl Array {
         self.window
     }
 
+    fn naming(&self) -> (&Schema, u32) {
+        self.named.as_ref().map_or((&self.tree.schema, self.node), |(schema, node)| (schema, *node))
+    }
+
     pub(crate) fn schema_node(&self) -> &crate::schema::Node {
         self.tree.schema.node(self.node)
     }
@@ -297,7 +306,12 @@ impl Array {
         let children = self.schema_node().children();
         let number = u32::try_from(index).ok().and_then(|index| children.start.checked_add(index));
         match number.filter(|number| children.contains(number)) {
-            Some(number) => Ok(self.at_number(number)),
+            Some(number) => {
+                let named = self.named.as_ref().and_then(|(schema, node)| {
+                    Some((schema.clone(), schema.node(*node).children().nth(index)?))
+                });
+                Ok(Self { named, ..self.at_number(number) })
+            }
             None => {
                 let message = format!(
                     "{} has {} children, and none is number {index}",
@@ -311,11 +325,16 @@ impl Array {
 
     /// The dictionary in the same tree.
     pub(crate) fn node_dictionary(&self) -> Option<Self> {
-        self.schema_node().dictionary().map(|number| self.at_number(number))
+        let number = self.schema_node().dictionary()?;
+        let named = self
+            .named
+            .as_ref()
+            .and_then(|(schema, node)| Some((schema.clone(), schema.node(*node).dictionary()?)));
+        Some(Self { named, ..self.at_number(number) })
     }
 
     pub(crate) fn at_number(&self, node: u32) -> Self {
-        let array = Self { tree: self.tree.clone(), node, window: self.window };
+        let array = Self { tree: self.tree.clone(), node, window: self.window, named: None };
         let window = array.node().window;
         Self { window, ..array }
     }
@@ -348,15 +367,20 @@ impl Array {
     }
 
     /// The same elements in the tree that they came from, so that a column of a batch that was put together keeps its own
-    /// memory alive and not the batch's.
+    /// memory alive and not the batch's. Its name stays the one that it has here.
     pub(crate) fn at_its_source(self) -> Self {
         let Storage::Built(Built { below, .. }) = self.tree.storage() else { return self };
         let schema = &self.tree.schema;
-        let found = below.iter().find(|(top, _)| schema.is_within(self.node, *top));
-        let Some((top, array)) = found else { return self };
-        let steps = schema.steps_between(*top, self.node);
-        match array.descend(&steps) {
-            Ok(source) => Self { window: self.window, ..source }.at_its_source(),
+        let top = schema.column_of(self.node);
+        // The nodes right below the root have the numbers from 1 on.
+        let source = (top as usize).checked_sub(1).and_then(|index| below.get(index));
+        let Some(source) = source else { return self };
+        match source.descend(&schema.steps_between(top, self.node)) {
+            Ok(source) => {
+                let (schema, node) = self.naming();
+                let named = Some((schema.clone(), node));
+                Self { window: self.window, named, ..source.at_its_source() }
+            }
             Err(_) => self,
         }
     }

@@ -155,8 +155,8 @@ pub(crate) enum Storage {
 pub(crate) struct Built {
     /// The owners of the root's buffers.
     pub(crate) _buffers: Box<[Owner]>,
-    /// The arrays below the root, and the numbers that they have in this tree.
-    pub(crate) below: Box<[(u32, Array)]>,
+    /// The arrays right below the root, the dictionary as the last one.
+    pub(crate) below: Box<[Array]>,
     pub(crate) tables: Tables,
 }
 

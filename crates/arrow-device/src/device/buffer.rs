@@ -39,6 +39,17 @@ impl Extent {
     }
 }
 
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (prefix, len) = match self {
+            Self::Exact(len) => ("", len),
+            Self::AtLeast(len) => ("at least ", len),
+            Self::Unknown => return f.write_str("length not known yet"),
+        };
+        write!(f, "{prefix}{len} byte{}", if *len == 1 { "" } else { "s" })
+    }
+}
+
 /// Immutable bytes on a device, and a share of whatever owns them.
 ///
 /// Cheap to clone. Where the bytes are is told only to somebody who names the queue that will use them
@@ -121,7 +132,7 @@ impl Buffer {
         let end = offset.checked_add(len).filter(|end| *end <= self.extent.at_least());
         if end.is_none() {
             let message =
-                format!("bytes {offset}+{len} are not inside a buffer of {:?} bytes", self.extent);
+                format!("bytes {offset}+{len} are not inside a buffer of {}", self.extent);
             return Err(Error::new(ErrorKind::InvalidArgument, message).on_device(self.device));
         }
         // No overflow: both lie inside one allocation.
@@ -160,7 +171,7 @@ impl Buffer {
 
 impl fmt::Debug for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer({:?} on {})", self.extent, self.device)
+        write!(f, "Buffer({} on {})", self.extent, self.device)
     }
 }
 

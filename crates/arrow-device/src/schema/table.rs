@@ -194,13 +194,12 @@ impl Schema {
         if number == 0 { Ok(self.clone()) } else { Self::flatten(self.node(number).field.clone()) }
     }
 
-    /// Whether a node is `top` or lies below it.
-    pub(crate) fn is_within(&self, mut node: u32, top: u32) -> bool {
-        // Parents have smaller numbers than their children.
-        while node > top {
+    /// The node right below the root that a node is, or lies below; 0 for the root.
+    pub(crate) fn column_of(&self, mut node: u32) -> u32 {
+        while node > 0 && self.node(node).parent > 0 {
             node = self.node(node).parent;
         }
-        node == top
+        node
     }
 
     /// The way to a node.

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::show::OneLine;
 use crate::array::Ready;
-use crate::{Array, BufferKind, DataType, Extent};
+use crate::{Array, BufferKind, DataType};
 
 /// Data buffers of views that are named one by one.
 const MOST_DATA_BUFFERS: usize = 4;
@@ -105,15 +105,7 @@ fn buffer_len(array: &Array, index: usize) -> String {
     if array.node().buffer(index).is_null() {
         return "none".to_owned();
     }
-    match array.extent(index) {
-        Extent::Exact(len) => bytes(len),
-        Extent::AtLeast(len) => format!("at least {}", bytes(len)),
-        Extent::Unknown => "length not known yet".to_owned(),
-    }
-}
-
-fn bytes(len: u64) -> String {
-    format!("{len} byte{}", if len == 1 { "" } else { "s" })
+    array.extent(index).to_string()
 }
 
 fn counted(count: i64, what: &str) -> String {
