@@ -51,13 +51,16 @@ struct SchemaPrivate {
     _format: CString,
     _name: Option<CString>,
     _metadata: Option<Vec<u8>>,
+    /// What is freed, whatever the table says by then.
     children: Vec<*mut ArrowSchema>,
+    _shown: Vec<*mut ArrowSchema>,
     dictionary: *mut ArrowSchema,
 }
 
 fn schema_node(plan: &Plan, ledger: &Arc<Ledger>, is_base: bool) -> ArrowSchema {
     let below = |plan: &Plan| Box::into_raw(Box::new(schema_node(plan, ledger, false)));
-    let mut children: Vec<*mut ArrowSchema> = plan.children.iter().map(below).collect();
+    let children: Vec<*mut ArrowSchema> = plan.children.iter().map(below).collect();
+    let mut shown = children.clone();
     let dictionary = plan.dictionary.as_deref().map_or(ptr::null_mut(), below);
     let (format, name, metadata) = (plan.format.clone(), plan.name.clone(), plan.metadata.clone());
     ledger.opened();
@@ -67,7 +70,7 @@ fn schema_node(plan: &Plan, ledger: &Arc<Ledger>, is_base: bool) -> ArrowSchema 
         metadata: metadata.as_ref().map_or(ptr::null(), |bytes| bytes.as_ptr().cast::<c_char>()),
         flags: plan.flags,
         n_children: children.len() as i64,
-        children: table(&mut children),
+        children: table(&mut shown),
         dictionary,
         release: Some(release_schema),
         private_data: Box::into_raw(Box::new(SchemaPrivate {
@@ -77,6 +80,7 @@ fn schema_node(plan: &Plan, ledger: &Arc<Ledger>, is_base: bool) -> ArrowSchema 
             _name: name,
             _metadata: metadata,
             children,
+            _shown: shown,
             dictionary,
         }))
         .cast(),
@@ -112,13 +116,16 @@ struct ArrayPrivate {
     is_released: bool,
     bytes: Vec<Bytes>,
     buffers: Vec<*mut c_void>,
+    /// What is freed, whatever the table says by then.
     children: Vec<*mut ArrowArray>,
+    _shown: Vec<*mut ArrowArray>,
     dictionary: *mut ArrowArray,
 }
 
 fn array_node(plan: &Plan, ledger: &Arc<Ledger>, manner: Manner, is_base: bool) -> ArrowArray {
     let below = |plan: &Plan| Box::into_raw(Box::new(array_node(plan, ledger, manner, false)));
-    let mut children: Vec<*mut ArrowArray> = plan.children.iter().map(below).collect();
+    let children: Vec<*mut ArrowArray> = plan.children.iter().map(below).collect();
+    let mut shown = children.clone();
     let dictionary = plan.dictionary.as_deref().map_or(ptr::null_mut(), below);
     let mut bytes = Vec::new();
     let mut buffers: Vec<*mut c_void> = plan
@@ -148,7 +155,7 @@ fn array_node(plan: &Plan, ledger: &Arc<Ledger>, manner: Manner, is_base: bool) 
         n_buffers: buffers.len() as i64,
         n_children: children.len() as i64,
         buffers: table(&mut buffers).cast(),
-        children: table(&mut children),
+        children: table(&mut shown),
         dictionary,
         release: Some(release),
         private_data: Box::into_raw(Box::new(ArrayPrivate {
@@ -158,6 +165,7 @@ fn array_node(plan: &Plan, ledger: &Arc<Ledger>, manner: Manner, is_base: bool) 
             bytes,
             buffers,
             children,
+            _shown: shown,
             dictionary,
         }))
         .cast(),
