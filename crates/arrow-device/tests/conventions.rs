@@ -93,9 +93,10 @@ fn check(all: &[Convention], header: &str) -> Verdict {
             format!("{name}: the event is {event:?} and in the header `{}`", row.event)
         })?;
         if let Some(event) = event {
-            let named = event.split(|char: char| !(char.is_alphanumeric() || ":_".contains(char)));
+            let mut named =
+                event.split(|char: char| !(char.is_alphanumeric() || ":_".contains(char)));
             // The first word that names a type.
-            let handle = named.filter(|word| !["an", "a", ""].contains(word)).next().unwrap();
+            let handle = named.find(|word| !["an", "a", ""].contains(word)).unwrap();
             require(row.event.contains(handle), || {
                 format!("{name}: the event is `{event}` and in the header `{}`", row.event)
             })?;

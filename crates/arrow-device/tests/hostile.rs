@@ -116,7 +116,7 @@ fn everything_wrong(plan: &Plan, steps: &[Step], all: &mut Vec<Wrong>) {
     for (index, content) in plan.buffers.iter().enumerate() {
         let is_data_of_views = is_views && (2..plan.buffers.len() - 1).contains(&index);
         let is_optional = matches!(content, Content::Null) || is_data_of_views;
-        if !is_optional && !(is_text && index == 2) {
+        if !(is_optional || is_text && index == 2) {
             let spoil =
                 move |node: &mut ArrowArray| unsafe { *node.buffers.add(index) = ptr::null() };
             add("a missing buffer", Malformed, Box::new(spoil));

@@ -222,13 +222,13 @@ pub fn release_in_order(array: ArrowArray, order: Order) -> Verdict {
 }
 
 /// Copies a base structure elsewhere and scribbles over the place where it was, as no move in Rust does.
-pub fn move_and_scribble(mut array: Box<ArrowDeviceArray>) -> Box<ArrowDeviceArray> {
-    let mut elsewhere = Box::new(ArrowDeviceArray::empty());
+pub fn move_and_scribble(array: ArrowDeviceArray) -> ArrowDeviceArray {
+    let (mut array, mut elsewhere) = (Box::new(array), Box::new(ArrowDeviceArray::empty()));
     let source = &raw mut *array;
     unsafe {
         std::ptr::copy(source, &raw mut *elsewhere, 1);
         source.cast::<u8>().write_bytes(0xaa, size_of::<ArrowDeviceArray>());
-        // Nothing is dropped with the box: the struct has no destructor.
+        // Nothing is dropped with the boxes: the struct has no destructor.
     }
-    elsewhere
+    *elsewhere
 }

@@ -48,8 +48,8 @@ pub fn on_device(array: ArrowArray, device_type: i32, device_id: i64) -> ArrowDe
 struct SchemaPrivate {
     ledger: Arc<Ledger>,
     is_base: bool,
-    _format: CString,
-    _name: Option<CString>,
+    _format: Vec<u8>,
+    _name: Option<Vec<u8>>,
     _metadata: Option<Vec<u8>>,
     /// What is freed, whatever the table says by then.
     children: Vec<*mut ArrowSchema>,
@@ -62,11 +62,14 @@ fn schema_node(plan: &Plan, ledger: &Arc<Ledger>, is_base: bool) -> ArrowSchema 
     let children: Vec<*mut ArrowSchema> = plan.children.iter().map(below).collect();
     let mut shown = children.clone();
     let dictionary = plan.dictionary.as_deref().map_or(ptr::null_mut(), below);
-    let (format, name, metadata) = (plan.format.clone(), plan.name.clone(), plan.metadata.clone());
+    // Vectors, because a boxed string that is moved invalidates the pointers to it.
+    let format = plan.format.clone().into_bytes_with_nul();
+    let name = plan.name.clone().map(CString::into_bytes_with_nul);
+    let metadata = plan.metadata.clone();
     ledger.opened();
     ArrowSchema {
-        format: format.as_ptr(),
-        name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
+        format: format.as_ptr().cast::<c_char>(),
+        name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr().cast::<c_char>()),
         metadata: metadata.as_ref().map_or(ptr::null(), |bytes| bytes.as_ptr().cast::<c_char>()),
         flags: plan.flags,
         n_children: children.len() as i64,

@@ -77,6 +77,11 @@ struct Held {
     fault: Option<Fault>,
 }
 
+// SAFETY: the specification lets a struct be used and released on any thread.
+unsafe impl Send for Held {}
+// SAFETY: as above; nothing in it changes.
+unsafe impl Sync for Held {}
+
 impl Drop for Held {
     fn drop(&mut self) {
         let fault = self.fault;
@@ -117,7 +122,7 @@ struct Private {
     /// What the children had when they were made, wherever they are now.
     of_children: Vec<*mut Private>,
     dictionary: *mut ArrowArray,
-    _copies: Vec<Box<[u64; 8]>>,
+    _copies: Vec<Vec<u64>>,
 }
 
 impl Relay for Handwritten {
@@ -176,7 +181,7 @@ impl Relay for Handwritten {
 /// The first buffer that is there.
 fn first_buffer(array: &ArrowArray) -> Option<*mut u8> {
     let own = (0..array.n_buffers as usize).map(|index| unsafe { *array.buffers.add(index) });
-    let own = own.filter(|buffer| !buffer.is_null()).map(|buffer| buffer.cast_mut().cast()).next();
+    let own = own.map(|buffer| buffer.cast_mut().cast()).find(|buffer: &*mut u8| !buffer.is_null());
     let below = || {
         let child = |index: i64| unsafe { &**array.children.add(index as usize) };
         (0..array.n_children).find_map(|index| first_buffer(child(index)))
@@ -198,7 +203,7 @@ fn copy(source: &ArrowArray, held: &Arc<Held>, at: Option<*const ArrowArray>) ->
             if fault != Some(Fault::CopiesBuffers) || buffer.is_null() {
                 return buffer;
             }
-            copies.push(Box::new([0_u64; 8]));
+            copies.push(vec![0_u64; 8]);
             copies.last().unwrap().as_ptr().cast()
         })
         .collect();
@@ -313,7 +318,7 @@ pub fn check_relay(
     require(c_array.sync_event == on.sync_event, || "the event is another one now".into())?;
     require(c_array.reserved == [0; 3], || "`reserved` is not zero".into())?;
 
-    let c_array = *consumer::move_and_scribble(Box::new(c_array));
+    let c_array = consumer::move_and_scribble(c_array);
     if order == Order::Half {
         consumer::release(c_schema)?;
         consumer::release_in_order(c_array.array, order)?;
