@@ -50,7 +50,7 @@ const DEVICE_TYPES: [i32; 18] = [1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16
 // Requirement: ARR-1, ARR-2, SYS-1
 #[test]
 fn nothing_is_read_through_a_buffer_pointer() {
-    let stride = if cfg!(miri) { 61 } else { 1 };
+    let stride = if cfg!(miri) { 131 } else { 1 };
     for (number, kind) in kinds().iter().enumerate().step_by(stride) {
         for (window, nulls) in [(Window::WHOLE, Nulls::Unknown), (Window::SLICED, Nulls::Counted)] {
             let plan = poisoned(kind.plan(window, nulls), &mut dangling());
@@ -159,10 +159,20 @@ fn device_types_and_ids_are_carried_whole() {
             assert_eq!(check_device(&Ours, device_type, id), Ok(()), "{device_type}:{id}");
         }
     }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
+fn peers_that_lose_the_device_or_the_event_are_found_out() {
     let truncating = Handwritten(Some(Fault::TruncatesDeviceId));
     assert_complaint(check_device(&truncating, 2, 1 << 40), "it lies on 2:0");
     let of_the_host = Handwritten(Some(Fault::ForgetsDeviceType));
     assert_complaint(check_device(&of_the_host, 2, 7), "it lies on 1:7");
+    let mut handle: *mut c_void = ptr::null_mut();
+    let on = On { sync_event: (&raw mut handle).cast(), ..On::device(2, 0) };
+    let dropping = Handwritten(Some(Fault::DropsEvent));
+    let verdict = check_relay(&dropping, &number(), on, Manner::AllByTheBase, Order::Whole);
+    assert_complaint(verdict, "the event is another one now");
 }
 
 /// What is written as `device_id` of host memory that came with another one.
@@ -286,13 +296,6 @@ fn an_event_is_an_error_where_there_are_none_and_kept_where_there_are() {
         }
     }
     assert_complaint(check_events(&Refusing), "beyond me");
-    let mut handle: *mut c_void = ptr::null_mut();
-    let on = On { sync_event: (&raw mut handle).cast(), ..On::device(2, 0) };
-    let dropping = Handwritten(Some(Fault::DropsEvent));
-    let verdict = check_relay(&dropping, &number(), on, Manner::AllByTheBase, Order::Whole);
-    if !cfg!(miri) {
-        assert_complaint(verdict, "the event is another one now");
-    }
 }
 
 // Requirement: ARR-7

@@ -24,7 +24,7 @@ use peers::{Verdict, assert_complaint, require};
 
 /// How many cases one run looks at: all, or so few that an interpreter gets through them.
 fn each_case(mut check: impl FnMut(usize, &Case) -> Verdict) -> usize {
-    let stride = if cfg!(miri) { 89 } else { 1 };
+    let stride = if cfg!(miri) { 211 } else { 1 };
     let mut count = 0;
     for (number, case) in cases().enumerate().step_by(stride) {
         if let Err(complaint) = check(number, &case) {
@@ -55,7 +55,7 @@ fn the_matrix_has_every_type_in_every_shape() {
     }
 }
 
-// Requirement: SYS-1, ARR-10, ARR-12, ARR-13, ARR-15, ARR-16, ARR-18, ARR-19
+// Requirement: ABI-2, ABI-5, SYS-1, ARR-10, ARR-12, ARR-13, ARR-15, ARR-16, ARR-18, ARR-19
 #[test]
 fn every_array_is_handed_on_as_it_is() {
     let mut runs = 0;
@@ -121,6 +121,7 @@ fn every_array_is_imported_as_it_is() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
 fn wrong_imports_are_found_out() {
     let plan = kinds()[42].plan(Window::WHOLE, Nulls::Counted);
     let other_address = |schema: &mut _, array: &mut _| {
@@ -140,9 +141,7 @@ fn wrong_imports_are_found_out() {
         std::mem::forget(keep.clone());
         Ok((seen, bytes, keep))
     };
-    if !cfg!(miri) {
-        assert_complaint(check_import(&keeps_it, &plan), "1 releases of 2");
-    }
+    assert_complaint(check_import(&keeps_it, &plan), "1 releases of 2");
 }
 
 type Imported = (Seen, Vec<Vec<u8>>, Array);
@@ -233,6 +232,7 @@ fn every_array_is_exported_as_it_was_built() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
 fn wrong_exports_are_found_out() {
     let plan = kinds()[42].plan(Window::SLICED, Nulls::Counted);
     let check = |tamper: &dyn Fn(&mut Exported)| {
@@ -251,19 +251,17 @@ fn wrong_exports_are_found_out() {
         "it waits for an event",
     );
     assert_complaint(check(&|(schema, _)| schema.flags = 0), "the schema is");
-    if !cfg!(miri) {
-        assert_complaint(
-            check(&|(_, array)| unsafe { *array.array.buffers.add(1) = std::ptr::null() }),
-            "buffers moved",
-        );
-        let array = &|(_, array): &mut Exported| {
-            array.array = arrow_device::abi::ArrowArray {
-                release: Some(forget),
-                ..unsafe { std::ptr::read(&array.array) }
-            }
-        };
-        assert_complaint(check(array), "allocations leaked");
-    }
+    assert_complaint(
+        check(&|(_, array)| unsafe { *array.array.buffers.add(1) = std::ptr::null() }),
+        "buffers moved",
+    );
+    let array = &|(_, array): &mut Exported| {
+        array.array = arrow_device::abi::ArrowArray {
+            release: Some(forget),
+            ..unsafe { std::ptr::read(&array.array) }
+        }
+    };
+    assert_complaint(check(array), "allocations leaked");
 }
 
 unsafe extern "C" fn forget(array: *mut arrow_device::abi::ArrowArray) {

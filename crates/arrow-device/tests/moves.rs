@@ -115,6 +115,11 @@ fn a_child_that_was_moved_out_keeps_its_own_column_and_no_other() {
     let columns = if cfg!(miri) { 20 } else { 1000 };
     assert_eq!(check_siblings(&ours, columns), Ok(()));
     assert_eq!(check_siblings(&ours, 2), Ok(()));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
+fn an_exporter_that_mixes_up_who_keeps_what_is_found_out() {
     let right = |columns| naive(columns, |all, index| vec![all[index].clone()]);
     assert_eq!(check_siblings(&right, 5), Ok(()));
     let everything = |columns| naive(columns, |all, _| all.to_vec());
@@ -174,6 +179,7 @@ fn children_of_children_and_dictionaries_are_released_in_any_order() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
 fn an_exporter_that_keeps_everything_fails_in_some_order() {
     fn keeps_all(columns: Vec<Array>) -> ArrowArray {
         let keep = columns.clone();
@@ -183,9 +189,7 @@ fn an_exporter_that_keeps_everything_fails_in_some_order() {
         array.length = 4;
         array
     }
-    if !cfg!(miri) {
-        assert_complaint(check_order(&keeps_all, &[0, 1, 2, 3]), "buffers are alive after part 0");
-    }
+    assert_complaint(check_order(&keeps_all, &[0, 1, 2, 3]), "buffers are alive after part 0");
 }
 
 /// Releases the root, the moved children and what was moved out of those, each on a thread of its own, all at once.
@@ -263,16 +267,45 @@ fn a_callback_that_a_consumer_put_into_a_child_is_called() {
     assert_eq!(ledger.settle(0), Ok(()));
 }
 
-// Requirement: ARR-11
-#[test]
-fn an_export_overwrites_whatever_the_consumers_memory_held() {
+/// Fills memory of the consumer's that holds anything.
+type Fill<'a> = dyn Fn(*mut ArrowDeviceArray, &Arc<Ledger>) + 'a;
+
+/// That a base structure is written where the consumer wants it, whole, and nothing beside it.
+fn check_filled(fill: &Fill<'_>) -> Verdict {
     let ledger = Ledger::new();
-    let mut memory = [0xaa_u8; size_of::<ArrowDeviceArray>() + 8];
-    let offset = memory.as_ptr().align_offset(align_of::<ArrowDeviceArray>());
-    let out = unsafe { memory.as_mut_ptr().add(offset) }.cast::<ArrowDeviceArray>();
-    unsafe { numbers(&ledger).export_to(out) }.unwrap();
+    let mut memory = vec![-0x5555_5556_i64; 3 * size_of::<ArrowDeviceArray>() / 8];
+    let garbage = memory[0];
+    let size = size_of::<ArrowDeviceArray>() / 8;
+    let out = unsafe { memory.as_mut_ptr().add(size) }.cast::<ArrowDeviceArray>();
+    fill(out, &ledger);
     let exported = unsafe { out.read() };
-    assert_eq!((exported.reserved, exported.array.null_count), ([0; 3], 0));
-    release(exported.array).unwrap();
-    assert_eq!(ledger.settle(0), Ok(()));
+    let around = memory[..size].iter().chain(&memory[2 * size..]);
+    require(around.clone().all(|word| *word == garbage), || "wrote beside the struct".into())?;
+    let words = [exported.device_id, exported.sync_event.addr() as i64];
+    require(words == [-1, 0] && exported.reserved == [0; 3], || "left garbage behind".into())?;
+    release(exported.array)?;
+    ledger.settle(0)
+}
+
+// Requirement: ABI-5, ARR-11
+#[test]
+fn an_export_fills_the_consumers_memory_whole() {
+    let ours = |out: *mut ArrowDeviceArray, ledger: &Arc<Ledger>| {
+        unsafe { numbers(ledger).export_to(out) }.unwrap();
+    };
+    assert_eq!(check_filled(&ours), Ok(()));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
+fn an_export_that_fills_less_or_more_is_found_out() {
+    let only_the_array = |out: *mut ArrowDeviceArray, ledger: &Arc<Ledger>| unsafe {
+        (*out).array = ours(vec![numbers(ledger)]);
+    };
+    assert_complaint(check_filled(&only_the_array), "left garbage behind");
+    let too_much = |out: *mut ArrowDeviceArray, ledger: &Arc<Ledger>| {
+        unsafe { numbers(ledger).export_to(out) }.unwrap();
+        unsafe { out.add(1).cast::<i64>().write(0) };
+    };
+    assert_complaint(check_filled(&too_much), "wrote beside the struct");
 }
