@@ -1,5 +1,5 @@
-//! How often the allocator is asked: once for an exported tree however wide, twice at most for an imported one, and not at
-//! all where memory is recycled. Counted for each thread, so that tests do not disturb each other.
+//! How often the allocator is asked: once for an exported tree however wide, twice at most for an imported one,
+//! and not at all where memory is recycled. Counted for each thread, so that tests do not disturb each other.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -79,7 +79,8 @@ fn imported(plan: &Plan) -> Array {
 /// Something that fills a struct.
 type Fill<'a, T> = dyn Fn(&mut T) + 'a;
 
-/// That a struct is filled with so many allocations, that its release needs none, and that the next one needs so many.
+/// That a struct is filled with so many allocations, that its release needs none, and that the next one needs
+/// so many.
 fn check_export(fill: &Fill<'_, ArrowDeviceArray>, first: usize, again: usize) -> Verdict {
     let mut out = ArrowDeviceArray::empty();
     for (allowed, turn) in [(first, "first"), (again, "second"), (again, "third")] {

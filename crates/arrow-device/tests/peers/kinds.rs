@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::fmt;
+use std::rc::Rc;
 
 use super::plan::{Content, Nulls, Plan, Window, bits, integers, metadata};
 
@@ -30,9 +31,23 @@ pub enum Kind {
 }
 
 /// One array of the matrix.
+#[derive(Clone)]
 pub struct Case {
-    pub name: String,
-    pub plan: Plan,
+    kind: Rc<Kind>,
+    window: Window,
+    nulls: Nulls,
+}
+
+impl Case {
+    pub fn plan(&self) -> Plan {
+        self.kind.plan(self.window, self.nulls)
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?} {:?}", self.kind, self.window, self.nulls)
+    }
 }
 
 /// All types without children.
@@ -122,13 +137,10 @@ pub fn kinds() -> Vec<Kind> {
 
 /// The matrix: every kind, every window, everything that can be known of nulls.
 pub fn cases() -> impl Iterator<Item = Case> {
-    kinds().into_iter().flat_map(|kind| {
+    kinds().into_iter().map(Rc::new).flat_map(|kind| {
         Window::ALL.into_iter().flat_map(move |window| {
             let kind = kind.clone();
-            Nulls::ALL.into_iter().map(move |nulls| Case {
-                name: format!("{kind} {window:?} {nulls:?}"),
-                plan: kind.plan(window, nulls),
-            })
+            Nulls::ALL.into_iter().map(move |nulls| Case { kind: kind.clone(), window, nulls })
         })
     })
 }

@@ -1,7 +1,7 @@
 //! A device whose work is complete when a test says so, written against the driver trait from outside the crate.
 //!
-//! Its memory is host memory that the host is told not to look at. A queue counts what was submitted to it; an event is a
-//! count. What a driver may get wrong can be ordered.
+//! Its memory is host memory that the host is told not to look at. A queue counts what was submitted to it; an
+//! event is a count. What a driver may get wrong can be ordered.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -145,8 +145,8 @@ pub fn shown_event(sync_event: *mut c_void) -> usize {
 #[derive(Debug)]
 struct ManualDriver(Manual);
 
-// SAFETY: as its state says: an event passes when its queue has done what was submitted before it, unless a test orders a
-// driver that breaks this very promise.
+// SAFETY: as its state says: an event passes when its queue has done what was submitted before it, unless a
+// test orders a driver that breaks this very promise.
 unsafe impl Driver for ManualDriver {
     fn id(&self) -> DeviceId {
         self.0.0.id

@@ -1,4 +1,5 @@
-//! Peers for the tests: producers, consumers and devices that are written by hand and share no code with the library.
+//! Peers for the tests: producers, consumers and devices that are written by hand and share no code with the
+//! library.
 //!
 //! * [`plan`] and [`kinds`] say what an array consists of, as plain bytes and numbers, for every type of the format.
 //! * [`producer`] makes C structs of a plan, one allocation for each part, and [`ledger`] counts what is alive.

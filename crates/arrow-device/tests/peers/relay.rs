@@ -1,7 +1,7 @@
 //! Whole peers: what takes a schema and an array over from one side and hands the same on to another.
 //!
-//! [`Ours`] is the library. [`Handwritten`] is a small one made of a box for each node, which is right unless a fault is
-//! ordered; each fault breaks one rule, to see that [`check_relay`] tells.
+//! [`Ours`] is the library. [`Handwritten`] is a small one made of a box for each node, which is right unless a
+//! fault is ordered; each fault breaks one rule, to see that [`check_relay`] tells.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -282,9 +282,9 @@ impl On {
     }
 }
 
-/// That a peer hands on what it was given: the same values, the same addresses, the same device and event; that it takes the
-/// structs over by a move, releases each base once and only when its own consumer has released everything, in any order and
-/// from any address; and that it calls nothing else and writes to nothing.
+/// That a peer hands on what it was given: the same values, the same addresses, the same device and event; that
+/// it takes the structs over by a move, releases each base once and only when its own consumer has released
+/// everything, in any order and from any address; and that it calls nothing else and writes to nothing.
 pub fn check_relay(
     relay: &dyn Relay,
     plan: &Plan,
