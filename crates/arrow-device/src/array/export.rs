@@ -14,7 +14,7 @@ use crate::convention;
 use crate::device::driver::SyncEvent;
 use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
 use crate::schema::Schema;
-use crate::{DeviceType, Error, ErrorKind, Event, Queue, Result};
+use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
 impl Array {
     /// Hands the array to a consumer: fills the struct that the consumer allocated.
@@ -153,9 +153,11 @@ impl Array {
             Shown::Slot => slot.cast(),
         };
         let device = self.device();
+        // Host memory has no number, whatever it came with: -1 is what the specification recommends.
+        let is_host = device.device_type == DeviceType::CPU;
         Ok(ArrowDeviceArray {
             array,
-            device_id: device.id,
+            device_id: if is_host { DeviceId::CPU.id } else { device.id },
             device_type: device.device_type.0,
             sync_event,
             reserved: [0; 3],

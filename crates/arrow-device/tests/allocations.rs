@@ -1,0 +1,227 @@
+//! How often the allocator is asked: once for an exported tree however wide, twice at most for an imported one,
+//! and not at all where memory is recycled. Counted for each thread, so that tests do not disturb each other.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block
+)]
+
+mod peers;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::{Array, Schema};
+use peers::consumer::{move_out, release};
+use peers::kinds::Kind;
+use peers::ledger::Ledger;
+use peers::plan::{Nulls, Plan, Window};
+use peers::producer;
+use peers::relay::{Handwritten, Relay};
+use peers::{Verdict, assert_complaint, require};
+
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// How often this thread asked for memory meanwhile.
+fn count<T>(work: impl FnOnce() -> T) -> (usize, T) {
+    let before = COUNT.get();
+    let result = work();
+    (COUNT.get() - before, result)
+}
+
+/// More columns than anybody expects.
+const WIDE: usize = if cfg!(miri) { 50 } else { 1000 };
+
+fn wide() -> Plan {
+    let columns = vec![Kind::Fixed("l", 8); WIDE];
+    Kind::Struct(columns).plan(Window::WHOLE, Nulls::Counted)
+}
+
+fn flat() -> Plan {
+    Kind::Text("u", 4).plan(Window::WHOLE, Nulls::Counted)
+}
+
+fn schema_of(plan: &Plan) -> Schema {
+    unsafe { Schema::import(&mut producer::schema(plan, &Ledger::new())) }.unwrap()
+}
+
+fn imported(plan: &Plan) -> Array {
+    let mut c_array = producer::device_array(plan, &Ledger::new());
+    unsafe { Array::import(&mut c_array, &schema_of(plan)) }.unwrap()
+}
+
+/// Something that fills a struct.
+type Fill<'a, T> = dyn Fn(&mut T) + 'a;
+
+/// That a struct is filled with so many allocations, that its release needs none, and that the next one needs
+/// so many.
+fn check_export(fill: &Fill<'_, ArrowDeviceArray>, first: usize, again: usize) -> Verdict {
+    let mut out = ArrowDeviceArray::empty();
+    for (allowed, turn) in [(first, "first"), (again, "second"), (again, "third")] {
+        let (allocations, ()) = count(|| fill(&mut out));
+        require(allocations <= allowed, || {
+            format!("{allocations} allocations for the {turn} export and not {allowed}")
+        })?;
+        let (allocations, released) = count(|| release(move_out(&mut out.array)));
+        released?;
+        require(allocations == 0, || format!("{allocations} allocations for a release"))?;
+    }
+    Ok(())
+}
+
+/// Exports something small, so that what a thread does once is done.
+fn warm_up() {
+    let plan = Kind::Fixed("l", 8).plan(Window::WHOLE, Nulls::None);
+    let array = imported(&plan);
+    let mut out = ArrowDeviceArray::empty();
+    array.export(&mut out).unwrap();
+    release(move_out(&mut out.array)).unwrap();
+}
+
+#[test]
+fn an_exported_tree_is_one_allocation_and_a_recycled_one_none() {
+    warm_up();
+    for plan in [wide(), flat()] {
+        let array = imported(&plan);
+        let export = |out: &mut ArrowDeviceArray| array.export(out).unwrap();
+        assert_eq!(check_export(&export, 1, 0), Ok(()));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
+fn an_exporter_with_an_allocation_for_each_node_is_found_out() {
+    let plan = wide();
+    let naive = |out: &mut ArrowDeviceArray| {
+        *out = producer::device_array(&plan, &Ledger::new());
+    };
+    assert_complaint(check_export(&naive, 1, 0), "allocations for the first export and not 1");
+    let allocates_again = |out: &mut ArrowDeviceArray| {
+        *out = producer::device_array(&flat(), &Ledger::new());
+    };
+    assert_complaint(check_export(&allocates_again, 1000, 0), "for the second export and not 0");
+}
+
+/// An importer: takes an array over, and says what keeps it.
+type Take<'a> = dyn Fn(&mut ArrowDeviceArray) -> Box<dyn FnOnce()> + 'a;
+
+/// That an import asks for memory so often at most. The box of the result is one more.
+fn check_import(take: &Take<'_>, plan: &Plan, allowed: usize) -> Verdict {
+    let ledger = Ledger::new();
+    let mut c_array = producer::device_array(plan, &ledger);
+    let (allocations, keep) = count(|| take(&mut c_array));
+    let allocations = allocations - 1;
+    require(allocations <= allowed, || format!("{allocations} allocations and not {allowed}"))?;
+    let (allocations, ()) = count(keep);
+    require(allocations == 0, || format!("{allocations} allocations for the last drop"))?;
+    ledger.settle(1)
+}
+
+#[test]
+fn an_import_is_two_allocations_at_most_and_of_a_flat_array_one() {
+    warm_up();
+    for (plan, allowed) in [(wide(), 2), (flat(), 1)] {
+        let schema = schema_of(&plan);
+        let take = |array: &mut ArrowDeviceArray| -> Box<dyn FnOnce()> {
+            let array = unsafe { Array::import(array, &schema) }.unwrap();
+            Box::new(move || drop(array))
+        };
+        assert_eq!(check_import(&take, &plan, allowed), Ok(()));
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "what is refused is not released by the check")]
+fn an_importer_that_copies_every_node_is_found_out() {
+    let naive = |array: &mut ArrowDeviceArray| -> Box<dyn FnOnce()> {
+        let mut schema = producer::schema(&flat(), &Ledger::new());
+        let (_, c_array) = Handwritten(None).relay(&mut schema, array).unwrap();
+        Box::new(move || release(c_array.array).unwrap())
+    };
+    assert_complaint(check_import(&naive, &wide(), 2), "allocations and not 2");
+}
+
+// Requirement: SCH-6
+#[test]
+fn a_schema_that_was_exported_before_is_one_allocation() {
+    warm_up();
+    let schema = schema_of(&wide());
+    let mut out = ArrowSchema::empty();
+    schema.export(&mut out).unwrap();
+    let mut other = ArrowSchema::empty();
+    // The first export's block is still in use.
+    let (allocations, ()) = count(|| schema.export(&mut other).unwrap());
+    assert_eq!(allocations, 1);
+    for exported in [out, other] {
+        let (allocations, released) = count(|| release(exported));
+        assert_eq!((allocations, released), (0, Ok(())));
+    }
+    let mut again = ArrowSchema::empty();
+    let (allocations, ()) = count(|| schema.export(&mut again).unwrap());
+    assert_eq!(allocations, 0, "recycled");
+    release(again).unwrap();
+}
+
+#[test]
+fn a_clone_a_slice_and_a_child_are_no_allocation() {
+    let array = imported(&wide());
+    let (allocations, parts) =
+        count(|| (array.clone(), array.slice(1, 2).unwrap(), array.child(7).unwrap(), array.len()));
+    assert_eq!(allocations, 0);
+    drop(parts);
+}
+
+/// What a consumer on another thread is given.
+struct Sent(ArrowDeviceArray);
+
+// SAFETY: the specification lets a struct be released on any thread.
+unsafe impl Send for Sent {}
+
+#[test]
+fn blocks_that_are_released_on_another_thread_come_home() {
+    let (sender, receiver) = std::sync::mpsc::channel::<Sent>();
+    let (done, is_done) = std::sync::mpsc::channel::<()>();
+    let consumer = std::thread::spawn(move || {
+        for Sent(array) in receiver {
+            release(array.array).unwrap();
+            done.send(()).unwrap();
+        }
+    });
+    warm_up();
+    let array = imported(&wide());
+    for turn in 0..20 {
+        let mut out = ArrowDeviceArray::empty();
+        let (allocations, ()) = count(|| array.export(&mut out).unwrap());
+        assert!(allocations <= usize::from(turn == 0), "{allocations} in turn {turn}");
+        sender.send(Sent(out)).unwrap();
+        is_done.recv_timeout(std::time::Duration::from_secs(60)).unwrap();
+    }
+    drop(sender);
+    consumer.join().unwrap();
+}

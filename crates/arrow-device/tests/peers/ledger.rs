@@ -1,0 +1,108 @@
+//! What a hand-written producer has alive, and what it saw done to its structs.
+
+use std::alloc::Layout;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::{Verdict, require};
+
+/// The books of one producer.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    live: AtomicUsize,
+    base_releases: AtomicUsize,
+    complaints: Mutex<Vec<String>>,
+}
+
+impl Ledger {
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    pub fn opened(&self) {
+        self.live.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub fn closed(&self) {
+        self.live.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub fn base_released(&self) {
+        self.base_releases.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub fn complain(&self, complaint: impl Into<String>) {
+        self.complaints.lock().unwrap().push(complaint.into());
+    }
+
+    /// Structs and buffers that are not released.
+    pub fn live(&self) -> usize {
+        self.live.load(Ordering::SeqCst)
+    }
+
+    /// How often the release of a base structure was called.
+    pub fn base_releases(&self) -> usize {
+        self.base_releases.load(Ordering::SeqCst)
+    }
+
+    /// What was done wrong so far.
+    pub fn complaints(&self) -> Verdict {
+        let complaints = self.complaints.lock().unwrap();
+        require(complaints.is_empty(), || complaints.join("; "))
+    }
+
+    /// That so many base structures were released, each once, and that nothing is left.
+    pub fn settle(&self, bases: usize) -> Verdict {
+        self.complaints()?;
+        let (released, live) = (self.base_releases(), self.live());
+        require(released == bases, || format!("{released} releases of {bases} base structures"))?;
+        require(live == 0, || format!("{live} allocations leaked"))
+    }
+}
+
+/// A buffer: aligned as Arrow recommends, counted, and compared with what was written when it is freed.
+#[derive(Debug)]
+pub struct Bytes {
+    address: *mut u8,
+    contents: Vec<u8>,
+    ledger: Arc<Ledger>,
+}
+
+// SAFETY: plain memory that nobody writes to.
+unsafe impl Send for Bytes {}
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    pub fn new(contents: Vec<u8>, ledger: &Arc<Ledger>) -> Self {
+        let layout = layout(&contents);
+        let address = unsafe { std::alloc::alloc(layout) };
+        assert!(!address.is_null());
+        unsafe { address.copy_from_nonoverlapping(contents.as_ptr(), contents.len()) };
+        ledger.opened();
+        Self { address, contents, ledger: ledger.clone() }
+    }
+
+    pub fn address(&self) -> *const c_void {
+        self.address.cast_const().cast()
+    }
+
+    pub fn len(&self) -> u64 {
+        self.contents.len() as u64
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        let now = unsafe { std::slice::from_raw_parts(self.address, self.contents.len()) };
+        if now != self.contents {
+            self.ledger.complain("a buffer was written to");
+        }
+        unsafe { std::alloc::dealloc(self.address, layout(&self.contents)) };
+        self.ledger.closed();
+    }
+}
+
+fn layout(contents: &[u8]) -> Layout {
+    Layout::from_size_align(contents.len().max(1), 64).unwrap()
+}

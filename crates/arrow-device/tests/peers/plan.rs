@@ -1,0 +1,129 @@
+//! What an array consists of, as plain bytes and numbers.
+
+use std::ffi::CString;
+
+/// A node of an array together with its schema, and everything below it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub format: CString,
+    pub name: Option<CString>,
+    pub metadata: Option<Vec<u8>>,
+    pub flags: i64,
+    pub length: i64,
+    pub null_count: i64,
+    pub offset: i64,
+    pub buffers: Vec<Content>,
+    pub children: Vec<Plan>,
+    pub dictionary: Option<Box<Plan>>,
+}
+
+/// What a buffer pointer is.
+#[derive(Clone, Debug)]
+pub enum Content {
+    Null,
+    /// The address of memory with these bytes.
+    Bytes(Vec<u8>),
+    /// This address, whatever is there.
+    At(usize),
+}
+
+/// Which elements of its buffers an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub offset: usize,
+    pub length: usize,
+    /// Elements of the buffers behind the last one.
+    pub tail: usize,
+    /// All buffers are null, as they may be where there is no element.
+    pub absent: bool,
+}
+
+impl Window {
+    pub const WHOLE: Self = Self { offset: 0, length: 5, tail: 0, absent: false };
+    pub const SLICED: Self = Self { offset: 3, length: 4, tail: 2, absent: false };
+    pub const EMPTY: Self = Self { offset: 0, length: 0, tail: 0, absent: false };
+    pub const ABSENT: Self = Self { offset: 0, length: 0, tail: 0, absent: true };
+    pub const ALL: [Self; 4] = [Self::WHOLE, Self::SLICED, Self::EMPTY, Self::ABSENT];
+
+    /// Elements in the buffers.
+    pub fn capacity(self) -> usize {
+        self.offset + self.length + self.tail
+    }
+
+    /// The window of a child with so many elements.
+    pub fn below(self, length: usize) -> Self {
+        let offset = usize::from(self.offset > 0);
+        Self { offset, length, ..self }
+    }
+}
+
+/// What is known of the nulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nulls {
+    /// There are none, and no bitmap.
+    None,
+    /// There is a bitmap, and they are counted.
+    Counted,
+    /// There is a bitmap, and nobody has counted.
+    Unknown,
+}
+
+impl Nulls {
+    pub const ALL: [Self; 3] = [Self::None, Self::Counted, Self::Unknown];
+
+    /// The bitmap and the null count.
+    pub fn of(self, window: Window) -> (Content, i64) {
+        if self == Self::None {
+            return (Content::Null, 0);
+        }
+        let is_there = |index: usize| index % 3 != 1;
+        let zeros =
+            (window.offset..window.offset + window.length).filter(|i| !is_there(*i)).count();
+        let count = if self == Self::Counted { zeros as i64 } else { -1 };
+        (window.content(bits(window.capacity(), is_there)), count)
+    }
+
+    /// The null count of a type that has no bitmap.
+    pub fn without_bitmap(self, known: i64) -> i64 {
+        if self == Self::Unknown { -1 } else { known }
+    }
+}
+
+impl Window {
+    /// These bytes, unless nothing is there.
+    pub fn content(self, bytes: Vec<u8>) -> Content {
+        if self.absent { Content::Null } else { Content::Bytes(bytes) }
+    }
+}
+
+/// A bitmap.
+pub fn bits(count: usize, is_set: impl Fn(usize) -> bool + Copy) -> Vec<u8> {
+    let byte = |byte: usize| {
+        (0..8)
+            .filter(move |bit| byte * 8 + bit < count && is_set(byte * 8 + bit))
+            .map(|bit| 1_u8 << bit)
+    };
+    (0..count.div_ceil(8)).map(|index| byte(index).sum()).collect()
+}
+
+/// Integers of so many bytes.
+pub fn integers(width: usize, values: impl IntoIterator<Item = i64>) -> Vec<u8> {
+    let bytes = |value: i64| match width {
+        1 => (value as i8).to_ne_bytes().to_vec(),
+        2 => (value as i16).to_ne_bytes().to_vec(),
+        4 => (value as i32).to_ne_bytes().to_vec(),
+        _ => value.to_ne_bytes().to_vec(),
+    };
+    values.into_iter().flat_map(bytes).collect()
+}
+
+/// Key-value pairs as `ArrowSchema.metadata` has them.
+pub fn metadata(pairs: &[(&[u8], &[u8])]) -> Vec<u8> {
+    let with_length = |bytes: &[u8]| [&(bytes.len() as i32).to_ne_bytes(), bytes].concat();
+    let mut encoded = (pairs.len() as i32).to_ne_bytes().to_vec();
+    for (key, value) in pairs {
+        encoded.extend(with_length(key));
+        encoded.extend(with_length(value));
+    }
+    encoded
+}

@@ -1,0 +1,409 @@
+//! Events and uses: data is used after its event, and memory goes back after its last use.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block
+)]
+
+mod peers;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::driver::Readiness;
+use arrow_device::{Array, Buffer, DataType, Device, Queue, Ready, Schema, drain, reclaim};
+use peers::ledger::Ledger;
+use peers::manual::{Manual, shown_event};
+use peers::plan::{Content, Nulls, Window};
+use peers::{Verdict, assert_complaint, consumer, kinds, producer, require};
+
+/// A device, a queue on it, and an array of somebody else's on it.
+struct Scene {
+    manual: Manual,
+    queue: Queue,
+    ledger: Arc<Ledger>,
+    array: Array,
+    device: Device,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let (manual, device) = Manual::open();
+        let ledger = Ledger::new();
+        let array = foreign(&device, &ledger, std::ptr::null_mut());
+        Self { manual, queue: device.open_queue().unwrap(), ledger, array, device }
+    }
+}
+
+/// Two numbers and text on a device, whose addresses nobody can read.
+fn foreign(device: &Device, ledger: &Arc<Ledger>, sync_event: *mut std::ffi::c_void) -> Array {
+    let text = kinds::Kind::Text("u", 4);
+    let kind = kinds::Kind::Struct(vec![kinds::Kind::Fixed("l", 8), text]);
+    let mut plan = kind.plan(Window::WHOLE, Nulls::None);
+    for child in &mut plan.children {
+        child.buffers.iter_mut().for_each(|buffer| *buffer = Content::At(0x1000));
+    }
+    let schema = unsafe { Schema::import(&mut producer::schema(&plan, &Ledger::new())) }.unwrap();
+    let id = device.id();
+    let base = producer::array(&plan, ledger);
+    let mut c_array = producer::on_device(base, id.device_type.0, id.id);
+    c_array.sync_event = sync_event;
+    unsafe { Array::import(&mut c_array, &schema) }.unwrap()
+}
+
+/// What is done with an array on a queue; the array is given up in the end.
+type Use = dyn Fn(&Scene, Array);
+
+fn properly(scene: &Scene, array: Array) {
+    let view = array.on(&scene.queue).unwrap();
+    scene.manual.submit(&scene.queue);
+    drop(view);
+}
+
+/// That memory is kept until the use is over, and goes back then.
+fn check_kept(prepare: &dyn Fn(&Manual), used: &Use) -> Verdict {
+    let scene = Scene::new();
+    prepare(&scene.manual);
+    used(&scene, scene.array.clone());
+    let Scene { manual, queue, ledger, array, device } = scene;
+    drop(array);
+    reclaim();
+    require(ledger.base_releases() == 0, || "released while a queue still uses it".into())?;
+    // Work that was submitted later does not count.
+    manual.complete(&queue);
+    manual.submit(&queue);
+    reclaim();
+    require(ledger.base_releases() == 1, || "not released after the last use".into())?;
+    ledger.settle(1)?;
+    require(manual.live_events() == 0, || format!("{} events leaked", manual.live_events()))?;
+    drop(device);
+    Ok(())
+}
+
+// Requirement: ARR-20
+#[test]
+fn memory_goes_back_after_the_last_use() {
+    assert_eq!(check_kept(&|_| {}, &properly), Ok(()));
+    // A child, a slice and a clone are uses of the whole.
+    let through_a_child = |scene: &Scene, array: Array| {
+        let part = array.child(1).unwrap().slice(1, 2).unwrap();
+        drop(array);
+        properly(scene, part);
+    };
+    assert_eq!(check_kept(&|_| {}, &through_a_child), Ok(()));
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
+fn a_driver_that_lies_and_a_consumer_that_hides_its_use_are_found_out() {
+    let early = "released while a queue still uses it";
+    assert_complaint(check_kept(&Manual::lie, &properly), early);
+    let hidden = |scene: &Scene, array: Array| {
+        drop(array.on(&scene.queue).unwrap());
+        // Submitted after the view said that everything was.
+        scene.manual.submit(&scene.queue);
+    };
+    assert_complaint(check_kept(&|_| {}, &hidden), early);
+    let forgotten = |scene: &Scene, array: Array| std::mem::forget(array.on(&scene.queue).unwrap());
+    assert_complaint(check_kept(&|_| {}, &forgotten), "not released after the last use");
+}
+
+// Requirement: ARR-20
+#[test]
+fn where_no_event_can_be_recorded_the_queue_has_to_be_idle() {
+    let Scene { manual, queue, ledger, array, device } = Scene::new();
+    let view = array.on(&queue).unwrap();
+    manual.submit(&queue);
+    manual.refuse_to_record();
+    drop((view, array));
+    reclaim();
+    assert_eq!(ledger.base_releases(), 0);
+    manual.complete(&queue);
+    manual.submit(&queue);
+    reclaim();
+    assert_eq!(ledger.base_releases(), 0, "nobody knows which work is done");
+    manual.complete(&queue);
+    reclaim();
+    assert_eq!(ledger.settle(1), Ok(()));
+    drop(device);
+}
+
+// Requirement: ARR-20
+#[test]
+fn a_lost_device_uses_nothing() {
+    let Scene { manual, queue, ledger, array, device } = Scene::new();
+    let view = array.on(&queue).unwrap();
+    manual.submit(&queue);
+    drop((view, array));
+    reclaim();
+    assert_eq!(ledger.base_releases(), 0);
+    manual.lose();
+    reclaim();
+    assert_eq!(ledger.settle(1), Ok(()));
+    drop((device, queue));
+}
+
+// Requirement: ARR-20
+#[test]
+#[cfg_attr(miri, ignore = "it leaks on purpose, which Miri reports")]
+fn a_view_that_was_forgotten_keeps_the_memory_for_ever() {
+    let Scene { manual, queue, ledger, array, .. } = Scene::new();
+    std::mem::forget(array.on(&queue).unwrap());
+    drop(array);
+    manual.complete(&queue);
+    reclaim();
+    assert_eq!((ledger.base_releases(), ledger.live() > 0), (0, true));
+}
+
+// Requirement: ARR-20
+#[test]
+fn uses_on_several_queues_are_waited_for_one_by_one() {
+    let Scene { manual, queue, ledger, array, device } = Scene::new();
+    let other = device.open_queue().unwrap();
+    for queue in [&queue, &other, &queue] {
+        let view = array.on(queue).unwrap();
+        manual.submit(queue);
+        drop(view);
+    }
+    drop(array);
+    for queue in [&other, &queue] {
+        reclaim();
+        assert_eq!(ledger.base_releases(), 0);
+        manual.complete(queue);
+    }
+    reclaim();
+    assert_eq!(ledger.settle(1), Ok(()));
+    assert_eq!(manual.live_events(), 0);
+}
+
+// Requirement: ARR-20
+#[test]
+fn memory_made_here_is_freed_after_its_last_use() {
+    let (manual, device) = Manual::open();
+    let queue = device.open_queue().unwrap();
+    let mut memory = device.allocate(64).unwrap();
+    memory.spot(&queue).unwrap();
+    manual.submit(&queue);
+    drop(memory);
+    reclaim();
+    assert_eq!(manual.live_memory(), 1);
+    manual.complete(&queue);
+    reclaim();
+    assert_eq!(manual.live_memory(), 0);
+    drain(std::time::Duration::from_secs(20)).unwrap();
+}
+
+/// Where a consumer finds the first buffer of the second column, to use it on this queue.
+type Find = dyn Fn(&Queue, &Array) -> usize;
+
+/// That the queue waits for the event before an address is known, and once.
+fn check_waits(find: &Find) -> Verdict {
+    let (manual, device) = Manual::open();
+    let (writer, reader) = (device.open_queue().unwrap(), device.open_queue().unwrap());
+    manual.submit(&writer);
+    let event = writer.record().unwrap();
+    let handle = event.raw().as_ptr();
+    let ledger = Ledger::new();
+    let array = foreign(&device, &ledger, (&raw const handle).cast_mut().cast());
+    require(array.ready() == Ready::AfterEvent, || "the event was not taken over".into())?;
+    require(matches!(array.is_ready(), Ok(false)), || {
+        "said to be ready while work is pending".into()
+    })?;
+    require(manual.wait_count() == 0, || "waited on import".into())?;
+    for _ in 0..3 {
+        require(find(&reader, &array) == 0x1000, || "another address".into())?;
+    }
+    let waits = manual.waits_for(&reader, handle.addr());
+    require(waits, || "buffers are used and the queue did not wait".into())?;
+    require(manual.wait_count() == 1, || format!("{} waits for one array", manual.wait_count()))?;
+    require(!manual.is_idle(&writer), || "the host waited".into())?;
+    manual.complete(&writer);
+    require(matches!(array.is_ready(), Ok(true)), || "said to wait for complete work".into())?;
+    drop(array);
+    reclaim();
+    ledger.settle(1)?;
+    let is_alive = manual.event(event.raw().bits()).is_some();
+    require(is_alive, || "the producer's event was destroyed".into())
+}
+
+// Requirement: ARR-2, ARR-5
+#[test]
+fn a_queue_waits_for_the_event_before_an_address_is_told() {
+    let find = |queue: &Queue, array: &Array| {
+        let view = array.on(queue).unwrap();
+        view.child(1).unwrap().buffer(1).location().address().addr()
+    };
+    assert_eq!(check_waits(&find), Ok(()));
+    let reads_the_struct = |_: &Queue, array: &Array| {
+        let mut c_array = ArrowDeviceArray::empty();
+        array.export(&mut c_array).unwrap();
+        let column = unsafe { &**c_array.array.children.add(1) };
+        let address = unsafe { *column.buffers.add(1) }.addr();
+        consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
+        address
+    };
+    assert_complaint(check_waits(&reads_the_struct), "the queue did not wait");
+    let waits_always = move |queue: &Queue, array: &Array| {
+        array.wait().unwrap();
+        find(queue, array)
+    };
+    assert_complaint(check_waits(&waits_always), "the host waited");
+}
+
+/// A producer of numbers on a device: submits the work that makes them, and exports.
+type Produce<'a> = dyn Fn(&Manual, &Device, &Queue, &mut ArrowDeviceArray) + 'a;
+
+/// Eight bytes of a device, which count how many of their kind are alive.
+fn numbers(device: &Device, alive: &Arc<AtomicUsize>) -> arrow_device::ArrayBuilder {
+    struct Counted(Arc<AtomicUsize>);
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+    alive.fetch_add(1, Ordering::SeqCst);
+    let address = std::ptr::without_provenance(0x2000);
+    let buffer = unsafe { Buffer::foreign(device.id(), address, 8, Counted(alive.clone())) };
+    Array::builder(DataType::Int64).len(1).buffers([None, Some(buffer)])
+}
+
+/// That what a consumer is shown as ready is ready, and that the event lives until the release and no longer.
+fn check_produced(produce: &Produce<'_>) -> Verdict {
+    let (manual, device) = Manual::open();
+    let queue = device.open_queue().unwrap();
+    let mut c_array = ArrowDeviceArray::empty();
+    produce(&manual, &device, &queue, &mut c_array);
+    let id = device.id();
+    require((c_array.device_type, c_array.device_id) == (id.device_type.0, id.id), || {
+        "exported for another device".into()
+    })?;
+    if c_array.sync_event.is_null() {
+        require(manual.is_idle(&queue), || "no event, and the work is pending".into())?;
+    } else {
+        let event = shown_event(c_array.sync_event);
+        let has_passed = manual.event(event).ok_or("the event is destroyed already")?;
+        let is_behind = has_passed == manual.is_idle(&queue);
+        require(is_behind, || "the event passed before the work is complete".into())?;
+        manual.complete(&queue);
+        require(manual.event(event) == Some(true), || "the event never passes".into())?;
+        // The producer's own share of the event is gone.
+        require(manual.live_events() == 1, || "more events than needed".into())?;
+    }
+    consumer::release(consumer::move_out(&mut c_array.array))?;
+    require(manual.live_events() == 0, || "the event outlives the array".into())
+}
+
+// Requirement: ARR-6, ARR-8, ARR-9, ARR-10
+#[test]
+fn an_event_stands_behind_the_work_and_lives_until_the_release() {
+    let alive: Arc<AtomicUsize> = Arc::default();
+    let made = |device: &Device| numbers(device, &alive);
+    assert_eq!(
+        check_produced(&|manual, device, queue, out| {
+            manual.submit(queue);
+            made(device).finish_on(queue).unwrap().export(out).unwrap();
+        }),
+        Ok(())
+    );
+    assert_eq!(
+        check_produced(&|manual, device, queue, out| {
+            manual.submit(queue);
+            let event = queue.record().unwrap();
+            made(device).finish_after(event).unwrap().export(out).unwrap();
+        }),
+        Ok(())
+    );
+    assert_eq!(
+        check_produced(&|_, device, _, out| {
+            made(device).finish_ready().unwrap().export(out).unwrap();
+            assert!(out.sync_event.is_null());
+        }),
+        Ok(())
+    );
+    assert_eq!(
+        check_produced(&|manual, device, queue, out| {
+            manual.submit(queue);
+            made(device).finish_on(queue).unwrap().export_settled(out).unwrap();
+            assert!(out.sync_event.is_null());
+        }),
+        Ok(())
+    );
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
+fn producers_that_are_wrong_about_events_are_found_out() {
+    let made = |device: &Device| numbers(device, &Arc::default());
+    let says_ready = |manual: &Manual, device: &Device, queue: &Queue, out: &mut _| {
+        manual.submit(queue);
+        made(device).finish_ready().unwrap().export(out).unwrap();
+    };
+    let records_first = |manual: &Manual, device: &Device, queue: &Queue, out: &mut _| {
+        let array = made(device).finish_on(queue).unwrap();
+        manual.submit(queue);
+        array.export(out).unwrap();
+    };
+    let destroys_the_event =
+        |manual: &Manual, device: &Device, queue: &Queue, out: &mut ArrowDeviceArray| {
+            manual.submit(queue);
+            made(device).finish_ready().unwrap().export(out).unwrap();
+            let event = queue.record().unwrap();
+            let shown = Box::leak(Box::new(event.raw().as_ptr()));
+            out.sync_event = std::ptr::from_mut(shown).cast();
+        };
+    assert_complaint(check_produced(&says_ready), "no event, and the work is pending");
+    assert_complaint(check_produced(&records_first), "the event passed before the work");
+    assert_complaint(check_produced(&destroys_the_event), "the event is destroyed already");
+    let keeps_the_event = |manual: &Manual, device: &Device, queue: &Queue, out: &mut _| {
+        manual.submit(queue);
+        let array = made(device).finish_on(queue).unwrap();
+        array.export(out).unwrap();
+        std::mem::forget(array);
+    };
+    assert_complaint(check_produced(&keeps_the_event), "the event outlives the array");
+}
+
+// Requirement: ARR-6
+#[test]
+fn columns_with_different_events_are_joined_by_a_queue_or_refused() {
+    let (manual, device) = Manual::open();
+    let (one, two) = (device.open_queue().unwrap(), device.open_queue().unwrap());
+    let column = |queue: &Queue| {
+        manual.submit(queue);
+        numbers(&device, &Arc::default()).finish_on(queue).unwrap()
+    };
+    let columns = [("a", column(&one)), ("b", column(&two)), ("c", column(&one))];
+    let batch = arrow_device::Batch::from_columns(columns).unwrap();
+    assert_eq!(batch.as_array().ready(), Ready::AfterEvents(3));
+    let mut c_array = ArrowDeviceArray::empty();
+    let error = batch.export(&mut c_array).unwrap_err();
+    assert_eq!(error.kind(), arrow_device::ErrorKind::NotReady);
+    assert!(c_array.is_released(), "a refused export leaves the struct as it was");
+    let joining = device.open_queue().unwrap();
+    batch.export_on(&joining, &mut c_array).unwrap();
+    let event = shown_event(c_array.sync_event);
+    assert_eq!(manual.event(event), Some(true), "nothing was submitted to the joining queue");
+    assert_eq!(manual.wait_count(), 3, "which waits for each column first");
+    consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
+}
+
+// Requirement: ARR-6, ARR-7
+#[test]
+fn a_device_without_events_is_waited_for_before_the_export() {
+    for (readiness, is_waited_for) in [(Readiness::HostWait, true), (Readiness::QueueOrder, false)]
+    {
+        let (manual, device) = Manual::open_with(readiness);
+        let queue = device.open_queue().unwrap();
+        manual.submit(&queue);
+        let array = numbers(&device, &Arc::default()).finish_on(&queue).unwrap();
+        assert_eq!(array.ready(), Ready::Now);
+        assert_eq!(manual.is_idle(&queue), is_waited_for, "{readiness:?}");
+        let mut c_array = ArrowDeviceArray::empty();
+        array.export(&mut c_array).unwrap();
+        assert!(c_array.sync_event.is_null());
+        consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
+    }
+}
