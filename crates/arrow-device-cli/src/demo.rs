@@ -34,7 +34,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Outcome {
     let values = consumer::validate(consumer.batch())?;
     writeln!(
         out,
-        "3. It checked the structure of {} columns and all {values} values.",
+        "3. It validated the structure of {} columns and the data of all {values} values.",
         consumer.batch().column_count()
     )?;
 

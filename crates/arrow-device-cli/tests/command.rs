@@ -22,7 +22,7 @@ fn the_demonstration_tells_every_step_and_leaves_nothing_alive() {
         "1. The producer built a record batch of 5 rows in 48 buffers of its own and exported it as one ArrowSchema and one \
          ArrowDeviceArray on device type 1.",
         "2. The consumer imported both without a copy; the structs it took them from are released: true.",
-        "3. It checked the structure of 18 columns and all 90 values.",
+        "3. It validated the structure of 18 columns and the data of all 90 values.",
         "root: struct, 5 elements from 0, 0 nulls",
         "  metadata {made by: arrow-device demo}",
         "  tags: list, 5 elements from 0, 1 null",
