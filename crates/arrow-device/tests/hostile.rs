@@ -428,6 +428,7 @@ fn check_random(import: &Import<'_>, spoils: &[(usize, usize, i64)], shrunk: boo
     let ledger: Arc<Ledger> = Ledger::new();
     let base = producer::array_in_manner(&plan, &ledger, Manner::AllByTheBase);
     let mut array = producer::on_device(base, 1, -1);
+    let mut original = unsafe { ptr::read(&array.array) };
     let mut all = Vec::new();
     nodes(&raw mut array.array, &plan, &mut all);
     for (number, member, value) in spoils {
@@ -439,7 +440,8 @@ fn check_random(import: &Import<'_>, spoils: &[(usize, usize, i64)], shrunk: boo
     require(array.is_released(), || "the source was not marked as released".into())?;
     drop(outcome);
     if base_was_released {
-        return require(ledger.base_releases() == 0, || "a released array was released".into());
+        require(ledger.base_releases() == 0, || "a released array was released".into())?;
+        unsafe { original.release.unwrap()(&mut original) };
     }
     ledger.settle(1)
 }

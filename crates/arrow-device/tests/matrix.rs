@@ -25,7 +25,7 @@ use peers::{Verdict, assert_complaint, require};
 
 /// How many cases one run looks at: all, or so few that an interpreter gets through them.
 fn each_case(mut check: impl FnMut(usize, &Case) -> Verdict) -> usize {
-    let stride = if cfg!(miri) { 211 } else { 1 };
+    let stride = if cfg!(miri) { 499 } else { 1 };
     let mut count = 0;
     for (number, case) in cases().enumerate().step_by(stride) {
         if let Err(complaint) = check(number, &case) {
@@ -62,7 +62,9 @@ fn every_array_is_handed_on_as_it_is() {
     let mut runs = 0;
     let count = each_case(|number, case| {
         let on = [On::CPU, On::device(2, 0), On::device(4711, i64::MAX)][number % 3];
-        for order in Order::ALL {
+        // An interpreter looks at one order of each array.
+        let orders = if cfg!(miri) { &Order::ALL[number % 4..][..1] } else { &Order::ALL[..] };
+        for order in orders.iter().copied() {
             let manner = [Manner::NodeByNode, Manner::AllByTheBase][(number + runs) % 2];
             check_relay(&Ours, &case.plan(), on, manner, order)
                 .map_err(|complaint| format!("{order:?}: {complaint}"))?;
@@ -71,8 +73,7 @@ fn every_array_is_handed_on_as_it_is() {
         Ok(())
     });
     println!("{count} arrays handed on, released in {runs} ways");
-    assert_eq!(runs, count * 4);
-    assert!(cfg!(miri) || count == CASES);
+    assert!(cfg!(miri) || (count, runs) == (CASES, CASES * 4));
 }
 
 #[test]
