@@ -245,6 +245,10 @@ fn shelf_of(bytes: usize) -> Option<(usize, usize)> {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "every block that a test gives back was taken by it"
+)]
 mod tests {
     use super::*;
 
