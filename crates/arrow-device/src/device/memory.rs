@@ -76,6 +76,7 @@ impl Memory {
     /// Shares it. From now on nobody writes to it.
     pub fn into_buffer(self) -> Buffer {
         let (device, base, len) = (self.block.device.id(), self.block.raw, self.block.len);
+        self.block.device.driver().share(base);
         let owner: super::Owner = Arc::new(self);
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }
