@@ -1,0 +1,1 @@
+//! Each mistake that the software device knows.
