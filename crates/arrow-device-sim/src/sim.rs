@@ -113,10 +113,12 @@ impl Sim {
         let mut bytes = vec![0_u8; len as usize];
         let to = Spot { base: Raw::from_ptr(bytes.as_mut_ptr().cast()), offset: 0 };
         let region = [Region { from: spot, to, len }];
-        // SAFETY: the bytes are there until the queue has passed: the wait below ends when the copy has run or was thrown
-        // away, or the bytes are forgotten.
-        self.engine
-            .with(|state| unsafe { state.copy(queue.raw(), &Route::ToHost, &region, site) })?;
+        let copied = self.engine.with(|state| {
+            // SAFETY: the bytes are there until the queue has passed: the wait below ends when the copy has run or was
+            // thrown away, or the bytes are forgotten.
+            unsafe { state.copy(queue.raw(), &Route::ToHost, &region, site) }
+        });
+        copied?;
         if let Err(error) = queue.synchronize() {
             std::mem::forget(bytes);
             return Err(error);

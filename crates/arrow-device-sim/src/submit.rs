@@ -53,12 +53,20 @@ impl State {
                 What::CopyFromHost => {
                     let from = self.host_side(*from, *len, &access);
                     let to = self.device_side(device, *to, *len, &access, true);
-                    (from, to, from.host().map(|address| unsafe { snapshot(address, *len) }))
+                    let now = from.host().map(|address| {
+                        // SAFETY: the caller promised that the source can be read.
+                        unsafe { snapshot(address, *len) }
+                    });
+                    (from, to, now)
                 }
                 What::CopyToHost => {
                     let from = self.device_side(device, *from, *len, &access, false);
                     let to = self.host_side(*to, *len, &access);
-                    (from, to, to.host().map(|address| unsafe { scribble(address, *len) }))
+                    let now = to.host().map(|address| {
+                        // SAFETY: the caller promised that the destination can be written.
+                        unsafe { scribble(address, *len) }
+                    });
+                    (from, to, now)
                 }
                 _ => {
                     let from = self.device_side(source, *from, *len, &access, false);

@@ -241,7 +241,7 @@ mod tests {
         bytes: Range<u64>,
         by: Access,
         clock: &Clock,
-    ) -> Vec<Range<u64>> {
+    ) -> Vec<(u64, u64)> {
         let host = Clock::default();
         let behind = Behind { clock, host: &host, twice: false };
         let mut found = Vec::new();
@@ -250,14 +250,14 @@ mod tests {
         } else {
             history.read(&bytes, by, &behind, &mut found);
         }
-        found.into_iter().map(|conflict| conflict.bytes).collect()
+        found.into_iter().map(|Conflict { bytes, .. }| (bytes.start, bytes.end)).collect()
     }
 
     #[test]
     fn a_read_conflicts_with_the_part_that_is_written_without_order() {
         let mut history = History::new(100, None);
         assert_eq!(note(&mut history, true, 20..40, access(0, 1), &after(&[(0, 1)])), []);
-        assert_eq!(note(&mut history, false, 0..30, access(1, 1), &after(&[(1, 1)])), [20..30]);
+        assert_eq!(note(&mut history, false, 0..30, access(1, 1), &after(&[(1, 1)])), [(20, 30)]);
         assert_eq!(note(&mut history, false, 0..30, access(1, 2), &after(&[(1, 2), (0, 1)])), []);
     }
 
@@ -267,7 +267,7 @@ mod tests {
         note(&mut history, false, 0..50, access(0, 1), &after(&[(0, 1)]));
         note(&mut history, false, 30..80, access(1, 1), &after(&[(1, 1)]));
         let found = note(&mut history, true, 0..100, access(2, 1), &after(&[(2, 1), (0, 1)]));
-        assert_eq!(found, [30..80]);
+        assert_eq!(found, [(30, 80)]);
     }
 
     #[test]
@@ -304,6 +304,6 @@ mod tests {
         note(&mut history, true, 0..100, access(0, 1), &after(&[(0, 1)]));
         note(&mut history, false, 40..60, access(0, 2), &after(&[(0, 2)]));
         let found = note(&mut history, false, 0..100, access(1, 1), &after(&[(1, 1)]));
-        assert_eq!(found, [0..100]);
+        assert_eq!(found, [(0, 100)]);
     }
 }

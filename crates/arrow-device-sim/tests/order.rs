@@ -1,5 +1,5 @@
 //! Work runs when it is waited for, in an order that is legal and the seed's.
-#![allow(clippy::undocumented_unsafe_blocks)]
+#![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
