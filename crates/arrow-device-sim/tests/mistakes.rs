@@ -587,7 +587,7 @@ const ALL: &[Twins] = &[
 fn every_mistake_is_reported_on_every_seed_and_nothing_else_is() {
     for Twins { name, mistake, build, wrong, .. } in ALL {
         for seed in 0..SEEDS {
-            let sim = build().seed(seed).build();
+            let sim = build().seed(seed).backtraces(seed % 16 == 0).build();
             wrong(&Bench::new(&sim));
             let kinds: Vec<Mistake> = sim.finish().iter().map(|report| report.kind).collect();
             assert_eq!(kinds, [*mistake], "{name}, seed {seed}");
@@ -599,7 +599,7 @@ fn every_mistake_is_reported_on_every_seed_and_nothing_else_is() {
 fn the_correct_twin_of_each_is_silent_on_every_seed() {
     for Twins { name, build, right, .. } in ALL {
         for seed in 0..SEEDS {
-            let sim = build().seed(seed).build();
+            let sim = build().seed(seed).backtraces(seed % 16 == 0).build();
             right(&Bench::new(&sim));
             let reports = sim.finish();
             assert!(reports.is_empty(), "{name}, seed {seed}: {reports:#?}");

@@ -1,6 +1,9 @@
 //! What the tests share: one bench with a device, two queues and memory, and raw calls that no owner would make.
 #![allow(dead_code)]
 
+pub(crate) mod producer;
+pub(crate) mod skewed;
+
 use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
 use arrow_device::{Device, Event, Memory, Queue, Result};
 use arrow_device_sim::Sim;
