@@ -4,6 +4,7 @@
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::panic
 )]

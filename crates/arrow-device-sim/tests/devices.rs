@@ -2,7 +2,9 @@
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
-    clippy::unwrap_used
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic
 )]
 
 mod support;
@@ -19,7 +21,7 @@ use support::{Bench, at, host, host_mut, region};
 
 #[test]
 fn peers_reach_each_others_memory_and_copy_it() {
-    Sim::builder().peers(2).sweep(0..100, |sim| {
+    Sim::builder().peers(2).sweep(support::seeds(100), |sim| {
         let bench = Bench::new(sim);
         let other = sim.device_number(1);
         assert!(bench.one.reaches(other.id()).is_ok());
@@ -246,7 +248,7 @@ fn table_like(table: &EventTable) -> EventTable {
 #[test]
 fn bytes_travel_there_and_back() {
     for kind in arrow_device_sim::Kind::ALL {
-        Sim::builder().kind(kind).sweep(0..50, |sim| {
+        Sim::builder().kind(kind).sweep(support::seeds(50), |sim| {
             let bench = Bench::new(sim);
             let memory = bench.allocate(12);
             let (source, mut target) = (*b"hello, world", [0_u8; 12]);

@@ -2,7 +2,13 @@
 //!
 //! Each case runs in a child process, which is this test program again.
 #![cfg(all(target_os = "linux", not(miri)))]
-#![allow(clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic
+)]
 
 mod support;
 

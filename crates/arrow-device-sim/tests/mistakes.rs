@@ -2,14 +2,16 @@
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
-    clippy::unwrap_used
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic
 )]
 
 mod support;
 
 use arrow_device::driver::{Raw, Route};
 use arrow_device::{Buffer, ErrorKind, Memory};
-use arrow_device_sim::{Builder, Kind, Mistake, Sim};
+use arrow_device_sim::{Builder, Kind, Mistake, Sim, catalogue};
 use support::{Bench, at, host, host_mut, region};
 
 /// A thousand and a little: in seconds, because nothing here sleeps.
@@ -582,6 +584,17 @@ const ALL: &[Twins] = &[
         },
     },
 ];
+
+#[test]
+fn every_mistake_of_the_catalogue_is_planted_here() {
+    // The leak of a mapping comes with that of its memory, and has a test of its own.
+    let planted: Vec<Mistake> =
+        ALL.iter().map(|twins| twins.mistake).chain([Mistake::LeakedMapping]).collect();
+    for mistake in catalogue::ALL {
+        assert!(planted.contains(mistake), "{mistake:?}");
+    }
+    assert!(planted.iter().all(|mistake| catalogue::ALL.contains(mistake)));
+}
 
 #[test]
 fn every_mistake_is_reported_on_every_seed_and_nothing_else_is() {

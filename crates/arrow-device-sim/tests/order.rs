@@ -1,5 +1,13 @@
 //! Work runs when it is waited for, in an order that is legal and the seed's.
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic
+)]
+
+mod support;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +23,7 @@ fn mark(sim: &Sim, queue: &Queue, name: &'static str, ran: &Arc<Mutex<Vec<&'stat
 
 #[test]
 fn nothing_runs_before_somebody_waits() {
-    sweep(0..100, |sim| {
+    sweep(support::seeds(100), |sim| {
         let ran = Arc::default();
         let queue = sim.device().open_queue().unwrap();
         mark(sim, &queue, "a", &ran);
@@ -33,7 +41,7 @@ fn nothing_runs_before_somebody_waits() {
 
 #[test]
 fn a_wait_brings_the_work_of_other_queues_with_it_and_only_what_is_needed() {
-    sweep(0..100, |sim| {
+    sweep(support::seeds(100), |sim| {
         let ran = Arc::default();
         let [one, two, three] = [(); 3].map(|()| sim.device().open_queue().unwrap());
         mark(sim, &one, "a", &ran);
@@ -57,7 +65,7 @@ fn a_wait_brings_the_work_of_other_queues_with_it_and_only_what_is_needed() {
 #[test]
 fn every_legal_order_comes_with_some_seed() {
     let mut orders = std::collections::BTreeSet::new();
-    sweep(0..200, |sim| {
+    sweep(support::seeds(200), |sim| {
         let ran = Arc::default();
         let queues = [(); 3].map(|()| sim.device().open_queue().unwrap());
         for (queue, name) in queues.iter().zip(["a", "b", "c"]) {
@@ -66,7 +74,7 @@ fn every_legal_order_comes_with_some_seed() {
         sim.run_until_idle();
         orders.insert(ran.lock().unwrap().clone());
     });
-    assert_eq!(orders.len(), 6, "{orders:?}");
+    assert!(orders.len() == 6 || cfg!(miri), "{orders:?}");
 }
 
 fn busy(seed: u64) -> (Vec<arrow_device_sim::Step>, Vec<u8>) {
@@ -85,7 +93,7 @@ fn busy(seed: u64) -> (Vec<arrow_device_sim::Step>, Vec<u8>) {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    for seed in 0..100 {
+    for seed in support::seeds(100) {
         assert_eq!(busy(seed), busy(seed), "seed {seed}");
     }
     assert_ne!(busy(1).0, busy(2).0);
@@ -154,7 +162,7 @@ fn a_kernel_that_waits_for_its_own_device_gets_an_error() {
 #[test]
 fn a_kernel_gets_the_bytes_that_it_named_and_changes_what_it_may() {
     for kind in Kind::ALL {
-        Sim::builder().kind(kind).sweep(0..20, |sim| {
+        Sim::builder().kind(kind).sweep(support::seeds(20), |sim| {
             let queue = sim.device().open_queue().unwrap();
             let numbers: Vec<u8> = [3_i32, -4, 5].iter().flat_map(|n| n.to_ne_bytes()).collect();
             let mut memory: Memory = sim.device().allocate(16).unwrap();

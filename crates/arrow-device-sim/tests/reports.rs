@@ -1,5 +1,11 @@
 //! A report names both places, and reads as an explanation.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::undocumented_unsafe_blocks)]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::panic
+)]
 
 mod support;
 

@@ -127,6 +127,7 @@ impl Range {
 
 impl Drop for Range {
     fn drop(&mut self) {
+        // A freed page is nobody's to read, mapped or not.
         self.set_host_readable(false);
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (offset, len) = (self.offset as libc::off_t, self.len as libc::off_t);

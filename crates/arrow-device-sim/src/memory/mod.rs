@@ -73,7 +73,7 @@ impl Block {
         match &self.inner {
             #[cfg(all(target_os = "linux", not(miri)))]
             Inner::Guarded(range) => range.set_host_readable(readable),
-            Inner::Plain(_) => true,
+            Inner::Plain(storage) => storage.set_host_readable(readable),
         }
     }
 

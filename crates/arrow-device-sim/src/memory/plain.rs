@@ -43,6 +43,11 @@ impl Storage {
         self.address
     }
 
+    /// It always is, or never.
+    pub(super) fn set_host_readable(&self, _readable: bool) -> bool {
+        true
+    }
+
     pub(super) fn bytes(&self) -> NonNull<u8> {
         self.bytes
     }

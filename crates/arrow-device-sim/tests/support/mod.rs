@@ -8,6 +8,11 @@ use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
 use arrow_device::{Device, Event, Memory, Queue, Result};
 use arrow_device_sim::Sim;
 
+/// So many seeds, and few under Miri, which is a thousand times slower.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    0..if cfg!(miri) { 2 } else { count }
+}
+
 /// A device with two queues.
 pub(crate) struct Bench<'sim> {
     pub(crate) sim: &'sim Sim,
