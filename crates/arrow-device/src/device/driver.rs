@@ -298,6 +298,13 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// As the trait says; and `memory` is not used after this.
     unsafe fn free(&self, memory: Raw<Memory>, len: u64);
 
+    /// Says that nobody writes to this memory from now on: it is about to be shared. Calls no runtime.
+    ///
+    /// Does nothing on most devices. A driver that checks its callers remembers it.
+    fn share(&self, memory: Raw<Memory>) {
+        let _ = memory;
+    }
+
     // ---- queues
 
     /// Opens a queue.

@@ -76,6 +76,7 @@ impl Memory {
     /// Shares it. From now on nobody writes to it.
     pub fn into_buffer(self) -> Buffer {
         let (device, base, len) = (self.block.device.id(), self.block.raw, self.block.len);
+        self.block.device.driver().share(base);
         let owner: super::Owner = Arc::new(self);
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }
@@ -91,11 +92,14 @@ impl Memory {
         if len == 0 {
             return Ok(());
         }
-        let from = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
+        // A copy of our own: if the wait fails, the device may read its source long after `bytes` is gone.
+        let staged = bytes.to_vec();
+        let from = Spot { base: Raw::from_ptr(staged.as_ptr().cast_mut().cast()), offset: 0 };
         let region = Region { from, to: self.spot(queue)?, len };
-        // SAFETY: both sides hold `len` bytes and outlive the wait below; this memory has no other user (`&mut self`).
+        // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by `keep_until_done`; this memory
+        // has no other user (`&mut self`).
         unsafe { queue.copy(Route::FromHost, &[region]) }?;
-        queue.synchronize()
+        queue.synchronize().inspect_err(|_| queue.keep_until_done(staged))
     }
 }
 

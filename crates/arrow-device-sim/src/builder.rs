@@ -1,0 +1,179 @@
+//! [`Builder`]: what a simulator is to be like.
+
+use std::time::Duration;
+
+use arrow_device::driver::{Addressing, HostAccess, Properties};
+
+use crate::Sim;
+use crate::fault::Effect;
+
+/// The shape of a device: what its memory is to the host and to callers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Memory of its own, with addresses that the host cannot read: a GPU.
+    #[default]
+    Discrete,
+    /// Memory that the host can read in place once it is ready, after `map`: pinned and managed memory.
+    HostReadable,
+    /// Memory behind handles that nothing can be added to: OpenCL, Vulkan, WebGPU.
+    Handles,
+}
+
+impl Kind {
+    /// All of them, for tests that have to hold for each.
+    pub const ALL: [Self; 3] = [Self::Discrete, Self::HostReadable, Self::Handles];
+
+    pub(crate) fn properties(self, name: String) -> Properties {
+        let properties = Properties::new(name).with_alignment(256);
+        match self {
+            Self::Discrete => properties,
+            Self::HostReadable => properties.with_host_access(HostAccess::Mapped),
+            Self::Handles => properties.with_addressing(Addressing::Handle),
+        }
+    }
+}
+
+/// Says what a simulator is to be like, and makes it. Begun by [`Sim::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) kind: Kind,
+    pub(crate) seed: u64,
+    pub(crate) devices: usize,
+    pub(crate) peer_access: bool,
+    pub(crate) memory_limit: u64,
+    pub(crate) work_time: Duration,
+    pub(crate) backtraces: bool,
+    pub(crate) log: bool,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            settings: Settings {
+                kind: Kind::Discrete,
+                seed: 0,
+                devices: 1,
+                peer_access: false,
+                memory_limit: u64::MAX,
+                work_time: Duration::ZERO,
+                backtraces: true,
+                log: false,
+            },
+        }
+    }
+
+    /// The shape of its devices. Without it they are discrete.
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.settings.kind = kind;
+        self
+    }
+
+    /// Which of the legal orders work runs in. Without it that is 0.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.settings.seed = seed;
+        self
+    }
+
+    /// So many devices of one runtime, that cannot reach each other's memory. At least one.
+    pub fn devices(mut self, devices: usize) -> Self {
+        self.settings.devices = devices.max(1);
+        self
+    }
+
+    /// So many devices of one runtime, each with access to the memory of all.
+    pub fn peers(mut self, devices: usize) -> Self {
+        self.settings.peer_access = true;
+        self.devices(devices)
+    }
+
+    /// So many bytes can be allocated on each device.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.settings.memory_limit = bytes;
+        self
+    }
+
+    /// Each piece of work takes so long, for waits with a time limit: those run out although no real time passes.
+    pub fn work_time(mut self, time: Duration) -> Self {
+        self.settings.work_time = time;
+        self
+    }
+
+    /// Whether calls that come through the library look at the stack to learn where in the program they are. They do,
+    /// unless told otherwise; it is most of what a call costs.
+    pub fn backtraces(mut self, on: bool) -> Self {
+        self.settings.backtraces = on;
+        self
+    }
+
+    /// Whether a log of what has run is kept, for [`Sim::log`].
+    pub fn log(mut self, on: bool) -> Self {
+        self.settings.log = on;
+        self
+    }
+
+    /// Makes it.
+    pub fn build(self) -> Sim {
+        Sim::new(&self.settings)
+    }
+
+    /// Runs a test once for each seed, each time with a new simulator, which is dropped after it.
+    ///
+    /// A panic is preceded by a line that names the seed.
+    pub fn sweep(self, seeds: impl IntoIterator<Item = u64>, mut test: impl FnMut(&Sim)) {
+        for seed in seeds {
+            let _named = Named(format!("with seed {seed}"));
+            let sim = self.clone().seed(seed).build();
+            test(&sim);
+        }
+    }
+
+    /// Runs a test once for each call in it that can fail, and makes that call fail; then once for each again, and loses the
+    /// device there. The test ends well, with errors as values, when it leaks nothing and makes no mistake in any of them.
+    ///
+    /// Returns how many runs that were. A panic is preceded by a line that names the call.
+    pub fn for_each_fault(self, mut test: impl FnMut(&Sim)) -> usize {
+        let mut runs = 0;
+        for effect in [Effect::FailOnce, Effect::LoseDevice] {
+            for nth in 1.. {
+                let mut named = Named(format!("with call {nth} failing"));
+                let sim = self.clone().build();
+                sim.engine().with(|state| state.faults.plan(None, nth, effect));
+                test(&sim);
+                runs += 1;
+                let fired = sim.engine().with(|state| state.faults.fired().first().copied());
+                let Some(call) = fired else { break };
+                named.0 = format!("with call {nth} (`{call}`) failing: {effect:?}");
+                drop(sim);
+            }
+        }
+        runs
+    }
+}
+
+/// Says what was tried when a panic passes by.
+struct Named(String);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("software device: {}", self.0);
+        }
+    }
+}
+
+/// Runs a test once for each seed with a discrete device: see [`Builder::sweep`].
+pub fn sweep(seeds: impl IntoIterator<Item = u64>, test: impl FnMut(&Sim)) {
+    Sim::builder().sweep(seeds, test);
+}
+
+/// Runs a test once for each call in it that can fail: see [`Builder::for_each_fault`].
+pub fn for_each_fault(test: impl FnMut(&Sim)) -> usize {
+    Sim::builder().for_each_fault(test)
+}

@@ -1,0 +1,78 @@
+//! Vector clocks: what is known to be finished before something starts.
+//!
+//! Each queue has a lane, and work on it is numbered. A clock says, lane by lane, up to which number everything is finished.
+//! The host has a clock and no lane: what it does happens at once, before anything that is submitted later.
+
+/// One piece of work: a lane and the number in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) lane: u32,
+    pub(crate) number: u64,
+}
+
+/// What is known to be finished. Numbers begin at 1, so a lane that is not mentioned is at 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Clock(Vec<u64>);
+
+impl Clock {
+    pub(crate) fn of(&self, lane: u32) -> u64 {
+        self.0.get(lane as usize).copied().unwrap_or(0)
+    }
+
+    /// Whether that work is finished, for whoever has this clock.
+    pub(crate) fn covers(&self, point: Point) -> bool {
+        self.of(point.lane) >= point.number
+    }
+
+    pub(crate) fn advance(&mut self, point: Point) {
+        let lane = point.lane as usize;
+        if self.0.len() <= lane {
+            self.0.resize(lane + 1, 0);
+        }
+        if let Some(known) = self.0.get_mut(lane) {
+            *known = (*known).max(point.number);
+        }
+    }
+
+    /// Adds what the other knows; returns whether that was news.
+    pub(crate) fn join(&mut self, other: &Self) -> bool {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        let mut news = false;
+        for (known, told) in self.0.iter_mut().zip(&other.0) {
+            news |= *known < *told;
+            *known = (*known).max(*told);
+        }
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(lane: u32, number: u64) -> Point {
+        Point { lane, number }
+    }
+
+    #[test]
+    fn a_clock_covers_what_it_was_told_and_nothing_later() {
+        let mut clock = Clock::default();
+        assert!(!clock.covers(point(3, 1)));
+        clock.advance(point(3, 2));
+        assert!(clock.covers(point(3, 1)) && clock.covers(point(3, 2)));
+        assert!(!clock.covers(point(3, 3)) && !clock.covers(point(2, 1)));
+    }
+
+    #[test]
+    fn joining_keeps_the_later_number_of_every_lane() {
+        let (mut one, mut other) = (Clock::default(), Clock::default());
+        one.advance(point(0, 5));
+        other.advance(point(0, 2));
+        other.advance(point(1, 7));
+        assert!(one.join(&other));
+        assert_eq!((one.of(0), one.of(1)), (5, 7));
+        assert!(!one.join(&other), "nothing new the second time");
+    }
+}

@@ -1,0 +1,177 @@
+//! The [`Driver`] of a software device: raw handles in, judged calls out.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arrow_device::driver::{
+    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+    not_reachable,
+};
+use arrow_device::{DeviceId, Event, Memory, Queue, Result};
+
+use crate::engine::Engine;
+
+/// The driver of one device of a simulator.
+///
+/// Applications take [`Sim::device`](crate::Sim::device). A test that wants to see its own mistakes caught wraps this in a
+/// driver that leaves out a wait, and makes a [`Device`](arrow_device::Device) of that.
+#[derive(Clone)]
+pub struct SimDriver {
+    engine: Arc<Engine>,
+    /// Which device of the simulator, from 0.
+    device: usize,
+    id: DeviceId,
+    properties: Properties,
+}
+
+impl SimDriver {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        device: usize,
+        id: DeviceId,
+        properties: Properties,
+    ) -> Self {
+        Self { engine, device, id, properties }
+    }
+}
+
+impl fmt::Debug for SimDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimDriver({})", self.id)
+    }
+}
+
+/// Handles of queues are numbers that no other queue of the process has.
+fn new_queue_handle() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0x5100);
+    NEXT.fetch_add(16, Ordering::Relaxed)
+}
+
+// SAFETY: memory is a block of its own until `free`, and addresses are not used again for long. An event is complete when the
+// engine has run the work that was submitted before the record, and a queue's wait names that work and stays before everything
+// that is submitted later. `synchronize` runs all work of the queue. `map` shows the block's pages. `sync_event` is the
+// handle itself, which is the address of a table. `reaches` says yes for this device and for peers that were given access.
+unsafe impl Driver for SimDriver {
+    fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime { name: "software", instance: self.engine.number }
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn reaches(&self, memory: DeviceId) -> Result<()> {
+        let reached = memory == self.id
+            || self.engine.with(|state| {
+                state.peer_access && state.devices.iter().any(|device| device.id == memory)
+            });
+        if reached { Ok(()) } else { Err(not_reachable(self.id, memory)) }
+    }
+
+    unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        let site = self.engine.site();
+        self.engine.with(|state| state.allocate(self.device, len, queue, site))
+    }
+
+    unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.free(memory, len, site));
+    }
+
+    fn share(&self, memory: Raw<Memory>) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.share(memory, site));
+    }
+
+    fn open_queue(&self) -> Result<Raw<Queue>> {
+        let (site, handle) = (self.engine.site(), new_queue_handle());
+        self.engine.with(|state| state.open_queue(self.device, handle, site))?;
+        Ok(Raw::from_bits(handle))
+    }
+
+    unsafe fn close_queue(&self, queue: Raw<Queue>) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.close_queue(queue, site));
+    }
+
+    unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        self.engine.synchronize(queue)
+    }
+
+    unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        self.engine.is_idle(queue)
+    }
+
+    fn make_event(&self) -> Result<Raw<Event>> {
+        let site = self.engine.site();
+        self.engine.with(|state| state.make_event(self.device, site))
+    }
+
+    unsafe fn destroy_event(&self, event: Raw<Event>) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.destroy_event(event, site));
+    }
+
+    unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        let site = self.engine.site();
+        self.engine.with(|state| state.record(queue, event, site))?;
+        Ok(event)
+    }
+
+    unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        self.engine.wait(queue, event)
+    }
+
+    unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        self.engine.is_complete(event)
+    }
+
+    unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        self.engine.wait_on_host(event, timeout)
+    }
+
+    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
+        match NonNull::new(event.as_ptr()) {
+            Some(table) => SyncEvent::Address(table),
+            None => SyncEvent::Handle(std::ptr::null_mut()),
+        }
+    }
+
+    unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        // SAFETY: promised by the caller.
+        unsafe { self.engine.adopt(sync_event) }
+            .map_err(|error| error.during("read_sync_event").on_device(self.id))
+    }
+
+    unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        let site = self.engine.site();
+        // SAFETY: promised by the caller.
+        self.engine.with(|state| unsafe { state.copy(queue, &route, regions, site) })
+    }
+
+    unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
+        let site = self.engine.site();
+        self.engine.with(|state| state.map(self.device, spot, len, site))
+    }
+
+    unsafe fn unmap(&self, spot: Spot, len: u64, _address: NonNull<u8>) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.unmap(self.device, spot, len, site));
+    }
+
+    unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
+        let found = self.engine.with(|state| {
+            let (device, remaining) = state.locate(base)?;
+            Some(Allocation { device: state.devices[device].id, remaining })
+        });
+        Ok(found)
+    }
+}

@@ -1,0 +1,308 @@
+//! The engine: everything that a simulator knows, behind one lock.
+//!
+//! Calls are judged when they are made, in the order in which they take the lock. Nothing foreign runs while the lock is
+//! held: kernels run between two locks, and what is thrown away is dropped after it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use arrow_device::driver::Raw;
+use arrow_device::{DeviceId, Error, ErrorKind, Queue, Result};
+
+use crate::allocation::Allocation;
+use crate::builder::{Kind, Settings};
+use crate::clock::Clock;
+use crate::events::Events;
+use crate::fault::{self, Call, Effect, Faults};
+use crate::queue::{QueueState, Work};
+use crate::random::Random;
+use crate::report::{Action, Actor, Mistake, Report};
+use crate::run::Step;
+use crate::site::{RawSite, SiteId, Sites};
+use crate::table::Table;
+use crate::track::{Access, What};
+
+/// More reports than this are counted and not kept.
+const MOST_REPORTS: usize = 1000;
+
+pub(crate) struct Engine {
+    state: Mutex<State>,
+    /// Told when work has run, or the thread that runs it has stopped.
+    pub(crate) turn: Condvar,
+    /// Which simulator of the process this is.
+    pub(crate) number: usize,
+    backtraces: bool,
+}
+
+/// See the [module](self).
+pub(crate) struct State {
+    pub(crate) kind: Kind,
+    pub(crate) peer_access: bool,
+    pub(crate) devices: Table<DeviceState>,
+    pub(crate) queues: Table<QueueState>,
+    pub(crate) queue_handles: BTreeMap<usize, usize>,
+    /// The queue that has, or had last, each lane.
+    pub(crate) lanes: Vec<usize>,
+    pub(crate) allocations: Table<Allocation>,
+    /// Allocations by their address, freed ones included until the address is used again.
+    pub(crate) by_address: BTreeMap<usize, usize>,
+    pub(crate) events: Events,
+    /// What the host knows to be finished: what it has waited for. One clock for all its threads.
+    pub(crate) host: Clock,
+    /// Counts the changes of `host`.
+    pub(crate) host_waits: u64,
+    pub(crate) sites: Sites,
+    pub(crate) names: Table<String>,
+    reports: Vec<Report>,
+    more_reports: usize,
+    pub(crate) faults: Faults,
+    pub(crate) random: Random,
+    /// The thread that runs a kernel at the moment.
+    pub(crate) running: Option<ThreadId>,
+    /// What is to be dropped once the lock is open.
+    pub(crate) discarded: Vec<Work>,
+    pub(crate) log: Option<Vec<Step>>,
+    /// How long a piece of work takes, and how much of it was waited for already. No real time passes.
+    pub(crate) work_time: Duration,
+    pub(crate) waited: Duration,
+}
+
+pub(crate) struct DeviceState {
+    pub(crate) id: DeviceId,
+    pub(crate) allocated: u64,
+    pub(crate) limit: u64,
+    pub(crate) lost: bool,
+}
+
+impl Engine {
+    pub(crate) fn new(number: usize, settings: &Settings, ids: &[DeviceId]) -> Arc<Self> {
+        let mut devices = Table::default();
+        for id in ids {
+            let limit = settings.memory_limit;
+            devices.push(DeviceState { id: *id, allocated: 0, limit, lost: false });
+        }
+        let state = State {
+            kind: settings.kind,
+            peer_access: settings.peer_access,
+            devices,
+            queues: Table::default(),
+            queue_handles: BTreeMap::new(),
+            lanes: Vec::new(),
+            allocations: Table::default(),
+            by_address: BTreeMap::new(),
+            events: Events::default(),
+            host: Clock::default(),
+            host_waits: 0,
+            sites: Sites::default(),
+            names: Table::default(),
+            reports: Vec::new(),
+            more_reports: 0,
+            faults: Faults::default(),
+            random: Random::new(settings.seed),
+            running: None,
+            discarded: Vec::new(),
+            log: settings.log.then(Vec::new),
+            work_time: settings.work_time,
+            waited: Duration::ZERO,
+        };
+        let engine = Arc::new(Self {
+            state: Mutex::new(state),
+            turn: Condvar::new(),
+            number,
+            backtraces: settings.backtraces,
+        });
+        engine.lock().events.set_engine(Arc::as_ptr(&engine));
+        engine
+    }
+
+    /// Locks. A panic cannot leave the state half changed where it matters: nothing in this crate panics under the lock.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something under the lock; what it throws away is dropped after.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        let result = act(&mut state);
+        self.unlock(state);
+        result
+    }
+
+    /// Opens the lock and drops what was thrown away under it.
+    pub(crate) fn unlock(&self, mut state: MutexGuard<'_, State>) {
+        let discarded = std::mem::take(&mut state.discarded);
+        drop(state);
+        drop(discarded);
+    }
+
+    /// Where the user's program is now.
+    pub(crate) fn site(&self) -> RawSite {
+        if self.backtraces { RawSite::stack() } else { RawSite::Unknown }
+    }
+}
+
+impl State {
+    pub(crate) fn report(&mut self, report: Report) {
+        if self.reports.len() < MOST_REPORTS {
+            self.reports.push(report);
+        } else {
+            self.more_reports += 1;
+        }
+    }
+
+    pub(crate) fn reports(&self) -> &[Report] {
+        &self.reports
+    }
+
+    pub(crate) fn take_reports(&mut self) -> Vec<Report> {
+        self.more_reports = 0;
+        std::mem::take(&mut self.reports)
+    }
+
+    /// How many reports there were beyond those that are kept.
+    pub(crate) fn more_reports(&self) -> usize {
+        self.more_reports
+    }
+
+    /// Counts a call that can fail, and fails it where that was planned or the device is lost.
+    pub(crate) fn attempt(&mut self, call: Call, device: usize) -> Result<()> {
+        let id = self.devices[device].id;
+        match self.faults.count(call) {
+            Some(Effect::FailOnce) => return Err(fault::planned(call).on_device(id)),
+            Some(Effect::LoseDevice) => self.lose(device),
+            None => {}
+        }
+        self.check_alive(device).map_err(|error| error.during(call.name()))
+    }
+
+    pub(crate) fn check_alive(&self, device: usize) -> Result<()> {
+        let DeviceState { id, lost, .. } = &self.devices[device];
+        if !lost {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::DeviceLost, "the device was told to be lost").on_device(*id))
+    }
+
+    /// From now on the device does nothing. What was submitted to it is thrown away and counts as finished.
+    pub(crate) fn lose(&mut self, device: usize) {
+        self.devices[device].lost = true;
+        for queue in self.queues.iter_mut().filter(|queue| queue.device == device) {
+            self.discarded.extend(queue.pending.drain(..));
+            queue.done = queue.submitted;
+            self.host.advance(queue.last());
+        }
+        self.host_waits += 1;
+    }
+
+    /// The host has waited for all that this clock covers.
+    pub(crate) fn host_knows(&mut self, clock: &Clock) {
+        if self.host.join(clock) {
+            self.host_waits += 1;
+        }
+    }
+
+    // ---- queues
+
+    pub(crate) fn open_queue(&mut self, device: usize, handle: usize, site: RawSite) -> Result<()> {
+        self.attempt(Call::OpenQueue, device)?;
+        let opened = self.sites.add(site);
+        // A lane whose work the host knows to be finished: all that is submitted from now on comes after it anyway.
+        let number = self.queues.len();
+        let free = self.lanes.iter().position(|queue| {
+            let queue = &self.queues[*queue];
+            queue.closed.is_some() && self.host.covers(queue.last())
+        });
+        let (lane, base) = match free.and_then(|lane| self.lanes.get_mut(lane).map(|q| (lane, q))) {
+            Some((lane, queue)) => {
+                let base = self.queues[*queue].last().number;
+                *queue = number;
+                (lane, base)
+            }
+            None => {
+                self.lanes.push(number);
+                (self.lanes.len() - 1, 0)
+            }
+        };
+        let lane = u32::try_from(lane).unwrap_or(u32::MAX);
+        self.queues.push(QueueState::new(device, lane, base, opened));
+        self.queue_handles.insert(handle, number);
+        Ok(())
+    }
+
+    pub(crate) fn close_queue(&mut self, raw: Raw<Queue>, site: RawSite) {
+        let site = self.sites.add(site);
+        let Ok(queue) = self.open_one(raw, "close", site) else { return };
+        self.queues[queue].closed = Some(site);
+    }
+
+    /// The queue of a handle. What is no open queue is reported, and an error.
+    pub(crate) fn open_one(
+        &mut self,
+        raw: Raw<Queue>,
+        what: &'static str,
+        site: SiteId,
+    ) -> Result<usize> {
+        let here = self.host_action(what, site);
+        let Some(queue) = self.queue_handles.get(&raw.bits()).copied() else {
+            self.report(Report::new(Mistake::UnknownQueue).second(here));
+            return Err(misuse("this handle is no queue of the simulator"));
+        };
+        if let Some(closed) = self.queues[queue].closed {
+            let first = self.host_action("close", closed);
+            let report = Report::new(Mistake::QueueClosed).first(first).second(here);
+            self.report(report.note(format!("It is queue {}.", queue + 1)));
+            return Err(misuse("the queue is closed"));
+        }
+        Ok(queue)
+    }
+
+    /// Numbers a new piece of work and orders it behind what the queue and the host know.
+    pub(crate) fn begin(&mut self, queue: usize, what: What, site: SiteId) -> Access {
+        self.learn_host(queue);
+        let state = &mut self.queues[queue];
+        state.submitted += 1;
+        let point = state.last();
+        state.clock.advance(point);
+        Access { point, queue, work: state.submitted, what, site }
+    }
+
+    /// Orders the queue behind what the host has waited for.
+    pub(crate) fn learn_host(&mut self, queue: usize) {
+        let state = &mut self.queues[queue];
+        if state.knows_host != self.host_waits {
+            state.clock.join(&self.host);
+            state.knows_host = self.host_waits;
+        }
+    }
+
+    // ---- words for reports
+
+    pub(crate) fn host_action(&self, what: impl Into<String>, site: SiteId) -> Action {
+        Action { by: Actor::Host, what: what.into(), site: self.sites.of(site) }
+    }
+
+    pub(crate) fn action(&self, access: &Access, writes: bool) -> Action {
+        let what = match access.what {
+            What::Allocate => "allocation in the order of the queue".to_owned(),
+            What::CopyFromHost => "copy from the host".to_owned(),
+            What::CopyToHost => "copy to the host".to_owned(),
+            What::CopyWithin => "copy within the device".to_owned(),
+            What::CopyFromPeer => "copy from a peer".to_owned(),
+            What::Fill => "fill".to_owned(),
+            What::Kernel(name) => format!("kernel `{}`", self.names[name]),
+        };
+        let what = match access.what {
+            What::Allocate => what,
+            _ => format!("{} by {what}", if writes { "written" } else { "read" }),
+        };
+        let by = Actor::Queue { queue: access.queue + 1, work: access.work };
+        Action { by, what, site: self.sites.of(access.site) }
+    }
+}
+
+/// The error of a call that was reported as a mistake and cannot go on.
+pub(crate) fn misuse(message: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}

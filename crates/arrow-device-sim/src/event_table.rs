@@ -1,0 +1,216 @@
+//! What `sync_event` points to: a table of functions that any program can call, without this library.
+//!
+//! `include/arrow_device/sim.h` declares the same for C. The table is the producer's: it lives as long as the event, which
+//! is as long as the array that shows it.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use arrow_device::driver::{Raw, Waiting};
+use arrow_device::{Error, ErrorKind, Event, Queue, Result};
+
+use crate::engine::Engine;
+
+/// An event of a software device, as it is shown in `ArrowDeviceArray.sync_event`.
+///
+/// The functions can be called on any thread, as long as the array that shows the event is not released. They return 0 or
+/// an `errno` value.
+#[repr(C)]
+#[derive(Debug)]
+pub struct EventTable {
+    /// [`EventTable::MAGIC`]: whoever finds another value does not have an event of a software device.
+    pub magic: u64,
+    /// [`EventTable::VERSION`]. A later version only adds members at the end.
+    pub version: u32,
+    /// The size of the table in bytes.
+    pub size: u32,
+    /// Whether the event has passed: 0 if so, `EAGAIN` if not yet. Does not wait.
+    pub query: Option<unsafe extern "C" fn(event: *const EventTable) -> c_int>,
+    /// Waits on the host until the event has passed, at most so many nanoseconds; a negative number is no limit. 0 if it
+    /// has passed, `ETIMEDOUT` if not.
+    pub wait: Option<unsafe extern "C" fn(event: *const EventTable, nanoseconds: i64) -> c_int>,
+    /// Makes a queue of the same simulator wait for the event. `EXDEV` for any other queue: wait on the host for it.
+    pub queue_wait:
+        Option<unsafe extern "C" fn(event: *const EventTable, queue: *mut c_void) -> c_int>,
+    /// The producer's own.
+    pub context: *mut c_void,
+}
+
+impl EventTable {
+    /// The letters `ARROWSIM`.
+    pub const MAGIC: u64 = u64::from_be_bytes(*b"ARROWSIM");
+    /// The version of this declaration.
+    pub const VERSION: u32 = 1;
+    /// What [`magic`](Self::magic) is once the event is destroyed.
+    const GONE: u64 = u64::from_be_bytes(*b"DESTROYD");
+
+    /// A table for an event of an engine, on the heap. Its address is the event's handle.
+    pub(crate) fn allocate(engine: *const Engine) -> NonNull<Self> {
+        NonNull::from(Box::leak(Box::new(Self::alive(engine))))
+    }
+
+    /// Makes a table that was [`end`](Self::end)ed alive again.
+    ///
+    /// # Safety
+    /// `allocate` gave the table, and nobody else uses it.
+    pub(crate) unsafe fn revive(table: NonNull<Self>, engine: *const Engine) {
+        // SAFETY: promised by the caller.
+        unsafe { table.write(Self::alive(engine)) }
+    }
+
+    /// Marks the event as destroyed, for whoever still looks.
+    ///
+    /// # Safety
+    /// As for [`revive`](Self::revive).
+    pub(crate) unsafe fn end(table: NonNull<Self>) {
+        // SAFETY: promised by the caller.
+        unsafe { (*table.as_ptr()).magic = Self::GONE }
+    }
+
+    /// # Safety
+    /// `allocate` gave the table, and it is not used after this.
+    pub(crate) unsafe fn free(table: NonNull<Self>) {
+        // SAFETY: promised by the caller; `allocate` made it from a box.
+        drop(unsafe { Box::from_raw(table.as_ptr()) });
+    }
+
+    fn alive(engine: *const Engine) -> Self {
+        Self {
+            magic: Self::MAGIC,
+            version: Self::VERSION,
+            size: size_of::<Self>() as u32,
+            query: Some(query),
+            wait: Some(wait),
+            queue_wait: Some(queue_wait),
+            context: engine.cast_mut().cast(),
+        }
+    }
+}
+
+/// Checks that something is a table, of whatever library.
+///
+/// # Safety
+/// `sync_event` points to the start of one, or at least to a readable `u64`.
+pub(crate) unsafe fn check(sync_event: NonNull<c_void>) -> Result<()> {
+    let table = sync_event.cast::<EventTable>();
+    // SAFETY: promised by the caller; the magic number is the first member.
+    let magic = unsafe { sync_event.cast::<u64>().read_unaligned() };
+    let malformed = |message: &'static str| Err(Error::new(ErrorKind::Malformed, message));
+    if magic == EventTable::GONE {
+        return malformed("the event was destroyed: keep it until the array is released");
+    }
+    if magic != EventTable::MAGIC {
+        return malformed("`sync_event` is no event of a software device");
+    }
+    // SAFETY: what begins with the magic number is a table.
+    let EventTable { version, size, query, wait, .. } = unsafe { table.read() };
+    if version == 0 || (size as usize) < size_of::<EventTable>() {
+        return malformed("the event table is smaller than its version 1");
+    }
+    if query.is_none() || wait.is_none() {
+        return malformed("the event table lacks `query` or `wait`");
+    }
+    Ok(())
+}
+
+/// Asks another party's event.
+///
+/// # Safety
+/// `check` accepted the table, and the array that shows it is alive.
+pub(crate) unsafe fn query_foreign(event: Raw<Event>) -> Result<bool> {
+    let table = event.as_ptr().cast::<EventTable>();
+    // SAFETY: promised by the caller.
+    let Some(query) = (unsafe { (*table).query }) else { return Ok(true) };
+    // SAFETY: the table's own function, called with the table.
+    match unsafe { query(table) } {
+        0 => Ok(true),
+        code if code == ErrorKind::NotReady.errno() => Ok(false),
+        code => Err(foreign_error(code)),
+    }
+}
+
+/// Waits for another party's event.
+///
+/// # Safety
+/// As for [`query_foreign`].
+pub(crate) unsafe fn wait_for_foreign(
+    event: Raw<Event>,
+    timeout: Option<Duration>,
+) -> Result<bool> {
+    let table = event.as_ptr().cast::<EventTable>();
+    let limit = timeout.map_or(-1, |timeout| i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX));
+    // SAFETY: promised by the caller.
+    let Some(wait) = (unsafe { (*table).wait }) else { return Ok(true) };
+    // SAFETY: the table's own function, called with the table.
+    match unsafe { wait(table, limit) } {
+        0 => Ok(true),
+        code if code == ErrorKind::TimedOut.errno() => Ok(false),
+        code => Err(foreign_error(code)),
+    }
+}
+
+fn foreign_error(code: c_int) -> Error {
+    let kind = ErrorKind::from_errno(code);
+    Error::new(kind, "the producer's event reports an error").from_vendor(code.into(), "errno")
+}
+
+/// The engine and the handle of an event of ours.
+///
+/// # Safety
+/// `event` is a table that `EventTable::allocate` gave, and its engine is alive.
+unsafe fn parts<'a>(event: *const EventTable) -> (&'a Engine, Raw<Event>) {
+    // SAFETY: promised by the caller.
+    let engine = unsafe { (*event).context }.cast::<Engine>();
+    // SAFETY: the engine outlives its events.
+    (unsafe { &*engine }, Raw::from_ptr(event.cast_mut().cast()))
+}
+
+unsafe extern "C" fn query(event: *const EventTable) -> c_int {
+    // SAFETY: the header says that the functions are called with their own table, while the event is alive.
+    let (engine, event) = unsafe { parts(event) };
+    match engine.is_complete(event) {
+        Ok(true) => 0,
+        Ok(false) => ErrorKind::NotReady.errno(),
+        Err(error) => error.kind().errno(),
+    }
+}
+
+unsafe extern "C" fn wait(event: *const EventTable, nanoseconds: i64) -> c_int {
+    // SAFETY: as in `query`.
+    let (engine, event) = unsafe { parts(event) };
+    let limit = u64::try_from(nanoseconds).ok().map(Duration::from_nanos);
+    match engine.wait_on_host(event, limit) {
+        Ok(true) => 0,
+        Ok(false) => ErrorKind::TimedOut.errno(),
+        Err(error) => error.kind().errno(),
+    }
+}
+
+unsafe extern "C" fn queue_wait(event: *const EventTable, queue: *mut c_void) -> c_int {
+    // SAFETY: as in `query`.
+    let (engine, event) = unsafe { parts(event) };
+    let queue: Raw<Queue> = Raw::from_ptr(queue);
+    if !engine.has_queue(queue) {
+        return ErrorKind::NotReachable.errno();
+    }
+    match engine.wait(queue, event) {
+        Ok(Waiting::Queued) => 0,
+        Ok(Waiting::HostMustWait) => ErrorKind::NotReachable.errno(),
+        Err(error) => error.kind().errno(),
+    }
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    use std::mem::offset_of;
+
+    assert!(size_of::<EventTable>() == 48);
+    assert!(offset_of!(EventTable, magic) == 0);
+    assert!(offset_of!(EventTable, version) == 8);
+    assert!(offset_of!(EventTable, size) == 12);
+    assert!(offset_of!(EventTable, query) == 16);
+    assert!(offset_of!(EventTable, wait) == 24);
+    assert!(offset_of!(EventTable, queue_wait) == 32);
+    assert!(offset_of!(EventTable, context) == 40);
+};

@@ -1,0 +1,204 @@
+//! Address space without access rights, and a second mapping of the same pages for the engine.
+//!
+//! There is one range for the whole process; it is never given back, so that a late read meets a page without rights for
+//! ever. Freed parts are used again only after everything behind them was: an address that was freed stays wrong for long.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::ptr::NonNull;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::PAGE;
+
+/// How much address space is asked for first. Each further attempt asks for a quarter of the one before: under valgrind and
+/// `ulimit -v` there is little.
+const LARGEST: usize = 1 << 40;
+const SMALLEST: usize = 1 << 24;
+
+static REGION: OnceLock<Option<Region>> = OnceLock::new();
+
+struct Region {
+    device: NonNull<u8>,
+    engine: NonNull<u8>,
+    len: usize,
+    file: c_int,
+    free: Mutex<Free>,
+}
+
+// SAFETY: two addresses of mappings that live as long as the process; who may use which part is ruled by `Range`.
+unsafe impl Send for Region {}
+// SAFETY: as above, and the list of free parts is behind a lock.
+unsafe impl Sync for Region {}
+
+fn region() -> Option<&'static Region> {
+    REGION.get_or_init(Region::open).as_ref()
+}
+
+pub(super) fn is_available() -> bool {
+    region().is_some()
+}
+
+pub(super) fn contains(address: usize) -> bool {
+    region().is_some_and(|region| {
+        address.checked_sub(region.device.addr().get()).is_some_and(|offset| offset < region.len)
+    })
+}
+
+impl Region {
+    fn open() -> Option<Self> {
+        // SAFETY: a call with a constant, nul-terminated name.
+        let file = unsafe { libc::memfd_create(c"device-memory".as_ptr(), libc::MFD_CLOEXEC) };
+        if file < 0 {
+            return None;
+        }
+        let mut len = LARGEST;
+        while len >= SMALLEST {
+            if let Some(region) = Self::of(file, len) {
+                return Some(region);
+            }
+            len /= 4;
+        }
+        // SAFETY: the descriptor was opened above, and nothing else has it.
+        unsafe { libc::close(file) };
+        None
+    }
+
+    fn of(file: c_int, len: usize) -> Option<Self> {
+        // SAFETY: sets the length of a file that is this function's own.
+        if unsafe { libc::ftruncate(file, libc::off_t::try_from(len).ok()?) } != 0 {
+            return None;
+        }
+        let device = map(file, len, libc::PROT_NONE)?;
+        let Some(engine) = map(file, len, libc::PROT_READ | libc::PROT_WRITE) else {
+            // SAFETY: the mapping of this length was made above, and nobody has its address.
+            unsafe { libc::munmap(device.as_ptr().cast(), len) };
+            return None;
+        };
+        let free = Mutex::new(Free { parts: BTreeMap::from([(0, len)]), cursor: 0 });
+        Some(Self { device, engine, len, file, free })
+    }
+}
+
+fn map(file: c_int, len: usize, rights: c_int) -> Option<NonNull<u8>> {
+    let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping at an address that the system chooses replaces nothing.
+    let address = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, flags, file, 0) };
+    if address == libc::MAP_FAILED { None } else { NonNull::new(address.cast()) }
+}
+
+/// A part of the region that one block has.
+pub(super) struct Range {
+    region: &'static Region,
+    offset: usize,
+    /// Whole pages, without the one behind that is nobody's.
+    len: usize,
+}
+
+impl std::fmt::Debug for Range {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Range({}+{})", self.offset, self.len)
+    }
+}
+
+impl Range {
+    pub(super) fn reserve(len: usize) -> Option<Self> {
+        let region = region()?;
+        let len = len.max(1).checked_next_multiple_of(PAGE)?;
+        let mut free = region.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset = free.take(len.checked_add(PAGE)?)?;
+        Some(Self { region, offset, len })
+    }
+
+    pub(super) fn address(&self) -> *mut u8 {
+        self.region.device.as_ptr().wrapping_add(self.offset)
+    }
+
+    pub(super) fn bytes(&self) -> NonNull<u8> {
+        // SAFETY: the part lies inside the region, which is one mapping.
+        unsafe { self.region.engine.add(self.offset) }
+    }
+
+    pub(super) fn set_host_readable(&self, readable: bool) -> bool {
+        let rights = if readable { libc::PROT_READ } else { libc::PROT_NONE };
+        // SAFETY: changes whole pages of our own mapping, which hold nothing but device memory.
+        unsafe { libc::mprotect(self.address().cast(), self.len, rights) == 0 }
+    }
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        // A freed page is nobody's to read, mapped or not.
+        self.set_host_readable(false);
+        let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let (offset, len) = (self.offset as libc::off_t, self.len as libc::off_t);
+        // SAFETY: gives back the pages of this part of our own file; nobody reads them before they are written again.
+        unsafe { libc::fallocate(self.region.file, how, offset, len) };
+        let mut free = self.region.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.give(self.offset, self.len + PAGE);
+    }
+}
+
+/// The parts that nobody has, by offset, and where the last one was taken.
+#[derive(Debug)]
+struct Free {
+    parts: BTreeMap<usize, usize>,
+    cursor: usize,
+}
+
+impl Free {
+    /// Takes the first part from the cursor on, so that what was freed last is used last.
+    fn take(&mut self, len: usize) -> Option<usize> {
+        let offset = self.find(self.cursor, len).or_else(|| self.find(0, len))?;
+        let (start, whole) = self.parts.range(..=offset).next_back().map(|(s, l)| (*s, *l))?;
+        self.parts.remove(&start);
+        if start < offset {
+            self.parts.insert(start, offset - start);
+        }
+        let (end, whole_end) = (offset + len, start + whole);
+        if end < whole_end {
+            self.parts.insert(end, whole_end - end);
+        }
+        self.cursor = end;
+        Some(offset)
+    }
+
+    fn find(&self, from: usize, len: usize) -> Option<usize> {
+        let before = self.parts.range(..from).next_back();
+        before.into_iter().chain(self.parts.range(from..)).find_map(|(start, whole)| {
+            let offset = (*start).max(from);
+            (start + whole).checked_sub(offset).filter(|left| *left >= len).map(|_| offset)
+        })
+    }
+
+    fn give(&mut self, offset: usize, len: usize) {
+        let (mut start, mut end) = (offset, offset + len);
+        if let Some((before, whole)) = self.parts.range(..offset).next_back().map(|(s, l)| (*s, *l))
+            && before + whole == offset
+        {
+            start = before;
+        }
+        if let Some(whole) = self.parts.remove(&end) {
+            end += whole;
+        }
+        self.parts.insert(start, end - start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_taken_onwards_and_grow_together_again() {
+        let mut free = Free { parts: BTreeMap::from([(0, 100)]), cursor: 0 };
+        assert_eq!((free.take(40), free.take(40)), (Some(0), Some(40)));
+        free.give(0, 40);
+        assert_eq!(free.take(20), Some(80), "not what was freed just now");
+        assert_eq!(free.take(30), Some(0), "round again");
+        assert_eq!(free.take(30), None);
+        free.give(40, 40);
+        free.give(80, 20);
+        free.give(0, 30);
+        assert_eq!(free.parts, BTreeMap::from([(0, 100)]));
+    }
+}

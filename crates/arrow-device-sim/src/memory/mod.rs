@@ -1,0 +1,182 @@
+//! Device memory: addresses that the host cannot read, and bytes behind them that the engine can.
+//!
+//! On Linux a [`Block`] is a part of one large range of address space without access rights; the engine works through a
+//! second mapping of the same pages. Elsewhere, and where no such range can be had, it is a weaker thing: see
+//! [`Protection`].
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod guarded;
+mod plain;
+
+use std::ptr::NonNull;
+
+/// Every block begins at a multiple of this, and occupies whole multiples of it.
+pub(crate) const PAGE: usize = 4096;
+
+/// How well the host is kept from reading device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// The addresses are reserved and have no access rights. A read through one ends the process at that line; so does a
+    /// read of host-readable memory outside of `map` and `unmap`, and any write.
+    Guarded,
+    /// The addresses are numbers that no 64-bit system gives to programs, so that a read through one ends the process too;
+    /// on 32-bit systems there are no such numbers, and a read goes unnoticed. Host-readable memory is ordinary memory and
+    /// is not protected at all.
+    Numbers,
+}
+
+/// How well [`Block`]s of this process are protected.
+pub(crate) fn protection() -> Protection {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if guarded::is_available() {
+        return Protection::Guarded;
+    }
+    Protection::Numbers
+}
+
+/// Bytes on the device. The methods check their ranges: what lies outside is not read and not written.
+#[derive(Debug)]
+pub(crate) struct Block {
+    inner: Inner,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Inner {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    Guarded(guarded::Range),
+    Plain(plain::Storage),
+}
+
+impl Block {
+    /// Reserves memory. `None` where the host has none left.
+    pub(crate) fn reserve(len: u64, host_readable: bool) -> Option<Self> {
+        let len = usize::try_from(len).ok()?;
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if guarded::is_available() {
+            return Some(Self { inner: Inner::Guarded(guarded::Range::reserve(len)?), len });
+        }
+        Some(Self { inner: Inner::Plain(plain::Storage::reserve(len, host_readable)?), len })
+    }
+
+    /// The address that the device has for it.
+    pub(crate) fn address(&self) -> *mut u8 {
+        match &self.inner {
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Inner::Guarded(range) => range.address(),
+            Inner::Plain(storage) => storage.address(),
+        }
+    }
+
+    /// Lets the host read it, or ends that.
+    pub(crate) fn set_host_readable(&self, readable: bool) -> bool {
+        match &self.inner {
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Inner::Guarded(range) => range.set_host_readable(readable),
+            Inner::Plain(storage) => storage.set_host_readable(readable),
+        }
+    }
+
+    pub(crate) fn read(&self, offset: u64, len: u64) -> Vec<u8> {
+        let Some((from, len)) = self.part(offset, len) else { return Vec::new() };
+        let mut bytes = vec![0; len];
+        // SAFETY: `part` gave `len` bytes of this block, which nobody writes meanwhile: the engine's lock is held by whoever
+        // has the block.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), bytes.as_mut_ptr(), len) };
+        bytes
+    }
+
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let Some((to, len)) = self.part(offset, bytes.len() as u64) else { return };
+        // SAFETY: as in `read`; the slice is host memory and so no part of the block.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), len) };
+    }
+
+    pub(crate) fn fill(&mut self, offset: u64, len: u64, byte: u8) {
+        let Some((to, len)) = self.part(offset, len) else { return };
+        // SAFETY: as in `read`.
+        unsafe { to.write_bytes(byte, len) };
+    }
+
+    /// Copies from another block or, with `None`, inside this one.
+    pub(crate) fn copy(&mut self, offset: u64, from: Option<&Self>, from_offset: u64, len: u64) {
+        let source = from.map_or_else(|| self.part(from_offset, len), |b| b.part(from_offset, len));
+        let (Some((from, len)), Some((to, _))) = (source, self.part(offset, len)) else { return };
+        // SAFETY: as in `read`, for both blocks; the two parts may overlap, which `copy` allows.
+        unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), len) };
+    }
+
+    /// Writes host memory to it.
+    ///
+    /// # Safety
+    /// `from` may be read for `len` bytes.
+    pub(crate) unsafe fn load(&mut self, offset: u64, from: *const u8, len: u64) {
+        let Some((to, len)) = self.part(offset, len) else { return };
+        // SAFETY: promised by the caller for the source, shown by `part` for the destination.
+        unsafe { std::ptr::copy(from, to.as_ptr(), len) };
+    }
+
+    /// Writes it to host memory.
+    ///
+    /// # Safety
+    /// `to` may be written for `len` bytes.
+    pub(crate) unsafe fn store(&self, offset: u64, to: *mut u8, len: u64) {
+        let Some((from, len)) = self.part(offset, len) else { return };
+        // SAFETY: promised by the caller for the destination, shown by `part` for the source.
+        unsafe { std::ptr::copy(from.as_ptr(), to, len) };
+    }
+
+    /// A part of the bytes, as the engine reaches them, if it is inside.
+    fn part(&self, offset: u64, len: u64) -> Option<(NonNull<u8>, usize)> {
+        let end = offset.checked_add(len)?;
+        if end > self.len as u64 {
+            return None;
+        }
+        let (offset, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+        let first = match &self.inner {
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Inner::Guarded(range) => range.bytes(),
+            Inner::Plain(storage) => storage.bytes(),
+        };
+        // SAFETY: `offset` is at most `self.len`, and that many bytes were reserved from `first` on.
+        Some((unsafe { first.add(offset) }, len))
+    }
+}
+
+/// Whether an address is one that only the device may use.
+pub(crate) fn is_device_address(address: usize) -> bool {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    if guarded::contains(address) {
+        return true;
+    }
+    plain::contains(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_back_and_nothing_outside_is_touched() {
+        let mut block = Block::reserve(100, false).unwrap();
+        block.fill(0, 100, 7);
+        block.write(90, &[1; 10]);
+        block.write(95, &[2; 10]);
+        assert_eq!(block.read(89, 11), [7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(block.read(99, 2), []);
+        assert_eq!(block.read(u64::MAX, 2), []);
+        let mut other = Block::reserve(10, false).unwrap();
+        other.copy(0, Some(&block), 85, 10);
+        assert_eq!(other.read(4, 3), [7, 1, 1]);
+        assert_eq!(block.address().addr() % PAGE, 0);
+    }
+
+    #[test]
+    fn a_freed_address_is_not_given_out_again_soon() {
+        let freed = Block::reserve(1, false).unwrap().address();
+        for _ in 0..100 {
+            assert_ne!(Block::reserve(1, false).unwrap().address(), freed);
+        }
+        assert!(is_device_address(freed.addr()));
+    }
+}

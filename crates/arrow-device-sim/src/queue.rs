@@ -1,0 +1,106 @@
+//! Virtual queues: work that was submitted and has not run yet.
+
+use std::collections::VecDeque;
+
+use crate::clock::{Clock, Point};
+use crate::kernel::KernelWork;
+use crate::site::SiteId;
+use crate::track::Access;
+
+/// A queue, open or closed. Never removed: work that was submitted before the close still finishes.
+pub(crate) struct QueueState {
+    pub(crate) device: usize,
+    /// Its lane in the clocks. A lane is used again once the host knows everything in it to be finished.
+    pub(crate) lane: u32,
+    /// The number in the lane that this queue's first work comes after.
+    base: u64,
+    /// How many pieces of work were submitted, and how many of them have run.
+    pub(crate) submitted: u64,
+    pub(crate) done: u64,
+    /// What the next work is ordered behind.
+    pub(crate) clock: Clock,
+    /// Which of the host's waits `clock` knows of.
+    pub(crate) knows_host: u64,
+    pub(crate) pending: VecDeque<Work>,
+    pub(crate) opened: SiteId,
+    pub(crate) closed: Option<SiteId>,
+}
+
+impl QueueState {
+    pub(crate) fn new(device: usize, lane: u32, base: u64, opened: SiteId) -> Self {
+        Self {
+            device,
+            lane,
+            base,
+            submitted: 0,
+            done: 0,
+            clock: Clock::default(),
+            knows_host: 0,
+            pending: VecDeque::new(),
+            opened,
+            closed: None,
+        }
+    }
+
+    /// The point of the work that was submitted last.
+    pub(crate) fn last(&self) -> Point {
+        Point { lane: self.lane, number: self.base + self.submitted }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.done == self.submitted
+    }
+}
+
+/// One piece of work.
+pub(crate) enum Work {
+    /// Nothing later starts before that queue has done that much.
+    Wait {
+        queue: usize,
+        work: u64,
+    },
+    Copy {
+        pieces: Vec<Piece>,
+        access: Access,
+    },
+    Fill {
+        at: Option<Part>,
+        byte: u8,
+    },
+    Kernel(KernelWork),
+}
+
+/// Bytes of an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) allocation: usize,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// One side of a region.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Side {
+    Device(Part),
+    Host(HostAddress),
+    /// What was named is no memory, and was reported. Reads as garbage; what is written is lost.
+    Nowhere,
+}
+
+/// Host memory that the submitter promised to leave alone until the copy has passed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostAddress(pub(crate) *mut u8);
+
+// SAFETY: an address. It is used under the engine's lock, and the submitter promised (`Driver::copy`) that it stays valid
+// until the queue has passed, on whatever thread that happens.
+unsafe impl Send for HostAddress {}
+
+/// One region of a copy.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    pub(crate) from: Side,
+    pub(crate) to: Side,
+    pub(crate) len: u64,
+    /// What the host's side held when the copy was submitted, to see whether the host changed it since.
+    pub(crate) host_bytes: Box<[u8]>,
+}

@@ -1,0 +1,250 @@
+//! Running what was submitted: when somebody waits for it, as late as the order allows, as the seed chooses.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::engine::{Engine, State};
+use crate::kernel::{KernelMemory, KernelWork};
+use crate::queue::{Part, Piece, Side, Work};
+use crate::report::{Mistake, Report};
+use crate::track::Access;
+
+/// One piece of work that has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The queue, in the order in which the simulator opened them, from 1.
+    pub queue: usize,
+    /// The work, in the order in which it was submitted to that queue, from 1.
+    pub work: u64,
+}
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Reached,
+    OutOfTime,
+    /// The thread that would have to run the work is running a kernel, and that kernel waits.
+    InsideKernel,
+}
+
+/// What a part that is no memory reads as.
+const GARBAGE: u8 = 0xdb;
+
+impl Engine {
+    /// Runs what has to run before these queues have done so much work, and nothing else.
+    pub(crate) fn run<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        goals: &[(usize, u64)],
+        limit: Option<Duration>,
+    ) -> (MutexGuard<'a, State>, Outcome) {
+        let targets = state.targets(goals);
+        if let Some(limit) = limit {
+            state.waited = state.waited.saturating_add(limit);
+        }
+        loop {
+            if goals.iter().all(|(queue, work)| state.queues[*queue].done >= *work) {
+                return (state, Outcome::Reached);
+            }
+            match state.running {
+                Some(thread) if thread == std::thread::current().id() => {
+                    return (state, Outcome::InsideKernel);
+                }
+                Some(_) => {
+                    state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    continue;
+                }
+                None => {}
+            }
+            if limit.is_some() && state.work_time > Duration::ZERO {
+                match state.waited.checked_sub(state.work_time) {
+                    Some(left) => state.waited = left,
+                    None => return (state, Outcome::OutOfTime),
+                }
+            }
+            // Waits name work that was submitted before them, so something can always run.
+            let Some(queue) = state.next(&targets) else { return (state, Outcome::Reached) };
+            state = self.step(state, queue);
+        }
+    }
+
+    /// Runs everything that was submitted.
+    pub(crate) fn run_all<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let goals: Vec<(usize, u64)> =
+            state.queues.iter().map(|queue| queue.submitted).enumerate().collect();
+        self.run(state, &goals, None).0
+    }
+
+    /// Runs the first work of a queue.
+    fn step<'a>(&'a self, mut state: MutexGuard<'a, State>, queue: usize) -> MutexGuard<'a, State> {
+        match state.queues[queue].pending.pop_front() {
+            Some(Work::Kernel(kernel)) => state = self.run_kernel(state, kernel),
+            Some(Work::Copy { pieces, access }) => state.run_copy(pieces, &access),
+            Some(Work::Fill { at: Some(part), byte }) => state.run_fill(part, byte),
+            Some(Work::Fill { at: None, .. } | Work::Wait { .. }) | None => {}
+        }
+        let state_of = &mut state.queues[queue];
+        // A device that was lost while its kernel ran has everything done.
+        state_of.done = state_of.submitted.min(state_of.done + 1);
+        let work = state_of.done;
+        if let Some(log) = &mut state.log {
+            log.push(Step { queue: queue + 1, work });
+        }
+        self.turn.notify_all();
+        state
+    }
+
+    /// Runs a kernel, on copies of its bytes, while the lock is open.
+    fn run_kernel<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        kernel: KernelWork,
+    ) -> MutexGuard<'a, State> {
+        let KernelWork { access, reads, writes, run } = kernel;
+        let bytes = |parts: &[(Option<Part>, u64)]| {
+            parts.iter().map(|(part, len)| state.bytes(*part, *len)).collect()
+        };
+        let mut memory = KernelMemory { inputs: bytes(&reads), outputs: bytes(&writes) };
+        state.running = Some(std::thread::current().id());
+        drop(state);
+        let result = catch_unwind(AssertUnwindSafe(|| run(&mut memory)));
+        let mut state = self.lock();
+        state.running = None;
+        if let Err(payload) = result {
+            let message = panic_message(&*payload);
+            // The payload's own drop may panic as well.
+            std::mem::forget(payload);
+            let here = state.action(&access, !writes.is_empty());
+            state.report(Report::new(Mistake::KernelPanicked).second(here).note(message));
+        }
+        for ((part, _), bytes) in writes.into_iter().zip(&memory.outputs) {
+            if let Some(Part { allocation, offset, .. }) = part
+                && let Some(block) = &mut state.allocations[allocation].block
+            {
+                block.write(offset, bytes);
+            }
+        }
+        state
+    }
+}
+
+impl State {
+    /// How much of each queue has to run for these goals: what they wait for counts.
+    fn targets(&self, goals: &[(usize, u64)]) -> Vec<u64> {
+        let mut targets = vec![0; self.queues.len()];
+        let mut open: Vec<(usize, u64)> = goals.to_vec();
+        while let Some((queue, work)) = open.pop() {
+            let Some(target) = targets.get_mut(queue) else { continue };
+            let state = &self.queues[queue];
+            let seen = state.done.max(*target);
+            if work <= seen {
+                continue;
+            }
+            *target = work;
+            let (from, to) = ((seen - state.done) as usize, (work - state.done) as usize);
+            open.extend(state.pending.iter().take(to).skip(from).filter_map(|work| match work {
+                Work::Wait { queue, work } => Some((*queue, *work)),
+                _ => None,
+            }));
+        }
+        targets
+    }
+
+    /// A queue whose first work may run and has to.
+    fn next(&mut self, targets: &[u64]) -> Option<usize> {
+        let can_run = |(queue, target): &(usize, &u64)| {
+            let state = &self.queues[*queue];
+            state.done < **target
+                && match state.pending.front() {
+                    Some(Work::Wait { queue, work }) => self.queues[*queue].done >= *work,
+                    _ => true,
+                }
+        };
+        let ready: Vec<usize> =
+            targets.iter().enumerate().filter(can_run).map(|(queue, _)| queue).collect();
+        match ready.as_slice() {
+            [only] => Some(*only),
+            several => several.get(self.random.below(several.len())).copied(),
+        }
+    }
+
+    fn bytes(&self, part: Option<Part>, len: u64) -> Vec<u8> {
+        let block = part.and_then(|part| self.allocations[part.allocation].block.as_ref());
+        match (block, part) {
+            (Some(block), Some(part)) => block.read(part.offset, len),
+            _ => vec![GARBAGE; len as usize],
+        }
+    }
+
+    fn run_fill(&mut self, part: Part, byte: u8) {
+        if let Some(block) = &mut self.allocations[part.allocation].block {
+            block.fill(part.offset, part.len, byte);
+        }
+    }
+
+    fn run_copy(&mut self, mut pieces: Vec<Piece>, access: &Access) {
+        self.random.shuffle(&mut pieces);
+        for piece in pieces {
+            self.run_piece(piece, access);
+        }
+    }
+
+    fn run_piece(&mut self, piece: Piece, access: &Access) {
+        let Piece { from, to, len, host_bytes } = piece;
+        match (from, to) {
+            (Side::Host(address), Side::Device(part)) => {
+                // SAFETY: the submitter promised that the source stays readable until the queue has passed this.
+                let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
+                if *now != *host_bytes {
+                    let here = self.action(access, true);
+                    self.report(Report::new(Mistake::HostSourceChanged).second(here));
+                }
+                if let Some(block) = &mut self.allocations[part.allocation].block {
+                    // SAFETY: as above.
+                    unsafe { block.load(part.offset, address.0, len) };
+                }
+            }
+            (from, Side::Host(address)) => {
+                // SAFETY: the submitter promised that the destination stays writable until the queue has passed this;
+                // it was written when the copy was submitted, so it is initialised.
+                let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
+                if *now != *host_bytes {
+                    let here = self.action(access, false);
+                    self.report(Report::new(Mistake::HostDestinationChanged).second(here));
+                }
+                if let Side::Device(part) = from
+                    && let Some(block) = &self.allocations[part.allocation].block
+                {
+                    // SAFETY: as above.
+                    unsafe { block.store(part.offset, address.0, len) };
+                }
+            }
+            (Side::Device(from), Side::Device(to)) if from.allocation == to.allocation => {
+                if let Some(block) = &mut self.allocations[to.allocation].block {
+                    block.copy(to.offset, None, from.offset, len);
+                }
+            }
+            (Side::Device(from), Side::Device(to)) => {
+                if let Some((source, target)) =
+                    self.allocations.pair(from.allocation, to.allocation)
+                    && let Some(block) = &mut target.block
+                {
+                    match &source.block {
+                        Some(source) => block.copy(to.offset, Some(source), from.offset, len),
+                        None => block.fill(to.offset, len, GARBAGE),
+                    }
+                }
+            }
+            (Side::Nowhere, Side::Device(part)) => self.run_fill(part, GARBAGE),
+            (_, Side::Nowhere) => {}
+        }
+    }
+}
+
+fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        return (*text).into();
+    }
+    payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".into())
+}

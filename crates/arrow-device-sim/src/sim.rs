@@ -1,0 +1,246 @@
+//! [`Sim`]: a simulator, and what a test asks of it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use arrow_device::driver::{Raw, Region, Route, Spot};
+use arrow_device::{Device, DeviceId, DeviceType, Queue, Result};
+
+use crate::builder::{Builder, Settings};
+use crate::driver::SimDriver;
+use crate::engine::Engine;
+use crate::fault::{Call, Effect};
+use crate::kernel::Kernel;
+use crate::memory::{self, Protection};
+use crate::pump::Pump;
+use crate::report::Report;
+use crate::run::Step;
+use crate::site::Site;
+
+/// A simulator: one or several software devices, and everything that they saw.
+///
+/// Make it first and let it go last. When it is dropped it looks for what was left behind, and panics if there are reports
+/// that nobody has taken, unless the thread is panicking already.
+pub struct Sim {
+    engine: Arc<Engine>,
+    devices: Vec<(SimDriver, Device)>,
+    finished: bool,
+}
+
+/// The upper half of the `device_id` of a software device: the letters `ASIM`.
+const TAG: i64 = 0x4153_494d << 32;
+
+impl Sim {
+    /// A simulator of one discrete device.
+    pub fn new_discrete() -> Self {
+        Self::builder().build()
+    }
+
+    /// Begins a simulator of another kind.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(crate) fn new(settings: &Settings) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        let first = NEXT.fetch_add(settings.devices, Ordering::Relaxed);
+        let ids: Vec<DeviceId> = (first..first + settings.devices)
+            .map(|number| DeviceId::new(DeviceType::EXT_DEV, TAG | number as i64))
+            .collect();
+        let engine = Engine::new(first, settings, &ids);
+        let devices = ids.iter().enumerate().map(|(number, id)| {
+            let properties = settings.kind.properties(format!("software device {}", number + 1));
+            let driver = SimDriver::new(engine.clone(), number, *id, properties);
+            (driver.clone(), Device::new(driver))
+        });
+        let devices = devices.collect();
+        Self { engine, devices, finished: false }
+    }
+
+    /// Whether the id is that of a software device.
+    pub fn is_ours(id: DeviceId) -> bool {
+        id.device_type == DeviceType::EXT_DEV && id.id & (-1 << 32) == TAG
+    }
+
+    /// The device: the first one, where there are several.
+    pub fn device(&self) -> Device {
+        self.device_number(0)
+    }
+
+    /// One of several devices, from 0.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    #[expect(clippy::panic, reason = "a test asks for a device that it did not build")]
+    pub fn device_number(&self, number: usize) -> Device {
+        match self.devices.get(number) {
+            Some((_, device)) => device.clone(),
+            None => panic!("there are {} devices, and none is number {number}", self.devices.len()),
+        }
+    }
+
+    /// The driver of the first device, to be wrapped in another.
+    pub fn driver(&self) -> SimDriver {
+        #[expect(clippy::indexing_slicing, reason = "there is at least one device")]
+        self.devices[0].0.clone()
+    }
+
+    /// How well the host is kept from device memory here.
+    pub fn protection() -> Protection {
+        memory::protection()
+    }
+
+    // ---- work
+
+    /// Begins a kernel: work of the test's own, which says what it reads and writes.
+    pub fn kernel(&self, name: impl Into<String>) -> Kernel<'_> {
+        Kernel::new(self, name.into())
+    }
+
+    /// Submits work that sets bytes.
+    #[track_caller]
+    pub fn fill(&self, queue: &Queue, spot: Spot, len: u64, byte: u8) -> Result<()> {
+        let site = Site::caller();
+        self.engine.with(|state| state.fill(queue.raw(), spot, len, byte, site))
+    }
+
+    /// Copies bytes to the host on a queue, and waits for them.
+    #[track_caller]
+    pub fn read(&self, queue: &Queue, spot: Spot, len: u64) -> Result<Vec<u8>> {
+        let site = Site::caller();
+        let mut bytes = vec![0_u8; len as usize];
+        let to = Spot { base: Raw::from_ptr(bytes.as_mut_ptr().cast()), offset: 0 };
+        let region = [Region { from: spot, to, len }];
+        let copied = self.engine.with(|state| {
+            // SAFETY: the bytes are there until the queue has passed: the wait below ends when the copy has run or was
+            // thrown away, or the bytes are forgotten.
+            unsafe { state.copy(queue.raw(), &Route::ToHost, &region, site) }
+        });
+        copied?;
+        if let Err(error) = queue.synchronize() {
+            std::mem::forget(bytes);
+            return Err(error);
+        }
+        Ok(bytes)
+    }
+
+    /// Runs everything that was submitted. The host does not learn of it: that takes a wait, or a question.
+    pub fn run_until_idle(&self) {
+        let state = self.engine.lock();
+        let state = self.engine.run_all(state);
+        self.engine.unlock(state);
+    }
+
+    /// Starts a thread that runs what is submitted, for code that asks and never waits. It stops when dropped.
+    ///
+    /// With it the order in which work runs is no longer the seed's alone.
+    pub fn pump(&self) -> Pump {
+        Pump::start(self.engine.clone())
+    }
+
+    // ---- reports
+
+    /// The mistakes so far. They count as unread until [`take_reports`](Self::take_reports).
+    pub fn reports(&self) -> Vec<Report> {
+        self.engine.with(|state| state.reports().to_vec())
+    }
+
+    /// The mistakes since the last call of this.
+    pub fn take_reports(&self) -> Vec<Report> {
+        self.engine.with(|state| state.take_reports())
+    }
+
+    /// Ends the simulation: runs what was submitted, lets the library release what waited for it, looks for what was left
+    /// behind, and returns all mistakes that nobody has taken.
+    pub fn finish(mut self) -> Vec<Report> {
+        self.look_for_leaks();
+        self.take_reports()
+    }
+
+    /// What has run, in that order. Empty without [`Builder::log`].
+    pub fn log(&self) -> Vec<Step> {
+        self.engine.with(|state| state.log.clone().unwrap_or_default())
+    }
+
+    /// Bytes that are allocated on all devices together.
+    pub fn allocated(&self) -> u64 {
+        self.engine.with(|state| state.devices.iter().map(|device| device.allocated).sum())
+    }
+
+    // ---- faults
+
+    /// Makes a call fail: the n-th of its kind from now on, counted from 1. Once.
+    pub fn fail(&self, call: Call, nth: u64) {
+        self.engine.with(|state| state.faults.plan(Some(call), nth, Effect::FailOnce));
+    }
+
+    /// Loses the device (all of them, where there are several). What was submitted and has not run never will.
+    pub fn lose_device(&self) {
+        self.engine.with(|state| (0..state.devices.len()).for_each(|device| state.lose(device)));
+    }
+
+    /// Loses the device in a call: the n-th of its kind from now on, counted from 1.
+    pub fn lose_device_in(&self, call: Call, nth: u64) {
+        self.engine.with(|state| state.faults.plan(Some(call), nth, Effect::LoseDevice));
+    }
+
+    /// From now on so many bytes can be allocated on each device, those included that are.
+    pub fn set_memory_limit(&self, bytes: u64) {
+        self.engine.with(|state| {
+            state.devices.iter_mut().for_each(|device| device.limit = bytes);
+        });
+    }
+
+    /// From now on each piece of work takes so long: see [`Builder::work_time`].
+    pub fn set_work_time(&self, time: Duration) {
+        self.engine.with(|state| state.work_time = time);
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    fn look_for_leaks(&mut self) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        self.run_until_idle();
+        let deadline = Instant::now() + Duration::from_secs(2);
+        let leaks = loop {
+            arrow_device::reclaim();
+            let leaks = self.engine.with(|state| state.leaks());
+            // Another thread may be looking through the library's list at the moment, and hold what is ours.
+            if leaks.is_empty() || arrow_device::pending() == 0 || Instant::now() > deadline {
+                break leaks;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        };
+        self.engine.with(|state| leaks.into_iter().for_each(|leak| state.report(leak)));
+    }
+}
+
+impl Drop for Sim {
+    #[expect(clippy::panic, reason = "a test whose mistakes nobody looked at has to fail")]
+    fn drop(&mut self) {
+        self.look_for_leaks();
+        if std::thread::panicking() {
+            return;
+        }
+        let (reports, more) =
+            self.engine.with(|state| (state.reports().to_vec(), state.more_reports()));
+        if reports.is_empty() {
+            return;
+        }
+        let count = reports.len() + more;
+        let shown: Vec<String> = reports.iter().take(10).map(ToString::to_string).collect();
+        panic!("the software device saw {count} mistakes:\n\n{}\n", shown.join("\n\n"));
+    }
+}
+
+impl fmt::Debug for Sim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sim({} devices)", self.devices.len())
+    }
+}

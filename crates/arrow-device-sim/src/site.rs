@@ -1,0 +1,168 @@
+//! Where in the user's program something was called.
+//!
+//! Calls that come straight from the user know their line. Calls that come through the library, from a drop or a view for
+//! example, keep return addresses instead; they become names and lines only when a report is printed.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+
+/// How far up the stack is looked for the user's own code.
+const DEPTH: usize = 24;
+
+/// A place in a program: the line that a report blames.
+#[derive(Clone)]
+pub struct Site(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Line(&'static Location<'static>),
+    Stack(Arc<[usize]>),
+    Unknown,
+}
+
+impl Site {
+    /// The caller, where it is known without looking at the stack.
+    #[track_caller]
+    pub(crate) fn caller() -> RawSite {
+        RawSite::Line(Location::caller())
+    }
+
+    fn user_frame(stack: &[usize]) -> Option<String> {
+        let mut fallback = None;
+        for address in stack {
+            let mut found = None;
+            backtrace::resolve(
+                (*address as *mut std::ffi::c_void).wrapping_byte_sub(1),
+                |symbol| {
+                    // Inlined functions come first, the function that they were inlined into last.
+                    let name = symbol.name().map(|name| format!("{name:#}")).unwrap_or_default();
+                    if found.is_some() || name.is_empty() || is_inside(&name) {
+                        return;
+                    }
+                    found = Some(match (symbol.filename(), symbol.lineno()) {
+                        (Some(file), Some(line)) => format!("{}:{line} ({name})", file.display()),
+                        _ => name,
+                    });
+                },
+            );
+            fallback = fallback.or_else(|| found.clone());
+            if let Some(found) = found {
+                return Some(found);
+            }
+        }
+        fallback
+    }
+}
+
+/// Whether a function is between the user and the engine: this crate, the library, the language's own.
+fn is_inside(name: &str) -> bool {
+    let path = name.trim_start_matches(['<', '&']).trim_start_matches("dyn ");
+    ["arrow_device::", "arrow_device_sim::", "core::", "alloc::", "std::", "backtrace::", "__"]
+        .iter()
+        .any(|inside| path.starts_with(inside))
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Line(line) => write!(f, "{}:{}", line.file(), line.line()),
+            Kind::Stack(stack) => match Self::user_frame(stack) {
+                Some(frame) => f.write_str(&frame),
+                None => f.write_str("an unknown place"),
+            },
+            Kind::Unknown => f.write_str("an unknown place"),
+        }
+    }
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A place as it is captured: cheap, and not kept for long.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) enum RawSite {
+    Line(&'static Location<'static>),
+    Stack([usize; DEPTH], usize),
+    Unknown,
+}
+
+impl RawSite {
+    /// The stack from here up.
+    #[inline(never)]
+    pub(crate) fn stack() -> Self {
+        let mut frames = [0; DEPTH];
+        let mut count = 0;
+        if cfg!(miri) {
+            return Self::Unknown;
+        }
+        backtrace::trace(|frame| match frames.get_mut(count) {
+            Some(slot) => {
+                *slot = frame.ip() as usize;
+                count += 1;
+                true
+            }
+            None => false,
+        });
+        Self::Stack(frames, count)
+    }
+}
+
+/// The number of a place in [`Sites`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SiteId(u32);
+
+/// All places seen so far, each kept once.
+#[derive(Default)]
+pub(crate) struct Sites {
+    numbers: HashMap<RawSite, u32>,
+    list: Vec<Site>,
+}
+
+impl Sites {
+    pub(crate) fn add(&mut self, raw: RawSite) -> SiteId {
+        if let Some(number) = self.numbers.get(&raw) {
+            return SiteId(*number);
+        }
+        let site = Site(match &raw {
+            RawSite::Line(line) => Kind::Line(line),
+            RawSite::Stack(frames, count) => {
+                Kind::Stack(frames.iter().copied().take(*count).collect())
+            }
+            RawSite::Unknown => Kind::Unknown,
+        });
+        let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        self.list.push(site);
+        self.numbers.insert(raw, number);
+        SiteId(number)
+    }
+
+    pub(crate) fn of(&self, id: SiteId) -> Site {
+        self.list.get(id.0 as usize).cloned().unwrap_or(Site(Kind::Unknown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_of_the_library_is_not_the_users() {
+        assert!(is_inside("arrow_device::device::queue::Queue::copy"));
+        assert!(is_inside("<arrow_device_sim::driver::SimDriver as arrow_device::Driver>::copy"));
+        assert!(is_inside("core::ops::function::FnOnce::call_once"));
+        assert!(!is_inside("my_engine::scan::run"));
+        assert!(!is_inside("arrow_device_users::run"));
+    }
+
+    #[test]
+    fn a_place_is_kept_once() {
+        let mut sites = Sites::default();
+        let mut add = || sites.add(Site::caller());
+        assert_eq!(add(), add());
+    }
+}

@@ -1,0 +1,279 @@
+//! Submitting work: every byte it touches is judged here, at once, whether or not it ever runs.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use arrow_device::driver::{Raw, Region, Route, Spot};
+use arrow_device::{Queue, Result};
+
+use crate::engine::State;
+use crate::fault::Call;
+use crate::kernel::{KernelWork, Run};
+use crate::memory;
+use crate::queue::{HostAddress, Part, Piece, Side, Work};
+use crate::report::{Action, Mistake, Report};
+use crate::site::RawSite;
+use crate::track::{Access, Behind, Conflict, What};
+
+/// A kernel that is to be launched.
+pub(crate) struct Launch {
+    pub(crate) name: String,
+    pub(crate) reads: Vec<(Spot, u64)>,
+    pub(crate) writes: Vec<(Spot, u64)>,
+    pub(crate) run: Run,
+}
+
+/// What the destination of a copy to the host holds until the copy has run: bytes that nobody takes for a result.
+const NOT_YET: u8 = 0xd5;
+
+impl State {
+    /// # Safety
+    /// As [`Driver::copy`](arrow_device::driver::Driver::copy), for the host's sides.
+    pub(crate) unsafe fn copy(
+        &mut self,
+        queue: Raw<Queue>,
+        route: &Route<'_>,
+        regions: &[Region],
+        site: RawSite,
+    ) -> Result<()> {
+        let site = self.sites.add(site);
+        let queue = self.open_one(queue, "copy", site)?;
+        let device = self.queues[queue].device;
+        self.attempt(Call::Submit, device)?;
+        let (what, source) = match route {
+            Route::FromHost => (What::CopyFromHost, device),
+            Route::ToHost => (What::CopyToHost, device),
+            Route::FromPeer(peer) => (What::CopyFromPeer, self.peer(device, *peer)?),
+            _ => (What::CopyWithin, device),
+        };
+        let access = self.begin(queue, what, site);
+        let mut pieces = Vec::with_capacity(regions.len());
+        for Region { from, to, len } in regions.iter().filter(|region| region.len > 0) {
+            let (from, to, host_bytes) = match what {
+                What::CopyFromHost => {
+                    let from = self.host_side(*from, *len, &access);
+                    let to = self.device_side(device, *to, *len, &access, true);
+                    let now = from.host().map(|address| {
+                        // SAFETY: the caller promised that the source can be read.
+                        unsafe { snapshot(address, *len) }
+                    });
+                    (from, to, now)
+                }
+                What::CopyToHost => {
+                    let from = self.device_side(device, *from, *len, &access, false);
+                    let to = self.host_side(*to, *len, &access);
+                    let now = to.host().map(|address| {
+                        // SAFETY: the caller promised that the destination can be written.
+                        unsafe { scribble(address, *len) }
+                    });
+                    (from, to, now)
+                }
+                _ => {
+                    let from = self.device_side(source, *from, *len, &access, false);
+                    (from, self.device_side(device, *to, *len, &access, true), None)
+                }
+            };
+            pieces.push(Piece { from, to, len: *len, host_bytes: host_bytes.unwrap_or_default() });
+        }
+        for piece in &pieces {
+            self.judge_side(piece.from, access, false);
+        }
+        for piece in &pieces {
+            self.judge_side(piece.to, access, true);
+        }
+        self.queues[queue].pending.push_back(Work::Copy { pieces, access });
+        Ok(())
+    }
+
+    pub(crate) fn fill(
+        &mut self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+        byte: u8,
+        site: RawSite,
+    ) -> Result<()> {
+        let site = self.sites.add(site);
+        let queue = self.open_one(queue, "fill", site)?;
+        let device = self.queues[queue].device;
+        self.attempt(Call::Submit, device)?;
+        let access = self.begin(queue, What::Fill, site);
+        let at = self.find(device, spot, len, |state| state.action(&access, true));
+        if let Some(part) = at {
+            self.judge(part, access, true, false);
+        }
+        self.queues[queue].pending.push_back(Work::Fill { at, byte });
+        Ok(())
+    }
+
+    pub(crate) fn launch(
+        &mut self,
+        queue: Raw<Queue>,
+        launch: Launch,
+        site: RawSite,
+    ) -> Result<()> {
+        let site = self.sites.add(site);
+        let queue = self.open_one(queue, "launch", site)?;
+        let device = self.queues[queue].device;
+        self.attempt(Call::Submit, device)?;
+        let name = self.names.push(launch.name);
+        let access = self.begin(queue, What::Kernel(name), site);
+        let mut found = |parts: Vec<(Spot, u64)>, writes: bool| -> Vec<(Option<Part>, u64)> {
+            let part = |(spot, len)| {
+                (self.find(device, spot, len, |state| state.action(&access, writes)), len)
+            };
+            parts.into_iter().map(part).collect()
+        };
+        let (reads, writes) = (found(launch.reads, false), found(launch.writes, true));
+        reads.iter().filter_map(|(part, _)| *part).for_each(|part| {
+            self.judge(part, access, false, true);
+        });
+        writes.iter().filter_map(|(part, _)| *part).for_each(|part| {
+            self.judge(part, access, true, true);
+        });
+        let work = KernelWork { access, reads, writes, run: launch.run };
+        self.queues[queue].pending.push_back(Work::Kernel(work));
+        Ok(())
+    }
+
+    /// The number of a peer that this device can copy from.
+    fn peer(&self, device: usize, peer: &dyn arrow_device::driver::Driver) -> Result<usize> {
+        let number = self.devices.iter().position(|known| known.id == peer.id());
+        let reached = number.filter(|number| *number == device || self.peer_access);
+        reached.ok_or_else(|| {
+            arrow_device::driver::not_reachable(self.devices[device].id, peer.id()).during("copy")
+        })
+    }
+
+    fn device_side(
+        &mut self,
+        device: usize,
+        spot: Spot,
+        len: u64,
+        access: &Access,
+        writes: bool,
+    ) -> Side {
+        self.find(device, spot, len, |state| state.action(access, writes))
+            .map_or(Side::Nowhere, Side::Device)
+    }
+
+    fn host_side(&mut self, spot: Spot, len: u64, access: &Access) -> Side {
+        let address = spot.base.as_ptr().cast::<u8>().wrapping_add(spot.offset as usize);
+        let mapped = || {
+            let nearest = self.by_address.range(..=address.addr()).next_back();
+            nearest.is_some_and(|(base, number)| {
+                let offset = (address.addr() - base) as u64;
+                let bytes = offset..offset.saturating_add(len);
+                let covers = |mapping: &(Range<u64>, _)| {
+                    mapping.0.start <= bytes.start && bytes.end <= mapping.0.end
+                };
+                self.allocations[*number].mappings.iter().any(covers)
+            })
+        };
+        if !memory::is_device_address(address.addr()) || mapped() {
+            return Side::Host(HostAddress(address));
+        }
+        let here = self.action(access, access.what == What::CopyToHost);
+        self.report(Report::new(Mistake::DeviceAddressOnHost).second(here));
+        Side::Nowhere
+    }
+
+    fn judge_side(&mut self, side: Side, access: Access, writes: bool) {
+        if let Side::Device(part) = side {
+            self.judge(part, access, writes, false);
+        }
+    }
+
+    /// Notes an access, and reports what it is not ordered behind or may not do.
+    fn judge(&mut self, part: Part, access: Access, writes: bool, twice: bool) {
+        let Part { allocation: number, offset, len } = part;
+        if len == 0 {
+            return;
+        }
+        let bytes = offset..offset + len;
+        let mut found = Vec::new();
+        let behind = Behind { clock: &self.queues[access.queue].clock, host: &self.host, twice };
+        let allocation = &mut self.allocations[number];
+        if writes {
+            allocation.history.write(&bytes, access, &behind, &mut found);
+        } else {
+            allocation.history.read(&bytes, access, &behind, &mut found);
+        }
+        if !found.is_empty() {
+            self.report_conflicts(number, found, access, writes);
+        }
+        if writes {
+            self.judge_right_to_write(number, &bytes, &access);
+        }
+    }
+
+    #[cold]
+    fn report_conflicts(
+        &mut self,
+        number: usize,
+        found: Vec<Conflict>,
+        access: Access,
+        writes: bool,
+    ) {
+        let mut told = HashSet::new();
+        for Conflict { bytes, earlier, earlier_wrote, within } in found {
+            if !told.insert((earlier.point.lane, earlier.point.number, bytes.start)) {
+                continue;
+            }
+            let kind = match (within, writes) {
+                (true, _) => Mistake::OverlappingRegions,
+                (false, true) => Mistake::UnorderedWrite,
+                (false, false) => Mistake::UnorderedRead,
+            };
+            let report = Report::new(kind)
+                .about(self.subject(number, bytes))
+                .first(self.action(&earlier, earlier_wrote))
+                .second(self.action(&access, writes));
+            self.report(report);
+        }
+    }
+
+    fn judge_right_to_write(&mut self, number: usize, bytes: &Range<u64>, access: &Access) {
+        let allocation = &self.allocations[number];
+        let shared = allocation.shared.map(|site| (Mistake::WriteToShared, bytes.clone(), site));
+        let overlaps =
+            |(mapped, _): &&(Range<u64>, _)| mapped.start < bytes.end && bytes.start < mapped.end;
+        let mapped = allocation.mappings.iter().find(overlaps);
+        let mapped = mapped.map(|(m, site)| (Mistake::WriteWhileMapped, m.clone(), *site));
+        for (kind, bytes, site) in shared.into_iter().chain(mapped) {
+            let what = if kind == Mistake::WriteToShared { "shared" } else { "mapped" };
+            let first: Action = self.host_action(what, site);
+            let second = self.action(access, true);
+            let report = Report::new(kind).about(self.subject(number, bytes));
+            self.report(report.first(first).second(second));
+        }
+    }
+}
+
+impl Side {
+    fn host(self) -> Option<HostAddress> {
+        match self {
+            Self::Host(address) => Some(address),
+            _ => None,
+        }
+    }
+}
+
+/// What the host has there now.
+///
+/// # Safety
+/// `len` bytes may be read.
+unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts(address.0, len as usize) }.into()
+}
+
+/// Makes the destination of a copy look like no result.
+///
+/// # Safety
+/// `len` bytes may be written.
+unsafe fn scribble(address: HostAddress, len: u64) -> Box<[u8]> {
+    // SAFETY: promised by the caller.
+    unsafe { address.0.write_bytes(NOT_YET, len as usize) };
+    vec![NOT_YET; len as usize].into()
+}

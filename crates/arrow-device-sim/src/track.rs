@@ -1,0 +1,309 @@
+//! Who wrote and who read which bytes of an allocation last.
+//!
+//! A [`History`] keeps, for each stretch of bytes, the last write and the reads since. That is enough: whatever is ordered
+//! behind the last write is ordered behind all earlier ones, or those were reported when they happened. Reads that are
+//! ordered before another read of the same bytes are dropped, and so is everything that the host knows to be finished,
+//! because whatever is submitted later comes after it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::clock::{Clock, Point};
+use crate::site::SiteId;
+
+/// An access to device memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) point: Point,
+    /// The queue and the work on it, for people.
+    pub(crate) queue: usize,
+    pub(crate) work: u64,
+    pub(crate) what: What,
+    pub(crate) site: SiteId,
+}
+
+/// What kind of work it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// The allocation itself, where it was made in the order of a queue.
+    Allocate,
+    CopyFromHost,
+    CopyToHost,
+    CopyWithin,
+    CopyFromPeer,
+    Fill,
+    /// The number of a kernel's name.
+    Kernel(usize),
+}
+
+/// Two accesses that nothing orders.
+#[derive(Clone, Debug)]
+pub(crate) struct Conflict {
+    pub(crate) bytes: Range<u64>,
+    pub(crate) earlier: Access,
+    pub(crate) earlier_wrote: bool,
+    /// Both are one piece of work.
+    pub(crate) within: bool,
+}
+
+/// What the new access is ordered behind, and what to make of accesses of the same work.
+pub(crate) struct Behind<'a> {
+    pub(crate) clock: &'a Clock,
+    pub(crate) host: &'a Clock,
+    /// Whether the work may touch bytes twice: kernels may, the regions of a copy may not.
+    pub(crate) twice: bool,
+}
+
+impl Behind<'_> {
+    fn conflicts(&self, earlier: &Access, later: &Access) -> bool {
+        if earlier.point == later.point { !self.twice } else { !self.clock.covers(earlier.point) }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Stretch {
+    end: u64,
+    write: Option<Access>,
+    reads: Vec<Access>,
+}
+
+/// The stretches of one allocation, by where they begin. Together they are the whole of it, without gaps.
+#[derive(Debug)]
+pub(crate) struct History(BTreeMap<u64, Stretch>);
+
+impl History {
+    pub(crate) fn new(len: u64, allocated: Option<Access>) -> Self {
+        let all = Stretch { end: len, write: allocated, reads: Vec::new() };
+        Self(BTreeMap::from([(0, all)]))
+    }
+
+    /// Notes a read. `found` gets what it conflicts with.
+    pub(crate) fn read(
+        &mut self,
+        bytes: &Range<u64>,
+        by: Access,
+        behind: &Behind<'_>,
+        found: &mut Vec<Conflict>,
+    ) {
+        self.cut(bytes);
+        for (start, stretch) in self.0.range_mut(bytes.clone()) {
+            stretch.forget(behind.host);
+            if let Some(write) = stretch.write.filter(|write| behind.conflicts(write, &by)) {
+                conflict(found, *start..stretch.end, write, true, &by);
+            }
+            stretch.reads.retain(|read| !behind.clock.covers(read.point));
+            stretch.reads.push(by);
+        }
+        self.join(bytes);
+    }
+
+    /// Notes a write. `found` gets what it conflicts with.
+    pub(crate) fn write(
+        &mut self,
+        bytes: &Range<u64>,
+        by: Access,
+        behind: &Behind<'_>,
+        found: &mut Vec<Conflict>,
+    ) {
+        self.cut(bytes);
+        for (start, stretch) in self.0.range_mut(bytes.clone()) {
+            if let Some(write) = stretch.write.filter(|write| behind.conflicts(write, &by)) {
+                conflict(found, *start..stretch.end, write, true, &by);
+            }
+            for read in stretch.reads.iter().filter(|read| behind.conflicts(read, &by)) {
+                conflict(found, *start..stretch.end, *read, false, &by);
+            }
+            stretch.write = Some(by);
+            stretch.reads.clear();
+        }
+        self.join(bytes);
+    }
+
+    /// What the host does not know to be finished.
+    pub(crate) fn unfinished(&self, host: &Clock) -> Option<Conflict> {
+        self.0.iter().find_map(|(start, stretch)| {
+            let used =
+                |access: &&Access| !host.covers(access.point) && access.what != What::Allocate;
+            let write = stretch.write.as_ref().filter(used).map(|write| (*write, true));
+            let (earlier, earlier_wrote) =
+                write.or_else(|| stretch.reads.iter().find(used).map(|read| (*read, false)))?;
+            let bytes = *start..stretch.end;
+            Some(Conflict { bytes, earlier, earlier_wrote, within: false })
+        })
+    }
+
+    /// What the host, which reads now, is not ordered behind.
+    pub(crate) fn unfinished_write(&self, bytes: &Range<u64>, host: &Clock) -> Option<Conflict> {
+        self.0.range(..bytes.end).filter(|(_, stretch)| stretch.end > bytes.start).find_map(
+            |(start, stretch)| {
+                let earlier = stretch.write.filter(|write| !host.covers(write.point))?;
+                let bytes = bytes.start.max(*start)..bytes.end.min(stretch.end);
+                Some(Conflict { bytes, earlier, earlier_wrote: true, within: false })
+            },
+        )
+    }
+
+    /// Makes stretches begin at both ends.
+    fn cut(&mut self, bytes: &Range<u64>) {
+        for at in [bytes.start, bytes.end] {
+            let Some((start, stretch)) = self.0.range_mut(..=at).next_back() else { continue };
+            if *start == at || stretch.end <= at {
+                continue;
+            }
+            let behind = stretch.clone();
+            stretch.end = at;
+            self.0.insert(at, behind);
+        }
+    }
+
+    /// Joins stretches that say the same, from the one before the bytes to the one behind.
+    fn join(&mut self, bytes: &Range<u64>) {
+        let first =
+            self.0.range(..bytes.start).next_back().map_or(bytes.start, |(start, _)| *start);
+        if self.0.range(first..=bytes.end).nth(1).is_none() {
+            return;
+        }
+        let starts: Vec<u64> = self.0.range(first..=bytes.end).map(|(start, _)| *start).collect();
+        let mut kept = first;
+        for start in starts.into_iter().skip(1) {
+            let same =
+                self.0.get(&kept).zip(self.0.get(&start)).is_some_and(|(one, other)| {
+                    one.write == other.write && one.reads == other.reads
+                });
+            if !same {
+                kept = start;
+            } else if let Some(gone) = self.0.remove(&start)
+                && let Some(stretch) = self.0.get_mut(&kept)
+            {
+                stretch.end = gone.end;
+            }
+        }
+    }
+
+    #[cfg(test)]
+    fn stretches(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Stretch {
+    fn forget(&mut self, host: &Clock) {
+        self.write = self.write.filter(|write| !host.covers(write.point));
+        self.reads.retain(|read| !host.covers(read.point));
+    }
+}
+
+/// Adds a conflict, or makes the last one longer where it is the same.
+fn conflict(
+    found: &mut Vec<Conflict>,
+    bytes: Range<u64>,
+    earlier: Access,
+    earlier_wrote: bool,
+    by: &Access,
+) {
+    let same = found.iter_mut().find(|known| {
+        known.earlier == earlier
+            && known.earlier_wrote == earlier_wrote
+            && known.bytes.end == bytes.start
+    });
+    match same {
+        Some(known) => known.bytes.end = bytes.end,
+        None => {
+            let within = earlier.point == by.point;
+            found.push(Conflict { bytes, earlier, earlier_wrote, within });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::site::{RawSite, Sites};
+
+    fn access(lane: u32, number: u64) -> Access {
+        let site = Sites::default().add(RawSite::Unknown);
+        let point = Point { lane, number };
+        Access { point, queue: lane as usize, work: number, what: What::Fill, site }
+    }
+
+    fn after(points: &[(u32, u64)]) -> Clock {
+        let mut clock = Clock::default();
+        points.iter().for_each(|(lane, number)| {
+            clock.advance(Point { lane: *lane, number: *number });
+        });
+        clock
+    }
+
+    /// Notes an access and returns the bytes that it conflicts on.
+    fn note(
+        history: &mut History,
+        write: bool,
+        bytes: Range<u64>,
+        by: Access,
+        clock: &Clock,
+    ) -> Vec<(u64, u64)> {
+        let host = Clock::default();
+        let behind = Behind { clock, host: &host, twice: false };
+        let mut found = Vec::new();
+        if write {
+            history.write(&bytes, by, &behind, &mut found);
+        } else {
+            history.read(&bytes, by, &behind, &mut found);
+        }
+        found.into_iter().map(|Conflict { bytes, .. }| (bytes.start, bytes.end)).collect()
+    }
+
+    #[test]
+    fn a_read_conflicts_with_the_part_that_is_written_without_order() {
+        let mut history = History::new(100, None);
+        assert_eq!(note(&mut history, true, 20..40, access(0, 1), &after(&[(0, 1)])), []);
+        assert_eq!(note(&mut history, false, 0..30, access(1, 1), &after(&[(1, 1)])), [(20, 30)]);
+        assert_eq!(note(&mut history, false, 0..30, access(1, 2), &after(&[(1, 2), (0, 1)])), []);
+    }
+
+    #[test]
+    fn a_write_conflicts_with_reads_that_it_is_not_behind() {
+        let mut history = History::new(100, None);
+        note(&mut history, false, 0..50, access(0, 1), &after(&[(0, 1)]));
+        note(&mut history, false, 30..80, access(1, 1), &after(&[(1, 1)]));
+        let found = note(&mut history, true, 0..100, access(2, 1), &after(&[(2, 1), (0, 1)]));
+        assert_eq!(found, [(30, 80)]);
+    }
+
+    #[test]
+    fn a_read_behind_another_takes_its_place() {
+        let mut history = History::new(10, None);
+        for number in 1..100 {
+            note(&mut history, false, 0..10, access(0, number), &after(&[(0, number)]));
+        }
+        assert_eq!(history.0[&0].reads.len(), 1);
+        // The write is behind the last read only, and so behind all of them.
+        assert_eq!(note(&mut history, true, 0..10, access(1, 1), &after(&[(0, 99)])), []);
+    }
+
+    #[test]
+    fn stretches_that_say_the_same_grow_together() {
+        let mut history = History::new(1000, None);
+        for at in 0..100 {
+            note(
+                &mut history,
+                true,
+                at * 10..at * 10 + 10,
+                access(0, at + 1),
+                &after(&[(0, at + 1)]),
+            );
+        }
+        assert_eq!(history.stretches(), 100);
+        note(&mut history, true, 0..1000, access(0, 200), &after(&[(0, 200)]));
+        assert_eq!(history.stretches(), 1);
+    }
+
+    #[test]
+    fn the_bytes_of_one_conflict_are_told_once() {
+        let mut history = History::new(100, None);
+        note(&mut history, true, 0..100, access(0, 1), &after(&[(0, 1)]));
+        note(&mut history, false, 40..60, access(0, 2), &after(&[(0, 2)]));
+        let found = note(&mut history, false, 0..100, access(1, 1), &after(&[(1, 1)]));
+        assert_eq!(found, [(0, 100)]);
+    }
+}
