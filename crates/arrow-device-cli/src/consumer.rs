@@ -3,15 +3,16 @@
 use std::ops::Range;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Batch, Result, Schema};
+use arrow_device::{Batch, Device, Error, ErrorKind, Queue, Result, Schema};
 
-/// Somebody who was handed a record batch.
+/// Somebody who was handed a record batch, on whatever device.
 pub(crate) struct Consumer {
     batch: Batch,
+    queue: Queue,
 }
 
 impl Consumer {
-    /// Takes what a producer exported. Both structs are released afterwards.
+    /// Takes what a producer exported. Both structs are released afterwards. Reads nothing and waits for nothing.
     ///
     /// # Safety
     /// Both hold what the C data and C device interfaces say.
@@ -23,7 +24,11 @@ impl Consumer {
         let schema = unsafe { Schema::import(schema) }?;
         // SAFETY: promised by the caller.
         let batch = unsafe { Batch::import(array, &schema) }?;
-        Ok(Self { batch })
+        // Its own queue on whatever device the array names.
+        let device = Device::find(batch.device()).ok_or_else(|| {
+            Error::new(ErrorKind::DeviceMissing, "nobody opened it").on_device(batch.device())
+        })?;
+        Ok(Self { batch, queue: device.open_queue()? })
     }
 
     /// What it was handed.
@@ -31,7 +36,12 @@ impl Consumer {
         &self.batch
     }
 
-    /// Exports some rows of one column.
+    /// The same on the host: its queue waits for the data and copies it.
+    pub(crate) fn fetch(&self) -> Result<Batch> {
+        Batch::try_from(self.batch.as_array().to_host(&self.queue)?)
+    }
+
+    /// Exports some rows of one column, where they are.
     pub(crate) fn hand_back(
         &self,
         column: &str,

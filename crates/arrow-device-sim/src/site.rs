@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
+use std::path::Path;
 use std::sync::Arc;
 
 /// How far up the stack is looked for the user's own code.
@@ -38,7 +39,9 @@ impl Site {
                 |symbol| {
                     // Inlined functions come first, the function that they were inlined into last.
                     let name = symbol.name().map(|name| format!("{name:#}")).unwrap_or_default();
-                    if found.is_some() || name.is_empty() || is_inside(&name) {
+                    let is_between =
+                        is_inside(&name) || symbol.filename().is_some_and(is_file_inside);
+                    if found.is_some() || name.is_empty() || is_between {
                         return;
                     }
                     found = Some(match (symbol.filename(), symbol.lineno()) {
@@ -62,6 +65,26 @@ fn is_inside(name: &str) -> bool {
     ["arrow_device::", "arrow_device_sim::", "core::", "alloc::", "std::", "backtrace::", "__"]
         .iter()
         .any(|inside| path.starts_with(inside))
+}
+
+/// The same by the file that a function stands in, because the name of one that was inlined may lack its path.
+fn is_file_inside(file: &Path) -> bool {
+    let names: Vec<_> = file.iter().map(|name| name.to_string_lossy()).collect();
+    let package = names.windows(2).rev().find_map(|pair| match pair {
+        [package, source] if source == "src" => Some(package.as_ref()),
+        _ => None,
+    });
+    let is_ours = |package: &str| {
+        // As in a checkout, or with a version as a package manager unpacks it.
+        ["arrow-device-sim", "arrow-device", "backtrace"].iter().any(|ours| {
+            let rest = package.strip_prefix(ours);
+            rest.is_some_and(|rest| {
+                let version = rest.strip_prefix('-').unwrap_or(rest);
+                version.is_empty() || version.starts_with(|first: char| first.is_ascii_digit())
+            })
+        })
+    };
+    file.starts_with("/rustc") || package.is_some_and(is_ours)
 }
 
 impl fmt::Display for Site {
@@ -157,6 +180,22 @@ mod tests {
         assert!(is_inside("core::ops::function::FnOnce::call_once"));
         assert!(!is_inside("my_engine::scan::run"));
         assert!(!is_inside("arrow_device_users::run"));
+    }
+
+    #[test]
+    fn a_file_of_the_library_is_not_the_users() {
+        assert!(is_file_inside(Path::new(
+            "/home/me/arrow-device/crates/arrow-device/src/device/queue.rs"
+        )));
+        assert!(is_file_inside(Path::new("/cargo/arrow-device-sim-0.1.0/src/driver.rs")));
+        assert!(is_file_inside(Path::new("/cargo/backtrace-0.3.77/src/backtrace/libunwind.rs")));
+        assert!(is_file_inside(Path::new("/rustc/0123/library/core/src/ops/function.rs")));
+        assert!(!is_file_inside(Path::new(
+            "/home/me/arrow-device/crates/arrow-device-cli/src/demo.rs"
+        )));
+        assert!(!is_file_inside(Path::new(
+            "/home/me/arrow-device/crates/arrow-device/examples/consumer.rs"
+        )));
     }
 
     #[test]

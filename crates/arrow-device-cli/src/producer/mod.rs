@@ -6,7 +6,7 @@ mod memory;
 use std::ops::Range;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Array, Batch, Error, ErrorKind, Metadata, Result, Schema};
+use arrow_device::{Array, Batch, Error, ErrorKind, Metadata, Queue, Result, Schema};
 
 use memory::Memory;
 
@@ -22,9 +22,11 @@ pub(crate) struct Producer {
 }
 
 impl Producer {
-    /// Builds a record batch and exports it. Nothing of it stays here.
+    /// Builds a record batch on the host, has a queue copy it to its device, and exports it there without waiting for the
+    /// copy: the event goes along. Nothing of it stays here.
     pub(crate) fn hand_over(
         &self,
+        queue: &Queue,
         schema: &mut ArrowSchema,
         array: &mut ArrowDeviceArray,
     ) -> Result<()> {
@@ -37,28 +39,31 @@ impl Producer {
             .map(|column| self.memory.keep(column))
             .collect::<Result<Vec<Array>>>()?;
         let batch = Batch::new(batch_schema, columns)?;
-        batch.schema()?.export(schema)?;
-        batch.export(array)
+        let there = batch.as_array().to_device(queue)?;
+        there.schema()?.export(schema)?;
+        there.export(array)
     }
 
-    /// Takes a part of a column back, compares it with what it was, and releases it. Says with which element it begins.
+    /// Takes a part of a column back, copies it to the host, compares it with what it was, and releases it.
     ///
     /// # Safety
     /// Both structs hold what the C data and C device interfaces say.
     pub(crate) unsafe fn take_back(
         &self,
+        queue: &Queue,
         schema: &mut ArrowSchema,
         array: &mut ArrowDeviceArray,
-    ) -> Result<usize> {
+    ) -> Result<()> {
         // SAFETY: promised by the caller.
         let schema = unsafe { Schema::import(schema) }?;
         // SAFETY: promised by the caller.
         let part = unsafe { Array::import(array, &schema) }?;
+        let part = part.to_host(queue)?;
         let original = columns::tags()?.slice(RETURNED_ROWS.start, RETURNED_ROWS.len())?;
         if !part.equals(&original)? {
             return Err(Error::new(ErrorKind::InvalidData, "the column came back changed"));
         }
-        Ok(part.offset())
+        Ok(())
     }
 
     /// How many of its buffers somebody still uses.
