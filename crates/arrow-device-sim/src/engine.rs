@@ -61,6 +61,8 @@ pub(crate) struct State {
     pub(crate) random: Random,
     /// The thread that runs a kernel at the moment.
     pub(crate) running: Option<ThreadId>,
+    /// How many threads wait for that to end.
+    pub(crate) waiting: usize,
     /// What is to be dropped once the lock is open.
     pub(crate) discarded: Vec<Work>,
     pub(crate) log: Option<Vec<Step>>,
@@ -102,6 +104,7 @@ impl Engine {
             faults: Faults::default(),
             random: Random::new(settings.seed),
             running: None,
+            waiting: 0,
             discarded: Vec::new(),
             log: settings.log.then(Vec::new),
             work_time: settings.work_time,
@@ -244,13 +247,13 @@ impl State {
         what: &'static str,
         site: SiteId,
     ) -> Result<usize> {
-        let here = self.host_action(what, site);
         let Some(queue) = self.queue_handles.get(&raw.bits()).copied() else {
+            let here = self.host_action(what, site);
             self.report(Report::new(Mistake::UnknownQueue).second(here));
             return Err(misuse("this handle is no queue of the simulator"));
         };
         if let Some(closed) = self.queues[queue].closed {
-            let first = self.host_action("close", closed);
+            let (first, here) = (self.host_action("close", closed), self.host_action(what, site));
             let report = Report::new(Mistake::QueueClosed).first(first).second(here);
             self.report(report.note(format!("It is queue {}.", queue + 1)));
             return Err(misuse("the queue is closed"));

@@ -85,14 +85,12 @@ impl History {
         behind: &Behind<'_>,
         found: &mut Vec<Conflict>,
     ) {
+        if let Some(stretch) = self.exactly(bytes) {
+            return stretch.read(bytes.start, by, behind, found);
+        }
         self.cut(bytes);
         for (start, stretch) in self.0.range_mut(bytes.clone()) {
-            stretch.forget(behind.host);
-            if let Some(write) = stretch.write.filter(|write| behind.conflicts(write, &by)) {
-                conflict(found, *start..stretch.end, write, true, &by);
-            }
-            stretch.reads.retain(|read| !behind.clock.covers(read.point));
-            stretch.reads.push(by);
+            stretch.read(*start, by, behind, found);
         }
         self.join(bytes);
     }
@@ -105,18 +103,19 @@ impl History {
         behind: &Behind<'_>,
         found: &mut Vec<Conflict>,
     ) {
+        if let Some(stretch) = self.exactly(bytes) {
+            return stretch.write(bytes.start, by, behind, found);
+        }
         self.cut(bytes);
         for (start, stretch) in self.0.range_mut(bytes.clone()) {
-            if let Some(write) = stretch.write.filter(|write| behind.conflicts(write, &by)) {
-                conflict(found, *start..stretch.end, write, true, &by);
-            }
-            for read in stretch.reads.iter().filter(|read| behind.conflicts(read, &by)) {
-                conflict(found, *start..stretch.end, *read, false, &by);
-            }
-            stretch.write = Some(by);
-            stretch.reads.clear();
+            stretch.write(*start, by, behind, found);
         }
         self.join(bytes);
+    }
+
+    /// The stretch that is these bytes and no others: the usual case, since buffers are used whole.
+    fn exactly(&mut self, bytes: &Range<u64>) -> Option<&mut Stretch> {
+        self.0.get_mut(&bytes.start).filter(|stretch| stretch.end == bytes.end)
     }
 
     /// What the host does not know to be finished.
@@ -187,6 +186,26 @@ impl History {
 }
 
 impl Stretch {
+    fn read(&mut self, start: u64, by: Access, behind: &Behind<'_>, found: &mut Vec<Conflict>) {
+        self.forget(behind.host);
+        if let Some(write) = self.write.filter(|write| behind.conflicts(write, &by)) {
+            conflict(found, start..self.end, write, true, &by);
+        }
+        self.reads.retain(|read| !behind.clock.covers(read.point));
+        self.reads.push(by);
+    }
+
+    fn write(&mut self, start: u64, by: Access, behind: &Behind<'_>, found: &mut Vec<Conflict>) {
+        if let Some(write) = self.write.filter(|write| behind.conflicts(write, &by)) {
+            conflict(found, start..self.end, write, true, &by);
+        }
+        for read in self.reads.iter().filter(|read| behind.conflicts(read, &by)) {
+            conflict(found, start..self.end, *read, false, &by);
+        }
+        self.write = Some(by);
+        self.reads.clear();
+    }
+
     fn forget(&mut self, host: &Clock) {
         self.write = self.write.filter(|write| !host.covers(write.point));
         self.reads.retain(|read| !host.covers(read.point));
