@@ -51,8 +51,6 @@ pub(crate) struct State {
     pub(crate) events: Events,
     /// What the host knows to be finished: what it has waited for. One clock for all its threads.
     pub(crate) host: Clock,
-    /// Counts the changes of `host`.
-    pub(crate) host_waits: u64,
     pub(crate) sites: Sites,
     pub(crate) names: Table<String>,
     reports: Vec<Report>,
@@ -96,7 +94,6 @@ impl Engine {
             by_address: BTreeMap::new(),
             events: Events::default(),
             host: Clock::default(),
-            host_waits: 0,
             sites: Sites::default(),
             names: Table::default(),
             reports: Vec::new(),
@@ -196,14 +193,11 @@ impl State {
             queue.done = queue.submitted;
             self.host.advance(queue.last());
         }
-        self.host_waits += 1;
     }
 
     /// The host has waited for all that this clock covers.
     pub(crate) fn host_knows(&mut self, clock: &Clock) {
-        if self.host.join(clock) {
-            self.host_waits += 1;
-        }
+        self.host.join(clock);
     }
 
     // ---- queues
@@ -261,23 +255,13 @@ impl State {
         Ok(queue)
     }
 
-    /// Numbers a new piece of work and orders it behind what the queue and the host know.
+    /// Numbers a new piece of work and orders it behind all that the queue was given before.
     pub(crate) fn begin(&mut self, queue: usize, what: What, site: SiteId) -> Access {
-        self.learn_host(queue);
         let state = &mut self.queues[queue];
         state.submitted += 1;
         let point = state.last();
         state.clock.advance(point);
         Access { point, queue, work: state.submitted, what, site }
-    }
-
-    /// Orders the queue behind what the host has waited for.
-    pub(crate) fn learn_host(&mut self, queue: usize) {
-        let state = &mut self.queues[queue];
-        if state.knows_host != self.host_waits {
-            state.clock.join(&self.host);
-            state.knows_host = self.host_waits;
-        }
     }
 
     // ---- words for reports

@@ -152,7 +152,6 @@ impl State {
         let queue = self.open_one(queue, "record", site)?;
         self.usable(event, "record", site)?;
         self.attempt(Call::Record, self.queues[queue].device)?;
-        self.learn_host(queue);
         let state = &self.queues[queue];
         let recorded = Recorded { queue, work: state.submitted, clock: state.clock.clone(), site };
         let Some(slot) = self.events.slot(event) else { return Ok(()) };
@@ -182,9 +181,8 @@ impl State {
         else {
             return Ok(Waiting::Queued);
         };
-        self.learn_host(queue);
         let state = &mut self.queues[queue];
-        // On the queue itself, and for what the host waited for already, the order is there.
+        // On the queue itself, and for what it waited for already, the order is there.
         if other != queue && state.clock.join(&clock) {
             state.submitted += 1;
             let point = state.last();

@@ -48,7 +48,9 @@ pub(crate) struct Conflict {
 
 /// What the new access is ordered behind, and what to make of accesses of the same work.
 pub(crate) struct Behind<'a> {
+    /// What its queue was ordered behind.
     pub(crate) clock: &'a Clock,
+    /// What the host has waited for. Whatever is submitted now comes after that, on every queue.
     pub(crate) host: &'a Clock,
     /// Whether the work may touch bytes twice: kernels may, the regions of a copy may not.
     pub(crate) twice: bool,
@@ -56,7 +58,10 @@ pub(crate) struct Behind<'a> {
 
 impl Behind<'_> {
     fn conflicts(&self, earlier: &Access, later: &Access) -> bool {
-        if earlier.point == later.point { !self.twice } else { !self.clock.covers(earlier.point) }
+        if earlier.point == later.point {
+            return !self.twice;
+        }
+        !self.clock.covers(earlier.point) && !self.host.covers(earlier.point)
     }
 }
 
@@ -287,6 +292,15 @@ mod tests {
         note(&mut history, false, 30..80, access(1, 1), &after(&[(1, 1)]));
         let found = note(&mut history, true, 0..100, access(2, 1), &after(&[(2, 1), (0, 1)]));
         assert_eq!(found, [(30, 80)]);
+    }
+
+    #[test]
+    fn a_read_that_is_behind_no_other_takes_no_place() {
+        let mut history = History::new(100, None);
+        note(&mut history, false, 0..100, access(0, 1), &after(&[(0, 1)]));
+        note(&mut history, false, 0..100, access(1, 1), &after(&[(1, 1)]));
+        let found = note(&mut history, true, 0..100, access(2, 1), &after(&[(2, 1), (1, 1)]));
+        assert_eq!(found, [(0, 100)], "the first read is still there");
     }
 
     #[test]

@@ -161,6 +161,8 @@ const ALL: &[Twins] = &[
             with_memory(bench, |memory| {
                 bench.sim.fill(&bench.one, at(memory, 0), 32, 1).unwrap();
                 bench.sim.fill(&bench.two, at(memory, 32), 32, 2).unwrap();
+                bench.idle();
+                bench.fill(&bench.one, memory, 64);
             });
         },
     },
