@@ -84,36 +84,37 @@ impl State {
 
     pub(crate) fn free(&mut self, memory: Raw<Memory>, len: u64, site: RawSite) {
         let site = self.sites.add(site);
-        let here = self.host_action("free", site);
-        let number = self.by_address.get(&memory.bits()).copied();
-        let Some(number) = number else {
+        let Some(number) = self.by_address.get(&memory.bits()).copied() else {
+            let here = self.host_action("free", site);
             let note = "The address is not the beginning of an allocation.";
             return self.report(Report::new(Mistake::UnknownMemory).second(here).note(note));
         };
         let allocation = &self.allocations[number];
         let (device, whole) = (allocation.device, 0..allocation.len);
-        let subject = self.subject(number, whole.clone());
         if let Some(freed) = allocation.freed {
             let first = self.host_action("free", freed);
-            let report = Report::new(Mistake::FreedTwice).about(subject);
-            return self.report(report.first(first).second(here));
+            let report = Report::new(Mistake::FreedTwice).about(self.subject(number, whole));
+            return self.report(report.first(first).second(self.host_action("free", site)));
         }
         if allocation.len != len {
             let note = format!("It is {} bytes long and was freed as {len}.", allocation.len);
-            let report = Report::new(Mistake::FreedWithWrongLength).about(subject.clone());
-            self.report(report.second(here.clone()).note(note));
+            let report = Report::new(Mistake::FreedWithWrongLength);
+            let report = report.about(self.subject(number, whole)).note(note);
+            self.report(report.second(self.host_action("free", site)));
         }
         let allocation = &self.allocations[number];
         if let Some((bytes, mapped)) = allocation.mappings.first().cloned() {
             let subject = self.subject(number, bytes);
             let report = Report::new(Mistake::FreedInUse).about(subject);
-            self.report(report.first(self.host_action("map", mapped)).second(here.clone()));
+            let second = self.host_action("free", site);
+            self.report(report.first(self.host_action("map", mapped)).second(second));
         } else if let Some(used) = allocation.history.unfinished(&self.host) {
             let subject = self.subject(number, used.bytes.clone());
             let first = self.action(&used.earlier, used.earlier_wrote);
             let report = Report::new(Mistake::FreedInUse).about(subject);
             let note = "The host has not waited for it, by this or any other way.";
-            self.report(report.first(first).second(here).note(note));
+            let second = self.host_action("free", site);
+            self.report(report.first(first).second(second).note(note));
         }
         let allocation = &mut self.allocations[number];
         allocation.freed = Some(site);

@@ -51,8 +51,6 @@ pub(crate) struct State {
     pub(crate) events: Events,
     /// What the host knows to be finished: what it has waited for. One clock for all its threads.
     pub(crate) host: Clock,
-    /// Counts the changes of `host`.
-    pub(crate) host_waits: u64,
     pub(crate) sites: Sites,
     pub(crate) names: Table<String>,
     reports: Vec<Report>,
@@ -61,6 +59,8 @@ pub(crate) struct State {
     pub(crate) random: Random,
     /// The thread that runs a kernel at the moment.
     pub(crate) running: Option<ThreadId>,
+    /// How many threads wait for that to end.
+    pub(crate) waiting: usize,
     /// What is to be dropped once the lock is open.
     pub(crate) discarded: Vec<Work>,
     pub(crate) log: Option<Vec<Step>>,
@@ -94,7 +94,6 @@ impl Engine {
             by_address: BTreeMap::new(),
             events: Events::default(),
             host: Clock::default(),
-            host_waits: 0,
             sites: Sites::default(),
             names: Table::default(),
             reports: Vec::new(),
@@ -102,6 +101,7 @@ impl Engine {
             faults: Faults::default(),
             random: Random::new(settings.seed),
             running: None,
+            waiting: 0,
             discarded: Vec::new(),
             log: settings.log.then(Vec::new),
             work_time: settings.work_time,
@@ -193,14 +193,11 @@ impl State {
             queue.done = queue.submitted;
             self.host.advance(queue.last());
         }
-        self.host_waits += 1;
     }
 
     /// The host has waited for all that this clock covers.
     pub(crate) fn host_knows(&mut self, clock: &Clock) {
-        if self.host.join(clock) {
-            self.host_waits += 1;
-        }
+        self.host.join(clock);
     }
 
     // ---- queues
@@ -244,13 +241,13 @@ impl State {
         what: &'static str,
         site: SiteId,
     ) -> Result<usize> {
-        let here = self.host_action(what, site);
         let Some(queue) = self.queue_handles.get(&raw.bits()).copied() else {
+            let here = self.host_action(what, site);
             self.report(Report::new(Mistake::UnknownQueue).second(here));
             return Err(misuse("this handle is no queue of the simulator"));
         };
         if let Some(closed) = self.queues[queue].closed {
-            let first = self.host_action("close", closed);
+            let (first, here) = (self.host_action("close", closed), self.host_action(what, site));
             let report = Report::new(Mistake::QueueClosed).first(first).second(here);
             self.report(report.note(format!("It is queue {}.", queue + 1)));
             return Err(misuse("the queue is closed"));
@@ -258,23 +255,13 @@ impl State {
         Ok(queue)
     }
 
-    /// Numbers a new piece of work and orders it behind what the queue and the host know.
+    /// Numbers a new piece of work and orders it behind all that the queue was given before.
     pub(crate) fn begin(&mut self, queue: usize, what: What, site: SiteId) -> Access {
-        self.learn_host(queue);
         let state = &mut self.queues[queue];
         state.submitted += 1;
         let point = state.last();
         state.clock.advance(point);
         Access { point, queue, work: state.submitted, what, site }
-    }
-
-    /// Orders the queue behind what the host has waited for.
-    pub(crate) fn learn_host(&mut self, queue: usize) {
-        let state = &mut self.queues[queue];
-        if state.knows_host != self.host_waits {
-            state.clock.join(&self.host);
-            state.knows_host = self.host_waits;
-        }
     }
 
     // ---- words for reports

@@ -152,8 +152,6 @@ impl State {
         let queue = self.open_one(queue, "record", site)?;
         self.usable(event, "record", site)?;
         self.attempt(Call::Record, self.queues[queue].device)?;
-        self.learn_host(queue);
-        let here = self.host_action("record", site);
         let state = &self.queues[queue];
         let recorded = Recorded { queue, work: state.submitted, clock: state.clock.clone(), site };
         let Some(slot) = self.events.slot(event) else { return Ok(()) };
@@ -161,6 +159,7 @@ impl State {
         let number = slot.number;
         if let Some(before) = slot.recorded.replace(recorded) {
             let first = self.host_action("record", before.site);
+            let here = self.host_action("record", site);
             let report = Report::new(Mistake::EventRecordedTwice).first(first).second(here);
             self.report(report.note(format!("It is event {number}.")));
         }
@@ -182,9 +181,8 @@ impl State {
         else {
             return Ok(Waiting::Queued);
         };
-        self.learn_host(queue);
         let state = &mut self.queues[queue];
-        // On the queue itself, and for what the host waited for already, the order is there.
+        // On the queue itself, and for what it waited for already, the order is there.
         if other != queue && state.clock.join(&clock) {
             state.submitted += 1;
             let point = state.last();
@@ -226,13 +224,14 @@ impl State {
 
     /// Reports what is no event of ours, or none any more.
     fn usable(&mut self, event: Raw<Event>, what: &'static str, site: SiteId) -> Result<()> {
-        let here = self.host_action(what, site);
         let Some(slot) = self.events.slot(event) else {
+            let here = self.host_action(what, site);
             self.report(Report::new(Mistake::UnknownEvent).second(here));
             return Err(misuse("this handle is no event of the simulator"));
         };
         let (number, destroyed) = (slot.number, slot.destroyed);
         if let Some(destroyed) = destroyed {
+            let here = self.host_action(what, site);
             let first = self.host_action("destroy an event", destroyed);
             let report = Report::new(Mistake::EventDestroyed).first(first).second(here);
             self.report(report.note(format!("It is event {number}.")));

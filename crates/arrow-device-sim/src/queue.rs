@@ -17,10 +17,8 @@ pub(crate) struct QueueState {
     /// How many pieces of work were submitted, and how many of them have run.
     pub(crate) submitted: u64,
     pub(crate) done: u64,
-    /// What the next work is ordered behind.
+    /// What the next work is ordered behind, beside what the host has waited for.
     pub(crate) clock: Clock,
-    /// Which of the host's waits `clock` knows of.
-    pub(crate) knows_host: u64,
     pub(crate) pending: VecDeque<Work>,
     pub(crate) opened: SiteId,
     pub(crate) closed: Option<SiteId>,
@@ -35,7 +33,6 @@ impl QueueState {
             submitted: 0,
             done: 0,
             clock: Clock::default(),
-            knows_host: 0,
             pending: VecDeque::new(),
             opened,
             closed: None,

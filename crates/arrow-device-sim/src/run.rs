@@ -1,5 +1,6 @@
 //! Running what was submitted: when somebody waits for it, as late as the order allows, as the seed chooses.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -52,7 +53,9 @@ impl Engine {
                     return (state, Outcome::InsideKernel);
                 }
                 Some(_) => {
+                    state.waiting += 1;
                     state = self.turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.waiting -= 1;
                     continue;
                 }
                 None => {}
@@ -91,7 +94,9 @@ impl Engine {
         if let Some(log) = &mut state.log {
             log.push(Step { queue: queue + 1, work });
         }
-        self.turn.notify_all();
+        if state.waiting > 0 {
+            self.turn.notify_all();
+        }
         state
     }
 
@@ -112,9 +117,7 @@ impl Engine {
         let mut state = self.lock();
         state.running = None;
         if let Err(payload) = result {
-            let message = panic_message(&*payload);
-            // The payload's own drop may panic as well.
-            std::mem::forget(payload);
+            let message = panic_message(payload);
             let here = state.action(&access, !writes.is_empty());
             state.report(Report::new(Mistake::KernelPanicked).second(here).note(message));
         }
@@ -242,9 +245,17 @@ impl State {
     }
 }
 
-fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        return (*text).into();
+fn panic_message(payload: Box<dyn Any + Send>) -> String {
+    let payload = match payload.downcast::<&str>() {
+        Ok(text) => return (*text).into(),
+        Err(payload) => payload,
+    };
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => {
+            // Its drop is anybody's code and may panic as well.
+            std::mem::forget(payload);
+            "without a message".into()
+        }
     }
-    payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".into())
 }

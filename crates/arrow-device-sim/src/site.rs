@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
@@ -142,7 +143,7 @@ pub(crate) struct SiteId(u32);
 /// All places seen so far, each kept once.
 #[derive(Default)]
 pub(crate) struct Sites {
-    numbers: HashMap<RawSite, u32>,
+    numbers: HashMap<RawSite, u32, BuildHasherDefault<Mix>>,
     list: Vec<Site>,
 }
 
@@ -166,6 +167,32 @@ impl Sites {
 
     pub(crate) fn of(&self, id: SiteId) -> Site {
         self.list.get(id.0 as usize).cloned().unwrap_or(Site(Kind::Unknown))
+    }
+}
+
+/// Hashes words that nobody chooses to make collide: return addresses.
+#[derive(Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+            self.write_u64(u64::from_le_bytes(word));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

@@ -48,7 +48,9 @@ pub(crate) struct Conflict {
 
 /// What the new access is ordered behind, and what to make of accesses of the same work.
 pub(crate) struct Behind<'a> {
+    /// What its queue was ordered behind.
     pub(crate) clock: &'a Clock,
+    /// What the host has waited for. Whatever is submitted now comes after that, on every queue.
     pub(crate) host: &'a Clock,
     /// Whether the work may touch bytes twice: kernels may, the regions of a copy may not.
     pub(crate) twice: bool,
@@ -56,7 +58,10 @@ pub(crate) struct Behind<'a> {
 
 impl Behind<'_> {
     fn conflicts(&self, earlier: &Access, later: &Access) -> bool {
-        if earlier.point == later.point { !self.twice } else { !self.clock.covers(earlier.point) }
+        if earlier.point == later.point {
+            return !self.twice;
+        }
+        !self.clock.covers(earlier.point) && !self.host.covers(earlier.point)
     }
 }
 
@@ -85,14 +90,12 @@ impl History {
         behind: &Behind<'_>,
         found: &mut Vec<Conflict>,
     ) {
+        if let Some(stretch) = self.exactly(bytes) {
+            return stretch.read(bytes.start, by, behind, found);
+        }
         self.cut(bytes);
         for (start, stretch) in self.0.range_mut(bytes.clone()) {
-            stretch.forget(behind.host);
-            if let Some(write) = stretch.write.filter(|write| behind.conflicts(write, &by)) {
-                conflict(found, *start..stretch.end, write, true, &by);
-            }
-            stretch.reads.retain(|read| !behind.clock.covers(read.point));
-            stretch.reads.push(by);
+            stretch.read(*start, by, behind, found);
         }
         self.join(bytes);
     }
@@ -105,18 +108,19 @@ impl History {
         behind: &Behind<'_>,
         found: &mut Vec<Conflict>,
     ) {
+        if let Some(stretch) = self.exactly(bytes) {
+            return stretch.write(bytes.start, by, behind, found);
+        }
         self.cut(bytes);
         for (start, stretch) in self.0.range_mut(bytes.clone()) {
-            if let Some(write) = stretch.write.filter(|write| behind.conflicts(write, &by)) {
-                conflict(found, *start..stretch.end, write, true, &by);
-            }
-            for read in stretch.reads.iter().filter(|read| behind.conflicts(read, &by)) {
-                conflict(found, *start..stretch.end, *read, false, &by);
-            }
-            stretch.write = Some(by);
-            stretch.reads.clear();
+            stretch.write(*start, by, behind, found);
         }
         self.join(bytes);
+    }
+
+    /// The stretch that is these bytes and no others: the usual case, since buffers are used whole.
+    fn exactly(&mut self, bytes: &Range<u64>) -> Option<&mut Stretch> {
+        self.0.get_mut(&bytes.start).filter(|stretch| stretch.end == bytes.end)
     }
 
     /// What the host does not know to be finished.
@@ -187,6 +191,26 @@ impl History {
 }
 
 impl Stretch {
+    fn read(&mut self, start: u64, by: Access, behind: &Behind<'_>, found: &mut Vec<Conflict>) {
+        self.forget(behind.host);
+        if let Some(write) = self.write.filter(|write| behind.conflicts(write, &by)) {
+            conflict(found, start..self.end, write, true, &by);
+        }
+        self.reads.retain(|read| !behind.clock.covers(read.point));
+        self.reads.push(by);
+    }
+
+    fn write(&mut self, start: u64, by: Access, behind: &Behind<'_>, found: &mut Vec<Conflict>) {
+        if let Some(write) = self.write.filter(|write| behind.conflicts(write, &by)) {
+            conflict(found, start..self.end, write, true, &by);
+        }
+        for read in self.reads.iter().filter(|read| behind.conflicts(read, &by)) {
+            conflict(found, start..self.end, *read, false, &by);
+        }
+        self.write = Some(by);
+        self.reads.clear();
+    }
+
     fn forget(&mut self, host: &Clock) {
         self.write = self.write.filter(|write| !host.covers(write.point));
         self.reads.retain(|read| !host.covers(read.point));
@@ -268,6 +292,15 @@ mod tests {
         note(&mut history, false, 30..80, access(1, 1), &after(&[(1, 1)]));
         let found = note(&mut history, true, 0..100, access(2, 1), &after(&[(2, 1), (0, 1)]));
         assert_eq!(found, [(30, 80)]);
+    }
+
+    #[test]
+    fn a_read_that_is_behind_no_other_takes_no_place() {
+        let mut history = History::new(100, None);
+        note(&mut history, false, 0..100, access(0, 1), &after(&[(0, 1)]));
+        note(&mut history, false, 0..100, access(1, 1), &after(&[(1, 1)]));
+        let found = note(&mut history, true, 0..100, access(2, 1), &after(&[(2, 1), (1, 1)]));
+        assert_eq!(found, [(0, 100)], "the first read is still there");
     }
 
     #[test]

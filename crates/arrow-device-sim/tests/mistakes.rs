@@ -102,6 +102,34 @@ const ALL: &[Twins] = &[
         },
     },
     Twins {
+        name: "a queue that is closed, and another opened, with no wait between",
+        mistake: Mistake::UnorderedRead,
+        build: discrete,
+        wrong: |bench| {
+            with_memory(bench, |memory| {
+                let closed = bench.device.open_queue().unwrap();
+                bench.fill(&closed, memory, 64);
+                let event = closed.record().unwrap();
+                drop(closed);
+                let next = bench.device.open_queue().unwrap();
+                bench.consume(&next, memory, 64);
+                next.synchronize().unwrap();
+                event.synchronize().unwrap();
+            });
+        },
+        right: |bench| {
+            with_memory(bench, |memory| {
+                let closed = bench.device.open_queue().unwrap();
+                bench.fill(&closed, memory, 64);
+                closed.synchronize().unwrap();
+                drop(closed);
+                let next = bench.device.open_queue().unwrap();
+                bench.consume(&next, memory, 64);
+                next.synchronize().unwrap();
+            });
+        },
+    },
+    Twins {
         name: "a staging buffer written again before it was read",
         mistake: Mistake::UnorderedWrite,
         build: discrete,
@@ -133,6 +161,8 @@ const ALL: &[Twins] = &[
             with_memory(bench, |memory| {
                 bench.sim.fill(&bench.one, at(memory, 0), 32, 1).unwrap();
                 bench.sim.fill(&bench.two, at(memory, 32), 32, 2).unwrap();
+                bench.idle();
+                bench.fill(&bench.one, memory, 64);
             });
         },
     },
@@ -146,6 +176,7 @@ const ALL: &[Twins] = &[
             bench.sim.fill(&bench.two, spot, 64, 1).unwrap();
         },
         right: |bench| {
+            drop(bench.one.allocate(64).unwrap());
             let mut memory = bench.one.allocate(64).unwrap();
             bench.order(&bench.one, &bench.two);
             let spot = memory.spot(&bench.two).unwrap();
@@ -568,7 +599,9 @@ const ALL: &[Twins] = &[
         name: "an event that is never destroyed",
         mistake: Mistake::LeakedEvent,
         build: discrete,
-        wrong: |bench| std::mem::forget(bench.one.record().unwrap()),
+        wrong: |bench| {
+            bench.event();
+        },
         right: |bench| drop(bench.one.record().unwrap()),
     },
     Twins {

@@ -12,7 +12,7 @@ use super::PAGE;
 
 /// How much address space is asked for first. Each further attempt asks for a quarter of the one before: under valgrind and
 /// `ulimit -v` there is little.
-const LARGEST: usize = 1 << 40;
+const LARGEST: usize = if usize::BITS == 64 { 1 << (usize::BITS - 24) } else { 1 << 29 };
 const SMALLEST: usize = 1 << 24;
 
 static REGION: OnceLock<Option<Region>> = OnceLock::new();
