@@ -68,7 +68,9 @@
 //! | describe a type | [`DataType`], [`Field`], [`Schema`] |
 //! | build an array, or take one over | [`Array::builder`], [`Array::import`], [`Batch`] |
 //! | use it on a device | [`Array::on`], [`View`], [`Queue`] |
-//! | read it on the host | [`Array::host`], [`HostArray`] |
+//! | read it on the host | [`Array::host`], [`HostArray`]; [`Array::to_host`] copies |
+//! | build and read small arrays with Rust values | [`Array::from_values`] and its like, [`HostArray::values`], [`Value`] |
+//! | check what somebody else handed over | [`validate`] |
 //! | hand it on | [`Array::export`], [`Array::export_on`], [`Array::export_settled`] |
 //! | bring your own memory | [`Buffer::foreign`], [`Device::allocate`] |
 //! | bring your own device | [`driver::Driver`] |
@@ -78,7 +80,8 @@
 //! # What it does not do
 //!
 //! It computes nothing, and it brings no vendor's library: each backend is a crate of its own that implements
-//! [`driver::Driver`].
+//! [`driver::Driver`]. One of them, `arrow-device-sim`, is made of software, and finds in tests the mistakes that a GPU shows
+//! only by chance.
 //!
 //! [Arrow C device data interface]: https://arrow.apache.org/docs/format/CDeviceDataInterface.html
 
