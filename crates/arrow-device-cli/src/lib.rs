@@ -1,6 +1,6 @@
 //! What the command `arrow-device` does: shows how two parties in a process share Arrow data through the C device interface.
 //!
-//! Without arguments it runs the demonstration in [`demo`], on a device made of software. It reads no file.
+//! Without arguments it runs the demonstration in `demo`, on a device made of software. It reads no file.
 
 mod consumer;
 mod demo;
