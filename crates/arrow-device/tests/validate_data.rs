@@ -359,11 +359,12 @@ fn layout_is_checked_for_what_was_built_here() {
     let ends = Recipe::new(DataType::Int32, 0, [None, None]);
     let runs = Recipe::new(DataType::run_end_encoded(DataType::Int32, DataType::Int32), 5, [])
         .children([ends, numbers()]);
-    let error = runs.build().unwrap().validate_layout().unwrap_err();
+    let error = runs.build().unwrap_err();
     assert_eq!(
         (error.kind(), error.message()),
-        (ErrorKind::Malformed, "there are no run ends, and the array has 5 elements")
+        (ErrorKind::InvalidArgument, "there are no run ends for 5 elements")
     );
+    assert_eq!(error.place().unwrap().to_string(), "root.child[0]");
     for recipe in samples() {
         recipe.build().unwrap().validate_layout().unwrap();
     }
