@@ -33,12 +33,7 @@ pub struct Sim {
 const TAG: i64 = 0x4153_494d << 32;
 
 impl Sim {
-    /// A simulator of one discrete device.
-    pub fn new_discrete() -> Self {
-        Self::builder().build()
-    }
-
-    /// Begins a simulator of another kind.
+    /// Begins a simulator. Unless told otherwise it has one discrete device and the seed 0.
     pub fn builder() -> Builder {
         Builder::new()
     }
