@@ -293,3 +293,21 @@ impl State {
 pub(crate) fn misuse(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Sim;
+
+    #[test]
+    fn queues_that_come_and_go_leave_the_clocks_short() {
+        let sim = Sim::builder().build();
+        let kept = sim.device().open_queue().unwrap();
+        for _ in 0..1000 {
+            let queue = sim.device().open_queue().unwrap();
+            sim.kernel("work").launch(&queue, |_| {}).unwrap();
+            kept.wait(&queue.record().unwrap()).unwrap();
+            kept.synchronize().unwrap();
+        }
+        assert_eq!(sim.engine().lock().lanes.len(), 2);
+    }
+}

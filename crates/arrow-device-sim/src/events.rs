@@ -166,7 +166,7 @@ impl State {
         Ok(())
     }
 
-    /// Makes a queue wait. Returns `None` for an event of another party.
+    /// Makes a queue wait. For an event of another party the host has to.
     fn wait(&mut self, queue: Raw<Queue>, event: Raw<Event>, site: RawSite) -> Result<Waiting> {
         let site = self.sites.add(site);
         let queue = self.open_one(queue, "wait", site)?;

@@ -132,6 +132,18 @@ fn a_lost_device_answers_everything_with_that_and_holds_nothing_back() {
 }
 
 #[test]
+fn what_a_lost_device_will_not_run_is_dropped() {
+    let sim = Sim::builder().build();
+    let queue = sim.device().open_queue().unwrap();
+    let held = std::sync::Arc::new(());
+    let kept = held.clone();
+    sim.kernel("never").launch(&queue, move |_| drop(kept)).unwrap();
+    assert_eq!(std::sync::Arc::strong_count(&held), 2);
+    sim.lose_device();
+    assert_eq!(std::sync::Arc::strong_count(&held), 1);
+}
+
+#[test]
 fn a_write_from_the_host_survives_a_wait_that_fails() {
     let sim = Sim::builder().build();
     let queue = sim.device().open_queue().unwrap();
@@ -191,6 +203,18 @@ fn an_event_can_be_used_through_its_table_alone() {
 
 fn libc_eagain() -> c_int {
     ErrorKind::NotReady.errno()
+}
+
+#[test]
+fn whoever_looks_at_a_destroyed_event_sees_that_it_is_none() {
+    let sim = Sim::builder().build();
+    let queue = sim.device().open_queue().unwrap();
+    let event = queue.record().unwrap();
+    let table = event.raw().as_ptr().cast::<EventTable>();
+    assert_eq!(unsafe { (*table).magic }, EventTable::MAGIC);
+    drop(event);
+    // The memory of the table is the simulator's, and stays.
+    assert_ne!(unsafe { (*table).magic }, EventTable::MAGIC);
 }
 
 static QUERIES: AtomicUsize = AtomicUsize::new(0);
@@ -265,6 +289,24 @@ fn bytes_travel_there_and_back() {
             bench.free(memory, 12);
         });
     }
+}
+
+#[test]
+fn the_regions_of_one_copy_have_no_order() {
+    let mut ends = std::collections::BTreeSet::new();
+    for seed in 0..64 {
+        let sim = Sim::builder().seed(seed).build();
+        let bench = Bench::new(&sim);
+        let memory = bench.allocate(1);
+        let source = [1_u8, 2];
+        let regions =
+            [region(host(&source), at(memory, 0), 1), region(host(&source[1..]), at(memory, 0), 1)];
+        bench.copy(&bench.one, Route::FromHost, &regions).unwrap();
+        ends.insert(sim.read(&bench.one, at(memory, 0), 1).unwrap());
+        assert_eq!(sim.take_reports()[0].kind, Mistake::OverlappingRegions);
+        bench.free(memory, 1);
+    }
+    assert_eq!(ends.len(), 2);
 }
 
 #[test]

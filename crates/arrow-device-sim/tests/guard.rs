@@ -49,6 +49,7 @@ fn a_host_read_of_device_memory_ends_the_process() {
 fn a_late_read_of_freed_memory_ends_the_process() {
     assert!(crashes("read after free"));
     assert!(crashes("read after the simulator is gone"));
+    assert!(crashes("read mapped memory after free"));
 }
 
 #[test]
@@ -99,6 +100,13 @@ fn the_child_that_runs_a_case() {
             bench.free(memory, 4096);
             drop(bench);
             drop(sim.finish());
+            read(0);
+            return;
+        }
+        "read mapped memory after free" => {
+            let _ = map();
+            bench.free(memory, 4096);
+            sim.take_reports();
             read(0);
             return;
         }

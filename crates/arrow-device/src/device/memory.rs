@@ -34,11 +34,13 @@ impl Memory {
         let queue = queue.map(Queue::raw);
         // SAFETY: a queue that is named is alive in its owner and belongs to this device.
         let attempt = || unsafe { device.driver().allocate(len, queue) };
-        let raw = match attempt() {
-            Err(error) if error.kind() == ErrorKind::OutOfMemory && pending::release_oldest() => {
-                attempt()
+        // The oldest thing may be small, or another device's: go on as long as there is one. Each turn releases something.
+        let raw = loop {
+            match attempt() {
+                Err(error)
+                    if error.kind() == ErrorKind::OutOfMemory && pending::release_oldest() => {}
+                result => break result,
             }
-            result => result,
         }?;
         Ok(Self::new(Block { device: device.clone(), raw, len }))
     }
