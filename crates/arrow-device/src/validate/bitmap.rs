@@ -93,8 +93,9 @@ mod tests {
                 .filter(|bit| bytes.get(bit / 8).is_some_and(|byte| byte >> (bit % 8) & 1 == 1))
                 .count()
         };
-        for start in 0..30 {
-            for count in 0..310 {
+        let (starts, counts) = if cfg!(miri) { (3, 20) } else { (30, 310) };
+        for start in 0..starts {
+            for count in 0..counts {
                 assert_eq!(
                     count_ones(&bytes, start, count),
                     one_by_one(start, count),
