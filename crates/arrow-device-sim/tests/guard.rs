@@ -62,16 +62,20 @@ fn host_readable_memory_can_be_read_while_it_is_mapped_and_never_written() {
 
 #[test]
 fn where_address_space_is_short_less_is_reserved() {
-    let limited = |kilobytes: u64| {
-        let command =
-            format!("ulimit -v {kilobytes}; exec \"$0\" --exact the_child_that_runs_a_case");
-        let program = std::env::current_exe().unwrap();
+    let limited = |kilobytes: u64, arguments: &str| {
         let mut shell = Command::new("sh");
-        shell.args(["-c", &command]).arg(program).env(CASE, "read").stdout(Stdio::null());
-        shell.stderr(Stdio::null()).status().unwrap()
+        shell.args(["-c", &format!("ulimit -v {kilobytes}; exec \"$0\" {arguments}")]);
+        shell.arg(std::env::current_exe().unwrap()).env(CASE, "read");
+        shell.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap()
     };
-    assert!(limited(4_000_000).signal().is_some());
-    assert!(limited(900_000).signal().is_some());
+    for kilobytes in [4_000_000, 900_000] {
+        if !limited(kilobytes, "--list").success() {
+            eprintln!("skipped: this program needs more itself, as with AddressSanitizer");
+            continue;
+        }
+        let status = limited(kilobytes, "--exact the_child_that_runs_a_case");
+        assert!(status.signal().is_some(), "{status}");
+    }
 }
 
 #[test]

@@ -202,7 +202,8 @@ fn a_program_is_reported_at_its_first_race_and_nowhere_else() {
             assert_eq!(reported, race, "program {seed}: {lines:#?}");
         }
     }
-    assert!((programs / 5..programs * 4 / 5).contains(&racing), "{racing} of {programs} race");
+    let some = programs / 5..programs * 4 / 5;
+    assert!(cfg!(miri) || some.contains(&racing), "{racing} of {programs} race");
 }
 
 #[test]

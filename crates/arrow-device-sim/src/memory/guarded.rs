@@ -15,6 +15,9 @@ use super::PAGE;
 const LARGEST: usize = if usize::BITS == 64 { 1 << (usize::BITS - 24) } else { 1 << 29 };
 const SMALLEST: usize = 1 << 24;
 
+/// The engine's mapping is opened in steps of this, so that tools that look through all readable memory have little to read.
+const STEP: usize = 1 << 22;
+
 static REGION: OnceLock<Option<Region>> = OnceLock::new();
 
 struct Region {
@@ -69,13 +72,23 @@ impl Region {
             return None;
         }
         let device = map(file, len, libc::PROT_NONE)?;
-        let Some(engine) = map(file, len, libc::PROT_READ | libc::PROT_WRITE) else {
+        let Some(engine) = map(file, len, libc::PROT_NONE) else {
             // SAFETY: the mapping of this length was made above, and nobody has its address.
             unsafe { libc::munmap(device.as_ptr().cast(), len) };
             return None;
         };
-        let free = Mutex::new(Free { parts: BTreeMap::from([(0, len)]), cursor: 0 });
+        let free = Mutex::new(Free { parts: BTreeMap::from([(0, len)]), cursor: 0, opened: 0 });
         Some(Self { device, engine, len, file, free })
+    }
+}
+
+impl Region {
+    /// Gives the engine access to a further part of its mapping.
+    fn open_engine(&self, from: usize, to: usize) -> bool {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let start = self.engine.as_ptr().wrapping_add(from);
+        // SAFETY: changes whole pages of our own mapping, which nothing refers to yet.
+        unsafe { libc::mprotect(start.cast(), to - from, rights) == 0 }
     }
 }
 
@@ -105,7 +118,16 @@ impl Range {
         let region = region()?;
         let len = len.max(1).checked_next_multiple_of(PAGE)?;
         let mut free = region.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let offset = free.take(len.checked_add(PAGE)?)?;
+        let whole = len.checked_add(PAGE)?;
+        let offset = free.take(whole)?;
+        if free.opened < offset + whole {
+            let opened = (offset + whole).next_multiple_of(STEP).min(region.len);
+            if !region.open_engine(free.opened, opened) {
+                free.give(offset, whole);
+                return None;
+            }
+            free.opened = opened;
+        }
         Some(Self { region, offset, len })
     }
 
@@ -143,6 +165,8 @@ impl Drop for Range {
 struct Free {
     parts: BTreeMap<usize, usize>,
     cursor: usize,
+    /// Up to here the engine has access.
+    opened: usize,
 }
 
 impl Free {
@@ -190,7 +214,7 @@ mod tests {
 
     #[test]
     fn parts_are_taken_onwards_and_grow_together_again() {
-        let mut free = Free { parts: BTreeMap::from([(0, 100)]), cursor: 0 };
+        let mut free = Free { parts: BTreeMap::from([(0, 100)]), cursor: 0, opened: 0 };
         assert_eq!((free.take(40), free.take(40)), (Some(0), Some(40)));
         free.give(0, 40);
         assert_eq!(free.take(20), Some(80), "not what was freed just now");
