@@ -44,7 +44,7 @@ pub(super) fn check_order<const SIZE: usize>(
             return Err(invalid_element(index, format_args!("offset {end} is before {begin}")));
         }
         if end > limit {
-            let message = format_args!("offset {end} is past the end, which is {limit}");
+            let message = format!("offset {end} is past the end, which is {limit}");
             return Err(invalid_element(index, message));
         }
         begin = end;
@@ -67,9 +67,8 @@ pub(super) fn check_list_views<const SIZE: usize>(
         let (start, size) = (read(*start), read(*size));
         // Sizes are compared by subtraction: the sum may not fit.
         if start < 0 || size < 0 || start > child || size > child - start {
-            let message = format_args!(
-                "offset {start} and size {size} are not within the {child} of the child"
-            );
+            let message =
+                format!("offset {start} and size {size} are not within the {child} of the child");
             return Err(invalid_element(index, message));
         }
     }

@@ -33,7 +33,7 @@ fn keys<const SIZE: usize>(node: &HostArray, read: impl Fn([u8; SIZE]) -> u64) -
         if read(*key) >= values && validity.is_valid(index) {
             let key = read(*key);
             let key = if is_signed { (key as i64).to_string() } else { key.to_string() };
-            let message = format_args!("key {key} is not within the {values} of the dictionary");
+            let message = format!("key {key} is not within the {values} of the dictionary");
             return Err(invalid_element(index, message));
         }
     }
@@ -56,19 +56,18 @@ pub(super) fn check_union(node: &HostArray, type_ids: &[i8], is_dense: bool) -> 
     let mut offsets = offsets.iter().map(|offset| i64::from(i32::from_ne_bytes(*offset)));
     for (index, [id]) in ids.iter().enumerate() {
         let Some(Some(member)) = members.get_mut(usize::from(*id)) else {
-            let message = format_args!("type id {} is none of the union", i8::from_ne_bytes([*id]));
+            let message = format!("type id {} is none of the union", i8::from_ne_bytes([*id]));
             return Err(invalid_element(index, message));
         };
         // A sparse union has no offsets; its children are as long as it is.
         let Some(offset) = offsets.next() else { continue };
         let Member { child, length, reached } = *member;
         if offset < 0 || offset >= length {
-            let message =
-                format_args!("offset {offset} is not within the {length} of child {child}");
+            let message = format!("offset {offset} is not within the {length} of child {child}");
             return Err(invalid_element(index, message));
         }
         if offset < reached {
-            let message = format_args!(
+            let message = format!(
                 "offset {offset} into child {child} is before {reached}, which came earlier"
             );
             return Err(invalid_element(index, message));
