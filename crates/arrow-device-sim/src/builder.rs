@@ -105,8 +105,8 @@ impl Builder {
         self
     }
 
-    /// Whether calls that come through the library look at the stack to learn where in the program they are. They do,
-    /// unless told otherwise; it is most of what a call costs.
+    /// Whether calls that come through the library look at the stack to learn where in the program they are.
+    /// They do, unless told otherwise; it is most of what a call costs.
     pub fn backtraces(mut self, on: bool) -> Self {
         self.settings.backtraces = on;
         self
@@ -134,8 +134,9 @@ impl Builder {
         }
     }
 
-    /// Runs a test once for each call in it that can fail, and makes that call fail; then once for each again, and loses the
-    /// device there. The test ends well, with errors as values, when it leaks nothing and makes no mistake in any of them.
+    /// Runs a test once for each call in it that can fail, and makes that call fail; then once for each again,
+    /// and loses the device there. The test ends well, with errors as values, when it leaks nothing and makes no
+    /// mistake in any of them.
     ///
     /// Returns how many runs that were. A panic is preceded by a line that names the call.
     pub fn for_each_fault(self, mut test: impl FnMut(&Sim)) -> usize {

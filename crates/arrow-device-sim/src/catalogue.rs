@@ -1,7 +1,8 @@
 //! Every mistake that the software device knows, with an example that makes it.
 //!
-//! The examples are programs that are compiled and run. Each ends with its report; in a test of your own the simulator would
-//! panic where it is dropped, and show the report in full. `sim.finish()` ends the simulation and returns the reports.
+//! The examples are programs that are compiled and run. Each ends with its report; in a test of your own the
+//! simulator would panic where it is dropped, and show the report in full. `sim.finish()` ends the simulation
+//! and returns the reports.
 //!
 //! # UnorderedRead
 //!
@@ -174,7 +175,8 @@
 //!
 //! # HandleOffset
 //!
-//! A handle is treated as an address. On OpenCL or Vulkan it would name something else. ([`Mistake::HandleOffset`])
+//! A handle is treated as an address. On OpenCL or Vulkan it would name something else.
+//! ([`Mistake::HandleOffset`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {

@@ -1,7 +1,7 @@
 //! The engine: everything that a simulator knows, behind one lock.
 //!
-//! Calls are judged when they are made, in the order in which they take the lock. Nothing foreign runs while the lock is
-//! held: kernels run between two locks, and what is thrown away is dropped after it.
+//! Calls are judged when they are made, in the order in which they take the lock. Nothing foreign runs while the
+//! lock is held: kernels run between two locks, and what is thrown away is dropped after it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -117,7 +117,8 @@ impl Engine {
         engine
     }
 
-    /// Locks. A panic cannot leave the state half changed where it matters: nothing in this crate panics under the lock.
+    /// Locks. A panic cannot leave the state half changed where it matters: nothing in this crate panics under
+    /// the lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -205,7 +206,8 @@ impl State {
     pub(crate) fn open_queue(&mut self, device: usize, handle: usize, site: RawSite) -> Result<()> {
         self.attempt(Call::OpenQueue, device)?;
         let opened = self.sites.add(site);
-        // A lane whose work the host knows to be finished: all that is submitted from now on comes after it anyway.
+        // A lane whose work the host knows to be finished: all that is submitted from now on comes after it
+        // anyway.
         let number = self.queues.len();
         let free = self.lanes.iter().position(|queue| {
             let queue = &self.queues[*queue];

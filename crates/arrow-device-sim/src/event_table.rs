@@ -1,7 +1,7 @@
 //! What `sync_event` points to: a table of functions that any program can call, without this library.
 //!
-//! `include/arrow_device/sim.h` declares the same for C. The table is the producer's: it lives as long as the event, which
-//! is as long as the array that shows it.
+//! `include/arrow_device/sim.h` declares the same for C. The table is the producer's: it lives as long as the
+//! event, which is as long as the array that shows it.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -14,8 +14,8 @@ use crate::engine::Engine;
 
 /// An event of a software device, as it is shown in `ArrowDeviceArray.sync_event`.
 ///
-/// The functions can be called on any thread, as long as the array that shows the event is not released. They return 0 or
-/// an `errno` value.
+/// The functions can be called on any thread, as long as the array that shows the event is not released. They
+/// return 0 or an `errno` value.
 #[repr(C)]
 #[derive(Debug)]
 pub struct EventTable {
@@ -27,10 +27,11 @@ pub struct EventTable {
     pub size: u32,
     /// Whether the event has passed: 0 if so, `EAGAIN` if not yet. Does not wait.
     pub query: Option<unsafe extern "C" fn(event: *const EventTable) -> c_int>,
-    /// Waits on the host until the event has passed, at most so many nanoseconds; a negative number is no limit. 0 if it
-    /// has passed, `ETIMEDOUT` if not.
+    /// Waits on the host until the event has passed, at most so many nanoseconds; a negative number is no limit.
+    /// 0 if it has passed, `ETIMEDOUT` if not.
     pub wait: Option<unsafe extern "C" fn(event: *const EventTable, nanoseconds: i64) -> c_int>,
-    /// Makes a queue of the same simulator wait for the event. `EXDEV` for any other queue: wait on the host for it.
+    /// Makes a queue of the same simulator wait for the event. `EXDEV` for any other queue: wait on the host for
+    /// it.
     pub queue_wait:
         Option<unsafe extern "C" fn(event: *const EventTable, queue: *mut c_void) -> c_int>,
     /// The producer's own.

@@ -1,7 +1,7 @@
 //! Events: made, recorded behind the work of a queue, waited for, destroyed.
 //!
-//! A wait takes the queue and the work that the event stands for at that moment. What becomes of the event afterwards does
-//! not matter to it.
+//! A wait takes the queue and the work that the event stands for at that moment. What becomes of the event
+//! afterwards does not matter to it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ptr::NonNull;

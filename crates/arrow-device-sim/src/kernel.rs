@@ -12,8 +12,8 @@ use crate::{Sim, submit};
 
 /// Work of the user's own, to be launched on a queue. Made by [`Sim::kernel`].
 ///
-/// It says what it reads and what it writes, and gets just that when it runs. It runs when somebody waits for it, on that
-/// thread, so it must not wait for this device itself.
+/// It says what it reads and what it writes, and gets just that when it runs. It runs when somebody waits for
+/// it, on that thread, so it must not wait for this device itself.
 #[must_use = "nothing happens until it is launched"]
 pub struct Kernel<'sim> {
     sim: &'sim Sim,
@@ -92,8 +92,8 @@ impl KernelMemory {
     pub fn values<T: Plain>(&self, number: usize) -> Vec<T> {
         let bytes = self.input(number);
         let read = |chunk: &[u8]| {
-            // SAFETY: the chunk has the size of `T`, any bytes of which are a value (`Plain`); the read need not be
-            // aligned.
+            // SAFETY: the chunk has the size of `T`, any bytes of which are a value (`Plain`); the read need not
+            // be aligned.
             unsafe { chunk.as_ptr().cast::<T>().read_unaligned() }
         };
         bytes.chunks_exact(size_of::<T>()).map(read).collect()

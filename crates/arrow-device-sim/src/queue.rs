@@ -88,8 +88,8 @@ pub(crate) enum Side {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostAddress(pub(crate) *mut u8);
 
-// SAFETY: an address. It is used under the engine's lock, and the submitter promised (`Driver::copy`) that it stays valid
-// until the queue has passed, on whatever thread that happens.
+// SAFETY: an address. It is used under the engine's lock, and the submitter promised (`Driver::copy`) that it
+// stays valid until the queue has passed, on whatever thread that happens.
 unsafe impl Send for HostAddress {}
 
 /// One region of a copy.

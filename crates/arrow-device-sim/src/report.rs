@@ -1,14 +1,15 @@
 //! Reports: what was done wrong, in which two places, and what to do about it.
 //!
-//! A report is a value, so that a test can assert on it. Nothing in it depends on addresses or on timing: the same program
-//! with the same seed gives the same reports.
+//! A report is a value, so that a test can assert on it. Nothing in it depends on addresses or on timing: the
+//! same program with the same seed gives the same reports.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::site::Site;
 
-/// A mistake that the software device knows. The catalogue has an example of each: see [`catalogue`](crate::catalogue).
+/// A mistake that the software device knows. The catalogue has an example of each: see
+/// [`catalogue`](crate::catalogue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Mistake {

@@ -209,8 +209,8 @@ impl State {
                 }
             }
             (from, Side::Host(address)) => {
-                // SAFETY: the submitter promised that the destination stays writable until the queue has passed this;
-                // it was written when the copy was submitted, so it is initialised.
+                // SAFETY: the submitter promised that the destination stays writable until the queue has passed
+                // this; it was written when the copy was submitted, so it is initialised.
                 let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
                 if *now != *host_bytes {
                     let here = self.action(access, false);

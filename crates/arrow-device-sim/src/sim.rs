@@ -21,8 +21,8 @@ use crate::site::Site;
 
 /// A simulator: one or several software devices, and everything that they saw.
 ///
-/// Make it first and let it go last. When it is dropped it looks for what was left behind, and panics if there are reports
-/// that nobody has taken, unless the thread is panicking already.
+/// Make it first and let it go last. When it is dropped it looks for what was left behind, and panics if there
+/// are reports that nobody has taken, unless the thread is panicking already.
 pub struct Sim {
     engine: Arc<Engine>,
     devices: Vec<(SimDriver, Device)>,
@@ -109,8 +109,8 @@ impl Sim {
         let to = Spot { base: Raw::from_ptr(bytes.as_mut_ptr().cast()), offset: 0 };
         let region = [Region { from: spot, to, len }];
         let copied = self.engine.with(|state| {
-            // SAFETY: the bytes are there until the queue has passed: the wait below ends when the copy has run or was
-            // thrown away, or the bytes are forgotten.
+            // SAFETY: the bytes are there until the queue has passed: the wait below ends when the copy has run
+            // or was thrown away, or the bytes are forgotten.
             unsafe { state.copy(queue.raw(), &Route::ToHost, &region, site) }
         });
         copied?;
@@ -147,8 +147,8 @@ impl Sim {
         self.engine.with(|state| state.take_reports())
     }
 
-    /// Ends the simulation: runs what was submitted, lets the library release what waited for it, looks for what was left
-    /// behind, and returns all mistakes that nobody has taken.
+    /// Ends the simulation: runs what was submitted, lets the library release what waited for it, looks for what
+    /// was left behind, and returns all mistakes that nobody has taken.
     pub fn finish(mut self) -> Vec<Report> {
         self.look_for_leaks();
         self.take_reports()
@@ -204,8 +204,8 @@ impl Sim {
         self.run_until_idle();
         let deadline = Instant::now() + Duration::from_secs(2);
         let leaks = loop {
-            // Another thread may be looking through the library's list at the moment, and hold what is ours. Asked first: it
-            // may be done with that before we have looked.
+            // Another thread may be looking through the library's list at the moment, and hold what is ours.
+            // Asked first: it may be done with that before we have looked.
             let held = arrow_device::pending() > 0;
             arrow_device::reclaim();
             let leaks = self.engine.with(|state| state.leaks());

@@ -1,7 +1,7 @@
 //! Where in the user's program something was called.
 //!
-//! Calls that come straight from the user know their line. Calls that come through the library, from a drop or a view for
-//! example, keep return addresses instead; they become names and lines only when a report is printed.
+//! Calls that come straight from the user know their line. Calls that come through the library, from a drop or a
+//! view for example, keep return addresses instead; they become names and lines only when a report is printed.
 
 use std::collections::HashMap;
 use std::fmt;

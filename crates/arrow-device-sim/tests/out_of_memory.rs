@@ -1,4 +1,5 @@
-//! What waits for its last use is given back when memory runs out. Alone in its process: the list is the process's.
+//! What waits for its last use is given back when memory runs out. Alone in its process: the list is the
+//! process's.
 #![allow(clippy::unwrap_used)]
 
 use arrow_device::{Device, ErrorKind, Queue};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::PAGE;
 
-/// Neither x86-64 nor aarch64 lets a program use addresses from here on: the bits 54 and 55 are set and those above are
-/// not, which the first does not accept at all and the second gives to the kernel.
+/// Neither x86-64 nor aarch64 lets a program use addresses from here on: the bits 54 and 55 are set and those
+/// above are not, which the first does not accept at all and the second gives to the kernel.
 const FIRST: u64 = 0x00c0_0000_0000_0000;
 
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST as usize);

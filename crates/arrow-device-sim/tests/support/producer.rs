@@ -21,8 +21,8 @@ struct Owned {
     buffers: [*const c_void; 2],
 }
 
-/// An array of 64-bit numbers that a kernel on the queue still has to write. Its release frees the memory at once, as the
-/// interface allows, and counts.
+/// An array of 64-bit numbers that a kernel on the queue still has to write. Its release frees the memory at
+/// once, as the interface allows, and counts.
 pub(crate) fn pending_numbers(
     sim: &Sim,
     queue: &Queue,
