@@ -56,7 +56,8 @@ mod tests {
         struct Stubborn;
         impl Drop for Stubborn {
             fn drop(&mut self) {
-                panic!("planted in a payload");
+                // Nothing is allocated for this one, so that what is left alone is no leak.
+                std::panic::resume_unwind(Box::new(()));
             }
         }
         silent(|| std::panic::panic_any(Stubborn));
