@@ -164,12 +164,26 @@ pub(crate) fn release_oldest() -> bool {
         let mut waiting = lock(&WAITING);
         if waiting.is_empty() { None } else { Some(waiting.remove(0)) }
     };
-    let Some(entry) = oldest else { return false };
+    let Some(entry) = oldest else { return another_thread_releases() };
     if entry.uses.iter().all(Use::wait) {
         release(entry);
         return true;
     }
     lock(&WAITING).push(entry);
+    false
+}
+
+/// Waits a moment for a thread that has taken the list to look at it; returns whether it released something or put something
+/// back.
+fn another_thread_releases() -> bool {
+    let before = pending();
+    let patience = Instant::now() + Duration::from_millis(50);
+    while before > 0 && Instant::now() < patience {
+        if pending() < before || !lock(&WAITING).is_empty() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_micros(20));
+    }
     false
 }
 
