@@ -323,7 +323,9 @@ fn check_export(export: &Export<'_>, plan: &Plan, order: Order) -> Verdict {
     let ledger = Ledger::new();
     let (c_schema, c_array) = export(plan, &ledger)?;
     let schema = SeenSchema::of(&c_schema);
-    let written = SeenSchema::of(&producer::schema(plan, &Ledger::new()));
+    let planned = producer::schema(plan, &Ledger::new());
+    let written = SeenSchema::of(&planned);
+    consumer::release(planned)?;
     require(schema == written, || format!("the schema is {schema:?} and was to be {written:?}"))?;
     require(c_array.sync_event.is_null(), || "it waits for an event".into())?;
     require((c_array.device_type, c_array.device_id) == (1, -1), || {
