@@ -355,6 +355,10 @@ fn compare(seen: &Seen, plan: &Plan, schema: &SeenSchema) -> Verdict {
     own.require_same(&expected.with_known_nulls(&own_schema))?;
     for (address, content) in seen.buffers.iter().zip(&plan.buffers) {
         let Content::Bytes(bytes) = content else { continue };
+        if cfg!(miri) {
+            // With strict provenance an address that travelled as a number cannot be followed.
+            continue;
+        }
         let there = std::ptr::with_exposed_provenance::<u8>(*address);
         let there = unsafe { std::slice::from_raw_parts(there, bytes.len()) };
         require(there == bytes, || "an address leads to other bytes".into())?;
