@@ -86,6 +86,7 @@
 //! [Arrow C device data interface]: https://arrow.apache.org/docs/format/CDeviceDataInterface.html
 
 mod array;
+pub mod async_stream;
 pub mod convention;
 mod device;
 mod device_id;
