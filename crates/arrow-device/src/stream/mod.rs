@@ -217,7 +217,7 @@ impl ArrayStream {
         }
         if !array.fits(&self.schema) {
             let message = format!(
-                "an array of the stream is a {}, and the schema says {}",
+                "an array of the stream has the type {}, and the schema says {}",
                 array.data_type(),
                 self.schema.data_type()
             );
