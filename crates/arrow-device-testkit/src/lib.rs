@@ -5,6 +5,7 @@
 //! * [`consumer`] reads C structs, moves and releases them.
 //! * [`relay`] is a whole peer that imports and exports again, with a fault to order, to see that a check fails.
 //! * [`stream`] is the same for streams: a producer and a consumer, each with faults to order, and their checks.
+//! * [`pushed`] is the same for asynchronous streams, moved on step by step.
 //! * [`manual`] is a device whose work is complete when a test says so.
 //! * [`recipe`] has arrays of every type as bytes to be changed, which the library builds.
 //!
@@ -36,6 +37,7 @@ pub mod ledger;
 pub mod manual;
 pub mod plan;
 pub mod producer;
+pub mod pushed;
 pub mod recipe;
 pub mod relay;
 pub mod stream;
