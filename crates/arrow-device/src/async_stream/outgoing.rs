@@ -32,15 +32,20 @@ pub struct Outgoing {
 
 enum Work {
     Ready(Array),
-    Later(Box<dyn FnOnce() -> Result<Array> + Send>),
+    Later(Later),
 }
+
+struct Later(Box<dyn FnOnce() -> Result<Array> + Send>);
+
+// SAFETY: with a shared reference to it nothing can be done.
+unsafe impl Sync for Later {}
 
 impl Outgoing {
     /// An array that is made when the consumer extracts it, on the consumer's thread. Not made at all if nobody wants it.
     ///
     /// If this fails, or panics, the consumer is told, and the stream ends with that error.
     pub fn later(work: impl FnOnce() -> Result<Array> + Send + 'static) -> Self {
-        Self { work: Work::Later(Box::new(work)), metadata: Metadata::EMPTY }
+        Self { work: Work::Later(Later(Box::new(work))), metadata: Metadata::EMPTY }
     }
 
     /// Says something about this array.
@@ -164,7 +169,7 @@ unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDevi
 fn make(work: Work, promise: &Promise) -> Result<ArrowDeviceArray> {
     let array = match work {
         Work::Ready(array) => array,
-        Work::Later(work) => {
+        Work::Later(Later(work)) => {
             let array = work()?;
             promise.check(&array)?;
             array
