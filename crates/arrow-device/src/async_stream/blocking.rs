@@ -2,11 +2,12 @@
 
 use std::iter::FusedIterator;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 
 use futures_core::Stream;
+
+use crate::sync::lock;
 
 /// An iterator over a stream, which blocks the thread that asks for the next item until it is there.
 ///
@@ -57,19 +58,30 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 /// Polls until there is something, and sleeps in between.
 fn wait<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let bell = Arc::new(Bell { rang: Mutex::new(false), changed: Condvar::new() });
+    let waker = Waker::from(bell.clone());
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(outcome) = poll(&mut context) {
             return outcome;
         }
-        // An `unpark` that came since the poll makes this return at once.
-        std::thread::park();
+        let mut rang = lock(&bell.rang);
+        // It may have rung since the poll.
+        while !std::mem::take(&mut *rang) {
+            rang = bell.changed.wait(rang).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Wakes the thread that waits. (Not by unparking it: the thread may be another language's.)
+struct Bell {
+    rang: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        *lock(&self.rang) = true;
+        self.changed.notify_one();
     }
 }
