@@ -1,6 +1,12 @@
 //! Asynchronous streams of arrays on the software device: many arrays, on several threads, with delays, cancels and errors at
 //! random. Nothing is used without order, nothing is left behind, nothing hangs, and arrays come in their order.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
 
 #[path = "support/executor.rs"]
 mod executor;

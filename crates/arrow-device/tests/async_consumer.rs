@@ -1,6 +1,15 @@
 //! The consumer of asynchronous streams against a producer that is written by hand, as it should be and with each fault, and
 //! the checks against consumers that do one thing wrong.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
 use std::ffi::c_int;
 use std::pin::Pin;
 use std::ptr;
@@ -13,7 +22,7 @@ use arrow_device_testkit::assert_complaint;
 use arrow_device_testkit::pushed::{Outcome, Sink, SinkFault, Source, SourceFault};
 use futures_core::Stream;
 
-const TASKS: usize = 5;
+const TASKS: usize = if cfg!(miri) { 3 } else { 5 };
 /// Of the moments to drop something at, every so many.
 const STRIDE: usize = if cfg!(miri) { 3 } else { 1 };
 
@@ -135,7 +144,8 @@ fn the_text_of_an_error_is_copied() {
 #[test]
 fn a_producer_that_breaks_a_rule_ends_the_stream_with_an_error_and_leaves_nothing_behind() {
     use SourceFault as F;
-    let cases: &[(F, usize, Option<(ErrorKind, &str)>)] = &[
+    type Case = (SourceFault, usize, Option<(ErrorKind, &'static str)>);
+    let cases: &[Case] = &[
         (F::NoProducer, 0, Some((ErrorKind::Malformed, "`producer` of the handler is null"))),
         (F::NoRequest, 0, Some((ErrorKind::Malformed, "`request` of the producer is null"))),
         (F::NoCancel, 0, Some((ErrorKind::Malformed, "`cancel` of the producer is null"))),
@@ -156,6 +166,8 @@ fn a_producer_that_breaks_a_rule_ends_the_stream_with_an_error_and_leaves_nothin
         (F::TaskAfterRelease, TASKS, None),
         (F::SendsInsideRequest, TASKS, None),
         (F::Overlaps, TASKS, None),
+        (F::NeverReleases, TASKS, None),
+        (F::EndNeedsCredit, TASKS, None),
     ];
     for (fault, arrays, expected) in cases {
         let (mut stream, source) = start(2, Some(*fault));
@@ -175,6 +187,24 @@ fn a_producer_that_breaks_a_rule_ends_the_stream_with_an_error_and_leaves_nothin
         source.run();
         source.settle().unwrap_or_else(|complaint| panic!("{fault:?}: {complaint}"));
     }
+}
+
+// Requirement: ASY-11, ASY-12
+#[test]
+fn what_comes_after_an_error_or_a_refusal_is_not_taken_and_does_no_harm() {
+    let (mut stream, source) = start(2, Some(SourceFault::TaskAfterError));
+    source.step();
+    source.fail(libc::EIO, Some("first"));
+    let read = read_all(&mut stream, &source);
+    assert_eq!((read.arrays, read.error.unwrap().message()), (0, "first"));
+    assert_eq!(source.refusal(), Some(libc::EINVAL), "the task is left to the producer");
+    source.settle().unwrap();
+
+    let (stream, source) = start(2, Some(SourceFault::ErrorAfterRefusal));
+    drop(stream);
+    source.run();
+    assert_eq!(source.refusal(), Some(libc::ECANCELED));
+    source.settle().unwrap();
 }
 
 // Requirement: ASY-10, ASY-17

@@ -1,21 +1,32 @@
 //! The producer of asynchronous streams against a consumer that is written by hand, as it should be and with each fault, and
 //! the checks against producers that do one thing wrong.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic
+)]
+
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use arrow_device::abi::ArrowAsyncDeviceStreamHandler;
+use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArrayStream};
 use arrow_device::async_stream::{
     AsyncProducer, AsyncStream, Blocking, Drive, Ending, Failure, Outgoing, block_on, feed,
 };
-use arrow_device::{Array, DataType, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
+use arrow_device::{
+    Array, ArrayStream, DataType, DeviceType, Error, ErrorKind, Metadata, Result, Schema,
+};
 use arrow_device_testkit::assert_complaint;
 use arrow_device_testkit::pushed::{Outcome, Sink, SinkFault, Source, SourceFault};
 use futures_core::Stream;
 
-const TASKS: usize = 5;
+const TASKS: usize = if cfg!(miri) { 3 } else { 5 };
 
 /// What counts as memory of ours: an array that is counted while it lives.
 struct Counted(Arc<AtomicUsize>);
@@ -47,6 +58,8 @@ enum Item {
     Bad(Failure),
     Pending,
     Panic,
+    /// Does this, and ends.
+    EndAfter(Box<dyn FnOnce() + Send + Sync>),
 }
 
 impl Stream for Scripted {
@@ -61,6 +74,10 @@ impl Stream for Scripted {
                 Poll::Pending
             }
             Some(Item::Panic) => panic!("planted"),
+            Some(Item::EndAfter(what)) => {
+                what();
+                Poll::Ready(None)
+            }
             None => Poll::Ready(None),
         }
     }
@@ -311,6 +328,20 @@ fn a_source_that_fails_or_panics_ends_in_one_error_and_the_release() {
     }
 }
 
+// Requirement: ASY-8, ASY-10
+#[test]
+fn a_task_that_fails_while_the_source_ends_is_reported_instead_of_the_end() {
+    let sink = Arc::new(Sink::new(4, None));
+    let extracting = sink.clone();
+    let extract = move || assert_eq!(extracting.extract_only(), Some(Err(libc::ENXIO)));
+    let failing = Outgoing::later(|| Err(Error::new(ErrorKind::DeviceLost, "pulled out")));
+    let items = vec![Item::Good(failing), Item::EndAfter(Box::new(extract))];
+    let mut drive = produce(items, sink.handler()).unwrap();
+    assert!(matches!(poll(&mut drive), Poll::Ready(Err(_))));
+    assert!(matches!(sink.outcome(), Outcome::Failed(libc::ENXIO, _)), "{:?}", sink.outcome());
+    sink.settle().unwrap();
+}
+
 // Requirement: ASY-13
 #[test]
 fn a_future_that_is_dropped_releases_the_handler() {
@@ -538,6 +569,36 @@ fn an_iterator_becomes_a_stream_and_a_loop_again() {
         }
         // The loop stopped before it saw the end, so the stream was cancelled or had ended.
         driving.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn a_synchronous_stream_goes_through_an_asynchronous_one_and_comes_back() {
+    let numbers = || (0..3_i64).map(|number| Array::from_values(DataType::Int64, [Some(number)]));
+    let schema = Schema::new(DataType::Int64).unwrap();
+    let mut c_stream = ArrowDeviceArrayStream::empty();
+    ArrayStream::new(schema, DeviceType::CPU, numbers()).export(&mut c_stream);
+
+    // From a C struct into a handler: the iterator runs on a thread of its own.
+    let imported = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
+    let (schema, device_type) = (imported.schema().clone(), imported.device_type());
+    let (feeder, fed) = feed(imported, 1);
+    let (mut stream, handler) = AsyncStream::new(1);
+    let producer = AsyncProducer::new(schema, device_type, fed);
+    let drive = unsafe { producer.drive(handler.into_raw()) }.unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| feeder.run());
+        threads.spawn(|| block_on(drive).unwrap());
+
+        // And from a handler into a C struct again.
+        let info = block_on(stream.opened()).unwrap();
+        let loops = Blocking::new(stream.arrays());
+        let again = ArrayStream::new(info.schema.clone(), info.device_type, loops);
+        let mut c_stream = ArrowDeviceArrayStream::empty();
+        again.export(&mut c_stream);
+        let stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
+        let lengths: Vec<usize> = stream.map(|array| array.unwrap().len()).collect();
+        assert_eq!(lengths, [1, 1, 1]);
     });
 }
 

@@ -11,8 +11,19 @@ use crate::sync::lock;
 
 /// An iterator over a stream, which blocks the thread that asks for the next item until it is there.
 ///
-/// With [`Arrays`](super::Arrays) it is an iterator of results of arrays, as a synchronous stream wants one. Do not use it on
-/// the thread of an executor that has to drive the producer.
+/// With [`Arrays`](super::Arrays) it is an iterator of results of arrays, as an [`ArrayStream`](crate::ArrayStream) wants one.
+/// Do not use it on the thread of an executor that has to drive the producer.
+///
+/// ```
+/// use arrow_device::async_stream::{AsyncStream, Blocking, block_on};
+/// use arrow_device::{ArrayStream, Result};
+///
+/// /// An asynchronous stream as a synchronous one, as soon as it has said what it is.
+/// fn synchronous(mut stream: AsyncStream) -> Result<ArrayStream> {
+///     let info = block_on(stream.opened())?;
+///     Ok(ArrayStream::new(info.schema.clone(), info.device_type, Blocking::new(stream.arrays())))
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Blocking<S> {
     /// Nothing any more after the end.

@@ -28,6 +28,20 @@ use crate::{Error, ErrorKind, Result};
 /// thread.join().unwrap();
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
+///
+/// A synchronous stream is such an iterator:
+///
+/// ```
+/// use arrow_device::ArrayStream;
+/// use arrow_device::async_stream::{AsyncProducer, Fed, feed};
+///
+/// fn asynchronous(stream: ArrayStream) -> AsyncProducer<Fed<arrow_device::Array>> {
+///     let (schema, device_type) = (stream.schema().clone(), stream.device_type());
+///     let (feeder, fed) = feed(stream, 4);
+///     std::thread::spawn(|| feeder.run());
+///     AsyncProducer::new(schema, device_type, fed)
+/// }
+/// ```
 pub fn feed<I, T>(iterator: I, in_flight: usize) -> (Feeder<I::IntoIter, T>, Fed<T>)
 where
     I: IntoIterator<Item = Result<T>>,

@@ -174,7 +174,7 @@ unsafe extern "C" fn on_next_task(
         // SAFETY: the contract of `into_raw`: it is our handler, or was.
         let shared = unsafe { find(handler) }?;
         // SAFETY: the contract of `into_raw`.
-        let outcome = match unsafe { task.as_ref() } {
+        match unsafe { task.as_ref() } {
             None => shared.consumer.ended().map_err(refused),
             // SAFETY: as above.
             Some(task) => match unsafe { take(task, metadata) } {
@@ -191,9 +191,7 @@ unsafe extern "C" fn on_next_task(
                 },
                 Err(error) => Err(refuse(&shared, error.during("on_next_task"))),
             },
-        };
-        shared.consumer.pump(this_thread());
-        outcome
+        }
     })
 }
 

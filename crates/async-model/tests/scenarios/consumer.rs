@@ -137,13 +137,7 @@ impl<R: Rules> Stream<R> {
     }
 
     /// Sends a task, and says whether the consumer took it.
-    fn task(&self, me: u64) -> Result<(), Refusal> {
-        let outcome = self.hand_over_a_task();
-        self.consumer.pump(me);
-        outcome
-    }
-
-    fn hand_over_a_task(&self) -> Result<(), Refusal> {
+    fn task(&self) -> Result<(), Refusal> {
         match self.consumer.arrived(Task(self.peer())) {
             Verdict::Kept => Ok(()),
             Verdict::Discard(task) => {
@@ -188,7 +182,7 @@ impl<R: Rules> Stream<R> {
 pub(crate) fn release_races_a_request<R: Rules>() {
     let stream = Stream::<R>::with_answers(1, |_| yield_now(), |_| {});
     stream.schema(PRODUCER).unwrap();
-    stream.task(PRODUCER).unwrap();
+    stream.task().unwrap();
     let reader = spawn({
         let stream = stream.clone();
         move || {
@@ -213,8 +207,7 @@ pub(crate) fn cancel_raises_an_error_on_the_same_thread<R: Rules>() {
     let sender = spawn({
         let stream = stream.clone();
         move || {
-            // Without a look at what is wanted: `cancel` has to be called by the other thread.
-            let _ = stream.hand_over_a_task();
+            let _ = stream.task();
         }
     });
     stream.drop_stream(READER);
@@ -226,7 +219,7 @@ pub(crate) fn cancel_raises_an_error_on_the_same_thread<R: Rules>() {
 pub(crate) fn two_threads_want_something_at_once<R: Rules>() {
     let stream = Stream::<R>::with_answers(1, |_| yield_now(), |_| yield_now());
     stream.schema(PRODUCER).unwrap();
-    stream.task(PRODUCER).unwrap();
+    stream.task().unwrap();
     let (_, waker) = Bell::new();
     let Poll::Ready(Some(Ok(task))) = stream.consumer.poll(&waker) else {
         panic!("the task is there");
@@ -276,9 +269,7 @@ pub(crate) fn dropped_while_tasks_arrive<R: Rules>() {
         let stream = stream.clone();
         move || {
             for _ in 0..2 {
-                stream
-                    .task(PRODUCER)
-                    .expect("a task that was asked for is taken, also after cancel");
+                stream.task().expect("a task that was asked for is taken, also after cancel");
             }
             stream.release(PRODUCER);
         }
@@ -295,7 +286,7 @@ pub(crate) fn a_task_arrives_while_polled<R: Rules>() {
     let (bell, waker) = Bell::new();
     let sender = spawn({
         let stream = stream.clone();
-        move || stream.task(PRODUCER).unwrap()
+        move || stream.task().unwrap()
     });
     let polled = stream.poll(&waker, READER);
     let has_task = polled.is_ready();
@@ -315,7 +306,7 @@ pub(crate) fn tasks_come_before_the_request_returns<R: Rules>() {
         move || {
             for _ in 0..3 {
                 if stream.seen.credits.load(SeqCst) > 0 {
-                    let answer = stream.task(PRODUCER);
+                    let answer = stream.task();
                     return assert_eq!(answer, Ok(()), "a task that was asked for is refused");
                 }
                 yield_now();
@@ -363,7 +354,7 @@ pub(crate) fn an_error_wakes_somebody_who_polls_at_once<R: Rules>() {
 pub(crate) fn a_task_is_extracted_after_the_stream_is_dropped<R: Rules>() {
     let stream = Stream::<R>::with_answers(1, |_| {}, |_| yield_now());
     stream.schema(PRODUCER).unwrap();
-    stream.task(PRODUCER).unwrap();
+    stream.task().unwrap();
     let (_, waker) = Bell::new();
     let Poll::Ready(Some(Ok(task))) = stream.poll(&waker, READER) else {
         panic!("the task is there");
@@ -394,11 +385,11 @@ pub(crate) fn an_error_comes_after_cancel<R: Rules>() {
         move || stream.drop_stream(READER)
     });
     if stream.seen.cancels.load(SeqCst) == 0 {
-        stream.task(PRODUCER).unwrap();
+        stream.task().unwrap();
     }
     stream.consumer.failed(Complaint(None));
     stream.release(PRODUCER);
     dropping.join().unwrap();
     assert!(stream.seen.cancels.load(SeqCst) <= 1);
-    assert_eq!(stream.task(PRODUCER), Err(Refusal::Late), "nothing is taken after the release");
+    assert_eq!(stream.task(), Err(Refusal::Late), "nothing is taken after the release");
 }

@@ -116,7 +116,7 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // ---- what the producer calls. After each of them but `failed` and `released`, `pump`.
+    // ---- what the producer calls. After `opened`, `pump`.
 
     /// The schema is there, and with it the producer.
     pub(crate) fn opened(&self, producer: P) -> Result<(), Refusal> {

@@ -146,10 +146,4 @@ impl<R: Rules, E> Credit<R, E> {
         drop(state);
         drop(waker);
     }
-
-    /// How many credits are left.
-    #[cfg(test)]
-    pub(crate) fn credits(&self) -> u64 {
-        self.lock().credits
-    }
 }
