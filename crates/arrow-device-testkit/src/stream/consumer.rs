@@ -28,6 +28,7 @@ type Answer<T> = Result<T, (c_int, Option<Vec<u8>>)>;
 struct Held {
     stream: Box<ArrowDeviceArrayStream>,
     /// Where it was before: no other struct comes to lie there meanwhile.
+    #[expect(clippy::vec_box, reason = "these stay at their addresses")]
     left: Vec<Box<ArrowDeviceArrayStream>>,
     schemas: Vec<ArrowSchema>,
     chunks: Vec<ArrowDeviceArray>,
