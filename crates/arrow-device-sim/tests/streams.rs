@@ -7,6 +7,7 @@
     clippy::multiple_unsafe_ops_per_block,
     clippy::indexing_slicing,
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::panic
 )]
 

@@ -258,6 +258,11 @@ impl Error {
         self.0.errno.filter(|errno| *errno != 0).unwrap_or_else(|| self.kind().errno())
     }
 
+    /// Whether another party reported this, so that the message is its own.
+    pub(crate) fn is_from_peer(&self) -> bool {
+        self.0.errno.is_some() && self.0.other.is_none()
+    }
+
     /// The message without its surroundings.
     pub fn message(&self) -> &str {
         &self.0.message

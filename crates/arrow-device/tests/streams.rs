@@ -180,27 +180,13 @@ fn every_wrong_producer_is_found_out() {
         (TakesSchemasAlong, &whole, "a schema changed"),
         (TakesArraysAlong, &whole, "buffers moved"),
         (LeavesReleaseSet, &whole, "stream: the release left the struct unreleased"),
+        (KeepsAddress, &whole, "it failed with 22"),
         (Leaks, &whole, "the stream: 1 allocations leaked"),
     ] {
         let wrong = |script: &Script, books: &Books| produce(script, Some(fault), books);
         println!("{fault:?}");
         assert_complaint(check_producer(&wrong, script), complaint);
     }
-}
-
-#[test]
-fn a_producer_that_keeps_the_address_of_the_struct_is_found_out() {
-    let wrong =
-        |script: &Script, books: &Books| produce(script, Some(ProducerFault::KeepsAddress), books);
-    // It works as long as nobody moves the struct.
-    let mut stream = wrong(&Script::of(&columns(), CPU, 2), &Books::default());
-    let mut moved = Box::new(ArrowDeviceArrayStream::empty());
-    let mut out = arrow_device::abi::ArrowDeviceArray::empty();
-    assert_eq!(unsafe { stream.get_next.unwrap()(&raw mut stream, &raw mut out) }, 0);
-    unsafe { out.array.release.unwrap()(&raw mut out.array) };
-    *moved = std::mem::replace(&mut stream, ArrowDeviceArrayStream::empty());
-    assert_eq!(unsafe { moved.get_next.unwrap()(&raw mut *moved, &raw mut out) }, libc::EINVAL);
-    unsafe { moved.release.unwrap()(&raw mut *moved) };
 }
 
 // ---- the library as a consumer
@@ -227,7 +213,8 @@ fn outcome(stream: Result<ArrayStream>) -> Outcome {
     };
     seen.format = stream.schema().data_type().format().as_bytes().to_vec();
     let mut arrays = Vec::new();
-    for array in &mut stream {
+    // More than any of them has, so that one without an end is seen.
+    for array in stream.by_ref().take(100) {
         match array {
             Ok(array) => arrays.push(array),
             Err(error) => seen.error = told(error),

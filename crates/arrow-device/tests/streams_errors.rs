@@ -129,7 +129,7 @@ fn every_kind_of_error_has_its_code_on_both_sides() {
 
 // Requirement: STR-5
 #[test]
-fn a_code_that_nobody_here_uses_is_not_lost_on_the_way() {
+fn a_code_and_a_text_stay_what_they_are_however_often_they_are_handed_on() {
     let unknown = std::io::Error::from_raw_os_error(libc::ENOTEMPTY);
     let mut stream =
         ArrayStream::new(int32(), DeviceType::CPU, [Err::<Array, _>(Error::other(unknown))]);
@@ -142,6 +142,8 @@ fn a_code_that_nobody_here_uses_is_not_lost_on_the_way() {
     }
     let error = stream.next().unwrap().unwrap_err();
     assert_eq!((error.kind(), error.errno()), (ErrorKind::Peer, libc::ENOTEMPTY));
+    let said = std::io::Error::from_raw_os_error(libc::ENOTEMPTY).to_string();
+    assert_eq!(error.message(), format!("peer error: {said}"));
 }
 
 /// Counts how often it is dropped; panics where it is told to.

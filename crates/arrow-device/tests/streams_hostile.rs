@@ -193,7 +193,7 @@ fn nobody_is_asked_again_after_the_end_or_an_error() {
     let books = Books::default();
     let mut made = produce(&numbers(), Some(ProducerFault::BeginsAgain), &books);
     let mut stream = import(&mut made).unwrap();
-    assert_eq!(stream.by_ref().filter(Result::is_ok).count(), 2);
+    assert_eq!(stream.by_ref().take(100).filter(Result::is_ok).count(), 2);
     assert!(stream.next().is_none());
     assert_eq!(books.settle(2), Ok(()), "released at the end, before the stream is dropped");
     assert_eq!(stream.schema().data_type(), &DataType::Int32);
@@ -202,7 +202,7 @@ fn nobody_is_asked_again_after_the_end_or_an_error() {
     let books = Books::default();
     let script = numbers().then(Step::Error(libc::EIO, Some("again")));
     let stream = import(&mut produce(&script, None, &books)).unwrap();
-    assert_eq!(stream.filter_map(Result::err).count(), 1);
+    assert_eq!(stream.take(100).filter_map(Result::err).count(), 1);
     assert_eq!(books.settle(2), Ok(()));
 }
 

@@ -26,47 +26,55 @@ type Answer<T> = Result<T, (c_int, Option<Vec<u8>>)>;
 
 /// A stream and what was taken out of it. What is left when a check fails is released.
 struct Held {
-    stream: ArrowDeviceArrayStream,
+    stream: Box<ArrowDeviceArrayStream>,
+    /// Where it was before: no other struct comes to lie there meanwhile.
+    #[expect(clippy::vec_box, reason = "these stay at their addresses")]
+    left: Vec<Box<ArrowDeviceArrayStream>>,
     schemas: Vec<ArrowSchema>,
     chunks: Vec<ArrowDeviceArray>,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let _ = release(move_out(&raw mut self.stream));
+        let _ = release(move_out(&raw mut *self.stream));
         self.schemas.drain(..).for_each(|schema| drop(release(schema)));
         self.chunks.drain(..).for_each(|chunk| drop(release(chunk.array)));
     }
 }
 
 impl Held {
+    fn new(stream: ArrowDeviceArrayStream) -> Self {
+        Self { stream: Box::new(stream), left: vec![], schemas: vec![], chunks: vec![] }
+    }
+
     /// Copies the struct elsewhere and scribbles over the place where it was.
     fn move_elsewhere(&mut self) {
-        let moved = Box::new(move_out(&raw mut self.stream));
+        let moved = Box::new(move_out(&raw mut *self.stream));
+        let mut left = std::mem::replace(&mut self.stream, moved);
         let size = size_of::<ArrowDeviceArrayStream>();
-        unsafe { (&raw mut self.stream).cast::<u8>().write_bytes(0xaa, size) };
-        self.stream = *moved;
+        unsafe { (&raw mut *left).cast::<u8>().write_bytes(0xaa, size) };
+        self.left.push(left);
     }
 
     fn answer<T>(&mut self, errno: c_int, given: T) -> Answer<T> {
         if errno == 0 {
             return Ok(given);
         }
-        let text = unsafe { self.stream.get_last_error.unwrap()(&raw mut self.stream) };
+        let text = unsafe { self.stream.get_last_error.unwrap()(&raw mut *self.stream) };
         let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes().to_vec());
         Err((errno, text))
     }
 
     fn schema(&mut self) -> Answer<ArrowSchema> {
         let mut out = ArrowSchema::empty();
-        let errno = unsafe { self.stream.get_schema.unwrap()(&raw mut self.stream, &raw mut out) };
+        let errno = unsafe { self.stream.get_schema.unwrap()(&raw mut *self.stream, &raw mut out) };
         self.answer(errno, out)
     }
 
     /// The next array, and nothing at the end.
     fn next(&mut self) -> Answer<Option<ArrowDeviceArray>> {
         let mut out = ArrowDeviceArray { reserved: [-1; 3], ..ArrowDeviceArray::empty() };
-        let errno = unsafe { self.stream.get_next.unwrap()(&raw mut self.stream, &raw mut out) };
+        let errno = unsafe { self.stream.get_next.unwrap()(&raw mut *self.stream, &raw mut out) };
         if errno != 0 && !out.is_released() {
             self.chunks.push(out);
             return Err((errno, Some(b"something was handed out with an error".into())));
@@ -94,7 +102,7 @@ pub fn check_producer(produce: &Produce<'_>, script: &Script) -> Verdict {
     release(c_schema)?;
 
     let stream = produce(script, &books);
-    let mut held = Held { stream, schemas: vec![], chunks: vec![] };
+    let mut held = Held::new(stream);
     let named = held.stream.device_type;
     require(named == script.device_type, || format!("it names the type of device {named}"))?;
     held.take_schema(&expected_schema)?;
@@ -160,7 +168,7 @@ pub fn check_producer(produce: &Produce<'_>, script: &Script) -> Verdict {
 
 /// Releases the stream first, and looks whether all that it gave is still there.
 fn release_all(mut held: Held, seen: &[Seen], expected_schema: &SeenSchema) -> Verdict {
-    release(move_out(&raw mut held.stream)).map_err(|complaint| format!("stream: {complaint}"))?;
+    release(move_out(&raw mut *held.stream)).map_err(|complaint| format!("stream: {complaint}"))?;
     for (chunk, seen) in held.chunks.iter().zip(seen) {
         Seen::of(&chunk.array).require_same(seen)?;
     }
@@ -275,7 +283,7 @@ fn consume(fault: Option<ConsumerFault>, source: &mut ArrowDeviceArrayStream) ->
     if fault != Some(ConsumerFault::LeavesSourceUnreleased) {
         source.release = None;
     }
-    let mut held = Held { stream, schemas: vec![], chunks: vec![] };
+    let mut held = Held::new(stream);
     let mut outcome = Outcome::default();
     match held.schema() {
         Ok(schema) => {
@@ -288,12 +296,12 @@ fn consume(fault: Option<ConsumerFault>, source: &mut ArrowDeviceArrayStream) ->
         }
         Err((errno, text)) => outcome.error = Some((errno, lossy(text))),
     }
-    let copy = unsafe { std::ptr::read(&held.stream) };
+    let copy = unsafe { std::ptr::read(&*held.stream) };
     match fault {
         Some(ConsumerFault::Leaks) => held.stream.release = None,
         Some(ConsumerFault::CallsAfterRelease | ConsumerFault::ReleasesTwice) => {
             let mut copy = copy;
-            release(move_out(&raw mut held.stream)).unwrap();
+            release(move_out(&raw mut *held.stream)).unwrap();
             if fault == Some(ConsumerFault::ReleasesTwice) {
                 unsafe { copy.release.unwrap()(&raw mut copy) };
             } else {
@@ -318,7 +326,7 @@ fn read_one(fault: Option<ConsumerFault>, held: &mut Held, outcome: &mut Outcome
         Ok(None) => false,
         Ok(Some(chunk)) => {
             if fault == Some(ConsumerFault::AsksWithoutError) {
-                unsafe { held.stream.get_last_error.unwrap()(&raw mut held.stream) };
+                unsafe { held.stream.get_last_error.unwrap()(&raw mut *held.stream) };
             }
             let is_ours = chunk.device_type == held.stream.device_type;
             if is_ours || fault == Some(ConsumerFault::AcceptsAnyDevice) {
@@ -342,7 +350,7 @@ fn read_one(fault: Option<ConsumerFault>, held: &mut Held, outcome: &mut Outcome
 
 fn next_with_stale_text(held: &mut Held) -> Answer<Option<ArrowDeviceArray>> {
     let mut out = ArrowDeviceArray::empty();
-    let stream = &raw mut held.stream;
+    let stream = &raw mut *held.stream;
     let errno = unsafe { held.stream.get_next.unwrap()(stream, &raw mut out) };
     if errno == 0 {
         return Ok((!out.is_released()).then_some(out));

@@ -213,7 +213,7 @@ impl ArrayStream {
                 "an array of the stream lies on {device}, and the stream is one of {}",
                 self.device_type
             );
-            return Err(Error::new(ErrorKind::Malformed, message).during("get_next"));
+            return Err(Error::new(ErrorKind::Malformed, message).during("stream"));
         }
         if !array.fits(&self.schema) {
             let message = format!(
@@ -221,7 +221,7 @@ impl ArrayStream {
                 array.data_type(),
                 self.schema.data_type()
             );
-            return Err(Error::new(ErrorKind::SchemaMismatch, message).during("get_next"));
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).during("stream"));
         }
         Ok(array)
     }

@@ -80,10 +80,15 @@ impl Producer {
 }
 
 impl Failure {
-    /// An error as C is told it: its text is followed by that of its cause, and so on.
+    /// An error as C is told it: its text is followed by that of its cause, and so on. What another party said is said again
+    /// as it was, however often it is handed on.
     fn new(error: &Error) -> Self {
-        let texts: Vec<String> = error::chain(error).map(ToString::to_string).collect();
-        let mut text = texts.join(": ").into_bytes();
+        let mut text = if error.is_from_peer() {
+            error.message().as_bytes().to_vec()
+        } else {
+            let texts: Vec<String> = error::chain(error).map(ToString::to_string).collect();
+            texts.join(": ").into_bytes()
+        };
         text.retain(|byte| *byte != 0);
         Self { errno: error.errno(), text: CString::new(text).unwrap_or_default() }
     }
