@@ -77,7 +77,7 @@ impl Arrays {
             let error = || Err(Error::new(ErrorKind::InvalidData, "planted in the work"));
             return Ok(Outgoing::later(error));
         }
-        let base = match self.base.take().filter(|_| number % SHARED != 0) {
+        let base = match self.base.take().filter(|_| !number.is_multiple_of(SHARED)) {
             Some(base) => base,
             None => self.fill()?,
         };
@@ -125,7 +125,7 @@ async fn next(stream: &mut AsyncStream) -> Option<Result<Task>> {
 fn consume(sim: &Sim, queue: &Queue, task: Task, number: usize) -> Result<()> {
     let array = task.extract()?;
     assert_eq!(array.len(), number % SHARED + 1, "array {number} is another one");
-    if number % 64 == 0 {
+    if number.is_multiple_of(64) {
         let view = array.on(queue)?;
         let spot = view.buffer(1).location().spot();
         sim.kernel("consume").reads(spot, 8 * array.len() as u64).launch(queue, |_| {})?;
