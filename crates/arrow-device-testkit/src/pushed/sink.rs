@@ -204,15 +204,7 @@ impl Sink {
 
     /// Extracts all tasks that wait with NULL.
     pub fn discard(&self) {
-        loop {
-            let Some((mut task, _)) = self.0.state.lock().unwrap().tasks.pop_front() else {
-                return;
-            };
-            let code = unsafe { task.extract_data.unwrap()(&raw mut task, ptr::null_mut()) };
-            if code != 0 {
-                self.0.books.complain(format!("a task that nobody wants answers {code}"));
-            }
-        }
+        self.0.discard();
     }
 
     /// What the stream came to.
@@ -247,13 +239,20 @@ impl Sink {
     }
 }
 
+impl Drop for Sink {
+    /// A test that has failed drops things in any order. What the other side may still call stays.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            std::mem::forget(self.0.clone());
+        }
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        let handler = unsafe { Box::from_raw(self.handler) };
-        let state = self.state.get_mut().unwrap();
+        drop(unsafe { Box::from_raw(self.handler) });
         // Such consumers are why producers do not trust them.
-        let Some(producer) = state.producer else { return };
-        let _ = handler;
+        let Some(producer) = self.state.get_mut().unwrap().producer else { return };
         match self.fault {
             Some(SinkFault::RequestsAfterRelease) => unsafe {
                 (*producer).request.unwrap()(producer, 1)
@@ -287,6 +286,16 @@ impl Inner {
             state.producer.unwrap()
         };
         self.calling("cancel", || unsafe { (*producer).cancel.unwrap()(producer) });
+    }
+
+    fn discard(&self) {
+        loop {
+            let Some((mut task, _)) = self.state.lock().unwrap().tasks.pop_front() else { return };
+            let code = unsafe { task.extract_data.unwrap()(&raw mut task, ptr::null_mut()) };
+            if code != 0 {
+                self.books.complain(format!("a task that nobody wants answers {code}"));
+            }
+        }
     }
 
     fn calling(&self, method: &'static str, body: impl FnOnce()) {
@@ -448,18 +457,9 @@ unsafe extern "C" fn on_next_task(
     state.tasks.push_back((taken, metadata));
     drop(state);
     if cancelled {
-        Sink::discard_of(sink);
+        sink.discard();
     }
     sink.leave(0)
-}
-
-impl Sink {
-    fn discard_of(inner: &Inner) {
-        loop {
-            let Some((mut task, _)) = inner.state.lock().unwrap().tasks.pop_front() else { return };
-            unsafe { task.extract_data.unwrap()(&raw mut task, ptr::null_mut()) };
-        }
-    }
 }
 
 unsafe extern "C" fn on_error(
