@@ -30,6 +30,7 @@
 )]
 
 pub mod consumer;
+pub mod deposit;
 pub mod kinds;
 pub mod ledger;
 pub mod manual;
@@ -37,6 +38,8 @@ pub mod plan;
 pub mod producer;
 pub mod recipe;
 pub mod relay;
+pub mod skewed;
+pub mod suite;
 
 /// What a check has against what it was shown; nothing is good.
 pub type Verdict = Result<(), String>;

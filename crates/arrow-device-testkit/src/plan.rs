@@ -2,6 +2,9 @@
 
 use std::ffi::CString;
 
+use arrow_device::Memory;
+use arrow_device::driver::Raw;
+
 /// A node of an array together with its schema, and everything below it.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -27,6 +30,14 @@ pub struct Plan {
     pub dictionary: Option<Box<Plan>>,
 }
 
+impl Plan {
+    /// Which of its buffers are on the device that the array is on: all but the sizes behind views, which are always
+    /// in host memory.
+    pub fn device_buffers(&self) -> usize {
+        self.buffers.len() - usize::from(self.format.to_bytes().starts_with(b"v"))
+    }
+}
+
 /// What a buffer pointer is.
 #[derive(Clone, Debug)]
 pub enum Content {
@@ -36,6 +47,8 @@ pub enum Content {
     Bytes(Vec<u8>),
     /// This address, whatever is there.
     At(usize),
+    /// Memory of a device, which somebody else owns.
+    On(Raw<Memory>),
 }
 
 /// Which elements of its buffers an array is.
