@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::driver::{Driver, Raw, Readiness, Region, Route, Spot, SyncEvent};
-use arrow_device::{Event, Memory, Queue, Result};
+use arrow_device::{ErrorKind, Event, Memory, Queue, Result};
 
 use crate::ledger::Ledger;
 use crate::plan::{Content, Plan};
@@ -140,10 +140,14 @@ impl Deposit {
 
 impl Drop for Deposit {
     fn drop(&mut self) {
-        // The producer's own work, and no other.
-        if self.queue.synchronize().is_err() {
+        // The producer's own work, and no other. A device may fail once and go on.
+        let is_done = self.queue.synchronize().or_else(|_| self.queue.synchronize());
+        if let Err(error) = is_done {
             // Nobody knows whether the device still reads there.
             std::mem::forget(std::mem::take(&mut self.staged));
+            if error.kind() != ErrorKind::DeviceLost {
+                return;
+            }
         }
         if let Some(event) = self.event.take() {
             // SAFETY: made by this driver, and destroyed once.

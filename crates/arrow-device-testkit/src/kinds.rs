@@ -63,7 +63,7 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?} {:?}", self.kind, self.window, self.nulls)
+        write!(f, "{}, {}, {}", self.kind, self.window, self.nulls)
     }
 }
 

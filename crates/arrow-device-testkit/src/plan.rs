@@ -1,6 +1,7 @@
 //! What an array consists of, as plain bytes and numbers.
 
 use std::ffi::CString;
+use std::fmt;
 
 use arrow_device::Memory;
 use arrow_device::driver::Raw;
@@ -88,6 +89,19 @@ impl Window {
     }
 }
 
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, length, tail, absent } = self;
+        match *self {
+            Self::WHOLE => f.write_str("whole"),
+            Self::SLICED => f.write_str("sliced"),
+            Self::EMPTY => f.write_str("empty"),
+            Self::ABSENT => f.write_str("empty without buffers"),
+            _ => write!(f, "{length} after {offset} and before {tail}, absent: {absent}"),
+        }
+    }
+}
+
 /// What is known of the nulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
@@ -97,6 +111,16 @@ pub enum Nulls {
     Counted,
     /// There is a bitmap, and nobody has counted.
     Unknown,
+}
+
+impl fmt::Display for Nulls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "no nulls",
+            Self::Counted => "nulls",
+            Self::Unknown => "nobody has counted",
+        })
+    }
 }
 
 impl Nulls {

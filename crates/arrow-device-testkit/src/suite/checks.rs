@@ -177,12 +177,25 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
         _ => require(!has_event, || "an event on a device that has none".into())?,
     }
     // A consumer that has nothing but the structs and the driver.
-    data::wait_for(&scene.reader, c_array.sync_event)?;
-    let mut parts = Vec::new();
-    data::parts_of_struct(&c_array.array, plan, &mut parts);
-    Landing::submit(&scene.reader, parts).map_err(text)?.finish(&scene.reader)?;
+    let read = read_struct(scene, &held, plan);
+    if read.is_err()
+        && scene.reader.synchronize().is_err_and(|error| error.kind() != ErrorKind::DeviceLost)
+    {
+        // It may still be reading, so it must not release.
+        std::mem::forget(held);
+        return read;
+    }
+    read?;
     let order = Order::ALL[scene.number % Order::ALL.len()];
     consumer::release_in_order(held.take_array().array, order)
+}
+
+/// Reads the bytes of a struct behind its event.
+fn read_struct(scene: &Scene<'_>, held: &Held, plan: &Plan) -> Verdict {
+    data::wait_for(&scene.reader, held.array.sync_event)?;
+    let mut parts = Vec::new();
+    data::parts_of_struct(&held.array.array, plan, &mut parts);
+    Landing::submit(&scene.reader, parts).map_err(text)?.finish(&scene.reader)
 }
 
 fn copy(scene: &Scene<'_>, plan: &Plan) -> Verdict {

@@ -126,7 +126,7 @@ impl<'a> Suite<'a> {
         for (number, case) in self.cases.iter().enumerate() {
             scene.number = number;
             let verdict = checks::run(check, &scene, &case.plan());
-            if let Err(complaint) = verdict.and_then(|()| (self.watch)()) {
+            if let Err(complaint) = both(verdict, (self.watch)()) {
                 failures.push(Failure { check, case: case.to_string(), complaint });
             }
         }
@@ -143,6 +143,14 @@ impl<'a> Suite<'a> {
 impl std::fmt::Debug for Suite<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Suite({:?}, {} arrays, {:?})", self.device, self.cases.len(), self.checks)
+    }
+}
+
+/// What either has to say.
+fn both(one: Verdict, other: Verdict) -> Verdict {
+    match (one, other) {
+        (Err(one), Err(other)) => Err(format!("{one}; {other}")),
+        (one, other) => one.and(other),
     }
 }
 
