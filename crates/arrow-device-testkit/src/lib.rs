@@ -31,6 +31,7 @@
 
 pub mod consumer;
 pub mod deposit;
+pub mod hostile;
 pub mod kinds;
 pub mod ledger;
 pub mod manual;
