@@ -32,6 +32,7 @@
 pub mod consumer;
 pub mod deposit;
 pub mod hostile;
+pub mod judge;
 pub mod kinds;
 pub mod ledger;
 pub mod manual;
@@ -41,6 +42,7 @@ pub mod recipe;
 pub mod relay;
 pub mod skewed;
 pub mod suite;
+pub mod wrong;
 
 /// What a check has against what it was shown; nothing is good.
 pub type Verdict = Result<(), String>;
