@@ -31,6 +31,7 @@
 
 pub mod consumer;
 pub mod deposit;
+pub mod faults;
 pub mod hostile;
 pub mod judge;
 pub mod kinds;
