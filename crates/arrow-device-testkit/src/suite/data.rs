@@ -155,7 +155,7 @@ impl Landing {
         for (bytes, expected) in self.bytes.iter().zip(&self.expected) {
             require(bytes == expected, || format!("reads {bytes:x?} and not {expected:x?}"))?;
         }
-        self.bytes.clear();
+        self.bytes = Vec::new();
         Ok(())
     }
 }
