@@ -11,8 +11,6 @@
     clippy::panic
 )]
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,7 +22,7 @@ use arrow_device::{
     Result, Schema,
 };
 use arrow_device_sim::{Mistake, Sim};
-use support::skewed::{self, Omission};
+use arrow_device_testkit::skewed::{self, Omission};
 
 const SEEDS: u64 = if cfg!(miri) { 1 } else { 256 };
 
@@ -122,7 +120,7 @@ fn who_reads_a_stream_is_ordered_behind_who_makes_it() {
 #[test]
 fn a_reader_whose_queue_does_not_wait_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
-        let careless = skewed::device(sim, Omission::QueueWait).open_queue().unwrap();
+        let careless = skewed::device(&sim.device(), Omission::QueueWait).open_queue().unwrap();
         for array in exchange(three(sim, &sim.device())) {
             consume_unchecked(sim, &array.unwrap(), &careless);
         }
@@ -172,7 +170,8 @@ fn a_settled_stream_without_the_wait_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
         let queue = sim.device().open_queue().unwrap();
         let mut c_stream = ArrowDeviceArrayStream::empty();
-        three(sim, &skewed::device(sim, Omission::HostWait)).export_settled(&mut c_stream);
+        three(sim, &skewed::device(&sim.device(), Omission::HostWait))
+            .export_settled(&mut c_stream);
         for array in unsafe { ArrayStream::import(&mut c_stream) }.unwrap() {
             consume_unchecked(sim, &array.unwrap(), &queue);
         }
