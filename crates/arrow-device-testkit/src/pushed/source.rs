@@ -569,7 +569,10 @@ unsafe extern "C" fn extract(task: *mut ArrowAsyncTask, out: *mut ArrowDeviceArr
     match source.fault {
         Some(F::ExtractFailsSilently) if sent.number == 1 => libc::EIO,
         Some(F::ExtractFailsAndReleases) if sent.number == 1 => {
-            source.state.lock().unwrap().stage = Stage::Closing;
+            let mut state = source.state.lock().unwrap();
+            if state.stage == Stage::Open {
+                state.stage = Stage::Closing;
+            }
             libc::EIO
         }
         Some(F::ExtractFailsAndWrites) if sent.number == 1 => {

@@ -310,16 +310,15 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
         tasks
     }
 
-    /// A task did not give its data. The producer goes on to report an error, or releases; either ends the stream.
+    /// A task did not give its data. The producer goes on to report an error, or releases; either ends the stream with an
+    /// error, and so does the end that came before.
     pub(crate) fn task_failed(&self, error: E) {
         let mut state = self.lock();
-        let unheard = if state.failed_task.is_none() && state.stage == Stage::Open {
-            state.failed_task.replace(error)
-        } else if state.stage == Stage::Ended && state.error.is_none() {
-            // The end came before this task was looked at.
-            state.error.replace(error)
-        } else {
-            Some(error)
+        let unheard = match state.stage {
+            Stage::Open if state.failed_task.is_none() => state.failed_task.replace(error),
+            // The end, and perhaps the release, came before this task was looked at.
+            Stage::Ended | Stage::Released if state.error.is_none() => state.error.replace(error),
+            _ => Some(error),
         };
         drop(state);
         drop(unheard);
