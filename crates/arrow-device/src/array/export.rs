@@ -23,8 +23,9 @@ impl Array {
     /// the data is kept until the consumer calls `release`. The consumer's call says that its own work on the data is done.
     ///
     /// No device is called. The event that the array came with or was made with goes out unchanged; an array that is ready
-    /// has none. An array that is not ready, on a type of device that has no events, is an error. Columns with different events cannot share the one place for an event: use
-    /// [`export_on`](Self::export_on) or [`export_settled`](Self::export_settled).
+    /// has none. An array that is not ready, on a type of device that has no events, is an error. Columns with different
+    /// events cannot share the one place for an event: use [`export_on`](Self::export_on) or
+    /// [`export_settled`](Self::export_settled).
     ///
     /// ```
     /// use arrow_device::abi::ArrowDeviceArray;
@@ -102,25 +103,18 @@ impl Array {
     }
 
     fn single_pending(&self) -> Result<Option<Pending>> {
-        match &self.tree().ready {
-            Readiness::Now => Ok(None),
+        let message = match &self.tree().ready {
+            Readiness::Now => return Ok(None),
             _ if !self.may_show_events() => {
-                let message = "the data is not ready, and this type of device has no events to say so; settle it first";
-                Err(Error::new(ErrorKind::NotReady, message)
-                    .during("export")
-                    .on_device(self.device()))
+                "the data is not ready, and this type of device has no events to say so; settle it first".to_owned()
             }
-            Readiness::After(pending) => Ok(Some(pending.clone())),
-            Readiness::AfterAll(all) => {
-                let message = format!(
-                    "the columns are ready after {} different events, and there is room for one; name a queue to join them",
-                    all.len()
-                );
-                Err(Error::new(ErrorKind::NotReady, message)
-                    .during("export")
-                    .on_device(self.device()))
-            }
-        }
+            Readiness::After(pending) => return Ok(Some(pending.clone())),
+            Readiness::AfterAll(all) => format!(
+                "the columns are ready after {} different events, and there is room for one; name a queue to join them",
+                all.len()
+            ),
+        };
+        Err(Error::new(ErrorKind::NotReady, message).during("export").on_device(self.device()))
     }
 
     /// The struct, ready after this.
@@ -128,30 +122,14 @@ impl Array {
         let tree = self.tree();
         let root = self.node_number();
         let size = tree.size_of(root);
-        let (handle, event) = match &pending {
-            Some(Pending::Event(event)) => match event.sync_event() {
-                SyncEvent::Handle(handle) => (Some(handle), Shown::Slot),
-                SyncEvent::Address(address) => (None, Shown::Address(address)),
-            },
-            Some(Pending::Foreign(address)) => (None, Shown::Address(*address)),
-            None => (None, Shown::Nothing),
-        };
-        let keep = match pending {
-            Some(Pending::Event(event)) => Some(event),
-            _ => None,
-        };
-        let owner = Whole { _event: keep, tree: tree.clone() };
+        let shown = Shown::of(pending.as_ref());
+        let event = pending.as_ref().and_then(Pending::event).cloned();
+        let owner = Whole { _event: event, tree: tree.clone() };
         let window = self.window();
-        let handle = handle.unwrap_or(ptr::null_mut());
-        let (mut array, slot) = arena::build(size, root, &**tree, owner, handle)?;
+        let (mut array, variable) = arena::build(size, root, &**tree, owner, shown.handle())?;
         array.length = window.length;
         array.offset = window.offset;
         array.null_count = window.null_count;
-        let sync_event = match event {
-            Shown::Nothing => ptr::null_mut(),
-            Shown::Address(address) => address.as_ptr(),
-            Shown::Slot => slot.cast(),
-        };
         let device = self.device();
         // Host memory has no number, whatever it came with: -1 is what the specification recommends.
         let is_host = device.device_type == DeviceType::CPU;
@@ -159,7 +137,7 @@ impl Array {
             array,
             device_id: if is_host { DeviceId::CPU.id } else { device.id },
             device_type: device.device_type.0,
-            sync_event,
+            sync_event: shown.address(variable),
             reserved: [0; 3],
         })
     }
@@ -168,9 +146,34 @@ impl Array {
 /// What `sync_event` is.
 enum Shown {
     Nothing,
-    /// The arena's own variable, which holds the handle.
-    Slot,
+    /// The arena's own variable, which holds this handle.
+    Handle(*mut c_void),
     Address(NonNull<c_void>),
+}
+
+impl Shown {
+    fn of(pending: Option<&Pending>) -> Self {
+        match pending {
+            None => Self::Nothing,
+            Some(Pending::Foreign(address)) => Self::Address(*address),
+            Some(Pending::Event(event)) => match event.sync_event() {
+                SyncEvent::Handle(handle) => Self::Handle(handle),
+                SyncEvent::Address(address) => Self::Address(address),
+            },
+        }
+    }
+
+    fn handle(&self) -> *mut c_void {
+        if let Self::Handle(handle) = self { *handle } else { ptr::null_mut() }
+    }
+
+    fn address(&self, variable: *mut *mut c_void) -> *mut c_void {
+        match self {
+            Self::Nothing => ptr::null_mut(),
+            Self::Handle(_) => variable.cast(),
+            Self::Address(address) => address.as_ptr(),
+        }
+    }
 }
 
 impl Tree {
