@@ -89,7 +89,7 @@ pub(crate) struct Below {
 struct Header<N: Node> {
     /// Nodes that are not released.
     live: AtomicUsize,
-    /// Taken by the release of the root, which nothing else runs at the same time as.
+    /// Touched by the release of the root and by nothing else.
     owner: Option<N::Owner>,
     /// What `sync_event` points to, where a handle has to be shown.
     event: *mut c_void,
