@@ -7,13 +7,13 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use super::Array;
-use super::tree::{Pending, Readiness, Tree};
+use super::tree::{Node, Pending, Readiness, Tree};
+use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::driver::SyncEvent;
 use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
-use crate::schema::Schema;
+use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
 impl Array {
@@ -122,11 +122,12 @@ impl Array {
         let tree = self.tree();
         let root = self.node_number();
         let size = tree.size_of(root);
+        let tables = Tables { nodes: tree.nodes(), checks: tree.schema.checks() };
         let shown = Shown::of(pending.as_ref());
         let event = pending.as_ref().and_then(Pending::event).cloned();
         let owner = Whole { _event: event, tree: tree.clone() };
         let window = self.window();
-        let (mut array, variable) = arena::build(size, root, &**tree, owner, shown.handle())?;
+        let (mut array, variable) = arena::build(size, root, &tables, owner, shown.handle())?;
         array.length = window.length;
         array.offset = window.offset;
         array.null_count = window.null_count;
@@ -194,24 +195,40 @@ impl Tree {
     }
 }
 
-impl Source<ArrowArray> for Tree {
-    #[inline]
+/// The tables of a tree that is being exported.
+struct Tables<'tree> {
+    nodes: &'tree [Node],
+    checks: &'tree [Check],
+}
+
+impl Source<ArrowArray> for Tables<'_> {
+    #[inline(always)]
     fn below(&self, source: u32) -> Below {
-        self.schema.below(source)
+        Check::below(self.checks.get(source as usize))
     }
 
-    #[inline]
-    fn fill(&self, source: u32, words: &mut Words) -> ArrowArray {
-        let mut out = ArrowArray::empty();
-        if let Some(node) = self.nodes().get(source as usize) {
-            out.length = node.window.length;
-            out.offset = node.window.offset;
-            out.null_count = node.window.null_count;
-            out.n_buffers = i64::from(node.n_buffers);
+    #[inline(always)]
+    fn node(&self, source: u32, words: &mut Words, links: Links<ArrowArray>) -> ArrowArray {
+        let mut window = Window { length: 0, offset: 0, null_count: 0 };
+        let (mut n_buffers, mut buffers) = (0, ptr::null_mut());
+        if let Some(node) = self.nodes.get(source as usize) {
+            window = node.window;
+            n_buffers = i64::from(node.n_buffers);
             // SAFETY: a node's table has `n_buffers` entries, and the tree keeps it.
-            out.buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
+            buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
         }
-        out
+        ArrowArray {
+            length: window.length,
+            null_count: window.null_count,
+            offset: window.offset,
+            n_buffers,
+            n_children: links.n_children,
+            buffers,
+            children: links.children,
+            dictionary: links.dictionary,
+            release: Some(links.release),
+            private_data: links.private_data,
+        }
     }
 }
 
@@ -257,13 +274,5 @@ impl arena::Node for ArrowArray {
 
     fn private_data(&self) -> *mut c_void {
         self.private_data
-    }
-
-    fn link(&mut self, links: Links<Self>) {
-        self.n_children = links.n_children;
-        self.children = links.children;
-        self.dictionary = links.dictionary;
-        self.release = Some(links.release);
-        self.private_data = links.private_data;
     }
 }

@@ -4,6 +4,7 @@
 
 use super::table::Node;
 use super::{BufferKind, DataType};
+use crate::exchange::arena::Below;
 
 /// The rules for one node's C struct.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,21 @@ impl Check {
             is_run_ends: matches!(data_type, DataType::RunEndEncoded { .. }),
             has_dictionary: node.dictionary().is_some(),
             is_leaf: node.below().is_empty(),
+        }
+    }
+}
+
+impl Check {
+    /// Where the children of a node are, by its number in the table.
+    #[inline(always)]
+    pub(crate) fn below(node: Option<&Self>) -> Below {
+        match node {
+            Some(Self { first_child, children, has_dictionary, .. }) => Below {
+                first: *first_child,
+                count: children + u32::from(*has_dictionary),
+                has_dictionary: *has_dictionary,
+            },
+            None => Below { first: 0, count: 0, has_dictionary: false },
         }
     }
 }
