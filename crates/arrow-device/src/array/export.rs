@@ -13,6 +13,7 @@ use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::driver::SyncEvent;
 use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
+use crate::exchange::guard;
 use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
@@ -119,15 +120,14 @@ impl Array {
 
     /// The struct, ready after this.
     pub(crate) fn exported(&self, pending: Option<Pending>) -> Result<ArrowDeviceArray> {
-        let tree = self.tree();
-        let root = self.node_number();
-        let size = tree.size_of(root);
-        let tables = Tables { nodes: tree.nodes(), checks: tree.schema.checks() };
-        let shown = Shown::of(pending.as_ref());
-        let event = pending.as_ref().and_then(Pending::event).cloned();
-        let owner = Whole { _event: event, tree: tree.clone() };
+        let (mut array, sync_event) = match pending {
+            None if self.is_leaf() => (self.exported_leaf(), ptr::null_mut()),
+            Some(Pending::Foreign(event)) if self.is_leaf() => {
+                (self.exported_leaf(), event.as_ptr())
+            }
+            pending => self.exported_tree(pending)?,
+        };
         let window = self.window();
-        let (mut array, variable) = arena::build(size, root, &tables, owner, shown.handle())?;
         array.length = window.length;
         array.offset = window.offset;
         array.null_count = window.null_count;
@@ -138,10 +138,58 @@ impl Array {
             array,
             device_id: if is_host { DeviceId::CPU.id } else { device.id },
             device_type: device.device_type.0,
-            sync_event: shown.address(variable),
+            sync_event,
             reserved: [0; 3],
         })
     }
+
+    fn is_leaf(&self) -> bool {
+        let checks = self.tree().schema.checks();
+        checks.get(self.node_number() as usize).is_some_and(|check| check.is_leaf)
+    }
+
+    /// A struct for a node that has nothing below it. It needs no arena: it refers to the tree's own table of buffers, and
+    /// holds a share of the tree, which also keeps what an imported array came with as `sync_event`.
+    fn exported_leaf(&self) -> ArrowArray {
+        let node = self.node();
+        ArrowArray {
+            n_buffers: i64::from(node.n_buffers),
+            buffers: node.buffers.cast_mut(),
+            release: Some(release_leaf),
+            private_data: Arc::into_raw(self.tree().clone()).cast_mut().cast(),
+            ..ArrowArray::empty()
+        }
+    }
+
+    /// A struct for a node and everything below it, in an arena; and what its `sync_event` is.
+    fn exported_tree(&self, pending: Option<Pending>) -> Result<(ArrowArray, *mut c_void)> {
+        let (tree, root) = (self.tree(), self.node_number());
+        let tables = Tables { nodes: tree.nodes(), checks: tree.schema.checks() };
+        let shown = Shown::of(pending.as_ref());
+        let event = pending.as_ref().and_then(Pending::event).cloned();
+        let owner = Whole { _event: event, tree: tree.clone() };
+        let size = tree.size_of(root);
+        let (array, variable) = arena::build(size, root, &tables, owner, shown.handle())?;
+        Ok((array, shown.address(variable)))
+    }
+}
+
+/// The callback of a leaf.
+///
+/// # Safety
+/// As the specification says of a release callback: `array` is a struct that `exported_leaf` filled, or a bitwise move of
+/// one, and not released yet (a null pointer and a released struct are tolerated).
+unsafe extern "C" fn release_leaf(array: *mut ArrowArray) {
+    guard::silent(|| {
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        let Some(array) = (unsafe { array.as_mut() }) else { return };
+        if array.release.take().is_some() {
+            let tree = array.private_data.cast_const().cast::<Tree>();
+            // SAFETY: `private_data` is the consumer's to keep, so it is the share that `exported_leaf` gave away; it is
+            // taken back once, since a release "MUST" mark the struct as released.
+            drop(unsafe { Arc::from_raw(tree) });
+        }
+    });
 }
 
 /// What `sync_event` is.
