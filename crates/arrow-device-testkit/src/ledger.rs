@@ -4,8 +4,9 @@ use std::alloc::Layout;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use super::{Verdict, require};
+use crate::{Verdict, require};
 
 /// The books of one producer.
 #[derive(Debug, Default)]
@@ -16,22 +17,27 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Empty books.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
+    /// Something is alive from now on.
     pub fn opened(&self) {
         self.live.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Something is not any more.
     pub fn closed(&self) {
         self.live.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// The release of a base structure was called.
     pub fn base_released(&self) {
         self.base_releases.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Somebody did something wrong.
     pub fn complain(&self, complaint: impl Into<String>) {
         self.complaints.lock().unwrap().push(complaint.into());
     }
@@ -59,6 +65,21 @@ impl Ledger {
         require(released == bases, || format!("{released} releases of {bases} base structures"))?;
         require(live == 0, || format!("{live} allocations leaked"))
     }
+
+    /// The same soon, where the library releases after the last use: another thread of the process may be the one that
+    /// finds that it has passed.
+    pub fn settle_soon(&self, bases: usize) -> Verdict {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let is_held = arrow_device::pending() > 0;
+            arrow_device::reclaim();
+            let verdict = self.settle(bases);
+            if verdict.is_ok() || !is_held || Instant::now() > deadline {
+                return verdict;
+            }
+            std::thread::yield_now();
+        }
+    }
 }
 
 /// A buffer: aligned as Arrow recommends, counted, and compared with what was written when it is freed.
@@ -74,6 +95,7 @@ unsafe impl Send for Bytes {}
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
+    /// Memory with these bytes.
     pub fn new(contents: Vec<u8>, ledger: &Arc<Ledger>) -> Self {
         let layout = layout(&contents);
         let address = unsafe { std::alloc::alloc(layout) };
@@ -83,12 +105,19 @@ impl Bytes {
         Self { address, contents, ledger: ledger.clone() }
     }
 
+    /// Where they are.
     pub fn address(&self) -> *const c_void {
         self.address.cast_const().cast()
     }
 
+    /// How many they are.
     pub fn len(&self) -> u64 {
         self.contents.len() as u64
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.contents.is_empty()
     }
 }
 

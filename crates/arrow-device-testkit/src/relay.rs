@@ -10,14 +10,15 @@ use std::sync::Arc;
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Array, Schema};
 
-use super::consumer::{self, Order, Seen, SeenSchema};
-use super::ledger::Ledger;
-use super::plan::Plan;
-use super::producer::{self, Manner};
-use super::{Verdict, require};
+use crate::consumer::{self, Order, Seen, SeenSchema};
+use crate::ledger::Ledger;
+use crate::plan::Plan;
+use crate::producer::{self, Manner};
+use crate::{Verdict, require};
 
 /// A peer. What it refuses it has released.
 pub trait Relay {
+    /// Takes both over, and makes what is handed on.
     fn relay(
         &self,
         schema: &mut ArrowSchema,
@@ -26,6 +27,7 @@ pub trait Relay {
 }
 
 /// The library.
+#[derive(Clone, Copy, Debug)]
 pub struct Ours;
 
 impl Relay for Ours {
@@ -49,27 +51,58 @@ impl Relay for Ours {
 /// What a wrong peer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
+    /// Hands on copies, at other addresses.
     CopiesBuffers,
+    /// Hands on an offset of 0.
     ForgetsOffset,
+    /// Hands on a null count of its own.
     InventsNullCount,
+    /// Keeps 32 bits of the id.
     TruncatesDeviceId,
+    /// Says that everything is on the host.
     ForgetsDeviceType,
+    /// Says that everything is ready.
     DropsEvent,
+    /// Does not write `reserved`.
     LeavesGarbageInReserved,
+    /// Takes the struct over and does not mark it as moved.
     LeavesSourceUnreleased,
+    /// Never releases.
     Leaks,
+    /// Releases while its own consumer has the array.
     ReleasesEarly,
+    /// Calls the release of the base twice.
     ReleasesTwice,
+    /// Calls the children's releases before that of the base.
     ReleasesChildren,
+    /// Calls the children's releases after that of the base.
     ReleasesChildrenLast,
+    /// Keeps the address of a struct that is moved.
     KeepsAddressOfStruct,
+    /// Takes the buffers away from children that were moved out.
     EndsMovedChildren,
+    /// Its own release does not mark the struct as released.
     LeavesReleaseSet,
+    /// Writes to a buffer.
     WritesData,
+    /// Reads a buffer on the host.
     ReadsData,
+    /// Keeps 8 bits of the type of device.
+    TruncatesDeviceType,
+    /// Keeps no flag but the one that it knows.
+    LosesFlags,
+    /// Hands on a schema without names.
+    LosesNames,
+    /// Hands on a schema without metadata, and with it extension types as their storage.
+    LosesMetadata,
+    /// Hands on dictionary-encoded types as their indices.
+    LosesDictionary,
+    /// Knows no dictionaries.
+    RefusesDictionaries,
 }
 
 /// A peer with at most one fault.
+#[derive(Clone, Copy, Debug)]
 pub struct Handwritten(pub Option<Fault>);
 
 struct Held {
@@ -132,6 +165,11 @@ impl Relay for Handwritten {
         array: &mut ArrowDeviceArray,
     ) -> Result<(ArrowSchema, ArrowDeviceArray), String> {
         let fault = self.0;
+        if fault == Some(Fault::RefusesDictionaries) && !schema.dictionary.is_null() {
+            consumer::release(consumer::move_out(schema))?;
+            consumer::release(consumer::move_out(&raw mut array.array))?;
+            return Err("dictionaries are beyond me".into());
+        }
         let (device_id, device_type, sync_event) =
             (array.device_id, array.device_type, array.sync_event);
         let moved = ArrowDeviceArray {
@@ -170,11 +208,23 @@ impl Relay for Handwritten {
             } else {
                 device_id
             },
-            device_type: if fault == Some(Fault::ForgetsDeviceType) { 1 } else { device_type },
+            device_type: match fault {
+                Some(Fault::ForgetsDeviceType) => 1,
+                Some(Fault::TruncatesDeviceType) => i32::from(device_type as u8),
+                _ => device_type,
+            },
             sync_event: if fault == Some(Fault::DropsEvent) { ptr::null_mut() } else { sync_event },
             reserved: [i64::from(fault == Some(Fault::LeavesGarbageInReserved)); 3],
         };
-        Ok((consumer::move_out(schema), out))
+        let mut schema = consumer::move_out(schema);
+        match fault {
+            Some(Fault::LosesFlags) => schema.flags &= 2,
+            Some(Fault::LosesNames) => schema.name = ptr::null(),
+            Some(Fault::LosesMetadata) => schema.metadata = ptr::null(),
+            Some(Fault::LosesDictionary) => schema.dictionary = ptr::null_mut(),
+            _ => {}
+        }
+        Ok((schema, out))
     }
 }
 
@@ -264,19 +314,29 @@ unsafe extern "C" fn release_node(node: *mut ArrowArray) {
     if fault != Some(Fault::LeavesReleaseSet) {
         unsafe { (*node).release = None };
     }
+    if fault == Some(Fault::EndsMovedChildren) {
+        // The parent looks at it even after this.
+        let private = Box::leak(private);
+        unsafe { ptr::drop_in_place(&raw mut private.held) };
+    }
 }
 
 /// Where an array is said to be, and what it waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct On {
+    /// The type of device.
     pub device_type: i32,
+    /// Which one.
     pub device_id: i64,
+    /// The event, or null.
     pub sync_event: *mut c_void,
 }
 
 impl On {
+    /// On the host.
     pub const CPU: Self = Self::device(1, -1);
 
+    /// On this device, ready now.
     pub const fn device(device_type: i32, device_id: i64) -> Self {
         Self { device_type, device_id, sync_event: ptr::null_mut() }
     }

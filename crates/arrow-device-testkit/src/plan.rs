@@ -1,36 +1,63 @@
 //! What an array consists of, as plain bytes and numbers.
 
 use std::ffi::CString;
+use std::fmt;
+
+use arrow_device::Memory;
+use arrow_device::driver::Raw;
 
 /// A node of an array together with its schema, and everything below it.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// The format string.
     pub format: CString,
+    /// The name; nothing is a null pointer.
     pub name: Option<CString>,
+    /// The metadata as the interface encodes it: see [`metadata`].
     pub metadata: Option<Vec<u8>>,
+    /// The flags of the schema.
     pub flags: i64,
+    /// The length of the array.
     pub length: i64,
+    /// The null count of the array.
     pub null_count: i64,
+    /// The offset of the array.
     pub offset: i64,
+    /// What each buffer pointer is.
     pub buffers: Vec<Content>,
+    /// The children.
     pub children: Vec<Plan>,
+    /// The values of a dictionary.
     pub dictionary: Option<Box<Plan>>,
+}
+
+impl Plan {
+    /// Which of its buffers are on the device that the array is on: all but the sizes behind views, which are always
+    /// in host memory.
+    pub fn device_buffers(&self) -> usize {
+        self.buffers.len() - usize::from(self.format.to_bytes().starts_with(b"v"))
+    }
 }
 
 /// What a buffer pointer is.
 #[derive(Clone, Debug)]
 pub enum Content {
+    /// A null pointer.
     Null,
     /// The address of memory with these bytes.
     Bytes(Vec<u8>),
     /// This address, whatever is there.
     At(usize),
+    /// Memory of a device, which somebody else owns.
+    On(Raw<Memory>),
 }
 
 /// Which elements of its buffers an array is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
+    /// Elements of the buffers before the first one.
     pub offset: usize,
+    /// Elements.
     pub length: usize,
     /// Elements of the buffers behind the last one.
     pub tail: usize,
@@ -39,10 +66,15 @@ pub struct Window {
 }
 
 impl Window {
+    /// All elements of the buffers.
     pub const WHOLE: Self = Self { offset: 0, length: 5, tail: 0, absent: false };
+    /// Some of them, with others before and behind.
     pub const SLICED: Self = Self { offset: 3, length: 4, tail: 2, absent: false };
+    /// None, with buffers that are there.
     pub const EMPTY: Self = Self { offset: 0, length: 0, tail: 0, absent: false };
+    /// None, with buffers that are null.
     pub const ABSENT: Self = Self { offset: 0, length: 0, tail: 0, absent: true };
+    /// All four.
     pub const ALL: [Self; 4] = [Self::WHOLE, Self::SLICED, Self::EMPTY, Self::ABSENT];
 
     /// Elements in the buffers.
@@ -57,6 +89,19 @@ impl Window {
     }
 }
 
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, length, tail, absent } = self;
+        match *self {
+            Self::WHOLE => f.write_str("whole"),
+            Self::SLICED => f.write_str("sliced"),
+            Self::EMPTY => f.write_str("empty"),
+            Self::ABSENT => f.write_str("empty without buffers"),
+            _ => write!(f, "{length} after {offset} and before {tail}, absent: {absent}"),
+        }
+    }
+}
+
 /// What is known of the nulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
@@ -68,7 +113,18 @@ pub enum Nulls {
     Unknown,
 }
 
+impl fmt::Display for Nulls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "no nulls",
+            Self::Counted => "nulls",
+            Self::Unknown => "nobody has counted",
+        })
+    }
+}
+
 impl Nulls {
+    /// All three.
     pub const ALL: [Self; 3] = [Self::None, Self::Counted, Self::Unknown];
 
     /// The bitmap and the null count.
