@@ -130,7 +130,7 @@ fn memory_that_is_not_aligned_is_copied_and_no_panic() {
         let memory: Vec<u8> = std::iter::once(0).chain(bytes.iter().copied()).collect();
         let memory: &'static [u8] = memory.leak();
         let address = memory.as_ptr().addr();
-        let odd = if address % 2 == 0 { address + 1 } else { address };
+        let odd = if address.is_multiple_of(2) { address + 1 } else { address };
         unsafe {
             let odd = memory.as_ptr().cast_mut().with_addr(odd);
             std::ptr::copy(bytes.as_ptr(), odd, bytes.len());
