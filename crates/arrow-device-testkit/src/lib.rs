@@ -4,6 +4,7 @@
 //! * [`producer`] makes C structs of a plan, one allocation for each part, and [`ledger`] counts what is alive.
 //! * [`consumer`] reads C structs, moves and releases them.
 //! * [`relay`] is a whole peer that imports and exports again, with a fault to order, to see that a check fails.
+//! * [`stream`] is the same for streams: a producer and a consumer, each with faults to order, and their checks.
 //! * [`manual`] is a device whose work is complete when a test says so.
 //! * [`recipe`] has arrays of every type as bytes to be changed, which the library builds.
 //!
@@ -39,6 +40,7 @@ pub mod producer;
 pub mod recipe;
 pub mod relay;
 pub mod skewed;
+pub mod stream;
 pub mod suite;
 
 /// What a check has against what it was shown; nothing is good.

@@ -94,6 +94,7 @@ mod exchange;
 mod pending;
 mod place;
 mod schema;
+mod stream;
 mod sync;
 pub mod validate;
 mod values;
@@ -112,7 +113,7 @@ pub use schema::{
     BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,
     Text, TimeUnit, UnionMode,
 };
-
+pub use stream::ArrayStream;
 pub use values::{Bools, Bytes, Decimal, Lists, Native, Texts, Value, Values};
 
 /// The C structs themselves, as other languages see them.
