@@ -13,8 +13,11 @@ use crate::block::Block;
 use source::Source;
 
 mod data;
+mod reader;
 mod source;
 mod types;
+
+pub use reader::Reader;
 
 /// Made of something of arrow-rs.
 ///
@@ -26,6 +29,7 @@ mod types;
 /// | `ArrayRef` | [`Array`], nullable, without name and metadata |
 /// | `(&Field, ArrayRef)` | [`Array`], with the field's name, nullability and metadata |
 /// | `RecordBatch` | [`Batch`] |
+/// | a `RecordBatchReader` | [`ArrayStream`](arrow_device::ArrayStream) |
 /// | `(&Schema, RecordBatch)` with a [`Schema`] of ours | [`Batch`]: for many batches of one schema, which is then converted once |
 ///
 /// Arrays keep their memory. An error of kind [`InvalidArgument`](ErrorKind::InvalidArgument) says that C could not carry
@@ -39,6 +43,7 @@ pub trait FromArrow<T>: Sized {
 /// Has something of arrow-rs that is the same.
 ///
 /// [`DataType`], [`Field`] and [`Schema`] become those of arrow-rs, an [`Array`] an `ArrayRef`, a [`Batch`] a `RecordBatch`.
+/// (A stream is used up by its reader: see [`Reader`].)
 ///
 /// An array has to lie in host memory. Its event is waited for, and all of its data is checked, at the cost of
 /// [`Array::validate`]; arrow-rs relies on it.
@@ -204,24 +209,28 @@ impl ToArrow for Batch {
 
     fn to_arrow(&self) -> Result<RecordBatch> {
         data::readable(self.as_array())?;
+        let schema = self.schema()?.to_arrow()?;
         self.as_array().validate().map_err(|error| error.during("to_arrow"))?;
         // SAFETY: all of it was checked just now.
-        unsafe { record_batch(self, data::Trust::Checked) }
+        unsafe { record_batch(self, schema, data::Trust::Checked) }
     }
 }
 
 impl ToArrowUnchecked for Batch {
     unsafe fn to_arrow_unchecked(&self) -> Result<RecordBatch> {
-        data::readable(self.as_array())?;
+        let schema = self.schema()?.to_arrow()?;
         // SAFETY: promised by the caller.
-        unsafe { record_batch(self, data::Trust::Promised) }
+        unsafe { record_batch(self, schema, data::Trust::Promised) }
     }
 }
 
 /// # Safety
 /// As for [`data::array`], for each column.
-unsafe fn record_batch(batch: &Batch, trust: data::Trust) -> Result<RecordBatch> {
-    let schema = batch.schema()?.to_arrow()?;
+unsafe fn record_batch(
+    batch: &Batch,
+    schema: rs::SchemaRef,
+    trust: data::Trust,
+) -> Result<RecordBatch> {
     let columns = batch.columns()?.into_iter().map(|column| {
         let host = data::readable(&column)?;
         // SAFETY: promised by the caller.

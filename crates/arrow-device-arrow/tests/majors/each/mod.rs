@@ -4,6 +4,7 @@ pub use super::{arrow, ours};
 
 mod hostile;
 mod matrix;
+mod readers;
 pub mod samples;
 mod theirs;
 mod types;
