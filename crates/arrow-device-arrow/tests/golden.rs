@@ -45,7 +45,6 @@ fn addresses(data: &ArrayData) -> Vec<usize> {
     own.chain(data.child_data().iter().flat_map(addresses)).collect()
 }
 
-// Requirement: SYS-1, ARR-14
 #[test]
 fn golden_streams_come_back_as_they_were_from_where_they_were() {
     let mut batches = 0;

@@ -35,7 +35,6 @@ fn reader(
     RecordBatchIterator::new(batches, schema())
 }
 
-// Requirement: STR-3
 #[test]
 fn a_reader_goes_through_a_c_stream_and_is_a_reader_again() {
     let sent = [0, 5, 1, 100].map(batch);

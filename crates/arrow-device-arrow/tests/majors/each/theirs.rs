@@ -53,7 +53,6 @@ fn check(sample: &Sample, theirs: &ArrayRef, offset: usize, length: usize) -> Ve
     require(*again == *theirs, || "arrow-rs sees something else".into())
 }
 
-// Requirement: SYS-1, ARR-16
 #[test]
 fn every_type_is_taken_over_wherever_it_is_sliced() {
     for sample in samples() {
@@ -124,7 +123,6 @@ fn batch(rows: i64) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), vec![Arc::new(id), Arc::new(words.finish())]).unwrap()
 }
 
-// Requirement: ARR-14
 #[test]
 fn a_record_batch_keeps_its_schema_with_flags_and_metadata() {
     let theirs = batch(9);
@@ -190,7 +188,6 @@ fn a_column_that_may_not_be_null_and_is_makes_no_record_batch() {
     assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
 }
 
-// Requirement: ARR-13
 #[test]
 fn what_is_shared_is_released_last_whoever_that_is() {
     // Every order in which five holders of one memory can go, by turns on another thread.

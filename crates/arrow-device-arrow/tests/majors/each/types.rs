@@ -12,7 +12,6 @@ fn round_trip(field: &Field) {
     assert_eq!(&Field::from_arrow(&theirs).unwrap(), field);
 }
 
-// Requirement: SCH-3, SCH-5
 #[test]
 fn flags_and_metadata_are_kept_at_every_level() {
     let pairs = [("a", "1"), ("b", "2")];
