@@ -42,5 +42,5 @@ fn every_type_goes_through_all_majors_and_its_memory_is_released_at_the_end() {
         assert_eq!(sample.settle(), Ok(()), "{name}");
         count += 1;
     }
-    assert!(count > 60, "only {count} types");
+    assert!(count > 60 || cfg!(miri), "only {count} types");
 }

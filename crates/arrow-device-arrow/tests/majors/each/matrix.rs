@@ -128,7 +128,7 @@ fn every_type_in_every_shape_becomes_theirs_and_ours_again() {
 }
 
 /// Under the interpreter only one case in so many is run.
-const STEP: usize = if cfg!(miri) { 197 } else { 1 };
+const STEP: usize = if cfg!(miri) { 1361 } else { 1 };
 
 #[test]
 #[cfg_attr(miri, ignore = "what is wrong here leaks, which Miri reports")]
