@@ -12,11 +12,11 @@ use arrow_device::{
     Array, BufferKind, DataType, DeviceType, Error, ErrorKind, HostArray, Result, UnionMode,
 };
 
-use super::ToArrow;
 use super::arrow::array::{ArrayRef, make_array};
 use super::arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
 use super::arrow::data::{ArrayData, ArrayDataBuilder};
 use super::arrow::schema as rs;
+use super::types;
 
 /// Why the data can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn readable(array: &Array) -> Result<HostArray> {
 /// # Safety
 /// The array is valid, as [`Trust`] says.
 pub(super) unsafe fn array(host: &HostArray, trust: Trust) -> Result<ArrayRef> {
-    let data_type = host.data_type().to_arrow()?;
+    let data_type = types::data_type_to(host.data_type())?;
     // SAFETY: promised by the caller.
     unsafe { data(host, &data_type, trust) }.map(make_array)
 }

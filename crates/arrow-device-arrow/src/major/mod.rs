@@ -165,6 +165,8 @@ impl ToArrow for DataType {
     type Arrow = rs::DataType;
 
     fn to_arrow(&self) -> Result<rs::DataType> {
+        // A schema is made of nothing that is no type, and arrow-rs would panic.
+        Schema::try_from(self.clone())?;
         types::data_type_to(self)
     }
 }
@@ -173,6 +175,7 @@ impl ToArrow for Field {
     type Arrow = rs::Field;
 
     fn to_arrow(&self) -> Result<rs::Field> {
+        Schema::new(self.clone())?;
         types::field_to(self)
     }
 }

@@ -2,7 +2,7 @@
 
 use arrow_device::{Array, BufferKind, DataType, DeviceType, ErrorKind, Schema, UnionMode};
 use arrow_device_testkit::consumer::Seen;
-use arrow_device_testkit::kinds::Kind;
+use arrow_device_testkit::kinds::{Kind, types};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::plan::{Content, Nulls, Plan, Window, bits, integers};
 use arrow_device_testkit::producer;
@@ -80,6 +80,60 @@ fn data_that_arrow_rs_would_follow_out_of_bounds_is_an_error() {
     let Content::Bytes(bytes) = &mut views.buffers[1] else { panic!("there are views") };
     bytes[16 + 12..32].copy_from_slice(&1000_i32.to_ne_bytes());
     assert_eq!(refusal("a view is past its buffer", views).kind(), ErrorKind::InvalidData);
+}
+
+/// All bytes of all buffers of an array.
+fn contents(plan: &mut Plan) -> Vec<&mut Vec<u8>> {
+    let Plan { buffers, children, dictionary, .. } = plan;
+    let own = buffers.iter_mut().filter_map(|content| match content {
+        Content::Bytes(bytes) if !bytes.is_empty() => Some(bytes),
+        _ => None,
+    });
+    own.chain(children.iter_mut().chain(dictionary.as_deref_mut()).flat_map(contents)).collect()
+}
+
+/// Numbers that are the same in every run.
+fn random(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "it takes thousands of arrays to say something")]
+fn whatever_the_bytes_are_arrow_rs_finds_nothing_wrong_with_what_was_taken() {
+    let mut state = 1;
+    let (mut taken, mut refused) = (0, 0);
+    for kind in types() {
+        for turn in 0..60 {
+            let window = [Window::WHOLE, Window::SLICED][turn % 2];
+            let mut plan =
+                kind.plan(window, [Nulls::None, Nulls::Counted, Nulls::Unknown][turn % 3]);
+            let mut all = contents(&mut plan);
+            if all.is_empty() {
+                continue;
+            }
+            let count = all.len();
+            let bytes = &mut *all[random(&mut state) % count];
+            let index = random(&mut state) % bytes.len();
+            bytes[index] =
+                [0, 1, 0x7f, 0x80, 0xff, random(&mut state) as u8][random(&mut state) % 6];
+            let sample = Sample::new(kind.to_string(), plan);
+            match sample.array.to_arrow() {
+                Ok(theirs) => {
+                    let verdict = theirs.to_data().validate_full();
+                    assert!(verdict.is_ok(), "{kind} turn {turn}: {verdict:?}");
+                    taken += 1;
+                }
+                Err(error) if error.kind() == ErrorKind::Unsupported => {}
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::InvalidData, "{kind} turn {turn}: {error}");
+                    refused += 1;
+                }
+            }
+            assert_eq!(sample.settle(), Ok(()), "{kind} turn {turn}");
+        }
+    }
+    assert!(taken > 1000 && refused > 300, "{taken} taken and {refused} refused");
 }
 
 /// arrow-rs hands out `&str` for elements that are null, too, and does so in safe code.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_device::{DataType, ErrorKind, Field, Metadata, Schema, TimeUnit};
+use arrow_device::{DataType, ErrorKind, Field, Metadata, Schema, TimeUnit, UnionMode};
 
 use super::arrow::schema as rs;
 use super::ours::{FromArrow as _, ToArrow as _};
@@ -73,6 +73,27 @@ fn what_arrow_rs_has_no_place_for_is_an_error_and_not_lost() {
     }
     let error = Schema::try_from(DataType::Int8).unwrap().to_arrow().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+}
+
+#[test]
+fn a_type_that_is_none_is_an_error_and_no_panic() {
+    let union = |type_ids: &[i8]| DataType::Union {
+        mode: UnionMode::Sparse,
+        type_ids: type_ids.into(),
+        fields: [Field::from(DataType::Int8), Field::from(DataType::Utf8)].into(),
+    };
+    let deep = (0..1000).fold(DataType::Int8, |inner, _| DataType::list(inner));
+    for (wrong, kind) in [
+        (union(&[3, 3]), ErrorKind::InvalidArgument),
+        (union(&[-1, 3]), ErrorKind::InvalidArgument),
+        (union(&[3]), ErrorKind::InvalidArgument),
+        (DataType::list(union(&[3, 3])), ErrorKind::InvalidArgument),
+        (DataType::dictionary(DataType::Utf8, DataType::Utf8), ErrorKind::InvalidArgument),
+        (deep, ErrorKind::LimitExceeded),
+    ] {
+        assert_eq!(wrong.to_arrow().unwrap_err().kind(), kind);
+        assert_eq!(Field::new("x", wrong, true).to_arrow().unwrap_err().kind(), kind);
+    }
 }
 
 #[test]
