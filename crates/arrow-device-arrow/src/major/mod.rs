@@ -135,7 +135,7 @@ trait Tree: Send + Sync + 'static {
 
 impl Tree for ArrayRef {
     fn root(&self) -> Source<'_> {
-        Source::Array(self)
+        Source::Array(&**self)
     }
 }
 

@@ -19,14 +19,12 @@ use crate::block::{self, Node, Validity};
 /// A node of a tree of arrow-rs.
 #[derive(Clone, Copy)]
 pub(super) enum Source<'a> {
+    /// The array itself, not the `Arc` that holds it, which would be asked first each time.
     Array(&'a dyn Array),
     /// The columns of a batch, as a struct.
     Batch(&'a RecordBatch),
     /// The run ends of a run-end encoded array, which are no array in arrow-rs.
-    RunEnds {
-        buffer: &'a Buffer,
-        length: usize,
-    },
+    RunEnds { buffer: &'a Buffer, length: usize },
 }
 
 impl block::Source for Source<'_> {
@@ -60,7 +58,7 @@ impl block::Source for Source<'_> {
             Self::Array(array) => child(array, index).ok_or_else(|| unknown(array)),
             Self::Batch(batch) => {
                 let column = batch.columns().get(index);
-                column.map(|column| Self::Array(column)).ok_or_else(no_child)
+                column.map(|column| Self::Array(&**column)).ok_or_else(no_child)
             }
             Self::RunEnds { .. } => Err(no_child()),
         }
@@ -69,7 +67,7 @@ impl block::Source for Source<'_> {
     fn dictionary(&self) -> Result<Self> {
         let Self::Array(array) = *self else { return Err(no_child()) };
         let dictionary = array.as_any_dictionary_opt().ok_or_else(|| unknown(array))?;
-        Ok(Self::Array(dictionary.values()))
+        Ok(Self::Array(&**dictionary.values()))
     }
 }
 
@@ -255,14 +253,14 @@ fn child(array: &dyn Array, index: usize) -> Option<Source<'_>> {
         }
         _ => return None,
     };
-    Some(Source::Array(values))
+    Some(Source::Array(&**values))
 }
 
 fn run_child<R: rs::types::RunEndIndexType>(array: &RunArray<R>, index: usize) -> Source<'_> {
     let run_ends = array.run_ends().inner();
     match index {
         0 => Source::RunEnds { buffer: run_ends.inner(), length: run_ends.len() },
-        _ => Source::Array(array.values()),
+        _ => Source::Array(&**array.values()),
     }
 }
 

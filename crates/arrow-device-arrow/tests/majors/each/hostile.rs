@@ -104,7 +104,7 @@ fn whatever_the_bytes_are_arrow_rs_finds_nothing_wrong_with_what_was_taken() {
     let mut state = 1;
     let (mut taken, mut refused) = (0, 0);
     for kind in types() {
-        for turn in 0..60 {
+        for turn in 0..30 {
             let window = [Window::WHOLE, Window::SLICED][turn % 2];
             let mut plan =
                 kind.plan(window, [Nulls::None, Nulls::Counted, Nulls::Unknown][turn % 3]);
@@ -133,7 +133,7 @@ fn whatever_the_bytes_are_arrow_rs_finds_nothing_wrong_with_what_was_taken() {
             assert_eq!(sample.settle(), Ok(()), "{kind} turn {turn}");
         }
     }
-    assert!(taken > 1000 && refused > 300, "{taken} taken and {refused} refused");
+    assert!(taken > 500 && refused > 150, "{taken} taken and {refused} refused");
 }
 
 /// arrow-rs hands out `&str` for elements that are null, too, and does so in safe code.

@@ -1,6 +1,6 @@
 //! What holds for every major.
 
-pub use super::{arrow, ours};
+pub use super::{STEP, arrow, ours};
 
 mod hostile;
 mod matrix;
