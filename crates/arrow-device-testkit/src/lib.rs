@@ -195,3 +195,19 @@ pub fn assert_complaint(verdict: Verdict, expected: &str) {
     let complaint = verdict.expect_err(&format!("nobody complained that `{expected}`"));
     assert!(complaint.contains(expected), "`{complaint}` does not say `{expected}`");
 }
+
+/// Has what is not used any more released until something is so; whether it came to be so.
+///
+/// One look at the list of what waits for its last use is not enough: it is one for all tests of a program, and
+/// another test's thread may be the one that releases.
+pub fn reclaim_until(is_so: impl Fn() -> bool) -> bool {
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(3);
+    while !is_so() {
+        if std::time::Instant::now() > patience {
+            return false;
+        }
+        arrow_device::reclaim();
+        std::thread::yield_now();
+    }
+    true
+}
