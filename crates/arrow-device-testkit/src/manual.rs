@@ -106,7 +106,8 @@ impl Manual {
         self.state().is_lost = true;
     }
 
-    /// The next answer about an event is found and then held back: between the first meeting at the barrier and the second.
+    /// The next answer about an event is found and then held back: between the first meeting at the barrier and
+    /// the second.
     pub fn hold_next_answer(&self) -> Arc<Barrier> {
         let barrier = Arc::new(Barrier::new(2));
         self.state().held_answer = Some(barrier.clone());
@@ -159,6 +160,7 @@ impl Manual {
 /// The event that an array's `sync_event` shows.
 pub fn shown_event(sync_event: *mut c_void) -> usize {
     assert!(!sync_event.is_null());
+    // SAFETY: an event of the manual device is shown as a pointer to its handle, and lives as long as its array.
     unsafe { sync_event.cast::<*mut c_void>().read() }.addr()
 }
 
@@ -181,6 +183,7 @@ unsafe impl Driver for ManualDriver {
     }
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        // SAFETY: the length is not 0, as the trait says.
         let address = unsafe { std::alloc::alloc(layout(len)) };
         self.0.state().memory.insert(address.addr(), len);
         Ok(Raw::from_ptr(address.cast()))
@@ -188,6 +191,7 @@ unsafe impl Driver for ManualDriver {
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
         assert_eq!(self.0.state().memory.remove(&memory.bits()), Some(len));
+        // SAFETY: allocated here with the same length, as the books say, and freed once.
         unsafe { std::alloc::dealloc(memory.as_ptr().cast(), layout(len)) };
     }
 
