@@ -1,6 +1,7 @@
 //! Peers for tests: producers, consumers and devices that are written by hand and share no code with the library.
 //!
 //! * [`plan`] and [`kinds`] say what an array consists of, as plain bytes and numbers, for every type of the format.
+//! * [`generate`] makes arbitrary plans from a string of bytes, and [`oracle`] reads a plan's values, the naive way.
 //! * [`producer`] makes C structs of a plan, one allocation for each part, and [`ledger`] counts what is alive.
 //! * [`consumer`] reads C structs, moves and releases them.
 //! * [`relay`] is a whole peer that imports and exports again, with a fault to order, to see that a check fails.
@@ -30,13 +31,16 @@
 )]
 
 pub mod consumer;
+pub mod generate;
 pub mod kinds;
 pub mod ledger;
 pub mod manual;
+pub mod oracle;
 pub mod plan;
 pub mod producer;
 pub mod recipe;
 pub mod relay;
+pub mod shape;
 
 /// What a check has against what it was shown; nothing is good.
 pub type Verdict = Result<(), String>;

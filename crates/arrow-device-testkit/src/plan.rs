@@ -3,7 +3,7 @@
 use std::ffi::CString;
 
 /// A node of an array together with its schema, and everything below it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The format string.
     pub format: CString,
@@ -28,7 +28,7 @@ pub struct Plan {
 }
 
 /// What a buffer pointer is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A null pointer.
     Null,
