@@ -2,6 +2,7 @@
 //!
 //! * [`plan`] and [`kinds`] say what an array consists of, as plain bytes and numbers, for every type of the format.
 //! * [`generate`] makes arbitrary plans from a string of bytes, and [`oracle`] reads a plan's values, the naive way.
+//! * [`targets`] are the functions that are fuzzed.
 //! * [`producer`] makes C structs of a plan, one allocation for each part, and [`ledger`] counts what is alive.
 //! * [`consumer`] reads C structs, moves and releases them.
 //! * [`relay`] is a whole peer that imports and exports again, with a fault to order, to see that a check fails.
@@ -41,6 +42,7 @@ pub mod producer;
 pub mod recipe;
 pub mod relay;
 pub mod shape;
+pub mod targets;
 
 /// What a check has against what it was shown; nothing is good.
 pub type Verdict = Result<(), String>;
