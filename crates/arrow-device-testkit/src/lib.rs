@@ -32,7 +32,9 @@
 )]
 
 pub mod consumer;
+pub mod deposit;
 pub mod generate;
+pub mod hostile;
 pub mod kinds;
 pub mod ledger;
 pub mod manual;
@@ -42,6 +44,8 @@ pub mod producer;
 pub mod recipe;
 pub mod relay;
 pub mod shape;
+pub mod skewed;
+pub mod suite;
 pub mod targets;
 
 /// What a check has against what it was shown; nothing is good.

@@ -58,7 +58,7 @@ fn node<'a>(
 fn buffer(content: &Content, ledger: &Arc<Ledger>) -> Option<Buffer> {
     match content {
         Content::Null => None,
-        Content::At(address) => panic!("nothing is known to lie at {address:#x}"),
+        Content::At(_) | Content::On(_) => panic!("not made of host memory"),
         Content::Bytes(contents) => {
             let bytes = Bytes::new(contents.clone(), ledger);
             let (address, len) = (bytes.address(), bytes.len());

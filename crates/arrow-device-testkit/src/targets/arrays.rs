@@ -282,6 +282,7 @@ fn pointer(content: &Content, ledger: &Arc<Ledger>, contents: &mut Vec<Bytes>) -
     match content {
         Content::Null => ptr::null(),
         Content::At(address) => ptr::without_provenance(*address),
+        Content::On(memory) => memory.as_ptr(),
         Content::Bytes(bytes) => {
             let bytes = Bytes::new(bytes.clone(), ledger);
             let address = bytes.address();
