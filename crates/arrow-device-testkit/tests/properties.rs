@@ -2,19 +2,19 @@
 //!
 //! Arrays come from the generator and values from the oracle, neither of which knows the library. A failure shows the
 //! bytes of the simplest array that still fails.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
 use std::ptr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
-use arrow_device::{Array, Queue, Schema, validate};
+use arrow_device::{Array, Queue, Schema, Value, validate};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::consumer::{self, Seen};
 use arrow_device_testkit::generate::{self, Choices, Generated, for_each};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::oracle::{self, plan_of, require_equal};
-use arrow_device_testkit::plan::Plan;
+use arrow_device_testkit::plan::{Content, Plan};
 use arrow_device_testkit::relay::{Fault, Handwritten, Ours, Relay};
 use arrow_device_testkit::{Verdict, producer, require};
 
@@ -169,6 +169,99 @@ fn slices_are_the_elements_that_were_asked_for() {
         drop(array);
         ledger.settle(0)
     });
+}
+
+/// Whether the library's reading of an element is the oracle's, as far as the two can be compared.
+fn is_same(ours: &Value, oracle: &oracle::Value) -> bool {
+    let are_same = |ours: &[&Value], oracle: &[oracle::Value]| {
+        ours.len() == oracle.len() && ours.iter().zip(oracle).all(|(a, b)| is_same(a, b))
+    };
+    match (ours, oracle) {
+        (Value::Null, oracle) => *oracle == oracle::Value::Null,
+        (Value::Boolean(ours), oracle::Value::Bit(oracle)) => ours == oracle,
+        (Value::Text(ours), oracle::Value::Text(oracle)) => ours == oracle,
+        (Value::Bytes(ours), oracle::Value::Bytes(oracle)) => ours == oracle,
+        (Value::List(ours), oracle::Value::Values(oracle)) => {
+            are_same(&ours.iter().collect::<Vec<_>>(), oracle)
+        }
+        (Value::Struct(ours), oracle::Value::Values(oracle)) => {
+            are_same(&ours.iter().map(|(_, value)| value).collect::<Vec<_>>(), oracle)
+        }
+        (Value::Map(ours), oracle::Value::Values(oracle)) => {
+            let is_pair = |(ours, oracle): (&(Value, Value), &oracle::Value)| matches!(oracle, oracle::Value::Values(pair) if are_same(&[&ours.0, &ours.1], pair));
+            ours.len() == oracle.len() && ours.iter().zip(oracle).all(is_pair)
+        }
+        (Value::Union { value, .. }, oracle::Value::Member(_, oracle)) => is_same(value, oracle),
+        (Value::Int(ours), oracle::Value::Bytes(oracle)) => {
+            ours.to_ne_bytes().starts_with(oracle) == cfg!(target_endian = "little")
+        }
+        (Value::UInt(ours), oracle::Value::Bytes(oracle)) => {
+            ours.to_ne_bytes().starts_with(oracle) == cfg!(target_endian = "little")
+        }
+        (Value::Float64(ours), oracle::Value::Bytes(oracle)) => ours.to_ne_bytes() == **oracle,
+        // Numbers that are more than their bytes.
+        (_, oracle::Value::Bytes(_)) => true,
+        _ => false,
+    }
+}
+
+#[test]
+fn the_library_reads_what_the_oracle_reads() {
+    for_each(400, 17, |generated| {
+        let array = generate::build(&generated.plan, &Ledger::new()).map_err(said)?;
+        let host = array.host().map_err(said)?;
+        for (index, expected) in oracle::values(&generated.plan)?.iter().enumerate() {
+            let value = host.value(index).map_err(said)?;
+            require(is_same(&value, expected), || format!("{index}: {value:?}, {expected:?}"))?;
+            let is_null = host.is_null(index).map_err(said)?;
+            require(is_null == value.is_null(), || format!("{index}: null is {is_null}"))?;
+        }
+        Ok(())
+    });
+}
+
+/// All buffers of a plan that are there.
+fn buffers(plan: &mut Plan) -> Vec<&mut Vec<u8>> {
+    let own = plan.buffers.iter_mut().filter_map(|content| match content {
+        Content::Bytes(bytes) if !bytes.is_empty() => Some(bytes),
+        _ => None,
+    });
+    let below = plan.children.iter_mut().chain(plan.dictionary.as_deref_mut()).flat_map(buffers);
+    own.chain(below).collect()
+}
+
+#[test]
+fn the_library_calls_equal_what_the_oracle_calls_equal() {
+    let seen = std::cell::Cell::new([0; 2]);
+    for_each(800, 18, |generated| {
+        let choices = more_choices(generated);
+        let mut choices = Choices::new(&choices);
+        let mut changed = generated.plan.clone();
+        if choices.once_in(2) {
+            changed =
+                generate::fill(&changed, &mut choices, changed.length as usize, <_>::default());
+        }
+        let mut buffers = buffers(&mut changed);
+        if !buffers.is_empty() {
+            let count = buffers.len();
+            let bytes = &mut buffers[choices.below(count)];
+            let at = choices.below(bytes.len());
+            bytes[at] ^= choices.byte();
+        }
+        let ledger = Ledger::new();
+        let one = generate::build(&generated.plan, &ledger).map_err(said)?;
+        let Ok(other) = generate::build(&changed, &ledger) else { return Ok(()) };
+        if other.validate().is_err() {
+            return Ok(());
+        }
+        let expected = require_equal(&generated.plan, &changed);
+        let found = one.equals(&other).map_err(said)?;
+        let mut counts = seen.get();
+        counts[usize::from(found)] += 1;
+        seen.set(counts);
+        require(found == expected.is_ok(), || format!("{found}, and {expected:?}"))
+    });
+    assert!(seen.get().iter().all(|count| *count > 50), "{seen:?}");
 }
 
 /// Copies an array and parts of it to a device and back, all sources let go of on the way.

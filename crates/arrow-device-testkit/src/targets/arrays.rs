@@ -67,6 +67,8 @@ fn look_at(array: &Array, schema: &Schema) {
     array.validate_layout().expect("what was accepted is well laid out");
     assert!(!format!("{array:?}").is_empty());
     assert_eq!(&array.schema().expect("a schema"), schema);
+    assert!(array.null_count().is_none_or(|nulls| nulls <= array.len()), "{array:?}");
+    assert!(array.offset().checked_add(array.len()).is_some(), "{array:?}");
     let half = array.len() / 2;
     let part = array.slice(half, array.len() - half).expect("within the array");
     assert_eq!(part.offset(), array.offset() + half);
