@@ -100,6 +100,13 @@ fn change(plan: &mut Plan, choices: &mut Choices<'_>) {
                 bytes.truncate(at);
                 return;
             }
+            if kind < 12 {
+                // By little: what is wrong by much is wrong in an easier way.
+                if let Some(byte) = bytes.get_mut(at) {
+                    *byte = byte.wrapping_add(choices.pick(&[1, 2, 3, 4, 255, 254, 8, 128]));
+                }
+                return;
+            }
             let replacements = 1 + choices.below(4);
             for byte in bytes.iter_mut().skip(at).take(replacements) {
                 *byte = choices.byte();
