@@ -47,6 +47,12 @@ pub fn array_owning(
     array
 }
 
+/// Drops what the base of such an array owns beside it. For peers that free one thing and not another.
+pub(crate) fn drop_owned(array: &ArrowArray) {
+    let private = unsafe { &mut *array.private_data.cast::<ArrayPrivate>() };
+    private.owned = None;
+}
+
 /// An array in host memory, as the device interface has it.
 pub fn device_array(plan: &Plan, ledger: &Arc<Ledger>) -> ArrowDeviceArray {
     on_device(array(plan, ledger), 1, -1)

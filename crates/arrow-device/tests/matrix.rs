@@ -10,13 +10,13 @@
 )]
 
 use arrow_device::Device;
+use arrow_device_testkit::Verdict;
 use arrow_device_testkit::consumer::Order;
-use arrow_device_testkit::kinds::{Case, Kind, cases, holders, kinds};
+use arrow_device_testkit::kinds::{Case, cases, kinds};
 use arrow_device_testkit::plan::{Nulls, Window};
 use arrow_device_testkit::producer::Manner;
-use arrow_device_testkit::relay::{Fault, Handwritten, On, Ours, Relay, check_relay};
+use arrow_device_testkit::relay::{Handwritten, On, Ours, Relay, check_relay};
 use arrow_device_testkit::suite::{Check, Suite};
-use arrow_device_testkit::{Verdict, assert_complaint};
 
 /// How many cases one run looks at: all, or so few that an interpreter gets through them.
 fn each_case(mut check: impl FnMut(usize, &Case) -> Verdict) -> usize {
@@ -80,46 +80,14 @@ fn another_right_peer_passes_too() {
     });
 }
 
-// Requirement: ARR-10, ARR-12, ARR-13, ARR-15, ARR-16, ARR-18, ARR-19
-#[test]
-#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
-fn every_wrong_peer_is_found_out() {
-    let list = holders(&Kind::Fixed("l", 8)).swap_remove(5);
-    let plan = list.plan(Window::SLICED, Nulls::Counted);
-    let far = On::device(2, 1 << 40);
-    for (fault, complaint) in [
-        (Fault::CopiesBuffers, "buffers moved"),
-        (Fault::ForgetsOffset, "length, null count and offset"),
-        (Fault::InventsNullCount, "length, null count and offset"),
-        (Fault::TruncatesDeviceId, "it lies on 2:0 now"),
-        (Fault::ForgetsDeviceType, "it lies on 1:"),
-        (Fault::LeavesGarbageInReserved, "`reserved` is not zero"),
-        (Fault::LeavesSourceUnreleased, "the source was not marked"),
-        (Fault::Leaks, "0 releases of 1 base"),
-        (Fault::ReleasesEarly, "released while its consumer has it"),
-        (Fault::ReleasesTwice, "released twice"),
-        (Fault::ReleasesChildren, "the release of a child was called"),
-        (Fault::ReleasesChildrenLast, "called after that of the base"),
-        (Fault::KeepsAddressOfStruct, "0 releases of 1 base"),
-        (Fault::EndsMovedChildren, "buffers moved"),
-        (Fault::LeavesReleaseSet, "left the struct unreleased"),
-        (Fault::WritesData, "a buffer was written to"),
-    ] {
-        let relay = Handwritten(Some(fault));
-        let order = Order::ParentFirst;
-        assert_complaint(check_relay(&relay, &plan, far, Manner::AllByTheBase, order), complaint);
-    }
-}
-
 // Requirement: SYS-1, ARR-11, ARR-16
 #[test]
 fn every_array_is_imported_and_exported_as_it_is() {
     let stride = if cfg!(miri) { 499 } else { 1 };
     let suite = Suite::new(&Device::host()).over(cases().step_by(stride));
-    let checks = [Check::Import, Check::Export, Check::ReadInPlace];
-    let report = suite.only(checks).run();
+    let report = suite.only([Check::Import, Check::Export]).run();
     report.assert();
-    assert!(cfg!(miri) || report.cases() == 3 * CASES);
+    assert!(cfg!(miri) || report.cases() == 2 * CASES);
 }
 
 /// A relay can be anybody's.

@@ -11,7 +11,7 @@ use std::ffi::CString;
 use std::ptr;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Array, DataType, Error, ErrorKind, Field, Place, Schema, Step};
+use arrow_device::{Array, DataType, Error, Field, Schema};
 use arrow_device_testkit::consumer::{self, SeenSchema};
 use arrow_device_testkit::kinds::{Kind, kinds};
 use arrow_device_testkit::ledger::Ledger;

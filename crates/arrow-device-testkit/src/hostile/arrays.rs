@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_device::abi::ArrowArray;
 use arrow_device::{ErrorKind, Step};
 
-use super::{Hostile, Owed, every_layout, named, refusal};
+use super::{Hostile, Owed, every_layout, named, plan_at, refusal};
 use crate::kinds::Kind;
 use crate::plan::{Content, Nulls, Plan, Window};
 
@@ -124,7 +124,7 @@ pub(super) fn too_short() -> Vec<Hostile> {
     let spoiled = |steps: &[Step], seen_at: &[Step], what: &str, spoil: fn(&mut ArrowArray)| {
         let at = steps.to_vec();
         let owed = refusal(ErrorKind::Malformed, seen_at);
-        Hostile::of_array(named(&root, steps, what), &root, owed, move |array| {
+        Hostile::of_array(named(plan_at(&root, steps), steps, what), &root, owed, move |array| {
             spoil(node(&mut array.array, &at));
         })
     };
@@ -141,10 +141,15 @@ pub(super) fn too_short() -> Vec<Hostile> {
         .map(|(steps, length)| {
             let owed = refusal(ErrorKind::Malformed, steps);
             let (what, at) = (format!("only {length} elements"), steps.to_vec());
-            Hostile::of_array(named(&root, steps, &what), &root, owed, move |array| {
-                let node = node(&mut array.array, &at);
-                (node.length, node.null_count) = (length, -1);
-            })
+            Hostile::of_array(
+                named(plan_at(&root, steps), steps, &what),
+                &root,
+                owed,
+                move |array| {
+                    let node = node(&mut array.array, &at);
+                    (node.length, node.null_count) = (length, -1);
+                },
+            )
         })
         .collect();
     let run_ends = [child(13), child(0)];

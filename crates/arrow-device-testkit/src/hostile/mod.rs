@@ -209,6 +209,14 @@ fn refusal(kind: ErrorKind, steps: &[Step]) -> Owed {
     Owed::Refusal(kind, Place::new(steps.iter().copied()))
 }
 
+/// The plan of the node that these steps lead to.
+fn plan_at<'a>(plan: &'a Plan, steps: &[Step]) -> &'a Plan {
+    steps.iter().fold(plan, |plan, step| match step {
+        Step::Child(index) => &plan.children[*index],
+        _ => plan.dictionary.as_deref().unwrap(),
+    })
+}
+
 /// What a case is called: the type of a node, where it is, and what is wrong with it.
 fn named(plan: &Plan, steps: &[Step], what: &str) -> String {
     let format = plan.format.to_string_lossy();

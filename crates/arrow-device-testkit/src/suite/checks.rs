@@ -6,7 +6,7 @@ use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::driver::{HostAccess, Raw, Readiness, Region, Route, Spot};
 use arrow_device::{Array, Device, DeviceType, ErrorKind, Memory, Queue, Result};
 
-use super::data::{self, Held, Landing, require_released, text};
+use super::data::{self, Held, Landing, text};
 use super::{Check, Exchange};
 use crate::consumer::{self, Order, Seen, SeenSchema};
 use crate::deposit;
@@ -99,7 +99,7 @@ fn import(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     drop(view);
     require(ledger.base_releases() == 1, || "released while its consumer has it".into())?;
     drop(array);
-    require_released(&ledger, 2)
+    ledger.settle_soon(2)
 }
 
 fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
@@ -125,7 +125,7 @@ fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
     let moved = consumer::move_and_scribble(held.take_array());
     consumer::release_in_order(moved.array, order)?;
     drop(held);
-    require_released(&ledger, 2)
+    ledger.settle_soon(2)
 }
 
 /// An array that is built here while its data is still on the way to the device, as its consumer gets it.
@@ -218,7 +218,7 @@ fn copy(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     drop((back, original));
     // The host memory is kept until the queue has passed the copy.
     scene.writer.synchronize().map_err(text)?;
-    require_released(&ledger, 0)
+    ledger.settle_soon(0)
 }
 
 fn order(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -229,7 +229,7 @@ fn order(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     drop(view);
     landing.finish(&scene.reader)?;
     drop(array);
-    require_released(&ledger, 2)
+    ledger.settle_soon(2)
 }
 
 fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -247,7 +247,7 @@ fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let is_pending = !scene.reader.is_idle().map_err(text)?;
     require(!(is_released && is_pending), || "released while a queue still uses it".into())?;
     landing.finish(&scene.reader)?;
-    require_released(&ledger, 2)
+    ledger.settle_soon(2)
 }
 
 fn read_in_place(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -255,7 +255,7 @@ fn read_in_place(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let array = scene.import(&mut held, &ledger)?;
     data::compare_on_host(&array.host().map_err(text)?, plan)?;
     drop(array);
-    require_released(&ledger, 2)
+    ledger.settle_soon(2)
 }
 
 fn another_device(scene: &Scene<'_>, plan: &Plan) -> Verdict {
@@ -273,7 +273,7 @@ fn another_device(scene: &Scene<'_>, plan: &Plan) -> Verdict {
         (Err(error), Ok(())) => return Err(text(error)),
     }
     drop(array);
-    require_released(&ledger, 2)
+    ledger.settle_soon(2)
 }
 
 /// Copies from one device to another, and from there to the host.

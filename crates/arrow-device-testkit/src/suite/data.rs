@@ -3,7 +3,6 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::driver::{Driver, Raw, Region, Route, Spot, Waiting};
@@ -315,22 +314,4 @@ pub(super) fn build(
         builder = builder.null_count(plan.null_count as usize);
     }
     Ok(builder)
-}
-
-// ---- release
-
-/// That so many bases are released soon, now that nobody uses them, and that nothing else is left.
-///
-/// Another thread of the process may be the one that releases them.
-pub(super) fn require_released(ledger: &Ledger, bases: usize) -> Verdict {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        let is_held = arrow_device::pending() > 0;
-        arrow_device::reclaim();
-        let verdict = ledger.settle(bases);
-        if verdict.is_ok() || !is_held || Instant::now() > deadline {
-            return verdict;
-        }
-        std::thread::yield_now();
-    }
 }
