@@ -265,7 +265,7 @@ fn the_library_calls_equal_what_the_oracle_calls_equal() {
 }
 
 /// Copies an array and parts of it to a device and back, all sources let go of on the way.
-fn check_copies(generated: &Generated, queue: &Queue) -> Verdict {
+fn check_copies(generated: &Generated, kind: Kind, queue: &Queue) -> Verdict {
     let ledger = Ledger::new();
     let array = generate::build(&generated.plan, &ledger).map_err(said)?;
     for (offset, length) in cuts(generated) {
@@ -273,8 +273,8 @@ fn check_copies(generated: &Generated, queue: &Queue) -> Verdict {
         let part = array.slice(offset, length).map_err(said)?;
         let there = part.to_device(queue).map_err(said)?;
         drop(part);
-        if let Ok(mapped) = plan_of(&there) {
-            require_equal(&expected, &mapped)?;
+        if kind == Kind::HostReadable {
+            require_equal(&expected, &plan_of(&there)?)?;
         }
         let back = there.to_host(queue).map_err(said)?;
         drop(there);
@@ -294,16 +294,12 @@ fn check_copies(generated: &Generated, queue: &Queue) -> Verdict {
 }
 
 /// Runs a check on a simulator of its own for each array, which has to be clean afterwards.
-fn on_the_software_device(
-    kind: Kind,
-    cases: u32,
-    check: impl Fn(&Generated, &Sim, &Queue) -> Verdict,
-) {
+fn on_the_software_device(kind: Kind, cases: u32, check: impl Fn(&Generated, &Queue) -> Verdict) {
     for_each(cases, 16, |generated| {
         let seed = generated.bytes.len() as u64;
         let sim = Sim::builder().kind(kind).seed(seed).backtraces(false).build();
         let queue = sim.device().open_queue().map_err(said)?;
-        let verdict = check(generated, &sim, &queue);
+        let verdict = check(generated, &queue);
         drop(queue);
         let reports = sim.finish();
         verdict?;
@@ -315,7 +311,7 @@ fn on_the_software_device(
 #[test]
 fn copies_to_a_device_and_back_are_equal_to_what_was_copied() {
     for kind in Kind::ALL {
-        on_the_software_device(kind, 100, |generated, _, queue| check_copies(generated, queue));
+        on_the_software_device(kind, 100, |generated, queue| check_copies(generated, kind, queue));
     }
 }
 
@@ -360,8 +356,6 @@ fn check_device_parts(generated: &Generated, queue: &Queue) -> Verdict {
 #[test]
 fn parts_of_an_array_on_a_device_are_let_go_of_in_any_order() {
     for kind in Kind::ALL {
-        on_the_software_device(kind, 100, |generated, _, queue| {
-            check_device_parts(generated, queue)
-        });
+        on_the_software_device(kind, 100, check_device_parts);
     }
 }
