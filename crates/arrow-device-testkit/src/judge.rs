@@ -106,6 +106,8 @@ fn judge_producer(produce: &Produce<'_>, stage: &Stage, order: Order) -> Verdict
     let out = memory.as_mut_ptr().wrapping_add(size).cast::<ArrowDeviceArray>();
     let mut schema = ArrowSchema::empty();
     produce(stage, &raw mut schema, out);
+    // SAFETY: all of it was written, by the lines above and by the producer; any bytes are a struct of numbers and pointers
+    // but for the callback, which every producer writes.
     let array = unsafe { out.read() };
     let around = memory[..size].iter().chain(&memory[2 * size..]);
     require(around.copied().all(|word| word == GARBAGE), || "wrote beside the struct".into())?;
@@ -160,6 +162,7 @@ fn judge_event(stage: &Stage, sync_event: *mut c_void) -> Verdict {
 const GARBAGE: i64 = -0x5555_5555_5555_5556;
 
 unsafe extern "C" fn keep(schema: *mut ArrowSchema) {
+    // SAFETY: called with the struct that it was put into.
     unsafe { (*schema).release = None };
 }
 
@@ -268,5 +271,6 @@ pub fn relay_of_unreadable_data(relay: &dyn Relay) -> Verdict {
 /// The children of an array.
 pub(crate) fn children(array: &ArrowArray) -> impl Iterator<Item = *mut ArrowArray> {
     let (table, count) = (array.children, array.n_children as usize);
-    (0..count).map(move |index| unsafe { *table.add(index) })
+    // SAFETY: the table has `n_children` entries, by the interface.
+    (0..count).map(move |index| unsafe { table.wrapping_add(index).read() })
 }

@@ -147,18 +147,25 @@
     clippy::indexing_slicing,
     reason = "it is run by tests, and a test that goes wrong ends there"
 )]
-#![allow(
+
+#[allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
     clippy::missing_safety_doc,
     clippy::not_unsafe_ptr_arg_deref,
-    reason = "these peers are as programs in C are: they trust what they are shown"
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
 )]
-
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
 pub mod generate;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 pub mod hostile;
 pub mod judge;
 pub mod kinds;
@@ -166,13 +173,39 @@ pub mod ledger;
 pub mod manual;
 pub mod oracle;
 pub mod plan;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 pub mod producer;
 pub mod recipe;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 pub mod relay;
 pub mod shape;
 pub mod skewed;
 pub mod suite;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 pub mod targets;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 pub mod wrong;
 
 /// What a check has against what it was shown; nothing is good.
