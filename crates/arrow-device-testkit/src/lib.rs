@@ -1,9 +1,11 @@
-//! Find out whether a device, a producer or a consumer of Arrow data keeps to the rules, before somebody else does.
+//! Find out whether a device, a producer or a consumer of Arrow data keeps to the rules, before somebody else
+//! does.
 //!
-//! The Arrow C device data interface is a struct, an event and a callback. What can go wrong with it does not show in a
-//! test that hands one array over and reads it: an event that is lost, a child that dies with its parent, a slice whose
-//! offset is forgotten, a length that nobody checks. This crate has what is needed to see it: hand-written peers that keep
-//! books, a suite of every type in every shape, a wrong peer for each rule, and structs with anything wrong.
+//! The Arrow C device data interface is a struct, an event and a callback. What can go wrong with it does not
+//! show in a test that hands one array over and reads it: an event that is lost, a child that dies with its
+//! parent, a slice whose offset is forgotten, a length that nobody checks. This crate has what is needed to see
+//! it: hand-written peers that keep books, a suite of every type in every shape, a wrong peer for each rule, and
+//! structs with anything wrong.
 //!
 //! # I have written a backend
 //!
@@ -38,11 +40,13 @@
 //!   all                   11186 cases, 0 failed
 //! ```
 //!
-//! Those are all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls, nulls that nobody has
-//! counted), and one in eleven of the arrays of types inside types; [`everything`](suite::Suite::everything) takes all.
-//! Give it a second device ([`beside`](suite::Suite::beside)), something that watches the first
+//! Those are all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls, nulls that
+//! nobody has counted), and one in eleven of the arrays of types inside types;
+//! [`everything`](suite::Suite::everything) takes all. Give it a second device
+//! ([`beside`](suite::Suite::beside)), something that watches the first
 //! ([`watched_by`](suite::Suite::watched_by), as the software device does), or your own wrapper of the library
-//! ([`through`](suite::Suite::through)). [`skewed`] devices leave something out, to see that your tests would notice.
+//! ([`through`](suite::Suite::through)). [`skewed`] devices leave something out, to see that your tests would
+//! notice.
 //!
 //! # I have written a producer or a consumer of the C structs
 //!
@@ -66,14 +70,14 @@
 //! assert_eq!(judge::consumer(&consumer), Ok(()));
 //! ```
 //!
-//! The device of the stage does nothing until it is told to. Who does not wait, records too early or releases too soon is
-//! seen every time, and the [`Verdict`] says which it was.
+//! The device of the stage does nothing until it is told to. Who does not wait, records too early or releases too
+//! soon is seen every time, and the [`Verdict`] says which it was.
 //!
 //! # I take structs from strangers
 //!
-//! [`hostile::all`] has more than two thousand of them, each with one thing wrong and what is owed to it: an error of a
-//! certain kind, at a certain place of the tree, and one release. [`hostile::random`] has any number more. Implement
-//! [`hostile::Importer`] for whatever takes them:
+//! [`hostile::all`] has more than two thousand of them, each with one thing wrong and what is owed to it: an
+//! error of a certain kind, at a certain place of the tree, and one release. [`hostile::random`] has any number
+//! more. Implement [`hostile::Importer`] for whatever takes them:
 //!
 //! ```
 //! use arrow_device_testkit::hostile::{self, Ours};
@@ -87,9 +91,9 @@
 //!
 //! # I have written a checker of my own
 //!
-//! Then it has to find [`wrong::all`]: a peer for each rule that a peer can break, which breaks just that one, with the
-//! requirement's id, what it does in words, and what is to be said of it. [`faults`] are those that shipped implementations
-//! have had, each with what would have found it.
+//! Then it has to find [`wrong::all`]: a peer for each rule that a peer can break, which breaks just that one,
+//! with the requirement's id, what it does in words, and what is to be said of it. [`faults`] are those that
+//! shipped implementations have had, each with what would have found it.
 //!
 //! # I copy, slice or convert arrays
 //!
@@ -130,15 +134,15 @@
 //!
 //! # What it trusts
 //!
-//! It is for tests. What reads or releases C structs believes them, as a peer in C would, without being `unsafe`: pass it
-//! structs that keep to the interface, or those of this crate. What is wrong with a test panics. Wrong peers leak. Nothing
-//! of it belongs into a program that is not a test.
+//! It is for tests. What reads or releases C structs believes them, as a peer in C would, without being `unsafe`:
+//! pass it structs that keep to the interface, or those of this crate. What is wrong with a test panics. Wrong
+//! peers leak. Nothing of it belongs into a program that is not a test.
 //!
 //! # What it does not do
 //!
 //! * Streams and asynchronous streams have no wrong peers here, nor does DLPack.
-//! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a driver are for that
-//!   driver's own tools, and `arrow-device-sim` sees the order of work itself.
+//! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a driver are for
+//!   that driver's own tools, and `arrow-device-sim` sees the order of work itself.
 
 #![allow(
     clippy::unwrap_used,
@@ -221,4 +225,20 @@ pub fn require(holds: bool, complaint: impl FnOnce() -> String) -> Verdict {
 pub fn assert_complaint(verdict: Verdict, expected: &str) {
     let complaint = verdict.expect_err(&format!("nobody complained that `{expected}`"));
     assert!(complaint.contains(expected), "`{complaint}` does not say `{expected}`");
+}
+
+/// Has what is not used any more released until something is so; whether it came to be so.
+///
+/// One look at the list of what waits for its last use is not enough: it is one for all tests of a program, and
+/// another test's thread may be the one that releases.
+pub fn reclaim_until(is_so: impl Fn() -> bool) -> bool {
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(3);
+    while !is_so() {
+        if std::time::Instant::now() > patience {
+            return false;
+        }
+        arrow_device::reclaim();
+        std::thread::yield_now();
+    }
+    true
 }
