@@ -95,6 +95,25 @@
 //! with the requirement's id, what it does in words, and what is to be said of it. [`faults`] are those that
 //! shipped implementations have had, each with what would have found it.
 //!
+//! # I copy, slice or convert arrays
+//!
+//! [`generate`] makes any array of a string of bytes, and [`oracle`] reads its values without the library. Together they
+//! are a test of whatever is to leave values as they are; a failure shows the simplest array that still fails.
+//!
+//! ```
+//! use arrow_device_testkit::{generate, ledger::Ledger, oracle};
+//!
+//! # let device = arrow_device::Device::host();
+//! let queue = device.open_queue()?;
+//! generate::for_each(20, 1, |generated| {
+//!     let array = generate::build(&generated.plan, &Ledger::new()).map_err(|error| error.to_string())?;
+//!     let there = array.to_device(&queue).map_err(|error| error.to_string())?;
+//!     let back = there.to_host(&queue).map_err(|error| error.to_string())?;
+//!     oracle::require_equal(&generated.plan, &oracle::plan_of(&back)?)
+//! });
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
 //! # Where things are
 //!
 //! | module | has |
@@ -109,6 +128,9 @@
 //! | [`relay`] | whole peers that hand on what they get, with a fault to order |
 //! | [`stream`] | a producer and a consumer of streams, with faults to order, and the checks that find them |
 //! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
+//! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
+//! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
+//! | [`targets`] | the functions that are fuzzed |
 //! | [`recipe`] | arrays of every type as bytes to be changed, which the library builds |
 //!
 //! # What it trusts
@@ -141,6 +163,7 @@
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
+pub mod generate;
 #[allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -153,6 +176,7 @@ pub mod judge;
 pub mod kinds;
 pub mod ledger;
 pub mod manual;
+pub mod oracle;
 pub mod plan;
 #[allow(
     clippy::undocumented_unsafe_blocks,
@@ -171,6 +195,7 @@ pub mod recipe;
     reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
 )]
 pub mod relay;
+pub mod shape;
 pub mod skewed;
 #[allow(
     clippy::undocumented_unsafe_blocks,
@@ -181,6 +206,12 @@ pub mod skewed;
 )]
 pub mod stream;
 pub mod suite;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
+pub mod targets;
 #[allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
