@@ -7,7 +7,7 @@ use arrow_device::Memory;
 use arrow_device::driver::Raw;
 
 /// A node of an array together with its schema, and everything below it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The format string.
     pub format: CString,
@@ -32,15 +32,15 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Which of its buffers are on the device that the array is on: all but the sizes behind views, which are always
-    /// in host memory.
+    /// Which of its buffers are on the device that the array is on: all but the sizes behind views, which are
+    /// always in host memory.
     pub fn device_buffers(&self) -> usize {
         self.buffers.len() - usize::from(self.format.to_bytes().starts_with(b"v"))
     }
 }
 
 /// What a buffer pointer is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A null pointer.
     Null,
