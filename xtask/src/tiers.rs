@@ -120,6 +120,16 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "loom",
+        purpose: "no schedule of a few threads breaks the protocol of asynchronous streams",
+        by_default: false,
+        needs: &[],
+        gains_from: &[],
+        variables: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
+        command: &["cargo", "test", "--package=arrow-device-async-model", "--release", "--tests"],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "miri",
         purpose: "the structs and the library break no rule of Rust's memory model",
         by_default: false,

@@ -127,6 +127,7 @@
 //! | [`consumer`] | reading C structs, moving and releasing them in any order |
 //! | [`relay`] | whole peers that hand on what they get, with a fault to order |
 //! | [`stream`] | a producer and a consumer of streams, with faults to order, and the checks that find them |
+//! | [`pushed`] | the same for asynchronous streams, moved on step by step |
 //! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
 //! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
@@ -186,6 +187,7 @@ pub mod plan;
     reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
 )]
 pub mod producer;
+pub mod pushed;
 pub mod recipe;
 #[allow(
     clippy::undocumented_unsafe_blocks,

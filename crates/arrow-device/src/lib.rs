@@ -73,6 +73,7 @@
 //! | check what somebody else handed over | [`validate`] |
 //! | hand it on | [`Array::export`], [`Array::export_on`], [`Array::export_settled`] |
 //! | hand over many of one type, or take them over, one after the other | [`ArrayStream`] |
+//! | the same, pushed by a producer as they are asked for | [`async_stream`] |
 //! | bring your own memory | [`Buffer::foreign`], [`Device::allocate`] |
 //! | bring your own device | [`driver::Driver`] |
 //! | know what an address, an id or an event means on a device | [`convention`] |
@@ -87,6 +88,7 @@
 //! [Arrow C device data interface]: https://arrow.apache.org/docs/format/CDeviceDataInterface.html
 
 mod array;
+pub mod async_stream;
 pub mod convention;
 mod device;
 mod device_id;

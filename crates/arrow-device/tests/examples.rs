@@ -1,5 +1,7 @@
 //! The examples run to their ends, and what they assert holds.
 
+#[path = "../examples/async_stream.rs"]
+mod async_stream;
 #[path = "../examples/consumer.rs"]
 mod consumer;
 #[path = "../examples/own_device/main.rs"]
@@ -26,6 +28,11 @@ fn the_consumer_runs() -> Result<()> {
 #[test]
 fn the_record_batch_runs() -> Result<()> {
     record_batch::main()
+}
+
+#[test]
+fn the_asynchronous_stream_runs() -> Result<()> {
+    async_stream::main()
 }
 
 #[test]

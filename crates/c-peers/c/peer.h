@@ -52,6 +52,16 @@ int adp_stream_read(struct ArrowDeviceArrayStream* stream, int64_t* rows, char* 
 // Hands out a stream of arrays that are made in Rust when they are asked for.
 int adp_stream_produce(int kind, int arrays, int end, struct ArrowDeviceArrayStream* out);
 
+// Makes a handler for an asynchronous producer, which releases it in the end, and what reads the stream.
+struct AdpReader;
+struct AdpReader* adp_async_open(size_t window, struct ArrowAsyncDeviceStreamHandler** handler);
+
+// Waits for the next array, reads every byte of it, and lets go of it. Gives its number of rows, or -1 at the end.
+int adp_async_next(struct AdpReader* reader, int64_t* rows, char* message, size_t message_size);
+
+// Ends the reading, at any time.
+void adp_async_close(struct AdpReader* reader);
+
 // How many buffers that adp_produce and the streams of adp_stream_produce made are not freed yet.
 int64_t adp_alive(void);
 

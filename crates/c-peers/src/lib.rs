@@ -5,6 +5,7 @@
 //! library is another one.
 
 mod made;
+pub mod pushed;
 pub mod streams;
 
 use std::ffi::{c_char, c_int};
@@ -158,5 +159,5 @@ unsafe fn answer(outcome: Result<()>, message: *mut c_char, message_size: usize)
         // SAFETY: as above; this is the one more.
         unsafe { message.wrapping_add(len).write(0) };
     }
-    error.kind().errno()
+    error.errno()
 }

@@ -44,6 +44,24 @@ fn a_consumer_of_streams_in_c_understands() {
     succeeds_everywhere("stream_consumer");
 }
 
+// Requirement: ASY-1, ASY-4, ASY-9, ASY-12, ASY-14, ASY-20
+#[test]
+fn an_asynchronous_producer_in_c_is_understood() {
+    succeeds_everywhere("async_producer");
+}
+
+// Requirement: ASY-9, ASY-14
+#[test]
+fn an_asynchronous_producer_runs_clean_under_address_sanitizer() {
+    succeeds_under_address_sanitizer("async_producer");
+}
+
+// Requirement: ASY-9, ASY-14
+#[test]
+fn an_asynchronous_producer_runs_clean_under_valgrind() {
+    succeeds_under_valgrind("async_producer");
+}
+
 // Requirement: SYS-2
 #[test]
 fn a_hostile_producer_in_c_is_refused() {

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, block_on, feed};
 use arrow_device::{
     Array, ArrayStream, Batch, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Field,
     Queue, Schema,
@@ -19,6 +20,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("parts_are_released_in_any_order_and_on_any_thread", releases),
     ("a_release_is_deferred_until_the_queue_has_passed", deferred_release),
     ("streams_fail_and_are_dropped_in_the_middle", streams),
+    ("asynchronous_streams_fail_and_are_dropped_in_the_middle", asynchronous_streams),
 ];
 
 type Outcome = Result<(), String>;
@@ -233,6 +235,35 @@ fn streams() -> Outcome {
         let read = stream.map_or(0, |stream| stream.take(patience).filter(Result::is_ok).count());
         let expected = if end == 3 { 0 } else { patience.min(2) };
         expect(read == expected, || format!("{read} batches of stream {end}"))?;
+        expect(Arc::strong_count(&owner) == 1, || format!("stream {end} kept something"))?;
+    }
+    Ok(())
+}
+
+/// The same for asynchronous streams: one that ends, one that fails, and one that gives what it may not.
+fn asynchronous_streams() -> Outcome {
+    let stranger = || Array::builder(DataType::Null).len(4).finish_ready().map_err(said);
+    for (end, patience) in (0..3).flat_map(|end| [(end, 1), (end, usize::MAX)]) {
+        let owner = Arc::new(());
+        let batch = Array::from(batch(&owner).map_err(said)?);
+        let schema = batch.schema().map_err(said)?;
+        let mut arrays = vec![Ok(batch.clone()), Ok(batch)];
+        match end {
+            1 => arrays.push(Err(Error::new(ErrorKind::TimedOut, "planted"))),
+            2 => arrays.push(Ok(stranger()?)),
+            _ => {}
+        }
+        let (feeder, fed) = feed(arrays, 1);
+        let (stream, handler) = AsyncStream::new(1);
+        let producer = AsyncProducer::new(schema, DeviceType::CPU, fed);
+        // SAFETY: the handler is the library's own.
+        let drive = unsafe { producer.drive(handler.into_raw()) }.map_err(said)?;
+        let read = std::thread::scope(|threads| {
+            threads.spawn(|| feeder.run());
+            threads.spawn(|| block_on(drive));
+            Blocking::new(stream.arrays()).take(patience).filter(Result::is_ok).count()
+        });
+        expect(read == patience.min(2), || format!("{read} batches of stream {end}"))?;
         expect(Arc::strong_count(&owner) == 1, || format!("stream {end} kept something"))?;
     }
     Ok(())
