@@ -74,6 +74,7 @@
 //! | hand it on | [`Array::export`], [`Array::export_on`], [`Array::export_settled`] |
 //! | bring your own memory | [`Buffer::foreign`], [`Device::allocate`] |
 //! | bring your own device | [`driver::Driver`] |
+//! | exchange tensors with numpy, torch and jax | [`dlpack`], [`Array::to_tensor`] |
 //! | know what an address, an id or an event means on a device | [`convention`] |
 //! | see the C structs themselves | [`abi`] |
 //!
@@ -89,6 +90,7 @@ mod array;
 pub mod convention;
 mod device;
 mod device_id;
+pub mod dlpack;
 mod error;
 mod exchange;
 mod pending;
