@@ -107,6 +107,9 @@ fn origin(flags: u64) -> Origin {
     }
 }
 
+/// No memory has more bytes, and no array.
+const LARGEST: u64 = (1 << 62) - 1;
+
 /// What a struct says, in order.
 struct Checked {
     base: Raw<crate::Memory>,
@@ -166,7 +169,7 @@ impl Checked {
                 format!("an element lies {} bytes before the start of the handle", before - start);
             return Err(Error::new(ErrorKind::Malformed, message));
         }
-        let len = start.checked_add(behind).filter(|len| *len <= i64::MAX.unsigned_abs());
+        let len = start.checked_add(behind).filter(|len| *len <= LARGEST);
         let len = len.ok_or_else(too_large)?;
         let wraps =
             || usize::try_from(len).map_or(true, |len| base.addr().checked_add(len).is_none());

@@ -1,0 +1,380 @@
+//! Producers with one field wrong, and what has to be said about each. Also: anything at all, made of random bytes.
+
+use std::ffi::c_void;
+
+use arrow_device::ErrorKind::{self, LimitExceeded, Malformed, Unsupported};
+use arrow_device::abi::dlpack::{
+    DLDataType, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned,
+};
+use arrow_device::dlpack::{Conversion, Copying, Nulls, Order, Tensor};
+
+use super::{Recipe, TestForm};
+
+type Case = (&'static str, ErrorKind, fn(&mut Recipe));
+
+/// Every field wrong in turn. The kind is what import answers.
+pub const REFUSED: &[Case] = &[
+    ("a negative number of dimensions", Malformed, |it| it.ndim = Some(-1)),
+    ("the smallest number of dimensions", Malformed, |it| it.ndim = Some(i32::MIN)),
+    ("65 dimensions", LimitExceeded, |it| it.shape = Some(vec![1; 65])),
+    ("more dimensions than memory", LimitExceeded, |it| it.ndim = Some(i32::MAX)),
+    ("a null shape", Malformed, |it| {
+        it.shape = None;
+        it.ndim = Some(2);
+    }),
+    ("a negative length", Malformed, |it| it.shape = Some(vec![2, -3])),
+    ("a negative length and no strides", Malformed, |it| {
+        it.shape = Some(vec![-1, 3]);
+        it.strides = None;
+    }),
+    ("a negative length beside an empty dimension", Malformed, |it| it.shape = Some(vec![0, -3])),
+    ("lengths whose product overflows", LimitExceeded, |it| {
+        it.shape = Some(vec![1 << 32, 1 << 32]);
+        it.strides = Some(vec![0, 0]);
+    }),
+    ("lengths whose product overflows, and no strides", LimitExceeded, |it| {
+        it.shape = Some(vec![1 << 40, 1 << 40]);
+        it.strides = None;
+    }),
+    ("more bytes than there are", LimitExceeded, |it| {
+        it.shape = Some(vec![1 << 60, 3]);
+        it.strides = None;
+    }),
+    ("a stride that overflows", LimitExceeded, |it| it.strides = Some(vec![i64::MAX, 2])),
+    ("the smallest stride", LimitExceeded, |it| it.strides = Some(vec![i64::MIN, 1])),
+    ("strides that lead out of all memory", LimitExceeded, |it| {
+        it.strides = Some(vec![1 << 60, 1]);
+    }),
+    ("strides that lead below all memory", LimitExceeded, |it| {
+        it.strides = Some(vec![-(1 << 60), 1]);
+    }),
+    ("no data", Malformed, |it| it.bytes = None),
+    ("an offset behind all memory", LimitExceeded, |it| it.byte_offset = u64::MAX),
+    ("an offset of half of all memory", LimitExceeded, |it| it.byte_offset = 1 << 63),
+    ("elements of no bits", Malformed, |it| it.dtype.bits = 0),
+    ("no lanes", Malformed, |it| it.dtype.lanes = 0),
+    ("an unknown type", Unsupported, |it| it.dtype.code = 18),
+    ("the last unknown type", Unsupported, |it| it.dtype.code = 255),
+    ("an integer of 12 bits", Unsupported, |it| it.dtype.bits = 12),
+    ("a boolean of one bit", Unsupported, |it| {
+        it.dtype = DLDataType { code: 6, bits: 1, lanes: 1 };
+    }),
+    ("a float of 6 bits that says 8", Unsupported, |it| {
+        it.dtype = DLDataType { code: 15, bits: 8, lanes: 1 };
+    }),
+    ("packed elements that are not compact", Unsupported, |it| {
+        it.dtype = DLDataType { code: 0, bits: 4, lanes: 1 };
+        it.strides = Some(vec![1, 2]);
+    }),
+    ("device type 0", Malformed, |it| it.device.device_type = DLDeviceType(0)),
+    ("a negative device type", Malformed, |it| it.device.device_type = DLDeviceType(-7)),
+    ("a negative number of a GPU", Malformed, |it| {
+        it.device.device_type = DLDeviceType(2);
+        it.device.device_id = -1;
+    }),
+    ("Metal", Unsupported, |it| it.device.device_type = DLDeviceType(8)),
+    ("an element before the start of a handle", Malformed, |it| {
+        it.device.device_type = DLDeviceType(4);
+        it.strides = Some(vec![3, -1]);
+    }),
+];
+
+/// What only the newer form can get wrong.
+pub const REFUSED_VERSIONED: &[Case] = &[
+    ("a major version to come", Unsupported, |it| it.version.major = 2),
+    ("a major version that never was", Unsupported, |it| it.version.major = 0),
+    ("the largest version", Unsupported, |it| it.version.major = u32::MAX),
+    ("a version to come with nonsense behind", Unsupported, |it| {
+        it.version.major = 9;
+        it.ndim = Some(i32::MAX);
+        it.shape = None;
+        it.data = Some(std::ptr::without_provenance_mut(1));
+    }),
+];
+
+/// What is odd and right: shape, and the elements in row-major order.
+pub type Odd = (&'static str, fn(&mut Recipe), &'static [i64], &'static [i32]);
+
+pub const ACCEPTED: &[Odd] = &[
+    ("as it comes", |_| {}, &[2, 3], &[0, 1, 2, 3, 4, 5]),
+    ("no strides", |it| it.strides = None, &[2, 3], &[0, 1, 2, 3, 4, 5]),
+    (
+        "a row with any stride",
+        |it| {
+            it.shape = Some(vec![1, 4]);
+            it.strides = Some(vec![77, 1]);
+        },
+        &[1, 4],
+        &[0, 1, 2, 3],
+    ),
+    (
+        "a row with the largest stride",
+        |it| {
+            it.shape = Some(vec![1, 2, 1]);
+            it.strides = Some(vec![i64::MAX, 3, i64::MIN]);
+        },
+        &[1, 2, 1],
+        &[0, 3],
+    ),
+    (
+        "columns first",
+        |it| {
+            it.shape = Some(vec![3, 2]);
+            it.strides = Some(vec![1, 3]);
+        },
+        &[3, 2],
+        &[0, 3, 1, 4, 2, 5],
+    ),
+    (
+        "every second one",
+        |it| {
+            it.shape = Some(vec![3]);
+            it.strides = Some(vec![2]);
+        },
+        &[3],
+        &[0, 2, 4],
+    ),
+    (
+        "the same one again",
+        |it| {
+            it.shape = Some(vec![3]);
+            it.strides = Some(vec![0]);
+            it.byte_offset = 8;
+        },
+        &[3],
+        &[2, 2, 2],
+    ),
+    (
+        "backwards",
+        |it| {
+            it.shape = Some(vec![6]);
+            it.strides = Some(vec![-1]);
+            it.byte_offset = 20;
+        },
+        &[6],
+        &[5, 4, 3, 2, 1, 0],
+    ),
+    (
+        "a single number",
+        |it| {
+            it.shape = None;
+            it.strides = None;
+            it.byte_offset = 16;
+        },
+        &[],
+        &[4],
+    ),
+    (
+        "a single number with tables",
+        |it| {
+            it.shape = Some(vec![]);
+            it.strides = Some(vec![]);
+        },
+        &[],
+        &[0],
+    ),
+    (
+        "no elements and no data",
+        |it| {
+            it.shape = Some(vec![2, 0]);
+            it.bytes = None;
+        },
+        &[2, 0],
+        &[],
+    ),
+    ("no elements and an address", |it| it.shape = Some(vec![0, 3]), &[0, 3], &[]),
+    (
+        "no elements and a huge dimension",
+        |it| it.shape = Some(vec![0, i64::MAX]),
+        &[0, i64::MAX],
+        &[],
+    ),
+    ("CPU number 1", |it| it.device.device_id = 1, &[2, 3], &[0, 1, 2, 3, 4, 5]),
+    ("a minor version to come", |it| it.version.minor = 99, &[2, 3], &[0, 1, 2, 3, 4, 5]),
+    (
+        "no alignment",
+        |it| {
+            let bytes = it.bytes.take().unwrap();
+            it.bytes = Some([&[9][..], &bytes].concat());
+            it.byte_offset = 1;
+        },
+        &[2, 3],
+        &[0, 1, 2, 3, 4, 5],
+    ),
+    ("flags to come", |it| it.flags = 1 | 1 << 40, &[2, 3], &[0, 1, 2, 3, 4, 5]),
+];
+
+/// Anything: a tensor whose fields are made of these bytes, imported in both forms and put through every conversion. Panics
+/// where something is wrong. For fuzzing.
+///
+/// What the contract of import leaves to the producer is kept: pointers that are not null point to as much as the fields say,
+/// as far as that can be had, and to nothing on devices that the host does not read.
+pub fn import_anything(bytes: &[u8]) {
+    let mut input = Input(bytes);
+    let recipe = input.recipe();
+    through::<DLManagedTensorVersioned>(&recipe, &mut input);
+    through::<DLManagedTensor>(&recipe, &mut input);
+}
+
+fn through<F: TestForm>(recipe: &Recipe, input: &mut Input<'_>) {
+    let (made, deletions) = recipe.make::<F>();
+    let imported = unsafe { Tensor::import(made, Order::Host) };
+    match imported {
+        Ok(tensor) => {
+            use_tensor(&tensor, input);
+            drop(tensor);
+        }
+        Err(error) => assert!(!error.message().is_empty()),
+    }
+    if recipe.has_deleter {
+        assert!(deletions.reaches(1), "deleted {} times: {recipe:?}", deletions.get());
+    } else {
+        unsafe { super::free_without_deleter(made) };
+    }
+}
+
+fn use_tensor(tensor: &Tensor, input: &mut Input<'_>) {
+    assert_eq!(tensor.shape().len(), tensor.strides().len());
+    let _ = tensor.is_compact();
+    if tensor.device() != arrow_device::DeviceId::CPU || tensor.len() > 1 << 16 {
+        return;
+    }
+    let copying = [Copying::Never, Copying::IfNeeded, Copying::Always][input.byte() as usize % 3];
+    let flags = input.byte();
+    let conversion = Conversion::new()
+        .copying(copying)
+        .nulls(Nulls::NaN)
+        .as_integers(flags & 1 != 0)
+        .pack_bools(flags & 2 != 0)
+        .as_lists(flags & 4 != 0);
+    let bytes = tensor.host().map(|host| host.to_bytes().unwrap());
+    let copy = tensor.copy(&arrow_device::Queue::host()).unwrap();
+    let copied = copy.host().unwrap().to_bytes().unwrap();
+    if let Ok(bytes) = bytes {
+        assert_eq!(bytes, copied);
+    }
+    if let Ok(array) = tensor.to_array(&conversion) {
+        array.validate().unwrap();
+        if let Ok(again) = array.to_tensor(&conversion) {
+            let is_bool = tensor.dtype() == arrow_device::dlpack::Dtype::BOOL;
+            let same = again.host().unwrap().to_bytes().unwrap();
+            assert!(is_bool || same == copied, "{tensor:?} came back as {again:?}");
+        }
+    }
+    let names: Vec<String> = tensor
+        .shape()
+        .get(1)
+        .into_iter()
+        .flat_map(|k| 0..(*k).min(100))
+        .map(|i| i.to_string())
+        .collect();
+    let _ = tensor.to_batch(&names, &conversion);
+    let exported = tensor.clone().export::<DLManagedTensorVersioned>(Order::Host, copying);
+    if let Ok(exported) = exported {
+        let again = unsafe { Tensor::import(exported.into_raw(), Order::Host) }.unwrap();
+        assert_eq!(again.shape(), tensor.shape());
+    }
+    let _ = copy.export::<DLManagedTensor>(Order::Host, Copying::Never).unwrap();
+}
+
+/// Bytes to be used up. Zeros follow.
+struct Input<'bytes>(&'bytes [u8]);
+
+impl Input<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        *first
+    }
+
+    fn number(&mut self) -> i64 {
+        let small = i64::from(self.byte().cast_signed());
+        match small {
+            -128 => i64::MIN,
+            127 => i64::MAX,
+            100..127 => 1 << (small - 70),
+            -127..-100 => -(1 << (-small - 70)),
+            _ => small % 9,
+        }
+    }
+
+    fn recipe(&mut self) -> Recipe {
+        let mut it = Recipe::default();
+        let ndim = usize::from(self.byte() % 70);
+        let ndim = if ndim > 60 { ndim } else { ndim % 5 };
+        it.shape = (self.byte() != 255).then(|| (0..ndim).map(|_| self.number()).collect());
+        it.strides = (self.byte() % 3 != 0).then(|| (0..ndim).map(|_| self.number()).collect());
+        it.ndim = match self.byte() {
+            255 => Some(-1),
+            254 => Some(i32::MAX),
+            253 if it.shape.is_none() => Some(3),
+            _ => Some(ndim as i32),
+        };
+        let bits = [8, 16, 32, 64, 128, 4, 6, 0, 1, 12, 255][usize::from(self.byte()) % 11];
+        it.dtype = DLDataType { code: self.byte() % 20, bits, lanes: u16::from(self.byte() % 3) };
+        if self.byte().is_multiple_of(2) {
+            it.dtype = DLDataType { code: 0, bits: 32, lanes: 1 };
+        }
+        it.flags = u64::from(self.byte() % 8);
+        it.version.major = if self.byte() > 200 { u32::from(self.byte()) } else { 1 };
+        it.has_deleter = self.byte() % 8 != 7;
+        let device = self.byte();
+        if device > 200 {
+            it.device.device_type = DLDeviceType(i32::from(device) - 220);
+            it.device.device_id = self.number() as i32;
+        }
+        it.byte_offset = self.byte_offset();
+        self.provide(&mut it);
+        it
+    }
+
+    fn byte_offset(&mut self) -> u64 {
+        match self.byte() {
+            255 => u64::MAX,
+            254 => 1 << 63,
+            other => u64::from(other) % 64,
+        }
+    }
+
+    /// Data for all that the fields name, where it is not too much: a window in the middle of enough memory. Where it is too much,
+    /// a device is named that the host does not read.
+    fn provide(&mut self, it: &mut Recipe) {
+        if self.byte() == 255 {
+            it.bytes = None;
+            return;
+        }
+        const HALF: i128 = 1 << 14;
+        let shape = it.shape.clone().unwrap_or_default();
+        let strides = it.strides.clone().unwrap_or_else(|| {
+            let mut next = 1_i64;
+            let mut strides: Vec<i64> = shape
+                .iter()
+                .rev()
+                .map(|length| {
+                    let stride = next;
+                    next = next.saturating_mul((*length).max(1));
+                    stride
+                })
+                .collect();
+            strides.reverse();
+            strides
+        });
+        let reach: i128 = shape
+            .iter()
+            .zip(&strides)
+            .map(|(length, stride)| (i128::from(*length) - 1).max(0) * i128::from(*stride).abs())
+            .fold(0, i128::saturating_add);
+        let width = i128::from(it.dtype.bits).max(8) * i128::from(it.dtype.lanes).max(1) / 8 + 1;
+        let needed = reach.saturating_add(1).saturating_mul(width).saturating_add(64);
+        let is_odd = it.byte_offset >= 64 || shape.iter().any(|length| *length < 0) || reach < 0;
+        if needed < HALF && !is_odd {
+            it.byte_offset += HALF as u64;
+            it.bytes =
+                Some((0..2 * HALF).map(|byte| byte as u8 ^ self.0.first().unwrap_or(&0)).collect());
+        } else if it.device.device_type.0 == 1 {
+            it.device.device_type = DLDeviceType(2);
+            it.device.device_id = 0;
+            it.data = Some(std::ptr::without_provenance_mut::<c_void>(1 << 20));
+        }
+    }
+}
