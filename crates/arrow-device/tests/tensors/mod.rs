@@ -13,6 +13,7 @@
 )]
 
 pub mod consumer;
+pub mod conversions;
 pub mod hostile;
 pub mod matrix;
 
