@@ -343,7 +343,7 @@ impl Input<'_> {
             it.bytes = None;
             return;
         }
-        const HALF: i128 = 1 << 14;
+        const HALF: i128 = if cfg!(miri) { 1 << 8 } else { 1 << 14 };
         let shape = it.shape.clone().unwrap_or_default();
         let strides = it.strides.clone().unwrap_or_else(|| {
             let mut next = 1_i64;
