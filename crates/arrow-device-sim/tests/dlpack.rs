@@ -95,6 +95,30 @@ fn on_export_the_consumers_queue_waits_and_no_host_does() {
 
 // Requirement: DLP-8
 #[test]
+fn the_event_of_an_array_from_c_becomes_a_wait_too() {
+    sweep(0..10, |sim| {
+        let [producer, consumer] = [(); 2].map(|()| sim.device().open_queue().unwrap());
+        let made = being_written(sim, &producer).slice(4, 60).unwrap();
+        let mut c_array = arrow_device::abi::ArrowDeviceArray::empty();
+        made.export(&mut c_array).unwrap();
+        assert!(!c_array.sync_event.is_null());
+        // SAFETY: an array that was just exported.
+        let array = unsafe { Array::import(&mut c_array, &made.schema().unwrap()) }.unwrap();
+        drop(made);
+        // There and back: the event stays with whatever is made of the array.
+        let tensor = array.to_tensor(&Conversion::new()).unwrap();
+        let array = tensor.to_array(&Conversion::new()).unwrap();
+        assert_eq!(array.ready(), arrow_device::Ready::AfterEvent);
+        let tensor = array.to_tensor(&Conversion::new()).unwrap();
+        let managed = tensor.export(Order::On(&consumer), Copying::Never).unwrap();
+        consume(sim, &consumer, &managed);
+        drop(array);
+        consumer.synchronize().unwrap();
+    });
+}
+
+// Requirement: DLP-8
+#[test]
 fn without_a_queue_the_host_waits() {
     sweep(0..10, |sim| {
         let [producer, consumer] = [(); 2].map(|()| sim.device().open_queue().unwrap());

@@ -226,3 +226,14 @@ fn anything_at_all_is_refused_or_understood() {
     }
     import_anything(&[]);
 }
+
+#[test]
+fn tensors_can_be_used_and_dropped_on_any_thread() {
+    fn are_shared<T: Send + Sync>() {}
+    are_shared::<Tensor>();
+    are_shared::<arrow_device::dlpack::TensorView>();
+    are_shared::<arrow_device::dlpack::HostTensor>();
+    are_shared::<arrow_device::dlpack::Exported>();
+    are_shared::<Managed<DLManagedTensor>>();
+    are_shared::<Conversion>();
+}

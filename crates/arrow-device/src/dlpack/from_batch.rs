@@ -95,7 +95,7 @@ impl Batch {
         let len = behind.and_then(|behind| behind.checked_add(start)).ok_or_else(too_large)?;
         let whole = self.as_array().clone();
         let ready = whole.tree().ready.pending().to_vec();
-        let owner: Arc<dyn crate::KeepAlive> = Arc::new(whole);
+        let owner: Arc<dyn crate::KeepAlive> = whole.tree().clone();
         let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner));
         let memory = bytes_of(buffer, |builder| builder.finish_with(ready))?;
         Ok(Tensor::new(memory, start, first.dtype(), first.width(), dims, Origin::Shared))

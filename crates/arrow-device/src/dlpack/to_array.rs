@@ -194,9 +194,10 @@ impl Tensor {
         let bytes = bytes.ok_or_else(too_large)?;
         let count = usize::try_from(self.len()).map_err(|_| too_large())?;
         let memory = self.memory();
-        let owner = Some(Arc::new(memory.clone()) as Arc<dyn crate::KeepAlive>);
+        // The same owner for every column that is made of one tensor.
+        let owner: Arc<dyn crate::KeepAlive> = memory.tree().clone();
         let extent = Extent::AtLeast(bytes);
-        let buffer = Buffer::from_parts(memory.device(), base, 0, extent, owner);
+        let buffer = Buffer::from_parts(memory.device(), base, 0, extent, Some(owner));
         let buffers = [None, (!base.is_null()).then_some(buffer)];
         let part = part_width(self.dtype(), self.width());
         let first = start.checked_div(part).and_then(|first| usize::try_from(first).ok());
@@ -238,7 +239,7 @@ impl Tensor {
         let extent = memory.extent(ELEMENTS);
         let ready: Vec<_> = memory.tree().ready.pending().to_vec();
         let device = memory.device();
-        let buffer = Buffer::from_parts(device, place.0, 0, extent, Some(Arc::new(memory)));
+        let buffer = Buffer::from_parts(device, place.0, 0, extent, Some(memory.tree().clone()));
         Array::builder(Field::new("", DataType::Boolean, false))
             .device(device)
             .len(bytes.len())

@@ -303,7 +303,8 @@ impl Input<'_> {
         let ndim = usize::from(self.byte() % 70);
         let ndim = if ndim > 60 { ndim } else { ndim % 5 };
         it.shape = (self.byte() != 255).then(|| (0..ndim).map(|_| self.number()).collect());
-        it.strides = (self.byte() % 3 != 0).then(|| (0..ndim).map(|_| self.number()).collect());
+        it.strides =
+            (!self.byte().is_multiple_of(3)).then(|| (0..ndim).map(|_| self.number()).collect());
         it.ndim = match self.byte() {
             255 => Some(-1),
             254 => Some(i32::MAX),

@@ -31,8 +31,10 @@ pub const DTYPES: [Dtype; 20] = [
     Dtype::new(2, 32, 4),
 ];
 
-/// How a tensor of 4 by 6 is looked at.
-pub const LAYOUTS: [(&str, fn(&Tensor) -> Tensor); 9] = [
+/// A way to look at a tensor of 4 by 6.
+pub type Layout = (&'static str, fn(&Tensor) -> Tensor);
+
+pub const LAYOUTS: [Layout; 9] = [
     ("contiguous", |all| all.clone()),
     ("sliced", |all| all.sliced(0, 1, 2, 1).unwrap()),
     ("strided", |all| all.sliced(1, 1, 3, 2).unwrap()),
