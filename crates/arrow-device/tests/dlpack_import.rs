@@ -210,7 +210,7 @@ fn elements_of_less_than_a_byte_are_carried() {
 fn anything_at_all_is_refused_or_understood() {
     // A small generator: the same bytes in every run.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    for _ in 0..if cfg!(miri) { 10 } else { 3000 } {
+    for _ in 0..if cfg!(miri) { 3 } else { 3000 } {
         let bytes: Vec<u8> = (0..48)
             .map(|_| {
                 state ^= state << 13;
@@ -221,8 +221,9 @@ fn anything_at_all_is_refused_or_understood() {
             .collect();
         import_anything(&bytes);
     }
-    for byte in [0, 1, 2, 127, 128, 200, 254, 255] {
-        import_anything(&[byte; 64]);
+    let bytes: &[u8] = if cfg!(miri) { &[2] } else { &[0, 1, 2, 127, 128, 200, 254, 255] };
+    for byte in bytes {
+        import_anything(&[*byte; 64]);
     }
     import_anything(&[]);
 }

@@ -41,7 +41,8 @@ fn way<T>(
     let as_integers = |it: Conversion| it.as_integers(true);
     let plain = |it: Conversion| it;
     let filled = |it: Conversion| it.nulls(Nulls::NaN);
-    let ways: [(&str, Copying, &dyn Fn(Conversion) -> Conversion); 5] = [
+    type Change<'a> = &'a dyn Fn(Conversion) -> Conversion;
+    let ways: [(&str, Copying, Change<'_>); 5] = [
         ("", Copying::Never, &plain),
         (", if `as_integers` is said", Copying::Never, &as_integers),
         ("", Copying::IfNeeded, &plain),
