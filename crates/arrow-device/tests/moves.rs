@@ -8,16 +8,14 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod peers;
-
 use std::ffi::c_void;
 use std::sync::{Arc, Barrier};
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::{Array, Batch, Buffer, DataType, DeviceId};
-use peers::consumer::{move_out, move_out_all, release};
-use peers::ledger::{Bytes, Ledger};
-use peers::{Verdict, assert_complaint, require};
+use arrow_device_testkit::consumer::{move_out, move_out_all, release};
+use arrow_device_testkit::ledger::{Bytes, Ledger};
+use arrow_device_testkit::{Verdict, assert_complaint, require};
 
 /// A column of numbers, whose one buffer the ledger counts.
 fn numbers(ledger: &Arc<Ledger>) -> Array {
@@ -268,47 +266,4 @@ fn a_callback_that_a_consumer_put_into_a_child_is_called() {
     }
     release(parent).unwrap();
     assert_eq!(ledger.settle(0), Ok(()));
-}
-
-/// Fills memory of the consumer's that holds anything.
-type Fill<'a> = dyn Fn(*mut ArrowDeviceArray, &Arc<Ledger>) + 'a;
-
-/// That a base structure is written where the consumer wants it, whole, and nothing beside it.
-fn check_filled(fill: &Fill<'_>) -> Verdict {
-    let ledger = Ledger::new();
-    let mut memory = vec![-0x5555_5556_i64; 3 * size_of::<ArrowDeviceArray>() / 8];
-    let garbage = memory[0];
-    let size = size_of::<ArrowDeviceArray>() / 8;
-    let out = unsafe { memory.as_mut_ptr().add(size) }.cast::<ArrowDeviceArray>();
-    fill(out, &ledger);
-    let exported = unsafe { out.read() };
-    let around = memory[..size].iter().chain(&memory[2 * size..]);
-    require(around.clone().all(|word| *word == garbage), || "wrote beside the struct".into())?;
-    let words = [exported.device_id, exported.sync_event.addr() as i64];
-    require(words == [-1, 0] && exported.reserved == [0; 3], || "left garbage behind".into())?;
-    release(exported.array)?;
-    ledger.settle(0)
-}
-
-// Requirement: ABI-5, ARR-11
-#[test]
-fn an_export_fills_the_consumers_memory_whole() {
-    let ours = |out: *mut ArrowDeviceArray, ledger: &Arc<Ledger>| {
-        unsafe { numbers(ledger).export_to(out) }.unwrap();
-    };
-    assert_eq!(check_filled(&ours), Ok(()));
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
-fn an_export_that_fills_less_or_more_is_found_out() {
-    let only_the_array = |out: *mut ArrowDeviceArray, ledger: &Arc<Ledger>| unsafe {
-        (*out).array = ours(vec![numbers(ledger)]);
-    };
-    assert_complaint(check_filled(&only_the_array), "left garbage behind");
-    let too_much = |out: *mut ArrowDeviceArray, ledger: &Arc<Ledger>| {
-        unsafe { numbers(ledger).export_to(out) }.unwrap();
-        unsafe { out.add(1).cast::<i64>().write(0) };
-    };
-    assert_complaint(check_filled(&too_much), "wrote beside the struct");
 }

@@ -1,0 +1,252 @@
+//! A consumer of C structs: reads every member, moves structs bit by bit, and releases them.
+
+use std::ffi::CStr;
+
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+
+use crate::{Verdict, require};
+
+/// What an array's structs say, buffers as the numbers that their pointers are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its length.
+    pub length: i64,
+    /// Its null count.
+    pub null_count: i64,
+    /// Its offset.
+    pub offset: i64,
+    /// Its buffer pointers.
+    pub buffers: Vec<usize>,
+    /// Its children.
+    pub children: Vec<Seen>,
+    /// The values of its dictionary.
+    pub dictionary: Option<Box<Seen>>,
+}
+
+/// What a schema's structs say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenSchema {
+    /// Its format string.
+    pub format: Vec<u8>,
+    /// Null is the same as empty.
+    pub name: Vec<u8>,
+    /// Null is the same as no pairs.
+    pub metadata: Vec<u8>,
+    /// Its flags.
+    pub flags: i64,
+    /// Its children.
+    pub children: Vec<SeenSchema>,
+    /// The type of the values of its dictionary.
+    pub dictionary: Option<Box<SeenSchema>>,
+}
+
+impl Seen {
+    /// Reads a struct that is not released, and everything below it but the buffers.
+    pub fn of(array: &ArrowArray) -> Self {
+        assert!(!array.is_released(), "a released array was to be read");
+        let buffer = |index: i64| unsafe { *array.buffers.add(index as usize) }.expose_provenance();
+        let child = |index: i64| Self::of(unsafe { &**array.children.add(index as usize) });
+        Self {
+            length: array.length,
+            null_count: array.null_count,
+            offset: array.offset,
+            buffers: (0..array.n_buffers).map(buffer).collect(),
+            children: (0..array.n_children).map(child).collect(),
+            dictionary: unsafe { array.dictionary.as_ref() }
+                .map(|values| Box::new(Self::of(values))),
+        }
+    }
+
+    /// The null counts that a peer that looks at no buffer can know: where there is no bitmap nothing is null.
+    pub fn with_known_nulls(mut self, schema: &SeenSchema) -> Self {
+        let has_bitmap = !matches!(&*schema.format, [b'n', ..] | [b'+', b'r' | b'u', ..]);
+        self.null_count = match &*schema.format {
+            b"n" => self.length,
+            _ if !has_bitmap || self.buffers.first() == Some(&0) => 0,
+            _ => self.null_count,
+        };
+        let children = self.children.into_iter().zip(&schema.children);
+        self.children = children.map(|(child, schema)| child.with_known_nulls(schema)).collect();
+        self.dictionary = self
+            .dictionary
+            .zip(schema.dictionary.as_ref())
+            .map(|(values, schema)| Box::new(values.with_known_nulls(schema)));
+        self
+    }
+
+    /// That this is what another was, buffers at the same addresses.
+    pub fn require_same(&self, expected: &Self) -> Verdict {
+        let numbers = |seen: &Self| (seen.length, seen.null_count, seen.offset);
+        require(numbers(self) == numbers(expected), || {
+            format!(
+                "length, null count and offset are {:?} and not {:?}",
+                numbers(self),
+                numbers(expected)
+            )
+        })?;
+        let (ours, theirs) = (&self.buffers, &expected.buffers);
+        require(ours == theirs, || {
+            format!("buffers moved: they are {ours:x?} and were {theirs:x?}")
+        })?;
+        require(self.children.len() == expected.children.len(), || {
+            format!("{} children and not {}", self.children.len(), expected.children.len())
+        })?;
+        for (child, expected) in self.children.iter().zip(&expected.children) {
+            child.require_same(expected)?;
+        }
+        match (&self.dictionary, &expected.dictionary) {
+            (Some(values), Some(expected)) => values.require_same(expected),
+            (None, None) => Ok(()),
+            _ => Err("a dictionary is missing, or there is one too many".into()),
+        }
+    }
+}
+
+impl SeenSchema {
+    /// Reads a struct that is not released, and everything below it.
+    pub fn of(schema: &ArrowSchema) -> Self {
+        assert!(!schema.is_released(), "a released schema was to be read");
+        let text = |text: *const std::ffi::c_char| {
+            if text.is_null() {
+                vec![]
+            } else {
+                unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()
+            }
+        };
+        let child = |index: i64| Self::of(unsafe { &**schema.children.add(index as usize) });
+        Self {
+            format: text(schema.format),
+            name: text(schema.name),
+            metadata: read_metadata(schema.metadata.cast()),
+            flags: schema.flags,
+            children: (0..schema.n_children).map(child).collect(),
+            dictionary: unsafe { schema.dictionary.as_ref() }
+                .map(|values| Box::new(Self::of(values))),
+        }
+    }
+}
+
+fn read_metadata(start: *const u8) -> Vec<u8> {
+    if start.is_null() {
+        return vec![];
+    }
+    let length_at = |at: usize| unsafe { start.add(at).cast::<i32>().read_unaligned() };
+    let pairs = length_at(0);
+    let len = (0..pairs * 2).fold(4, |at, _| at + 4 + length_at(at) as usize);
+    if pairs == 0 { vec![] } else { unsafe { std::slice::from_raw_parts(start, len) }.to_vec() }
+}
+
+/// A struct with a release callback.
+pub trait Releasable: Sized {
+    /// A released one.
+    const EMPTY: Self;
+
+    /// The callback, unless it is released.
+    fn callback(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
+}
+
+impl Releasable for ArrowArray {
+    const EMPTY: Self = ArrowArray::empty();
+
+    fn callback(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+        self.release
+    }
+}
+
+impl Releasable for ArrowSchema {
+    const EMPTY: Self = ArrowSchema::empty();
+
+    fn callback(&self) -> Option<unsafe extern "C" fn(*mut Self)> {
+        self.release
+    }
+}
+
+/// Moves a struct as the specification says: copy the bytes, then mark the source as released.
+pub fn move_out<T: Releasable>(source: *mut T) -> T {
+    unsafe { source.replace(T::EMPTY) }
+}
+
+/// The same bytes once more. Only one of the two may be released.
+pub fn copy_of<T: Releasable>(source: &T) -> T {
+    unsafe { std::ptr::read(source) }
+}
+
+/// Releases a struct, and says where it was not marked as released then.
+pub fn release<T: Releasable>(mut moved: T) -> Verdict {
+    let release = moved.callback().ok_or("released already")?;
+    unsafe { release(&raw mut moved) };
+    require(moved.callback().is_none(), || "the release left the struct unreleased".into())
+}
+
+/// Moves all children out, the dictionary last.
+pub fn move_out_all(array: &ArrowArray) -> Vec<ArrowArray> {
+    let children =
+        (0..array.n_children as usize).map(|index| unsafe { *array.children.add(index) });
+    let dictionary = (!array.dictionary.is_null()).then_some(array.dictionary);
+    children.chain(dictionary).map(move_out).collect()
+}
+
+/// In which order a consumer releases an array and what it moved out of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Nothing is moved out.
+    Whole,
+    /// Children first, then the parent.
+    ChildrenFirst,
+    /// The parent, then the children, last one first. Children of children are moved out of moved children.
+    ParentFirst,
+    /// One child in two is moved out and outlives the parent.
+    Half,
+}
+
+impl Order {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Whole, Self::ChildrenFirst, Self::ParentFirst, Self::Half];
+}
+
+/// Releases an array in this order, and looks whether what is not released yet is still as it was.
+pub fn release_in_order(array: ArrowArray, order: Order) -> Verdict {
+    let seen = Seen::of(&array);
+    let below: Vec<Seen> =
+        seen.children.iter().chain(seen.dictionary.as_deref()).cloned().collect();
+    match order {
+        Order::Whole => release(array),
+        Order::ChildrenFirst => {
+            move_out_all(&array).into_iter().try_for_each(release)?;
+            release(array)
+        }
+        Order::ParentFirst => {
+            let moved = move_out_all(&array);
+            release(array)?;
+            for (child, expected) in moved.into_iter().zip(&below).rev() {
+                Seen::of(&child).require_same(expected)?;
+                release_in_order(child, order)?;
+            }
+            Ok(())
+        }
+        Order::Half => {
+            let mut moved = Vec::new();
+            for (index, expected) in seen.children.iter().enumerate().step_by(2) {
+                moved.push((move_out(unsafe { *array.children.add(index) }), expected));
+            }
+            release(array)?;
+            for (child, expected) in moved {
+                Seen::of(&child).require_same(expected)?;
+                release(child)?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Copies a base structure elsewhere and scribbles over the place where it was, as no move in Rust does.
+pub fn move_and_scribble(array: ArrowDeviceArray) -> ArrowDeviceArray {
+    let (mut array, mut elsewhere) = (Box::new(array), Box::new(ArrowDeviceArray::empty()));
+    let source = &raw mut *array;
+    unsafe {
+        std::ptr::copy(source, &raw mut *elsewhere, 1);
+        source.cast::<u8>().write_bytes(0xaa, size_of::<ArrowDeviceArray>());
+        // Nothing is dropped with the boxes: the struct has no destructor.
+    }
+    *elsewhere
+}

@@ -1,0 +1,137 @@
+//! What a hand-written producer has alive, and what it saw done to its structs.
+
+use std::alloc::Layout;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::{Verdict, require};
+
+/// The books of one producer.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    live: AtomicUsize,
+    base_releases: AtomicUsize,
+    complaints: Mutex<Vec<String>>,
+}
+
+impl Ledger {
+    /// Empty books.
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Something is alive from now on.
+    pub fn opened(&self) {
+        self.live.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Something is not any more.
+    pub fn closed(&self) {
+        self.live.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// The release of a base structure was called.
+    pub fn base_released(&self) {
+        self.base_releases.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Somebody did something wrong.
+    pub fn complain(&self, complaint: impl Into<String>) {
+        self.complaints.lock().unwrap().push(complaint.into());
+    }
+
+    /// Structs and buffers that are not released.
+    pub fn live(&self) -> usize {
+        self.live.load(Ordering::SeqCst)
+    }
+
+    /// How often the release of a base structure was called.
+    pub fn base_releases(&self) -> usize {
+        self.base_releases.load(Ordering::SeqCst)
+    }
+
+    /// What was done wrong so far.
+    pub fn complaints(&self) -> Verdict {
+        let complaints = self.complaints.lock().unwrap();
+        require(complaints.is_empty(), || complaints.join("; "))
+    }
+
+    /// That so many base structures were released, each once, and that nothing is left.
+    pub fn settle(&self, bases: usize) -> Verdict {
+        self.complaints()?;
+        let (released, live) = (self.base_releases(), self.live());
+        require(released == bases, || format!("{released} releases of {bases} base structures"))?;
+        require(live == 0, || format!("{live} allocations leaked"))
+    }
+
+    /// The same soon, where the library releases after the last use: another thread of the process may be the one that
+    /// finds that it has passed.
+    pub fn settle_soon(&self, bases: usize) -> Verdict {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let is_held = arrow_device::pending() > 0;
+            arrow_device::reclaim();
+            let verdict = self.settle(bases);
+            if verdict.is_ok() || !is_held || Instant::now() > deadline {
+                return verdict;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A buffer: aligned as Arrow recommends, counted, and compared with what was written when it is freed.
+#[derive(Debug)]
+pub struct Bytes {
+    address: *mut u8,
+    contents: Vec<u8>,
+    ledger: Arc<Ledger>,
+}
+
+// SAFETY: plain memory that nobody writes to.
+unsafe impl Send for Bytes {}
+unsafe impl Sync for Bytes {}
+
+impl Bytes {
+    /// Memory with these bytes.
+    pub fn new(contents: Vec<u8>, ledger: &Arc<Ledger>) -> Self {
+        let layout = layout(&contents);
+        let address = unsafe { std::alloc::alloc(layout) };
+        assert!(!address.is_null());
+        unsafe { address.copy_from_nonoverlapping(contents.as_ptr(), contents.len()) };
+        ledger.opened();
+        Self { address, contents, ledger: ledger.clone() }
+    }
+
+    /// Where they are.
+    pub fn address(&self) -> *const c_void {
+        self.address.cast_const().cast()
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> u64 {
+        self.contents.len() as u64
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.contents.is_empty()
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        let now = unsafe { std::slice::from_raw_parts(self.address, self.contents.len()) };
+        if now != self.contents {
+            self.ledger.complain("a buffer was written to");
+        }
+        unsafe { std::alloc::dealloc(self.address, layout(&self.contents)) };
+        self.ledger.closed();
+    }
+}
+
+fn layout(contents: &[u8]) -> Layout {
+    Layout::from_size_align(contents.len().max(1), 64).unwrap()
+}

@@ -1,0 +1,268 @@
+//! A device whose work is complete when a test says so, written against the driver trait from outside the crate.
+//!
+//! Its memory is host memory that the host is told not to look at. A queue counts what was submitted to it; an
+//! event is a count. What a driver may get wrong can be ordered.
+
+use std::alloc::Layout;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use arrow_device::driver::{
+    Driver, Properties, Raw, Readiness, Region, Route, Runtime, SyncEvent, Waiting,
+};
+use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
+
+/// No device type that anybody knows.
+pub const MANUAL: DeviceType = DeviceType(4711);
+
+/// The test's hand on a device.
+#[derive(Clone, Debug)]
+pub struct Manual(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    id: DeviceId,
+    properties: Properties,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// For each queue, what was submitted and what of it is complete.
+    queues: Vec<(u64, u64)>,
+    /// For each live event, its queue and how much of it comes before.
+    events: HashMap<usize, (usize, u64)>,
+    next_event: usize,
+    /// Which queue was told to wait for which event.
+    waits: Vec<(usize, usize)>,
+    memory: HashMap<usize, u64>,
+    /// Whether it answers wrongly that everything is complete.
+    lies: bool,
+    cannot_record: bool,
+    is_lost: bool,
+}
+
+impl Manual {
+    /// A device of its own with events.
+    pub fn open() -> (Self, Device) {
+        Self::open_with(Readiness::Event)
+    }
+
+    /// A device of its own that tells others in this way that data is complete.
+    pub fn open_with(readiness: Readiness) -> (Self, Device) {
+        static NEXT: AtomicI64 = AtomicI64::new(1 << 40);
+        let id = DeviceId::new(MANUAL, NEXT.fetch_add(1, Ordering::Relaxed));
+        let properties = Properties::new("manual").with_readiness(readiness);
+        let manual = Self(Arc::new(Shared { id, properties, state: Mutex::default() }));
+        let device = Device::new(ManualDriver(manual.clone()));
+        (manual, device)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap()
+    }
+
+    /// Submits one piece of work.
+    pub fn submit(&self, queue: &Queue) {
+        self.state().queues[queue.raw().bits() - 1].0 += 1;
+    }
+
+    /// How much was submitted.
+    pub fn submitted(&self, queue: &Queue) -> u64 {
+        self.state().queues[queue.raw().bits() - 1].0
+    }
+
+    /// Completes all that was submitted.
+    pub fn complete(&self, queue: &Queue) {
+        let mut state = self.state();
+        let (submitted, done) = &mut state.queues[queue.raw().bits() - 1];
+        *done = *submitted;
+    }
+
+    /// Whether all that was submitted is complete.
+    pub fn is_idle(&self, queue: &Queue) -> bool {
+        let (submitted, done) = self.state().queues[queue.raw().bits() - 1];
+        submitted == done
+    }
+
+    /// From now on it says that everything is complete, though it is not.
+    pub fn lie(&self) {
+        self.state().lies = true;
+    }
+
+    /// From now on no event can be recorded.
+    pub fn refuse_to_record(&self) {
+        self.state().cannot_record = true;
+    }
+
+    /// Loses the device.
+    pub fn lose(&self) {
+        self.state().is_lost = true;
+    }
+
+    /// How many events are alive.
+    pub fn live_events(&self) -> usize {
+        self.state().events.len()
+    }
+
+    /// How many allocations are alive.
+    pub fn live_memory(&self) -> usize {
+        self.state().memory.len()
+    }
+
+    /// Whether the queue was told to wait for this event.
+    pub fn waits_for(&self, queue: &Queue, event: usize) -> bool {
+        self.state().waits.contains(&(queue.raw().bits(), event))
+    }
+
+    /// How often any queue was told to wait.
+    pub fn wait_count(&self) -> usize {
+        self.state().waits.len()
+    }
+
+    /// Whether an event exists, and if so whether it has passed.
+    pub fn event(&self, event: usize) -> Option<bool> {
+        let state = self.state();
+        let (queue, point) = *state.events.get(&event)?;
+        Some(state.queues[queue - 1].1 >= point)
+    }
+
+    fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(kind, "as the test ordered").on_device(self.0.id)
+    }
+
+    /// Makes everything complete up to a point.
+    fn run_to(&self, queue: usize, point: u64) -> Result<()> {
+        let mut state = self.state();
+        if state.is_lost {
+            return Err(self.error(ErrorKind::DeviceLost));
+        }
+        let done = &mut state.queues[queue - 1].1;
+        *done = point.max(*done);
+        Ok(())
+    }
+}
+
+/// The event that an array's `sync_event` shows.
+pub fn shown_event(sync_event: *mut c_void) -> usize {
+    assert!(!sync_event.is_null());
+    unsafe { sync_event.cast::<*mut c_void>().read() }.addr()
+}
+
+#[derive(Debug)]
+struct ManualDriver(Manual);
+
+// SAFETY: as its state says: an event passes when its queue has done what was submitted before it, unless a
+// test orders a driver that breaks this very promise.
+unsafe impl Driver for ManualDriver {
+    fn id(&self) -> DeviceId {
+        self.0.0.id
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime { name: "manual", instance: self.0.0.id.id as usize }
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.0.0.properties
+    }
+
+    unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        let address = unsafe { std::alloc::alloc(layout(len)) };
+        self.0.state().memory.insert(address.addr(), len);
+        Ok(Raw::from_ptr(address.cast()))
+    }
+
+    unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
+        assert_eq!(self.0.state().memory.remove(&memory.bits()), Some(len));
+        unsafe { std::alloc::dealloc(memory.as_ptr().cast(), layout(len)) };
+    }
+
+    fn open_queue(&self) -> Result<Raw<Queue>> {
+        let mut state = self.0.state();
+        state.queues.push((0, 0));
+        Ok(Raw::from_bits(state.queues.len()))
+    }
+
+    unsafe fn close_queue(&self, _queue: Raw<Queue>) {}
+
+    unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        let submitted = self.0.state().queues[queue.bits() - 1].0;
+        self.0.run_to(queue.bits(), submitted)
+    }
+
+    unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        let state = self.0.state();
+        if state.is_lost {
+            return Err(self.0.error(ErrorKind::DeviceLost));
+        }
+        let (submitted, done) = state.queues[queue.bits() - 1];
+        Ok(state.lies || submitted == done)
+    }
+
+    fn make_event(&self) -> Result<Raw<Event>> {
+        Ok(Raw::NULL)
+    }
+
+    unsafe fn destroy_event(&self, event: Raw<Event>) {
+        if !event.is_null() {
+            assert!(self.0.state().events.remove(&event.bits()).is_some(), "destroyed twice");
+        }
+    }
+
+    unsafe fn record(&self, queue: Raw<Queue>, _event: Raw<Event>) -> Result<Raw<Event>> {
+        let mut state = self.0.state();
+        if state.cannot_record {
+            return Err(self.0.error(ErrorKind::Driver));
+        }
+        state.next_event += 1;
+        let event = state.next_event;
+        let submitted = state.queues[queue.bits() - 1].0;
+        state.events.insert(event, (queue.bits(), submitted));
+        Ok(Raw::from_bits(event))
+    }
+
+    unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        self.0.state().waits.push((queue.bits(), event.bits()));
+        Ok(Waiting::Queued)
+    }
+
+    unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        let state = self.0.state();
+        if state.is_lost {
+            return Err(self.0.error(ErrorKind::DeviceLost));
+        }
+        let (queue, point) = state.events[&event.bits()];
+        Ok(state.lies || state.queues[queue - 1].1 >= point)
+    }
+
+    unsafe fn wait_on_host(&self, event: Raw<Event>, _timeout: Option<Duration>) -> Result<bool> {
+        let (queue, point) = self.0.state().events[&event.bits()];
+        self.0.run_to(queue, point).map(|()| true)
+    }
+
+    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
+        SyncEvent::Handle(event.as_ptr())
+    }
+
+    unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        Ok(Raw::from_bits(shown_event(sync_event.as_ptr())))
+    }
+
+    unsafe fn copy(
+        &self,
+        _queue: Raw<Queue>,
+        _route: Route<'_>,
+        _regions: &[Region],
+    ) -> Result<()> {
+        Err(self.0.error(ErrorKind::Unsupported))
+    }
+}
+
+fn layout(len: u64) -> Layout {
+    Layout::from_size_align(len as usize, 64).unwrap()
+}

@@ -1,0 +1,170 @@
+//! Devices that leave something out: another device, with a driver that does not do one thing that a driver must.
+//!
+//! Such a device has the id of the one beneath and everything else from it, so that what watches that one sees what goes
+//! wrong. It is what [`Device::find`] finds from then on.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_device::driver::{
+    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+};
+use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
+
+/// What is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Omission {
+    /// Queues do not wait for events.
+    QueueWait,
+    /// The host does not wait for events.
+    HostWait,
+    /// Events are said to have passed, whatever they stand for.
+    Asking,
+    /// Copies to the device are not made.
+    CopyIn,
+    /// Copies from the device are not made.
+    CopyOut,
+    /// Nobody asks which memory can be reached: all of it.
+    Reach,
+    /// Memory is not freed.
+    Free,
+}
+
+impl Omission {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::QueueWait,
+        Self::HostWait,
+        Self::Asking,
+        Self::CopyIn,
+        Self::CopyOut,
+        Self::Reach,
+        Self::Free,
+    ];
+}
+
+/// A device with a driver that omits something.
+pub fn device(of: &Device, omits: Omission) -> Device {
+    Device::new(Skewed { inner: of.driver().clone(), omits })
+}
+
+#[derive(Debug)]
+struct Skewed {
+    inner: Arc<dyn Driver>,
+    omits: Omission,
+}
+
+// SAFETY: it breaks the promises of a driver on purpose, in programs that look for that; nothing follows a wrong address.
+unsafe impl Driver for Skewed {
+    fn id(&self) -> DeviceId {
+        self.inner.id()
+    }
+
+    fn runtime(&self) -> Runtime {
+        self.inner.runtime()
+    }
+
+    fn properties(&self) -> &Properties {
+        self.inner.properties()
+    }
+
+    fn reaches(&self, memory: DeviceId) -> Result<()> {
+        match self.omits {
+            Omission::Reach => Ok(()),
+            _ => self.inner.reaches(memory),
+        }
+    }
+
+    unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        unsafe { self.inner.allocate(len, queue) }
+    }
+
+    unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
+        if self.omits != Omission::Free {
+            unsafe { self.inner.free(memory, len) }
+        }
+    }
+
+    fn share(&self, memory: Raw<Memory>) {
+        self.inner.share(memory);
+    }
+
+    fn open_queue(&self) -> Result<Raw<Queue>> {
+        self.inner.open_queue()
+    }
+
+    unsafe fn close_queue(&self, queue: Raw<Queue>) {
+        unsafe { self.inner.close_queue(queue) }
+    }
+
+    unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        unsafe { self.inner.synchronize(queue) }
+    }
+
+    unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        unsafe { self.inner.is_idle(queue) }
+    }
+
+    fn make_event(&self) -> Result<Raw<Event>> {
+        self.inner.make_event()
+    }
+
+    unsafe fn destroy_event(&self, event: Raw<Event>) {
+        unsafe { self.inner.destroy_event(event) }
+    }
+
+    unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        unsafe { self.inner.record(queue, event) }
+    }
+
+    unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        match self.omits {
+            Omission::QueueWait => Ok(Waiting::Queued),
+            _ => unsafe { self.inner.wait(queue, event) },
+        }
+    }
+
+    unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        match self.omits {
+            Omission::Asking => Ok(true),
+            _ => unsafe { self.inner.is_complete(event) },
+        }
+    }
+
+    unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        match self.omits {
+            Omission::HostWait => Ok(true),
+            _ => unsafe { self.inner.wait_on_host(event, timeout) },
+        }
+    }
+
+    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
+        self.inner.sync_event(event)
+    }
+
+    unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        unsafe { self.inner.read_sync_event(sync_event) }
+    }
+
+    unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        match (self.omits, route) {
+            (Omission::CopyIn, Route::FromHost) | (Omission::CopyOut, Route::ToHost) => Ok(()),
+            _ => unsafe { self.inner.copy(queue, route, regions) },
+        }
+    }
+
+    unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
+        unsafe { self.inner.map(spot, len) }
+    }
+
+    unsafe fn unmap(&self, spot: Spot, len: u64, address: NonNull<u8>) {
+        unsafe { self.inner.unmap(spot, len, address) }
+    }
+
+    unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
+        unsafe { self.inner.locate(base) }
+    }
+}
