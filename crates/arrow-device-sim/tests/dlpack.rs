@@ -4,8 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg(not(miri))]
 
-#[path = "../../arrow-device/tests/tensors/mod.rs"]
-mod tensors;
+use arrow_device_testkit::tensors;
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{

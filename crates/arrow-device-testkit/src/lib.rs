@@ -126,6 +126,7 @@
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
 //! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
 //! | [`targets`] | the functions that are fuzzed |
+//! | [`tensors`] | DLPack: producers with any field wrong, a consumer that checks, tensors of every type in every layout |
 //! | [`recipe`] | arrays of every type as bytes to be changed, which the library builds |
 //!
 //! # What it trusts
@@ -136,7 +137,7 @@
 //!
 //! # What it does not do
 //!
-//! * Streams and asynchronous streams have no wrong peers here, nor does DLPack.
+//! * Streams and asynchronous streams have no wrong peers here.
 //! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a driver are for that
 //!   driver's own tools, and `arrow-device-sim` sees the order of work itself.
 
@@ -173,6 +174,7 @@ pub mod shape;
 pub mod skewed;
 pub mod suite;
 pub mod targets;
+pub mod tensors;
 pub mod wrong;
 
 /// What a check has against what it was shown; nothing is good.

@@ -1,7 +1,7 @@
 //! Arrays as tensors and tensors as arrays, in host memory. (On devices the software device's tests run the same.)
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod tensors;
+use arrow_device_testkit::tensors;
 
 use arrow_device::dlpack::Conversion;
 use arrow_device::{Array, DataType, Error, ErrorKind, Queue};

@@ -9,7 +9,7 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod tensors;
+use arrow_device_testkit::tensors;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -17,7 +17,8 @@ use std::cell::Cell;
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::{Conversion, Copying, Dtype, Exported, Managed, Order, Tensor};
 use arrow_device::{Array, Buffer, DataType, DeviceId, ErrorKind, Queue};
-use tensors::consumer::{Promise, Verdict, check_legacy, check_versioned, plant};
+use arrow_device_testkit::Verdict;
+use tensors::consumer::{Promise, check_legacy, check_versioned, plant};
 use tensors::{Count, Counted};
 
 const READ_ONLY: u64 = 1;

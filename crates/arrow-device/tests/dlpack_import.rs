@@ -8,12 +8,12 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod tensors;
+use arrow_device_testkit::tensors;
 
 use arrow_device::abi::dlpack::{DLDeviceType, DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{Conversion, Copying, Dtype, Managed, Order, Tensor};
 use arrow_device::{DeviceId, DeviceType, ErrorKind, Queue};
-use tensors::hostile::{ACCEPTED, REFUSED, REFUSED_VERSIONED, import_anything};
+use tensors::hostile::{ACCEPTED, REFUSED, REFUSED_VERSIONED};
 use tensors::{Recipe, TestForm, free_without_deleter, matrix};
 
 fn refuse<F: TestForm>(what: &str, kind: ErrorKind, spoil: fn(&mut Recipe)) {
@@ -219,13 +219,13 @@ fn anything_at_all_is_refused_or_understood() {
                 (state >> 24) as u8
             })
             .collect();
-        import_anything(&bytes);
+        arrow_device_testkit::targets::tensors(&bytes);
     }
     let bytes: &[u8] = if cfg!(miri) { &[2] } else { &[0, 1, 2, 127, 128, 200, 254, 255] };
     for byte in bytes {
-        import_anything(&[*byte; 64]);
+        arrow_device_testkit::targets::tensors(&[*byte; 64]);
     }
-    import_anything(&[]);
+    arrow_device_testkit::targets::tensors(&[]);
 }
 
 #[test]

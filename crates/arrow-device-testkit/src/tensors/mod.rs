@@ -1,17 +1,6 @@
 //! DLPack's other side, written by hand: a producer whose every field can be wrong, a consumer that believes nothing, and
 //! tensors of every type in every layout. What is deleted is counted.
 
-#![allow(
-    dead_code,
-    unreachable_pub,
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block
-)]
-
 pub mod consumer;
 pub mod conversions;
 pub mod hostile;
@@ -32,10 +21,12 @@ use arrow_device::dlpack::Form;
 pub struct Count(Arc<AtomicUsize>);
 
 impl Count {
+    /// It happened once more.
     pub fn add(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// How often it happened.
     pub fn get(&self) -> usize {
         self.0.load(Ordering::SeqCst)
     }
@@ -54,6 +45,7 @@ impl Count {
 }
 
 /// An owner of memory that says when it goes.
+#[derive(Debug)]
 pub struct Counted<T>(pub T, pub Count);
 
 impl<T> Drop for Counted<T> {
@@ -65,19 +57,27 @@ impl<T> Drop for Counted<T> {
 /// All that a producer says, to be changed at will. As it comes it is right: six `int32` on the CPU, in two rows.
 #[derive(Clone, Debug)]
 pub struct Recipe {
+    /// Only in the newer form.
     pub version: DLPackVersion,
+    /// Only in the newer form.
     pub flags: u64,
     /// Data that is not null.
     pub bytes: Option<Vec<u8>>,
     /// In place of the address of `bytes`, for devices that are not there.
     pub data: Option<*mut c_void>,
+    /// The lengths, if they are not null.
     pub shape: Option<Vec<i64>>,
+    /// The distances, if they are not null.
     pub strides: Option<Vec<i64>>,
     /// What is said, if not how many lengths there are.
     pub ndim: Option<i32>,
+    /// What the elements are.
     pub dtype: DLDataType,
+    /// Where they are.
     pub device: DLDevice,
+    /// How far behind `data` the first one is.
     pub byte_offset: u64,
+    /// Whether there is a deleter.
     pub has_deleter: bool,
 }
 
@@ -101,14 +101,13 @@ impl Default for Recipe {
 
 /// The two forms, as a test makes and reads them.
 pub trait TestForm: Form + Sized {
-    const VERSIONED: bool;
+    /// The struct of a recipe.
     fn make(recipe: &Recipe, tensor: DLTensor, context: *mut c_void) -> Self;
+    /// What `make` was given.
     fn context(this: *mut Self) -> *mut c_void;
 }
 
 impl TestForm for DLManagedTensorVersioned {
-    const VERSIONED: bool = true;
-
     fn make(recipe: &Recipe, dl_tensor: DLTensor, manager_ctx: *mut c_void) -> Self {
         let deleter = recipe.has_deleter.then_some(delete::<Self> as _);
         let (version, flags) = (recipe.version, recipe.flags);
@@ -121,8 +120,6 @@ impl TestForm for DLManagedTensorVersioned {
 }
 
 impl TestForm for DLManagedTensor {
-    const VERSIONED: bool = false;
-
     fn make(recipe: &Recipe, dl_tensor: DLTensor, manager_ctx: *mut c_void) -> Self {
         let deleter = recipe.has_deleter.then_some(delete::<Self> as _);
         Self { dl_tensor, manager_ctx, deleter }

@@ -34,6 +34,7 @@ pub const DTYPES: [Dtype; 20] = [
 /// A way to look at a tensor of 4 by 6.
 pub type Layout = (&'static str, fn(&Tensor) -> Tensor);
 
+/// All of them.
 pub const LAYOUTS: [Layout; 9] = [
     ("contiguous", |all| all.clone()),
     ("sliced", |all| all.sliced(0, 1, 2, 1).unwrap()),

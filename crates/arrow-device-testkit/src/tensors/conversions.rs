@@ -22,11 +22,11 @@ struct Bench<'queue> {
     queue: &'queue Queue,
 }
 
-pub fn never() -> Conversion {
+fn never() -> Conversion {
     Conversion::new()
 }
 
-pub fn if_needed() -> Conversion {
+fn if_needed() -> Conversion {
     Conversion::new().copying(Copying::IfNeeded)
 }
 

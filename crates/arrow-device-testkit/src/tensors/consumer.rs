@@ -3,23 +3,23 @@
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::Managed;
 
+use crate::{Verdict, require};
+
 /// What a consumer is promised about one tensor.
 #[derive(Clone, Debug)]
 pub struct Promise {
+    /// Its lengths.
     pub shape: Vec<i64>,
+    /// Code, bits and lanes.
     pub dtype: (u8, u8, u16),
+    /// Type and number.
     pub device: (i32, i32),
     /// All elements in row-major order, for tensors on the host.
     pub bytes: Vec<u8>,
     /// Where the first element is, if it is shared.
     pub address: Option<*const u8>,
+    /// The flags of the newer form.
     pub flags: u64,
-}
-
-pub type Verdict = Result<(), String>;
-
-pub fn require(holds: bool, complaint: impl FnOnce() -> String) -> Verdict {
-    if holds { Ok(()) } else { Err(complaint()) }
 }
 
 /// Checks the older form.
