@@ -174,7 +174,7 @@ fn a_tensor_on_a_device_that_is_not_there_is_carried_and_its_use_is_an_error_tha
 // Requirement: DLP-4
 #[test]
 fn every_type_comes_back_in_every_layout_through_host_memory() {
-    let dtypes: &[Dtype] = if cfg!(miri) { &matrix::DTYPES[..3] } else { &matrix::DTYPES };
+    let dtypes: &[Dtype] = if cfg!(miri) { &matrix::DTYPES[2..3] } else { &matrix::DTYPES };
     let cases = matrix::run(&Queue::host(), dtypes);
     assert_eq!(cases, dtypes.len() * matrix::LAYOUTS.len() * 2);
 }
@@ -204,6 +204,18 @@ fn elements_of_less_than_a_byte_are_carried() {
     let managed: Managed<DLManagedTensorVersioned> =
         part.copy(&Queue::host()).unwrap().export(Order::Host, Copying::Never).unwrap();
     assert_eq!(unsafe { managed.as_ptr().read() }.flags, 2 | 4);
+
+    // Two in an element take two bytes.
+    recipe.dtype.lanes = 2;
+    recipe.shape = Some(vec![2]);
+    let (made, _) = recipe.make::<DLManagedTensorVersioned>();
+    let pairs = unsafe { Tensor::import(made, Order::Host) }.unwrap();
+    let array = pairs.to_array(&Conversion::new().as_integers(true)).unwrap();
+    assert_eq!(array.data_type(), &arrow_device::DataType::UInt16);
+    assert_eq!(
+        array.to_tensor(&Conversion::new()).unwrap().host().unwrap().to_bytes().unwrap(),
+        [1, 2, 3, 4]
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Which type of array is which type of tensor.
 
 use super::Dtype;
+use super::dtype::Width;
 use crate::{DataType, Field, IntervalUnit, Result};
 
 /// Bytes that are false where they are 0, and true elsewhere: a canonical extension of Arrow over `int8`.
@@ -72,7 +73,7 @@ pub(crate) fn elements_of(field: &Field) -> Option<Elements> {
 }
 
 /// The field whose elements such a tensor has; `None` where Arrow has none.
-pub(crate) fn field_of(dtype: Dtype, as_integers: bool) -> Result<Option<Field>> {
+pub(crate) fn field_of(dtype: Dtype, width: Width, as_integers: bool) -> Result<Option<Field>> {
     let plain = |data_type| Ok(Some(Field::new("", data_type, false)));
     let complex = |part: DataType| {
         let pair = DataType::fixed_size_list(Field::new("item", part, false), 2);
@@ -98,11 +99,12 @@ pub(crate) fn field_of(dtype: Dtype, as_integers: bool) -> Result<Option<Field>>
         Dtype::COMPLEX64 => complex(DataType::Float32),
         Dtype::COMPLEX128 => complex(DataType::Float64),
         _ if !as_integers => Ok(None),
-        other => match other.byte_width() {
-            Some(1) => plain(DataType::UInt8),
-            Some(2) => plain(DataType::UInt16),
-            Some(4) => plain(DataType::UInt32),
-            Some(8) => plain(DataType::UInt64),
+        // Where elements are padded that is more than the type says.
+        _ => match width {
+            Width::Bytes(1) => plain(DataType::UInt8),
+            Width::Bytes(2) => plain(DataType::UInt16),
+            Width::Bytes(4) => plain(DataType::UInt32),
+            Width::Bytes(8) => plain(DataType::UInt64),
             _ => Ok(None),
         },
     }

@@ -97,8 +97,8 @@ impl Tensor {
 
     fn convert(&self, conversion: &Conversion) -> Result<Array> {
         let bits = conversion.pack_bools && self.dtype() == Dtype::BOOL;
-        let field = field_of(self.dtype(), conversion.as_integers)?;
-        let field = field.filter(|_| matches!(self.width(), Width::Bytes(_))).ok_or_else(|| {
+        let field = field_of(self.dtype(), self.width(), conversion.as_integers)?;
+        let field = field.ok_or_else(|| {
             let message = format!("an array has no elements like {}", self.dtype());
             Error::new(ErrorKind::Unsupported, message)
         })?;
