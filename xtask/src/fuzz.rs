@@ -6,8 +6,14 @@
 use crate::shell;
 
 /// The targets, and how long their inputs may be.
-const TARGETS: [(&str, u32); 5] =
-    [("formats", 64), ("metadata", 200), ("schemas", 300), ("arrays", 300), ("data", 300)];
+const TARGETS: [(&str, u32); 6] = [
+    ("formats", 64),
+    ("metadata", 200),
+    ("schemas", 300),
+    ("arrays", 300),
+    ("data", 300),
+    ("tensors", 80),
+];
 
 /// How long each target is run where nothing is said.
 pub(crate) const SECONDS: u32 = 15;

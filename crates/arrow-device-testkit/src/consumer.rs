@@ -1,5 +1,13 @@
 //! A consumer of C structs: reads every member, moves structs bit by bit, and releases them.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
+
 use std::ffi::CStr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};

@@ -132,6 +132,7 @@
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
 //! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
 //! | [`targets`] | the functions that are fuzzed |
+//! | [`tensors`] | DLPack: producers with any field wrong, a consumer that checks, tensors of every type in every layout |
 //! | [`recipe`] | arrays of every type as bytes to be changed, which the library builds |
 //!
 //! # What it trusts
@@ -142,7 +143,6 @@
 //!
 //! # What it does not do
 //!
-//! * Asynchronous streams have no wrong peers here, nor does DLPack.
 //! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a driver are for
 //!   that driver's own tools, and `arrow-device-sim` sees the order of work itself.
 
@@ -154,24 +154,10 @@
     reason = "it is run by tests, and a test that goes wrong ends there"
 )]
 
-#[allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    clippy::missing_safety_doc,
-    clippy::not_unsafe_ptr_arg_deref,
-    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
-)]
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
 pub mod generate;
-#[allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    clippy::missing_safety_doc,
-    clippy::not_unsafe_ptr_arg_deref,
-    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
-)]
 pub mod hostile;
 pub mod judge;
 pub mod kinds;
@@ -179,48 +165,16 @@ pub mod ledger;
 pub mod manual;
 pub mod oracle;
 pub mod plan;
-#[allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    clippy::missing_safety_doc,
-    clippy::not_unsafe_ptr_arg_deref,
-    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
-)]
 pub mod producer;
 pub mod pushed;
 pub mod recipe;
-#[allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    clippy::missing_safety_doc,
-    clippy::not_unsafe_ptr_arg_deref,
-    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
-)]
 pub mod relay;
 pub mod shape;
 pub mod skewed;
-#[allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    clippy::missing_safety_doc,
-    clippy::not_unsafe_ptr_arg_deref,
-    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
-)]
 pub mod stream;
 pub mod suite;
-#[allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
-)]
 pub mod targets;
-#[allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    clippy::missing_safety_doc,
-    clippy::not_unsafe_ptr_arg_deref,
-    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
-)]
+pub mod tensors;
 pub mod wrong;
 
 /// What a check has against what it was shown; nothing is good.

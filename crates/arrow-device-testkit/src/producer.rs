@@ -1,5 +1,13 @@
 //! A producer of C structs: one allocation for each part of a plan, each counted, as a program in C would do it.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
+
 use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 use std::sync::{Arc, Mutex};

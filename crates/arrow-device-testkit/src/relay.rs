@@ -3,6 +3,14 @@
 //! [`Ours`] is the library. [`Handwritten`] is a small one made of a box for each node, which is right unless a
 //! fault is ordered; each fault breaks one rule, to see that [`check_relay`] tells.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
+
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;

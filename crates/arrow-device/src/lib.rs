@@ -76,6 +76,7 @@
 //! | the same, pushed by a producer as they are asked for | [`async_stream`] |
 //! | bring your own memory | [`Buffer::foreign`], [`Device::allocate`] |
 //! | bring your own device | [`driver::Driver`] |
+//! | exchange tensors with numpy, torch and jax | [`dlpack`], [`Array::to_tensor`] |
 //! | know what an address, an id or an event means on a device | [`convention`] |
 //! | see the C structs themselves | [`abi`] |
 //!
@@ -92,6 +93,7 @@ pub mod async_stream;
 pub mod convention;
 mod device;
 mod device_id;
+pub mod dlpack;
 mod error;
 mod exchange;
 mod pending;

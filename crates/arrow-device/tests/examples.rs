@@ -12,6 +12,8 @@ mod producer;
 mod record_batch;
 #[path = "../examples/stream.rs"]
 mod stream;
+#[path = "../examples/tensor.rs"]
+mod tensor;
 
 use arrow_device::Result;
 
@@ -38,6 +40,11 @@ fn the_asynchronous_stream_runs() -> Result<()> {
 #[test]
 fn the_stream_runs() -> Result<()> {
     stream::main()
+}
+
+#[test]
+fn the_tensor_runs() -> Result<()> {
+    tensor::main()
 }
 
 #[test]

@@ -1,4 +1,4 @@
-// What the C programs here share: the functions of the Rust side, and checks that are printed.
+// What the C programs here share: the functions of the Rust side.
 //
 // All structs come from <arrow_device/abi.h>, and nothing else does.
 
@@ -7,7 +7,8 @@
 
 #include <arrow_device/abi.h>
 #include <stdint.h>
-#include <stdio.h>
+
+#include "check.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,25 +72,5 @@ int adp_panic(char* message, size_t message_size);
 #ifdef __cplusplus
 }
 #endif
-
-static int checks_failed = 0;
-
-static inline void check(int holds, const char* what, const char* file, int line) {
-  if (!holds) {
-    ++checks_failed;
-    printf("%s:%d: does not hold: %s\n", file, line, what);
-  }
-}
-
-#define CHECK(condition) check((condition) != 0, #condition, __FILE__, __LINE__)
-
-// Prints what is checked next.
-static inline void section(const char* what) { printf("- %s\n", what); }
-
-// What main returns.
-static inline int result(void) {
-  printf("%d checks do not hold\n", checks_failed);
-  return checks_failed == 0 ? 0 : 1;
-}
 
 #endif  // PEER_H_

@@ -1,12 +1,13 @@
 //! The Rust side of the C programs in `c/`: a few functions that take arrays over from C, give them back, refuse
 //! them, and make some for C to consume.
 //!
-//! `c/peer.h` declares them and says what they do. They exist for those programs alone; the C interface of the
+//! `c/peer.h` and `c/dlpack_peer.h` declare them and say what they do. They exist for those programs alone; the C interface of the
 //! library is another one.
 
 mod made;
 pub mod pushed;
 pub mod streams;
+pub mod tensors;
 
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -37,34 +37,40 @@ impl<T> Drop for Counted<T> {
     }
 }
 
-fn buffer<T: Plain>(values: &[T]) -> Option<Buffer> {
+/// Values in host memory. Counted while they live.
+pub(crate) fn buffer<T: Plain>(values: &[T]) -> Buffer {
     let owner = Counted { values: values.into() };
     ALIVE.fetch_add(1, Ordering::SeqCst);
     let (base, len) = (owner.values.as_ptr().cast(), size_of_val(values) as u64);
     // SAFETY: the box holds `len` bytes of host memory, which do not move with the box, live until the owner is
     // dropped, and are written to by nobody.
-    Some(unsafe { Buffer::foreign(DeviceId::CPU, base, len, owner) })
+    unsafe { Buffer::foreign(DeviceId::CPU, base, len, owner) }
+}
+
+fn counted<T: Plain>(values: &[T]) -> Option<Buffer> {
+    Some(buffer(values))
 }
 
 fn ids() -> Result<Array> {
-    let values = buffer(&[10_i32, 20, 30, 40]);
+    let values = counted(&[10_i32, 20, 30, 40]);
     Array::builder(DataType::Int32).len(4).buffers([None, values]).finish_ready()
 }
 
 fn names() -> Result<Array> {
-    let buffers = [buffer(&[0x0D_u8]), buffer(&[0_i32, 3, 3, 3, 9]), buffer("adaémile".as_bytes())];
+    let buffers =
+        [counted(&[0x0D_u8]), counted(&[0_i32, 3, 3, 3, 9]), counted("adaémile".as_bytes())];
     Array::builder(DataType::Utf8).len(4).null_count(1).buffers(buffers).finish_ready()
 }
 
 fn scores() -> Result<Array> {
     let values = Array::builder(DataType::Float64)
         .len(3)
-        .buffers([None, buffer(&[1.5_f64, 2.5, 3.0])])
+        .buffers([None, counted(&[1.5_f64, 2.5, 3.0])])
         .finish_ready()?;
     Array::builder(DataType::list(Field::new("item", DataType::Float64, true)))
         .len(4)
         .null_count(1)
-        .buffers([buffer(&[0x0B_u8]), buffer(&[0_i32, 2, 2, 2, 3])])
+        .buffers([counted(&[0x0B_u8]), counted(&[0_i32, 2, 2, 2, 3])])
         .children([values])
         .finish_ready()
 }
@@ -72,11 +78,11 @@ fn scores() -> Result<Array> {
 fn cities() -> Result<Array> {
     let values = Array::builder(DataType::Utf8)
         .len(2)
-        .buffers([None, buffer(&[0_i32, 4, 9]), buffer(b"OsloLima!")])
+        .buffers([None, counted(&[0_i32, 4, 9]), counted(b"OsloLima!")])
         .finish_ready()?;
     Array::builder(DataType::dictionary(DataType::Int8, DataType::Utf8))
         .len(4)
-        .buffers([None, buffer(&[0_i8, 1, 0, 1])])
+        .buffers([None, counted(&[0_i8, 1, 0, 1])])
         .dictionary(values)
         .finish_ready()
 }

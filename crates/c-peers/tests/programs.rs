@@ -1,4 +1,4 @@
-//! Compiles the C programs of `c/` as C11 and C++17, against `abi.h` alone, and runs them: as they are, under
+//! Compiles the C programs of `c/` as C11 and C++17, against `abi.h` and `dlpack_abi.h` alone, and runs them: as they are, under
 //! AddressSanitizer, and under valgrind. They print what they check and succeed only where all of it holds.
 //!
 //! Compilers are `$CC` and `$CXX` (`cc` and `c++` where unset), and clang where there is one. A tool that is missing
@@ -68,6 +68,22 @@ fn a_hostile_producer_in_c_is_refused() {
     succeeds_everywhere("hostile");
 }
 
+// Requirement: DLP-1, DLP-7, DLP-10, DLP-11
+#[test]
+fn tensors_from_c_and_for_c_are_understood() {
+    succeeds_everywhere("dlpack_producer");
+    succeeds_everywhere("dlpack_consumer");
+}
+
+// Requirement: DLP-1, DLP-10
+#[test]
+fn tensors_run_clean_under_address_sanitizer_and_valgrind() {
+    for program in ["dlpack_producer", "dlpack_consumer"] {
+        succeeds_under_address_sanitizer(program);
+        succeeds_under_valgrind(program);
+    }
+}
+
 // Requirement: ARR-13, ARR-18
 #[test]
 fn a_producer_and_a_consumer_run_clean_under_address_sanitizer() {
@@ -110,13 +126,17 @@ fn streams_run_clean_under_valgrind() {
 
 #[test]
 fn a_planted_leak_is_found() {
-    fails_under_address_sanitizer("-DPLANT_LEAK", "detected memory leaks");
+    for program in ["producer", "dlpack_consumer"] {
+        fails_under_address_sanitizer(program, "-DPLANT_LEAK", "detected memory leaks");
+    }
     fails_under_valgrind("-DPLANT_LEAK", "definitely lost");
 }
 
 #[test]
 fn a_planted_double_release_is_found() {
-    fails_under_address_sanitizer("-DPLANT_DOUBLE_RELEASE", "heap-use-after-free");
+    for program in ["producer", "dlpack_producer"] {
+        fails_under_address_sanitizer(program, "-DPLANT_DOUBLE_RELEASE", "heap-use-after-free");
+    }
     fails_under_valgrind("-DPLANT_DOUBLE_RELEASE", "Invalid read");
 }
 
@@ -140,9 +160,9 @@ fn succeeds_under_valgrind(program: &str) {
     assert_succeeds("valgrind", &output);
 }
 
-fn fails_under_address_sanitizer(plant: &str, report: &str) {
+fn fails_under_address_sanitizer(program: &str, plant: &str, report: &str) {
     for compiler in compilers().iter().filter(|compiler| compiler.can_sanitize()) {
-        let path = compiler.compile("producer", &[SANITIZERS, &[plant]].concat());
+        let path = compiler.compile(program, &[SANITIZERS, &[plant]].concat());
         assert_fails(&format!("{compiler:?}"), report, &run(&mut Command::new(path)));
     }
 }

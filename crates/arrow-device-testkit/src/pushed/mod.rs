@@ -4,6 +4,14 @@
 //! Neither has a thread or waits for anything: a test moves them on, step by step, and sees what happened. The
 //! [`Source`] knows the rules for consumers, the [`Sink`] those for producers; what was done wrong to one is its verdict.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
+
 mod sink;
 mod source;
 

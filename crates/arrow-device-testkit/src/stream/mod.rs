@@ -5,6 +5,14 @@
 //! may ask for; [`check_consumer`] is a producer that looks closely at how it is called. Both are about device streams;
 //! [`host_of`] and [`device_of`] let them be used for streams of plain arrays.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
+
 mod consumer;
 mod producer;
 mod wrap;

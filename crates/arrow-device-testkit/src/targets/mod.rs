@@ -10,26 +10,36 @@
 //! | [`schemas`] | a tree of `ArrowSchema` structs | one release; what is accepted can be exported, and is the same when read again |
 //! | [`arrays`] | a schema and a tree of `ArrowArray` structs | one release; what is accepted can be exported, moved and released in any order, and read where memory is honest |
 //! | [`data`] | an array with any bytes in its buffers | validation and reading end with a value or an error, and what validation accepts can be read whole |
+//! | [`tensors`] | a tensor of DLPack, in both forms | one deletion; what is accepted is read, copied, converted and exported, and stays the same |
+
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 
 mod arrays;
 mod data;
 mod links;
 mod schemas;
 mod strings;
+mod tensors;
 
 pub use arrays::arrays;
 pub use data::data;
 pub use schemas::schemas;
 pub use strings::{formats, metadata};
+pub use tensors::tensors;
 
 /// A function that is fuzzed.
 pub type Target = fn(&[u8]);
 
 /// All targets by their names.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("formats", formats),
     ("metadata", metadata),
     ("schemas", schemas),
     ("arrays", arrays),
     ("data", data),
+    ("tensors", tensors),
 ];

@@ -15,6 +15,14 @@
 //!
 //! Wrong peers leak, on purpose.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
+
 mod consumers;
 mod producers;
 

@@ -117,6 +117,11 @@ impl ArrayBuilder {
         self.finish(|pending| Ok(Readiness::join(pending.chain([Pending::Event(event)]))))
     }
 
+    /// The data is complete after what other arrays wait for, whose memory the buffers are and whose trees they keep.
+    pub(crate) fn finish_with(self, others: impl IntoIterator<Item = Pending>) -> Result<Array> {
+        self.finish(|pending| Ok(Readiness::join(pending.chain(others))))
+    }
+
     fn finish_after_children(
         self,
         queue: &Queue,

@@ -249,6 +249,11 @@ impl Tree {
         }
     }
 
+    /// Whether no queue was ever told where the data is.
+    pub(crate) fn is_unused(&self) -> bool {
+        lock(&self.uses).is_empty()
+    }
+
     /// Notes a use, in place of the last one on the same queue.
     pub(crate) fn note_use(&self, used: Use) {
         let mut uses = lock(&self.uses);

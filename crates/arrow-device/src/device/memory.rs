@@ -77,8 +77,13 @@ impl Memory {
 
     /// Shares it. From now on nobody writes to it.
     pub fn into_buffer(self) -> Buffer {
+        self.block.device.driver().share(self.block.raw);
+        self.into_unshared_buffer()
+    }
+
+    /// The same for memory that may go to one other party, who may then write to it.
+    pub(crate) fn into_unshared_buffer(self) -> Buffer {
         let (device, base, len) = (self.block.device.id(), self.block.raw, self.block.len);
-        self.block.device.driver().share(base);
         let owner: super::Owner = Arc::new(self);
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }

@@ -2,4 +2,4 @@
 
 pub(crate) mod arena;
 pub(crate) mod guard;
-mod pool;
+pub(crate) mod pool;

@@ -52,7 +52,7 @@ thread_local! {
 }
 
 /// A block of at least this many bytes, aligned to 16, with any contents.
-pub(super) fn take(bytes: usize) -> Result<NonNull<u8>> {
+pub(crate) fn take(bytes: usize) -> Result<NonNull<u8>> {
     let Some((shelf, size)) = shelf_of(bytes) else { return allocate(bytes, ptr::null()) };
     LOCAL
         .try_with(|local| {
@@ -70,7 +70,7 @@ pub(super) fn take(bytes: usize) -> Result<NonNull<u8>> {
 ///
 /// # Safety
 /// `block` came from [`take`] and is not used after this.
-pub(super) unsafe fn give(block: NonNull<u8>) {
+pub(crate) unsafe fn give(block: NonNull<u8>) {
     // SAFETY: `take` returned the address one prefix behind the start of the block.
     let prefix = unsafe { block.cast::<Prefix>().sub(1) };
     // SAFETY: `allocate` wrote the prefix, and only this module changes it.

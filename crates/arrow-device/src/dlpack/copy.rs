@@ -1,0 +1,174 @@
+//! Copying tensors: gathered into compact memory, by the device itself.
+
+use super::dims::Dims;
+use super::dtype::Width;
+use super::tensor::{ELEMENTS, Origin, bytes_of};
+use super::{Dtype, Tensor};
+use crate::device::driver::{HostAccess, Raw, Region, Route, Spot};
+use crate::{Array, Device, DeviceType, Error, ErrorKind, Memory, Queue, Result};
+
+/// So many pieces are submitted at a time.
+const PIECES: usize = 1 << 16;
+
+impl Tensor {
+    /// Copies the elements into new memory on the same device, one behind the other in row-major order, in the order of this
+    /// queue. The result is ready after an event on the queue, and nobody else has its memory.
+    ///
+    /// Costs one allocation, and a piece of a copy for each run of elements that lie together.
+    pub fn copy(&self, queue: &Queue) -> Result<Self> {
+        let copied = self.copy_on(queue);
+        copied.map_err(|error| error.during("copy a tensor").on_device(self.device()))
+    }
+
+    /// The same in host memory, and waits for it. A tensor that is there already is copied too.
+    pub fn copy_to_host(&self, queue: &Queue) -> Result<Self> {
+        if self.device().device_type == DeviceType::CPU {
+            return self.copy(&Queue::host());
+        }
+        let host = Device::host();
+        let bytes = self.compact_len()?;
+        let mut memory = host.allocate(bytes)?;
+        let to = memory.spot(&Queue::host())?.base;
+        let submitted = self.gather(queue, Route::ToHost, to, 0);
+        if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
+            // Nobody knows whether the device still writes there.
+            std::mem::forget(memory);
+            return Err(error.during("copy a tensor to the host").on_device(self.device()));
+        }
+        let memory = bytes_of(memory.into_unshared_buffer(), |builder| builder.finish_ready())?;
+        self.compacted(memory)
+    }
+
+    fn copy_on(&self, queue: &Queue) -> Result<Self> {
+        let mut memory = allocate_near(self.memory(), queue, self.compact_len()?)?;
+        let to = memory.spot(queue)?.base;
+        self.gather(queue, Route::Within, to, 0)?;
+        self.compacted(finish(memory, queue)?)
+    }
+
+    /// The same elements, compact in this memory.
+    fn compacted(&self, memory: Array) -> Result<Self> {
+        let dims = Dims::compact(self.shape())?;
+        let tensor = Self::new(memory, 0, self.dtype(), self.width(), dims, Origin::Own);
+        Ok(tensor.with_padding(self.is_padded()))
+    }
+
+    fn compact_len(&self) -> Result<u64> {
+        self.width().bytes(self.len()).ok_or_else(|| {
+            Error::new(ErrorKind::LimitExceeded, "the tensor is larger than any memory")
+        })
+    }
+
+    /// Submits the copy of all elements in row-major order to `at` bytes into `to`.
+    pub(crate) fn gather(
+        &self,
+        queue: &Queue,
+        route: Route<'_>,
+        to: Raw<Memory>,
+        at: u64,
+    ) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        // Orders the queue behind the data, and keeps the memory until the queue has passed the copy.
+        let view = self.on(queue)?;
+        let base = view.location().spot().base;
+        let runs = self.dims().runs();
+        let outside =
+            || Error::new(ErrorKind::InvalidData, "an element lies outside of the memory");
+        let len = self.width().bytes(runs.length).ok_or_else(outside)?;
+        let mut regions = Vec::new();
+        let mut offset = at;
+        for place in runs {
+            let from = Spot { base, offset: self.start_of(place).ok_or_else(outside)? };
+            regions.push(Region { from, to: Spot { base: to, offset }, len });
+            offset += len;
+            if regions.len() == PIECES {
+                // SAFETY: as below.
+                unsafe { queue.copy(route, &regions) }?;
+                regions.clear();
+            }
+        }
+        // SAFETY: every element lies in memory that the view keeps until the queue has passed, by the contract of import or because
+        // the array has it; the target is the caller's own, has room for all elements behind `at`, and is kept by it.
+        unsafe { queue.copy(route, &regions) }
+    }
+}
+
+/// Memory on the device of this array, for work on this queue.
+pub(crate) fn allocate_near(array: &Array, queue: &Queue, len: u64) -> Result<Memory> {
+    queue.reaches(array.device())?;
+    if queue.device().id() == array.device() {
+        return queue.allocate(len);
+    }
+    array.open_device()?.allocate(len)
+}
+
+/// What was written on this queue, as the memory of a tensor.
+pub(crate) fn finish(memory: Memory, queue: &Queue) -> Result<Array> {
+    bytes_of(memory.into_unshared_buffer(), |builder| builder.finish_on(queue))
+}
+
+/// Some bytes of a buffer of an array, in host memory: read in place where the host can, or fetched on a queue, with a wait.
+pub(crate) fn read_bytes(
+    array: &Array,
+    buffer: usize,
+    start: u64,
+    len: u64,
+    queue: &Queue,
+) -> Result<Vec<u8>> {
+    let too_large = || Error::new(ErrorKind::LimitExceeded, format!("{len} bytes to be read"));
+    let (Ok(begin), Ok(count)) = (usize::try_from(start), usize::try_from(len)) else {
+        return Err(too_large());
+    };
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let is_readable = array.device().device_type == DeviceType::CPU
+        || queue.device().properties().host_access == HostAccess::Mapped
+            && queue.device().id() == array.device();
+    if is_readable {
+        let host = array.host()?;
+        let bytes = host.buffer(buffer)?;
+        let piece = begin.checked_add(count).and_then(|end| bytes.get(begin..end));
+        return piece.map(<[u8]>::to_vec).ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidData,
+                format!("buffer {buffer} is shorter than it should be"),
+            )
+        });
+    }
+    let view = array.on(queue)?;
+    let mut memory = Device::host().allocate(len)?;
+    let to = memory.spot(&Queue::host())?;
+    let base = view.buffer(buffer).location().spot().base;
+    let region = Region { from: Spot { base, offset: start }, to, len };
+    // SAFETY: the buffer has the bytes, by the contract of import or because the array was built with them, and the view keeps
+    // them; the target has room for them and is kept until the wait below has succeeded, or for ever.
+    let submitted = unsafe { queue.copy(Route::ToHost, &[region]) };
+    if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
+        std::mem::forget(memory);
+        return Err(error);
+    }
+    // SAFETY: host memory of this length, written to as a whole by the copy that was waited for.
+    let bytes = unsafe { std::slice::from_raw_parts(to.base.as_ptr().cast::<u8>(), count) };
+    Ok(bytes.to_vec())
+}
+
+/// A tensor in one dimension of these bytes, on the device of an array.
+pub(crate) fn upload(near: &Array, bytes: &[u8], dtype: Dtype, queue: &Queue) -> Result<Tensor> {
+    let width = dtype.width(false)?;
+    let Width::Bytes(size) = width else {
+        return Err(Error::new(ErrorKind::Unsupported, format!("{dtype} is packed")));
+    };
+    let mut memory = allocate_near(near, queue, bytes.len() as u64)?;
+    memory.write(queue, bytes)?;
+    let count = (bytes.len() as u64).checked_div(size).unwrap_or(0);
+    let dims = Dims::compact(&[count.cast_signed()])?;
+    Ok(Tensor::new(finish(memory, queue)?, 0, dtype, width, dims, Origin::Own))
+}
+
+/// Where the elements of an array are: the base of its buffer.
+pub(crate) fn base_of(array: &Array) -> Raw<Memory> {
+    Raw::from_ptr(array.node().buffer(ELEMENTS).cast_mut())
+}

@@ -1,0 +1,160 @@
+//! Devices as DLPack counts them, and as Arrow does.
+//!
+//! The types have the same numbers. The ids differ: DLPack has 32 bits, and 0 for all memory that is the host's; Arrow has 64
+//! bits, -1 for the CPU, and on some types a handle or a tag in them.
+
+use std::sync::Mutex;
+
+use crate::abi::dlpack::{DLDevice, DLDeviceType};
+use crate::device::driver::Addressing;
+use crate::sync::lock;
+use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
+
+/// The device that a tensor names, as Arrow counts it.
+///
+/// All numbers of the CPU are one device. A number that this process gave away in [`dl_device`] leads back to its device.
+pub fn device_id(device: DLDevice) -> Result<DeviceId> {
+    let device_type = DeviceType(device.device_type.0);
+    let id = i64::from(device.device_id);
+    let named = DeviceId::new(device_type, id);
+    match device_type {
+        DeviceType::CPU => Ok(DeviceId::CPU),
+        _ if device_type.0 <= 0 => {
+            let message = format!("{} is no type of device", device_type.0);
+            Err(Error::new(ErrorKind::Malformed, message))
+        }
+        _ if id < 0 => {
+            let message = format!("there is no {device_type} with the number {id}");
+            Err(Error::new(ErrorKind::Malformed, message))
+        }
+        DeviceType::METAL => Err(no_metal(named)),
+        _ => Ok(given_away(named).unwrap_or(named)),
+    }
+}
+
+/// The same device, as DLPack counts it: what `__dlpack_device__` says.
+///
+/// Where Arrow's number is a handle or a tag (Vulkan, WebGPU, extension devices) and needs more than 32 bits, the device gets a
+/// number of this process, from 2^30 on. Anywhere else such a number is refused.
+///
+/// ```
+/// use arrow_device::{DeviceId, DeviceType, dlpack};
+///
+/// assert_eq!(dlpack::dl_device(DeviceId::CPU)?.device_id, 0);
+/// assert_eq!(dlpack::dl_device(DeviceId::new(DeviceType::CUDA_HOST, 3))?.device_id, 0);
+/// assert!(dlpack::dl_device(DeviceId::new(DeviceType::CUDA, 1 << 40)).is_err());
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+pub fn dl_device(device: DeviceId) -> Result<DLDevice> {
+    let fits = i32::try_from(device.id).ok().filter(|id| *id >= 0);
+    let id = match device.device_type {
+        DeviceType::CPU
+        | DeviceType::CUDA_HOST
+        | DeviceType::CUDA_MANAGED
+        | DeviceType::ROCM_HOST => 0,
+        DeviceType::METAL => return Err(no_metal(device)),
+        DeviceType::VULKAN | DeviceType::WEBGPU | DeviceType::EXT_DEV => match fits {
+            Some(id) if id < FIRST_NUMBER => id,
+            _ => number_of(device)?,
+        },
+        _ => fits.ok_or_else(|| {
+            let message = format!("DLPack has no room for the device number {}", device.id);
+            Error::new(ErrorKind::LimitExceeded, message).on_device(device)
+        })?,
+    };
+    Ok(DLDevice { device_type: DLDeviceType(device.device_type.0), device_id: id })
+}
+
+/// Whether `data` is an address to which a number can be added. Of devices that are not open and not known it is not.
+pub(crate) fn addressing(device: DeviceId) -> Addressing {
+    if let Some(device) = Device::find(device) {
+        return device.properties().addressing;
+    }
+    match device.device_type {
+        DeviceType::CUDA
+        | DeviceType::CUDA_HOST
+        | DeviceType::CUDA_MANAGED
+        | DeviceType::ROCM
+        | DeviceType::ROCM_HOST
+        | DeviceType::ONEAPI
+        | DeviceType::HEXAGON => Addressing::Address,
+        _ => Addressing::Handle,
+    }
+}
+
+fn no_metal(device: DeviceId) -> Error {
+    let message =
+        "DLPack's `data` is an MTLBuffer there and Arrow's an address; copy it to the host";
+    Error::new(ErrorKind::Unsupported, message).on_device(device)
+}
+
+/// Devices whose ids do not fit, in the order in which they were first seen. Their places are never given to others.
+static NUMBERED: Mutex<Vec<DeviceId>> = Mutex::new(Vec::new());
+/// Above all numbers that a library would count devices with.
+const FIRST_NUMBER: i32 = 1 << 30;
+
+fn number_of(device: DeviceId) -> Result<i32> {
+    let mut numbered = lock(&NUMBERED);
+    let place = match numbered.iter().rposition(|known| *known == device) {
+        Some(place) => place,
+        None => {
+            numbered.push(device);
+            numbered.len() - 1
+        }
+    };
+    i32::try_from(place).ok().and_then(|place| FIRST_NUMBER.checked_add(place)).ok_or_else(|| {
+        let message = "this process has no number left for one more device";
+        Error::new(ErrorKind::LimitExceeded, message).on_device(device)
+    })
+}
+
+fn given_away(device: DeviceId) -> Option<DeviceId> {
+    let place = usize::try_from(device.id - i64::from(FIRST_NUMBER)).ok()?;
+    let known = lock(&NUMBERED).get(place).copied();
+    known.filter(|known| known.device_type == device.device_type)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Requirement: DLP-1
+    #[test]
+    fn ids_are_translated_both_ways() {
+        let there = |device_type, id| dl_device(DeviceId::new(device_type, id)).unwrap().device_id;
+        for host in [DeviceType::CPU, DeviceType::CUDA_HOST, DeviceType::ROCM_HOST] {
+            assert_eq!((there(host, -1), there(host, 7)), (0, 0), "{host}");
+        }
+        assert_eq!(there(DeviceType::CUDA, 5), 5);
+        let tagged = DeviceId::new(DeviceType::EXT_DEV, 77 << 33);
+        let number = dl_device(tagged).unwrap();
+        assert_eq!(number, dl_device(tagged).unwrap());
+        assert_eq!(device_id(number).unwrap(), tagged);
+        let unseen = DLDevice { device_type: DLDeviceType(12), device_id: i32::MAX };
+        assert_eq!(device_id(unseen).unwrap().id, i64::from(i32::MAX));
+        let of_another_type = DLDevice { device_type: DLDeviceType(15), ..number };
+        assert_eq!(device_id(of_another_type).unwrap().id, i64::from(number.device_id));
+    }
+
+    #[test]
+    fn what_cannot_be_translated_is_refused() {
+        for (device, kind) in [
+            (DeviceId::new(DeviceType::CUDA, 1 << 31), ErrorKind::LimitExceeded),
+            (DeviceId::new(DeviceType::ROCM, -1), ErrorKind::LimitExceeded),
+            (DeviceId::new(DeviceType::METAL, 1), ErrorKind::Unsupported),
+        ] {
+            assert_eq!(dl_device(device).unwrap_err().kind(), kind, "{device}");
+        }
+        for (device_type, id, kind) in [
+            (0, 0, ErrorKind::Malformed),
+            (-1, 0, ErrorKind::Malformed),
+            (2, -1, ErrorKind::Malformed),
+            (8, 0, ErrorKind::Unsupported),
+        ] {
+            let device = DLDevice { device_type: DLDeviceType(device_type), device_id: id };
+            assert_eq!(device_id(device).unwrap_err().kind(), kind, "{device:?}");
+        }
+        let far = DLDevice { device_type: DLDeviceType(4711), device_id: 3 };
+        assert_eq!(device_id(far).unwrap(), DeviceId::new(DeviceType(4711), 3));
+    }
+}

@@ -1,0 +1,263 @@
+//! [`Dims`]: lengths and distances, and the arithmetic on them that foreign numbers cannot overflow.
+
+use crate::{Error, ErrorKind, Result};
+
+/// More dimensions than this are refused. No library has more.
+pub(crate) const MAX_DIMENSIONS: usize = 64;
+
+/// The shape and the strides of a tensor, as many of each. No length is negative, and the place of every element, counted in
+/// elements from the first one, is an `i64`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dims {
+    shape: Box<[i64]>,
+    strides: Box<[i64]>,
+    /// How many elements.
+    count: u64,
+    /// The lowest and the highest place of an element. (0, -1) where there is none.
+    reach: (i64, i64),
+}
+
+impl Dims {
+    /// Compact, the last dimension first in memory.
+    pub(crate) fn compact(shape: &[i64]) -> Result<Self> {
+        let strides = compact_strides(shape).ok_or_else(too_large)?;
+        Self::new(shape, &strides)
+    }
+
+    /// Any distances.
+    pub(crate) fn new(shape: &[i64], strides: &[i64]) -> Result<Self> {
+        let malformed = |message: String| Err(Error::new(ErrorKind::Malformed, message));
+        if shape.len() > MAX_DIMENSIONS {
+            let message = format!("{} dimensions, and {MAX_DIMENSIONS} are the most", shape.len());
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        if let Some((axis, length)) = shape.iter().enumerate().find(|(_, length)| **length < 0) {
+            return malformed(format!("dimension {axis} has the length {length}"));
+        }
+        let (shape_box, strides_box) = (shape.into(), strides.into());
+        if shape.contains(&0) {
+            return Ok(Self { shape: shape_box, strides: strides_box, count: 0, reach: (0, -1) });
+        }
+        let mut count = 1_i64;
+        let (mut low, mut high) = (0_i64, 0_i64);
+        for (length, stride) in shape.iter().zip(strides) {
+            count = count.checked_mul(*length).ok_or_else(too_large)?;
+            // The stride of a dimension of one element means nothing, and shipped libraries write anything there.
+            if *length > 1 {
+                let span = (length - 1).checked_mul(*stride).ok_or_else(too_large)?;
+                let end = if span < 0 { &mut low } else { &mut high };
+                *end = end.checked_add(span).ok_or_else(too_large)?;
+            }
+        }
+        let count = count.unsigned_abs();
+        Ok(Self { shape: shape_box, strides: strides_box, count, reach: (low, high) })
+    }
+
+    pub(crate) fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    pub(crate) fn strides(&self) -> &[i64] {
+        &self.strides
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The lowest and the highest place, where there is an element.
+    pub(crate) fn reach(&self) -> Option<(i64, i64)> {
+        (self.count > 0).then_some(self.reach)
+    }
+
+    /// Whether the elements lie one behind the other in row-major order.
+    pub(crate) fn is_compact(&self) -> bool {
+        self.count == 0 || self.compact_suffix() == self.shape.len()
+    }
+
+    /// How many of the last dimensions lie compactly.
+    fn compact_suffix(&self) -> usize {
+        let mut expected = 1_i64;
+        let dims = self.shape.iter().zip(&self.strides).rev();
+        dims.take_while(|(length, stride)| {
+            let fits = **length == 1 || **stride == expected;
+            // No overflow: the product of all lengths was taken before.
+            expected = expected.wrapping_mul(**length);
+            fits
+        })
+        .count()
+    }
+
+    /// The places of runs of elements that lie together, in row-major order, and how many elements each run has.
+    pub(crate) fn runs(&self) -> Runs<'_> {
+        let outer = self.shape.len() - self.compact_suffix();
+        let (outer_shape, inner) = self.shape.split_at(outer);
+        let length = if self.count == 0 { 0 } else { inner.iter().product::<i64>().unsigned_abs() };
+        let left =
+            if self.count == 0 { 0 } else { outer_shape.iter().product::<i64>().unsigned_abs() };
+        Runs { dims: self, index: vec![0; outer], place: 0, left, length }
+    }
+
+    /// The dimensions in another order.
+    pub(crate) fn permuted(&self, axes: &[usize]) -> Result<Self> {
+        if !is_permutation(axes, self.shape.len()) {
+            let message = format!("{axes:?} is no order of {} dimensions", self.shape.len());
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let pick = |from: &[i64]| -> Vec<i64> {
+            axes.iter().filter_map(|axis| from.get(*axis).copied()).collect()
+        };
+        Self::new(&pick(&self.shape), &pick(&self.strides))
+    }
+
+    /// In which order the dimensions would lie compactly, from the one with the largest distance on; `None` where there is none.
+    pub(crate) fn compact_order(&self) -> Option<Vec<usize>> {
+        if self.is_compact() {
+            return Some((0..self.shape.len()).collect());
+        }
+        let stride = |axis: &usize| self.strides.get(*axis).copied().unwrap_or(0);
+        let (mut order, single): (Vec<usize>, Vec<usize>) =
+            (0..self.shape.len()).partition(|axis| self.shape.get(*axis) != Some(&1));
+        order.sort_by_key(|axis| std::cmp::Reverse(stride(axis)));
+        order.extend(single);
+        self.permuted(&order).ok().filter(Self::is_compact).map(|_| order)
+    }
+}
+
+/// See [`Dims::runs`].
+pub(crate) struct Runs<'dims> {
+    dims: &'dims Dims,
+    /// Where we are in the outer dimensions.
+    index: Vec<i64>,
+    place: i64,
+    left: u64,
+    /// How many elements a run has.
+    pub(crate) length: u64,
+}
+
+impl Iterator for Runs<'_> {
+    type Item = i64;
+
+    fn next(&mut self) -> Option<i64> {
+        self.left = self.left.checked_sub(1)?;
+        let here = self.place;
+        let (shape, strides) = (&self.dims.shape, &self.dims.strides);
+        for (axis, index) in self.index.iter_mut().enumerate().rev() {
+            let (Some(length), Some(stride)) = (shape.get(axis), strides.get(axis)) else { break };
+            *index += 1;
+            if *index < *length {
+                self.place = self.place.wrapping_add(*stride);
+                break;
+            }
+            // Wraps only for the distance of a dimension of one element, which is not used.
+            self.place = self.place.wrapping_sub(stride.wrapping_mul(*length - 1));
+            *index = 0;
+        }
+        Some(here)
+    }
+}
+
+/// The distances of a compact tensor in row-major order; `None` where they overflow. Those of an empty one do not matter and are
+/// those of dimensions of at least one.
+pub(crate) fn compact_strides(shape: &[i64]) -> Option<Vec<i64>> {
+    let is_empty = shape.contains(&0);
+    let mut next = 1_i64;
+    let mut strides: Vec<i64> = Vec::with_capacity(shape.len());
+    for length in shape.iter().rev() {
+        strides.push(next);
+        next = match next.checked_mul((*length).max(1)) {
+            Some(product) => product,
+            None if is_empty => i64::MAX,
+            None => return None,
+        };
+    }
+    strides.reverse();
+    Some(strides)
+}
+
+/// Whether each number below `len` is there once.
+pub(crate) fn is_permutation(axes: &[usize], len: usize) -> bool {
+    axes.len() == len && (0..len).all(|axis| axes.contains(&axis))
+}
+
+fn too_large() -> Error {
+    Error::new(ErrorKind::LimitExceeded, "the tensor is larger than any memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(shape: &[i64], strides: &[i64]) -> Vec<i64> {
+        let dims = Dims::new(shape, strides).unwrap();
+        let runs = dims.runs();
+        let length = runs.length as i64;
+        // Inside a run the distance is 1 by definition.
+        runs.flat_map(|place| (0..length).map(move |step| place + step)).collect()
+    }
+
+    /// Every index, multiplied out.
+    fn expected(shape: &[i64], strides: &[i64]) -> Vec<i64> {
+        shape.iter().zip(strides).fold(vec![0], |places, (length, stride)| {
+            places.iter().flat_map(|place| (0..*length).map(move |i| place + i * stride)).collect()
+        })
+    }
+
+    #[test]
+    fn runs_visit_every_element_in_row_major_order() {
+        for (shape, strides) in [
+            (&[][..], &[][..]),
+            (&[4], &[1]),
+            (&[4], &[-1]),
+            (&[3], &[0]),
+            (&[2, 3], &[3, 1]),
+            (&[2, 3], &[1, 2]),
+            (&[2, 3, 4], &[24, 8, 1]),
+            (&[2, 3, 4], &[12, 4, 1]),
+            (&[2, 0, 4], &[12, 4, 1]),
+            (&[1, 4], &[77, 1]),
+            (&[2, 1, 2], &[2, -900, 1]),
+            (&[3, 2, 1], &[-2, 1, 5]),
+        ] {
+            assert_eq!(places(shape, strides), expected(shape, strides), "{shape:?} {strides:?}");
+        }
+    }
+
+    #[test]
+    fn the_distance_of_a_single_element_means_nothing() {
+        assert!(Dims::new(&[1, 4], &[77, 1]).unwrap().is_compact());
+        assert!(Dims::new(&[4, 1], &[1, i64::MAX]).unwrap().is_compact());
+        assert_eq!(Dims::new(&[1, 2], &[i64::MIN, -3]).unwrap().reach(), Some((-3, 0)));
+        assert!(!Dims::new(&[2, 4], &[5, 1]).unwrap().is_compact());
+        assert!(Dims::new(&[2, 0], &[9, 9]).unwrap().is_compact());
+    }
+
+    #[test]
+    fn an_overflow_is_an_error() {
+        let kind = |shape: &[i64], strides: &[i64]| Dims::new(shape, strides).unwrap_err().kind();
+        assert_eq!(kind(&[-1], &[1]), ErrorKind::Malformed);
+        assert_eq!(kind(&[1 << 32, 1 << 32], &[0, 0]), ErrorKind::LimitExceeded);
+        assert_eq!(kind(&[3], &[i64::MAX]), ErrorKind::LimitExceeded);
+        assert_eq!(kind(&[2, 2], &[i64::MIN, -1]), ErrorKind::LimitExceeded);
+        assert_eq!(kind(&[1; 65], &[1; 65]), ErrorKind::LimitExceeded);
+        assert_eq!(
+            Dims::compact(&[1 << 40, 1 << 40]).unwrap_err().kind(),
+            ErrorKind::LimitExceeded
+        );
+        assert_eq!(Dims::compact(&[1 << 40, 1 << 40, 0]).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn the_order_of_a_permuted_tensor_is_found() {
+        let dims = Dims::compact(&[2, 3, 4]).unwrap();
+        for axes in [[0, 1, 2], [2, 0, 1], [1, 2, 0], [2, 1, 0]] {
+            let permuted = dims.permuted(&axes).unwrap();
+            let order = permuted.compact_order().unwrap();
+            assert_eq!(permuted.permuted(&order).unwrap(), dims, "{axes:?}");
+        }
+        assert_eq!(Dims::new(&[2, 3], &[4, 1]).unwrap().compact_order(), None);
+        assert_eq!(Dims::new(&[2, 3], &[3, -1]).unwrap().compact_order(), None);
+        assert_eq!(Dims::new(&[1, 3, 2], &[5, 1, 3]).unwrap().compact_order(), Some(vec![2, 1, 0]));
+        assert!(dims.permuted(&[0, 0, 1]).is_err());
+    }
+}

@@ -1,0 +1,186 @@
+//! Handing a tensor over to C.
+//!
+//! One block holds the struct, its shape and strides and the share of the memory. The deleter gives all of it back.
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use super::managed::{Exported, Form, Managed};
+use super::tensor::{ELEMENTS, Origin};
+use super::{Copying, Order, Tensor, device};
+use crate::abi::dlpack::{
+    DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
+    DLPACK_MAJOR_VERSION, DLTensor,
+};
+use crate::device::driver::Addressing;
+use crate::exchange::{guard, pool};
+use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
+
+impl Tensor {
+    /// Hands the tensor over in one of DLPack's forms.
+    ///
+    /// The memory is kept until the consumer calls the deleter, which says that its work is done. One block is allocated, or
+    /// recycled; a copy of the data aside.
+    ///
+    /// The flags are honest. Shared memory is read-only. Memory that was copied and that nobody else here has is flagged as
+    /// copied, and the consumer may write to it. The older form has no flags: memory that nobody may write to is copied for it,
+    /// unless `copying` says [`Never`](Copying::Never), which is [`Unsupported`](ErrorKind::Unsupported) then. See also
+    /// [`export_legacy_shared`](Self::export_legacy_shared).
+    ///
+    /// `order` says how the consumer knows that the data is complete: [`Order::On`] makes its queue wait, and no host blocks;
+    /// [`Order::Host`] waits here.
+    pub fn export<F: Form>(self, order: Order<'_>, copying: Copying) -> Result<Managed<F>> {
+        let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_alone();
+        let tensor = match copying {
+            Copying::Always => self.copied_for(order)?,
+            Copying::IfNeeded if must_copy => self.copied_for(order)?,
+            Copying::Never if must_copy => {
+                let message = "the older form cannot say that memory is read-only; ask for version 1, or allow a copy";
+                let error = Error::new(ErrorKind::Unsupported, message).on_device(self.device());
+                return Err(error.during("export"));
+            }
+            _ => self,
+        };
+        tensor.write_out(order)
+    }
+
+    /// [`export`](Self::export) in the newest form that a consumer understands. `max_version` is what it says; the older form is
+    /// for those that say nothing, or a major version of 0.
+    pub fn export_for(
+        self,
+        max_version: Option<(u32, u32)>,
+        order: Order<'_>,
+        copying: Copying,
+    ) -> Result<Exported> {
+        match max_version {
+            Some((major, _)) if major >= DLPACK_MAJOR_VERSION => {
+                self.export(order, copying).map(Exported::Versioned)
+            }
+            _ => self.export(order, copying).map(Exported::Legacy),
+        }
+    }
+
+    /// Hands read-only memory over in the older form, which cannot say so.
+    ///
+    /// # Safety
+    /// The consumer does not write to the memory.
+    pub unsafe fn export_legacy_shared(
+        self,
+        order: Order<'_>,
+    ) -> Result<Managed<crate::abi::dlpack::DLManagedTensor>> {
+        self.write_out(order)
+    }
+
+    /// Whether the memory was copied for us, nobody else here has a share of it, and no queue of ours still reads it.
+    fn is_alone(&self) -> bool {
+        let tree = self.memory().tree();
+        self.origin() == Origin::Own && Arc::strong_count(tree) == 1 && tree.is_unused()
+    }
+
+    /// A copy, made on the queue of the consumer where there is one.
+    fn copied_for(&self, order: Order<'_>) -> Result<Self> {
+        match order {
+            Order::On(queue) => self.copy(queue),
+            Order::Host | Order::Unordered => self.copy(&self.memory().any_queue()?),
+        }
+    }
+
+    fn settle(&self, order: Order<'_>) -> Result<()> {
+        let tree = self.memory().tree();
+        match order {
+            // Host memory that is ready needs no queue that reaches it.
+            Order::On(_) if self.memory().ready() == crate::Ready::Now => Ok(()),
+            Order::On(queue) => tree.order(queue),
+            Order::Host => self.wait(),
+            Order::Unordered => Ok(()),
+        }
+    }
+
+    fn write_out<F: Form>(self, order: Order<'_>) -> Result<Managed<F>> {
+        let device = self.device();
+        let during = |error: Error| error.during("export").on_device(device);
+        let c_device = device::dl_device(device).map_err(during)?;
+        self.settle(order).map_err(during)?;
+        let mut flags = match self.origin() {
+            Origin::Own if self.is_alone() => DLPACK_FLAG_BITMASK_IS_COPIED,
+            Origin::Writable => 0,
+            Origin::Own | Origin::Shared => DLPACK_FLAG_BITMASK_READ_ONLY,
+        };
+        if self.is_padded() {
+            flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
+        }
+        let base = self.memory().node().buffer(ELEMENTS).cast_mut();
+        let (data, byte_offset) = match device::addressing(device) {
+            _ if self.is_empty() || base.is_null() => (ptr::null_mut(), 0),
+            Addressing::Handle => (base, self.start()),
+            Addressing::Address => {
+                let start = usize::try_from(self.start()).unwrap_or(usize::MAX);
+                (base.wrapping_byte_add(start), 0)
+            }
+        };
+        let ndim = self.shape().len();
+        let numbers = size_of::<Block<F>>();
+        let block = pool::take(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?.as_ptr();
+        let shape = block.wrapping_add(numbers).cast::<i64>();
+        let strides = shape.wrapping_add(ndim);
+        for (to, from) in [(shape, self.shape()), (strides, self.strides())] {
+            // SAFETY: the block has room for `ndim` numbers at both places, behind the struct; it is new, so that nothing
+            // overlaps, and aligned to 16, of which the size of the struct is a multiple of 8.
+            unsafe { to.copy_from_nonoverlapping(from.as_ptr(), ndim) };
+        }
+        let dl_tensor = DLTensor {
+            data,
+            device: c_device,
+            // At most 64.
+            ndim: ndim as i32,
+            dtype: self.dtype().to_c(),
+            shape,
+            strides,
+            byte_offset,
+        };
+        // The context is the whole block: a consumer may hand back a pointer that stands for the struct alone.
+        let context = block.cast::<c_void>();
+        let managed = F::new(dl_tensor, flags, context, Some(delete::<F>));
+        let whole = Block { managed, owner: self.into_memory() };
+        // SAFETY: the block is as large as this and aligned to 16, and nobody else has it.
+        unsafe { block.cast::<Block<F>>().write(whole) };
+        // SAFETY: a tensor that was just made, with a deleter that can be called once on any thread.
+        unsafe { Managed::from_raw(block.cast::<F>()) }
+    }
+}
+
+impl Array {
+    /// A queue to copy on, where nobody named one.
+    pub(crate) fn any_queue(&self) -> Result<Queue> {
+        if self.device().device_type == DeviceType::CPU {
+            return Ok(Queue::host());
+        }
+        self.open_device()?.open_queue()
+    }
+}
+
+/// What is handed over. Shape and strides follow.
+#[repr(C)]
+struct Block<F> {
+    managed: F,
+    owner: Array,
+}
+
+/// The deleter of everything that is exported here.
+extern "C" fn delete<F: Form>(managed: *mut F) {
+    guard::silent(|| {
+        let context = managed.wrapping_byte_add(F::CONTEXT).cast::<*mut c_void>();
+        // SAFETY: DLPack's consumers call the deleter once with the pointer that they were given, and change nothing in it.
+        let block = unsafe { context.read() };
+        let Some(block) = NonNull::new(block.cast::<Block<F>>()) else { return };
+        // SAFETY: `write_out` wrote a whole block there, which nobody else frees.
+        let Block { owner, .. } = unsafe { block.read() };
+        // SAFETY: the block came from the pool, and all that needs a drop was taken out.
+        unsafe { pool::give(block.cast()) };
+        drop(owner);
+    });
+}
+
+const _: () = assert!(size_of::<Block<DLManagedTensorVersioned>>().is_multiple_of(8));

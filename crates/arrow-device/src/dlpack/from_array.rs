@@ -1,0 +1,196 @@
+//! Arrays as tensors.
+
+use super::copy::{allocate_near, base_of, finish, read_bytes, upload};
+use super::dims::Dims;
+use super::dtype::Width;
+use super::plan::{Plan, bits};
+use super::storage::Elements;
+use super::tensor::Origin;
+use super::{Conversion, Copying, Dtype, Tensor};
+use crate::device::driver::{Raw, Region, Route, Spot};
+use crate::{Array, Error, ErrorKind, Queue, Result};
+
+impl Array {
+    /// The array as a tensor, without a copy wherever its memory allows one.
+    ///
+    /// * Numbers become one dimension; a slice begins where it begins. `arrow.bool8` becomes `bool`.
+    /// * Lists of fixed size become further dimensions, as many as there are in each other; an `arrow.fixed_shape_tensor` has
+    ///   those that it says, in its order.
+    /// * `arrow_device.bfloat16` (over `fixed_size_binary[2]`) and `arrow_device.complex` (over lists of two floats) become
+    ///   what their names say.
+    /// * Booleans are bits in Arrow and bytes in DLPack: a copy.
+    /// * Dates, times, durations, decimals of 32 and 64 bits and dictionary keys become integers, if that is
+    ///   [asked for](Conversion::as_integers).
+    ///
+    /// Nulls are looked for in every array on the way, and become what the [`Conversion`] says. A bitmap is read only where
+    /// nobody has counted it.
+    ///
+    /// ```
+    /// use arrow_device::dlpack::{Conversion, Dtype};
+    /// use arrow_device::{Array, DataType};
+    ///
+    /// let days = Array::from_values(DataType::Date32, [Some(19_000), Some(19_001)])?;
+    /// let tensor = days.to_tensor(&Conversion::new().as_integers(true))?;
+    /// assert_eq!((tensor.dtype(), tensor.host()?.to_vec::<i32>()?), (Dtype::INT32, vec![19_000, 19_001]));
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// * [`Unsupported`](ErrorKind::Unsupported): a tensor cannot have such elements, or a copy is needed and not allowed.
+    /// * [`InvalidData`](ErrorKind::InvalidData): there are nulls, and nothing was said to stand for them.
+    pub fn to_tensor(&self, conversion: &Conversion) -> Result<Tensor> {
+        let (tensor, _) = self.convert(conversion, false)?;
+        Ok(tensor)
+    }
+
+    /// The array as a tensor, and beside it one of booleans that says which elements are there; `None` if all are. What stands
+    /// for the others in the first one is what happens to be in memory.
+    ///
+    /// The first one needs no copy; the second is one, because bits become bytes.
+    pub fn to_tensor_and_validity(
+        &self,
+        conversion: &Conversion,
+    ) -> Result<(Tensor, Option<Tensor>)> {
+        self.convert(conversion, true)
+    }
+
+    fn convert(&self, conversion: &Conversion, beside: bool) -> Result<(Tensor, Option<Tensor>)> {
+        let during = |error: Error| error.during("make a tensor").on_device(self.device());
+        let plan = Plan::new(self, conversion).map_err(during)?;
+        let valid = plan.validity(conversion, beside).map_err(during)?;
+        let nulls = if beside { None } else { valid.as_deref() };
+        let values = plan.values(conversion, nulls).map_err(during)?;
+        let validity = match valid.as_deref().filter(|_| beside) {
+            None => None,
+            Some(valid) => {
+                let bytes: Vec<u8> = valid.iter().map(|valid| u8::from(*valid)).collect();
+                let queue = conversion.queue_for(self)?;
+                Some(upload(self, &bytes, Dtype::BOOL, &queue).map_err(during)?)
+            }
+        };
+        let in_shape = |flat: Tensor| {
+            let (start, dtype, width) = (flat.start(), flat.dtype(), flat.width());
+            let origin = flat.origin();
+            Tensor::new(flat.into_memory(), start, dtype, width, plan.dims.clone(), origin)
+        };
+        Ok((in_shape(values), validity.map(in_shape)))
+    }
+}
+
+impl Plan {
+    /// All elements in the order of memory, in one dimension, with what stands for nulls in them.
+    fn values(&self, conversion: &Conversion, valid: Option<&[bool]>) -> Result<Tensor> {
+        let leaf = &self.leaf;
+        match self.elements {
+            Elements::Bits => {
+                conversion.may_copy(|| "booleans are bits in Arrow and bytes in DLPack".into())?;
+                let bits = bits(leaf, 1, conversion)?.unwrap_or_default();
+                self.bools(conversion, valid, bits.into_iter().map(u8::from).collect())
+            }
+            Elements::Bool8 if !conversion.trust_bools => {
+                let queue = conversion.queue_for(leaf)?;
+                let (first, count) = (leaf.offset() as u64, leaf.len() as u64);
+                let bytes = read_bytes(leaf, 1, first, count, &queue)?;
+                if bytes.iter().all(|byte| *byte <= 1) {
+                    return self.shared(conversion, Dtype::BOOL, valid);
+                }
+                conversion.may_copy(|| {
+                    "some booleans are neither 0 nor 1, which consumers of DLPack do not expect"
+                        .into()
+                })?;
+                let bytes = bytes.into_iter().map(|byte| u8::from(byte != 0)).collect();
+                self.bools(conversion, valid, bytes)
+            }
+            Elements::Bool8 => self.shared(conversion, Dtype::BOOL, valid),
+            Elements::Same(dtype) | Elements::View(dtype) | Elements::Complex(dtype) => {
+                self.shared(conversion, dtype, valid)
+            }
+        }
+    }
+
+    fn bools(
+        &self,
+        conversion: &Conversion,
+        valid: Option<&[bool]>,
+        mut bytes: Vec<u8>,
+    ) -> Result<Tensor> {
+        if let Some(valid) = valid {
+            let pattern = conversion.nulls.pattern(Dtype::BOOL)?;
+            let fill = u8::from(pattern.first().is_some_and(|byte| *byte != 0));
+            let all = bytes.iter_mut().zip(valid);
+            all.filter(|(_, valid)| !**valid).for_each(|(byte, _)| *byte = fill);
+        }
+        upload(&self.leaf, &bytes, Dtype::BOOL, &conversion.queue_for(&self.leaf)?)
+    }
+
+    fn shared(
+        &self,
+        conversion: &Conversion,
+        dtype: Dtype,
+        valid: Option<&[bool]>,
+    ) -> Result<Tensor> {
+        let width = dtype.width(false)?;
+        let parts = if let Elements::Complex(_) = self.elements { 2 } else { 1 };
+        let start =
+            width.bytes(self.leaf.offset() as u64).and_then(|bytes| bytes.checked_div(parts));
+        let start = start.ok_or_else(|| {
+            Error::new(ErrorKind::LimitExceeded, "the array begins behind any memory")
+        })?;
+        let dims = Dims::compact(&[self.count().cast_signed()])?;
+        let tensor = Tensor::new(self.leaf.clone(), start, dtype, width, dims, Origin::Shared);
+        match valid {
+            Some(valid) => {
+                let pattern = conversion.nulls.pattern(dtype)?;
+                tensor.patched(valid, &pattern, &conversion.queue_for(&self.leaf)?)
+            }
+            None if conversion.copying == Copying::Always => {
+                tensor.copy(&conversion.queue_for(&self.leaf)?)
+            }
+            None => Ok(tensor),
+        }
+    }
+}
+
+/// So many nulls in a row are filled at a time.
+const FILLED: usize = 1024;
+
+impl Tensor {
+    /// A copy of a tensor of one dimension, with the pattern in place of what is not valid. The values stay on the device.
+    fn patched(&self, valid: &[bool], pattern: &[u8], queue: &Queue) -> Result<Self> {
+        let Width::Bytes(width) = self.width() else {
+            return Err(Error::new(ErrorKind::Unsupported, "packed elements cannot be filled"));
+        };
+        let len = width.saturating_mul(self.len());
+        let mut memory = allocate_near(self.memory(), queue, len)?;
+        let base = memory.spot(queue)?.base;
+        self.gather(queue, Route::Within, base, 0)?;
+        let longest = valid.chunk_by(|a, b| a == b).filter(|run| run.first() == Some(&false));
+        let longest = longest.map(<[bool]>::len).max().unwrap_or(0).min(FILLED);
+        let staged = pattern.repeat(longest);
+        let from = Spot { base: Raw::from_ptr(staged.as_ptr().cast_mut().cast()), offset: 0 };
+        let mut regions = Vec::new();
+        let mut place = 0_u64;
+        for run in valid.chunk_by(|a, b| a == b) {
+            for piece in run.chunks(FILLED) {
+                let count = piece.len() as u64;
+                if piece.first() == Some(&false) {
+                    let to = Spot { base, offset: place * width };
+                    regions.push(Region { from, to, len: count * width });
+                }
+                place += count;
+            }
+        }
+        // SAFETY: the source has `longest` patterns, as many as any region takes, and is kept below until the queue has passed;
+        // the targets are elements of the new memory, each in one region.
+        let submitted = unsafe { queue.copy(Route::FromHost, &regions) };
+        queue.keep_until_done(staged);
+        submitted?;
+        let dims = self.dims().clone();
+        Ok(Self::new(finish(memory, queue)?, 0, self.dtype(), self.width(), dims, Origin::Own))
+    }
+
+    /// Where the first element is, for comparisons with others: never followed.
+    pub(crate) fn first_place(&self) -> (Raw<crate::Memory>, u64) {
+        (base_of(self.memory()), self.start())
+    }
+}

@@ -1,0 +1,182 @@
+//! Batches of equal columns as tensors of two dimensions.
+
+use std::sync::Arc;
+
+use super::copy::{allocate_near, finish};
+use super::dims::Dims;
+use super::tensor::{Origin, bytes_of};
+use super::{Conversion, Copying, Tensor, device};
+use crate::array::tree::{Built, Storage};
+use crate::device::driver::{Addressing, Route};
+use crate::{Array, Batch, Buffer, Error, ErrorKind, Extent, Result};
+
+impl Batch {
+    /// The batch as a tensor of rows and columns, in column-major order.
+    ///
+    /// All columns have the same type; nothing is converted. Where they lie in one allocation at equal distances, nothing is
+    /// copied; a batch that was imported is taken to be one allocation. Otherwise they are gathered, each as one piece.
+    ///
+    /// ```
+    /// use arrow_device::dlpack::Conversion;
+    /// use arrow_device::{Array, Batch, Buffer, DataType};
+    ///
+    /// let all = Buffer::from(vec![1.0_f64, 2.0, 10.0, 20.0]);
+    /// let column = |first| {
+    ///     let buffers = [None, Some(all.slice(first, 16)?)];
+    ///     Array::builder(DataType::Float64).len(2).buffers(buffers).finish_ready()
+    /// };
+    /// let batch = Batch::from_columns([("x", column(0)?), ("y", column(16)?)])?;
+    /// let tensor = batch.to_tensor(&Conversion::new())?;
+    /// assert_eq!((tensor.shape(), tensor.strides()), (&[2, 2][..], &[1, 2][..]));
+    /// assert_eq!(tensor.host()?.to_vec::<f64>()?, [1.0, 10.0, 2.0, 20.0]);
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn to_tensor(&self, conversion: &Conversion) -> Result<Tensor> {
+        let during = |error: Error| error.during("make a tensor").on_device(self.device());
+        let gathered = Conversion {
+            // Each column is copied at most once: what is shared here is gathered below.
+            copying: if conversion.copying == Copying::Always {
+                Copying::IfNeeded
+            } else {
+                conversion.copying
+            },
+            ..conversion.clone()
+        };
+        let (mut arrays, mut columns) = (Vec::new(), Vec::new());
+        for index in 0..self.column_count() {
+            let array = self.whole_column(index)?;
+            columns.push(array.to_tensor(&gathered)?);
+            arrays.push(array);
+        }
+        let shape = self.shape_of(&columns).map_err(during)?;
+        if conversion.copying != Copying::Always
+            && let Some(distance) = distance(&arrays, &columns)
+            && let Some(first) = columns.first()
+        {
+            let dims = Dims::new(&shape, &[1, distance]).map_err(during)?;
+            return self.spanning(first, dims).map_err(during);
+        }
+        conversion
+            .may_copy(|| "the columns do not lie at equal distances in one allocation".into())?;
+        self.gather(conversion, &columns, &shape).map_err(during)
+    }
+
+    /// A column in the tree of the batch, which is ready when the batch is and keeps all columns.
+    fn whole_column(&self, index: usize) -> Result<Array> {
+        let rows = self.as_array();
+        rows.node_child(index)?.slice(rows.offset(), rows.len())
+    }
+
+    fn shape_of(&self, columns: &[Tensor]) -> Result<[i64; 2]> {
+        let refused = |message: String| Err(Error::new(ErrorKind::Unsupported, message));
+        let Some(first) = columns.first() else {
+            return refused("a batch without columns has no type for its elements".into());
+        };
+        for (index, (column, field)) in columns.iter().zip(self.fields()).enumerate() {
+            if column.shape().len() != 1 {
+                return refused(format!("column {index} is a {}, not a number", field.data_type()));
+            }
+            if column.dtype() != first.dtype() {
+                let (this, other) = (column.dtype(), first.dtype());
+                return refused(format!("column {index} has {this} and the first one {other}"));
+            }
+        }
+        let too_large = |_| Error::new(ErrorKind::LimitExceeded, "the batch is too large");
+        let rows = i64::try_from(self.row_count()).map_err(too_large)?;
+        Ok([rows, i64::try_from(columns.len()).map_err(too_large)?])
+    }
+
+    /// A tensor over all columns, which lie behind the first one.
+    fn spanning(&self, first: &Tensor, dims: Dims) -> Result<Tensor> {
+        let too_large = || Error::new(ErrorKind::LimitExceeded, "the batch is too large");
+        let (_, last) = dims.reach().unwrap_or((0, -1));
+        let behind = first.width().bytes(last.wrapping_add(1).unsigned_abs());
+        let (base, start) = first.first_place();
+        let len = behind.and_then(|behind| behind.checked_add(start)).ok_or_else(too_large)?;
+        let whole = self.as_array().clone();
+        let ready = whole.tree().ready.pending().to_vec();
+        let owner: Arc<dyn crate::KeepAlive> = whole.tree().clone();
+        let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner));
+        let memory = bytes_of(buffer, |builder| builder.finish_with(ready))?;
+        Ok(Tensor::new(memory, start, first.dtype(), first.width(), dims, Origin::Shared))
+    }
+
+    fn gather(
+        &self,
+        conversion: &Conversion,
+        columns: &[Tensor],
+        shape: &[i64; 2],
+    ) -> Result<Tensor> {
+        let Some(first) = columns.first() else {
+            return Err(Error::new(ErrorKind::Unsupported, "a batch without columns"));
+        };
+        let [rows, count] = *shape;
+        let dims = Dims::compact(&[count, rows])?.permuted(&[1, 0])?;
+        let size = |elements: u64| {
+            first.width().bytes(elements).ok_or_else(|| {
+                Error::new(ErrorKind::LimitExceeded, "the tensor is larger than any memory")
+            })
+        };
+        let column_size = size(rows.unsigned_abs())?;
+        let queue = conversion.queue_for(self.as_array())?;
+        let mut memory = allocate_near(self.as_array(), &queue, size(dims.count())?)?;
+        let base = memory.spot(&queue)?.base;
+        let mut at = 0;
+        for column in columns {
+            column.gather(&queue, Route::Within, base, at)?;
+            at += column_size;
+        }
+        let memory = finish(memory, &queue)?;
+        Ok(Tensor::new(memory, 0, first.dtype(), first.width(), dims, Origin::Own))
+    }
+}
+
+/// How many elements lie between the columns, if they are all shared and equally far from each other in one allocation.
+fn distance(arrays: &[Array], columns: &[Tensor]) -> Option<i64> {
+    let first = columns.first()?;
+    let width = i64::try_from(first.dtype().byte_width()?).ok()?;
+    if columns.iter().any(|column| column.origin() != Origin::Shared) {
+        return None;
+    }
+    let [one, another, ..] = columns else { return Some(1.max(first.len().cast_signed())) };
+    let between = bytes_between(one, another)?;
+    let pairs = columns.windows(2).zip(arrays.windows(2));
+    let is_regular = pairs.into_iter().all(|(columns, arrays)| match (columns, arrays) {
+        ([one, another], [this, that]) => {
+            bytes_between(one, another) == Some(between) && are_of_one_allocation(this, that)
+        }
+        _ => false,
+    });
+    // Many consumers refuse distances that are negative.
+    (is_regular && between >= 0 && between % width == 0).then(|| between / width)
+}
+
+fn bytes_between(one: &Tensor, another: &Tensor) -> Option<i64> {
+    let ((one, start), (another, other_start)) = (one.first_place(), another.first_place());
+    let inside = other_start.cast_signed().checked_sub(start.cast_signed())?;
+    if one == another && !one.is_null() {
+        return Some(inside);
+    }
+    inside.checked_add((another.bits() as i64).checked_sub(one.bits() as i64)?)
+}
+
+/// Whether an address in one can lead to the other. Of a tree that another party made nothing is known but the addresses.
+fn are_of_one_allocation(one: &Array, other: &Array) -> bool {
+    let device = one.device();
+    if device::addressing(device) == Addressing::Handle {
+        return one.node().buffer(1) == other.node().buffer(1);
+    }
+    let (one, other) = (one.clone().at_its_source(), other.clone().at_its_source());
+    match (one.tree().storage(), other.tree().storage()) {
+        (Storage::Foreign { .. }, Storage::Foreign { .. }) => Arc::ptr_eq(one.tree(), other.tree()),
+        // The values are the last buffer that has an owner.
+        (
+            Storage::Built(Built { _buffers: mine, .. }),
+            Storage::Built(Built { _buffers: its, .. }),
+        ) => match (mine.last(), its.last()) {
+            (Some(mine), Some(its)) => Arc::ptr_eq(mine, its),
+            _ => false,
+        },
+        _ => false,
+    }
+}

@@ -1,0 +1,88 @@
+//! Tensors that the host may read.
+
+use std::fmt;
+
+use super::dtype::Width;
+use super::tensor::ELEMENTS;
+use super::{Element, Tensor};
+use crate::{Error, ErrorKind, HostArray, Result};
+
+/// A tensor that is ready and that the host may read where it lies.
+#[derive(Clone)]
+pub struct HostTensor {
+    tensor: Tensor,
+    memory: HostArray,
+}
+
+impl HostTensor {
+    pub(crate) fn new(tensor: &Tensor) -> Result<Self> {
+        let memory = tensor.memory().host()?;
+        Ok(Self { tensor: tensor.clone(), memory })
+    }
+
+    /// The tensor.
+    pub fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    /// The bytes of all elements in row-major order, without gaps.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        let tensor = &self.tensor;
+        if tensor.is_empty() {
+            return Ok(Vec::new());
+        }
+        let memory = self.memory.buffer(ELEMENTS)?;
+        let outside = || {
+            let message = "an element lies outside of the memory of the tensor";
+            Error::new(ErrorKind::InvalidData, message).on_device(tensor.device())
+        };
+        let size =
+            |elements| tensor.width().bytes(elements).and_then(|bytes| usize::try_from(bytes).ok());
+        let total = size(tensor.len()).ok_or_else(outside)?;
+        let runs = tensor.dims().runs();
+        let run = size(runs.length).ok_or_else(outside)?;
+        let mut bytes = Vec::new();
+        bytes
+            .try_reserve_exact(total)
+            .map_err(|_| Error::new(ErrorKind::OutOfMemory, format!("{total} bytes asked for")))?;
+        for place in runs {
+            let begin = tensor.start_of(place).and_then(|begin| usize::try_from(begin).ok());
+            let piece = begin.and_then(|begin| memory.get(begin..begin.checked_add(run)?));
+            bytes.extend_from_slice(piece.ok_or_else(outside)?);
+        }
+        Ok(bytes)
+    }
+
+    /// All elements in row-major order. An error where they are of another type.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if self.tensor.dtype() != T::DTYPE {
+            let message = format!("the elements are {}, not {}", self.tensor.dtype(), T::DTYPE);
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        let read = |bytes: &[u8]| {
+            // SAFETY: the chunk has the size of `T`, of which any bytes are a value (`Plain`); the read needs no alignment.
+            unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
+        };
+        Ok(self.to_bytes()?.chunks_exact(size_of::<T>()).map(read).collect())
+    }
+}
+
+impl Tensor {
+    /// Where in its memory an element begins, in bytes; `None` before the start.
+    pub(crate) fn start_of(&self, place: i64) -> Option<u64> {
+        match self.width() {
+            Width::Bytes(width) => {
+                let step = i64::try_from(width).ok()?.checked_mul(place)?;
+                self.start().checked_add_signed(step)
+            }
+            // Only compact ones exist, and those are one run.
+            Width::Packed { .. } => (place == 0).then_some(self.start()),
+        }
+    }
+}
+
+impl fmt::Debug for HostTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostTensor({:?})", self.tensor)
+    }
+}

@@ -1,0 +1,158 @@
+//! [`Managed`]: a tensor in DLPack's C form, owned. Its drop calls the deleter.
+//!
+//! Both forms are read here, and nothing that was received is ever written to: some producers hand the same shape to several
+//! consumers.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::mem::{ManuallyDrop, offset_of};
+use std::ptr::NonNull;
+
+use crate::abi::dlpack::{
+    DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION,
+    DLPackVersion, DLTensor,
+};
+use crate::{Error, ErrorKind, Result};
+
+/// One of DLPack's two forms: [`DLManagedTensorVersioned`], and [`DLManagedTensor`], which was before version 1.0.
+pub trait Form: sealed::Sealed {}
+
+impl Form for DLManagedTensor {}
+impl Form for DLManagedTensorVersioned {}
+
+pub(crate) type Deleter<F> = Option<unsafe extern "C" fn(*mut F)>;
+
+pub(crate) mod sealed {
+    use super::{DLTensor, Deleter, c_void};
+
+    pub trait Sealed: Sized + 'static {
+        /// Whether it has a version and flags.
+        const IS_VERSIONED: bool;
+        const TENSOR: usize;
+        const DELETER: usize;
+        const CONTEXT: usize;
+        /// Where the version and the flags are.
+        const VERSION: Option<(usize, usize)>;
+
+        fn new(tensor: DLTensor, flags: u64, context: *mut c_void, deleter: Deleter<Self>) -> Self;
+    }
+}
+
+impl sealed::Sealed for DLManagedTensor {
+    const IS_VERSIONED: bool = false;
+    const TENSOR: usize = offset_of!(Self, dl_tensor);
+    const DELETER: usize = offset_of!(Self, deleter);
+    const CONTEXT: usize = offset_of!(Self, manager_ctx);
+    const VERSION: Option<(usize, usize)> = None;
+
+    fn new(dl_tensor: DLTensor, _: u64, manager_ctx: *mut c_void, deleter: Deleter<Self>) -> Self {
+        Self { dl_tensor, manager_ctx, deleter }
+    }
+}
+
+impl sealed::Sealed for DLManagedTensorVersioned {
+    const IS_VERSIONED: bool = true;
+    const TENSOR: usize = offset_of!(Self, dl_tensor);
+    const DELETER: usize = offset_of!(Self, deleter);
+    const CONTEXT: usize = offset_of!(Self, manager_ctx);
+    const VERSION: Option<(usize, usize)> =
+        Some((offset_of!(Self, version), offset_of!(Self, flags)));
+
+    fn new(
+        dl_tensor: DLTensor,
+        flags: u64,
+        manager_ctx: *mut c_void,
+        deleter: Deleter<Self>,
+    ) -> Self {
+        let version = DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: DLPACK_MINOR_VERSION };
+        Self { version, manager_ctx, deleter, flags, dl_tensor }
+    }
+}
+
+/// A tensor in C form that nobody else owns. Dropping it calls its deleter.
+///
+/// [`Tensor::export`](super::Tensor::export) makes one; [`into_raw`](Self::into_raw) hands it over. A capsule that nobody
+/// consumed is put back into one with [`from_raw`](Self::from_raw), and dropped.
+pub struct Managed<F: Form> {
+    raw: NonNull<F>,
+}
+
+// SAFETY: DLPack lets a consumer use and delete a tensor on any thread; `from_raw`'s contract repeats it, and what is exported
+// here is `Send + Sync`.
+unsafe impl<F: Form> Send for Managed<F> {}
+// SAFETY: as above; nothing is written through a shared one.
+unsafe impl<F: Form> Sync for Managed<F> {}
+
+impl<F: Form> Managed<F> {
+    /// Takes a tensor over. A null pointer is refused, and there is nothing to give back.
+    ///
+    /// # Safety
+    /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else will delete. Its `deleter`, if
+    /// there is one, can be called once on any thread.
+    pub unsafe fn from_raw(tensor: *mut F) -> Result<Self> {
+        NonNull::new(tensor).map(|raw| Self { raw }).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidArgument, "no tensor: a null pointer").during("import")
+        })
+    }
+
+    /// Hands the tensor over. Whoever has the pointer calls the deleter.
+    pub fn into_raw(self) -> *mut F {
+        ManuallyDrop::new(self).raw.as_ptr()
+    }
+
+    /// The tensor, which stays this owner's.
+    pub fn as_ptr(&self) -> *const F {
+        self.raw.as_ptr()
+    }
+
+    /// The version; `None` in the older form.
+    pub fn version(&self) -> Option<DLPackVersion> {
+        let (version, _) = F::VERSION?;
+        Some(self.read(version))
+    }
+
+    pub(crate) fn flags(&self) -> u64 {
+        F::VERSION.map_or(0, |(_, flags)| self.read(flags))
+    }
+
+    /// A copy of the tensor. Only for a version that is known.
+    pub(crate) fn tensor(&self) -> DLTensor {
+        self.read(F::TENSOR)
+    }
+
+    /// Reads a field of `F` that lies at this offset.
+    fn read<T>(&self, offset: usize) -> T {
+        let field = self.raw.as_ptr().wrapping_byte_add(offset).cast::<T>();
+        // SAFETY: the callers above name fields of `F` with their types, all of integers and pointers; `from_raw`'s caller
+        // promised that a tensor is there. `dlpack.h`: the fields up to `flags` keep their place in every version, and the
+        // rest is only read of a version that is known. The read needs no alignment.
+        unsafe { field.read_unaligned() }
+    }
+}
+
+impl<F: Form> Drop for Managed<F> {
+    fn drop(&mut self) {
+        let deleter: Deleter<F> = self.read(F::DELETER);
+        if let Some(deleter) = deleter {
+            // SAFETY: `dlpack.h`: "Destructor - this should be called to destruct the manager_ctx"; it may be called once, on any
+            // thread, and with the pointer that was handed over. This owner is the only one and is gone after this.
+            unsafe { deleter(self.raw.as_ptr()) }
+        }
+    }
+}
+
+impl<F: Form> fmt::Debug for Managed<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = if F::IS_VERSIONED { "versioned" } else { "legacy" };
+        write!(f, "Managed({form})")
+    }
+}
+
+/// A tensor in the form that a consumer understands: see [`Tensor::export_for`](super::Tensor::export_for).
+#[derive(Debug)]
+pub enum Exported {
+    /// The form of version 1.0 and later.
+    Versioned(Managed<DLManagedTensorVersioned>),
+    /// The older one.
+    Legacy(Managed<DLManagedTensor>),
+}

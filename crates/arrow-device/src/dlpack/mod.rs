@@ -1,0 +1,88 @@
+//! DLPack: one tensor of plain numbers, shared with libraries that know nothing of Arrow.
+//!
+//! numpy, torch, jax and most other array libraries hand tensors to each other as a small C struct: address, shape, strides,
+//! type, device, and a deleter. This module is both sides of it, and the way between tensors and Arrow arrays: the same bytes,
+//! on the same device, without a copy wherever the bytes allow.
+//!
+//! ```text
+//!   Array, Batch                     Tensor                            C
+//!   ------------                     ------                            -
+//!   array.to_tensor(..)  -------->   shape, strides, dtype   ------>   tensor.export(order, copying) -> Managed
+//!   batch.to_tensor(..)              on(&queue), host()
+//!   tensor.to_array(..)  <--------   copy(&queue)            <------   Tensor::import(pointer, order)
+//!   tensor.to_batch(..)
+//! ```
+//!
+//! # A column of another library's making
+//!
+//! ```
+//! use arrow_device::abi::dlpack::DLManagedTensorVersioned;
+//! use arrow_device::dlpack::{Conversion, Copying, Dtype, Managed, Order, Tensor};
+//! use arrow_device::Buffer;
+//!
+//! // The producer, which could be torch: six numbers as two rows.
+//! let made = Tensor::from_buffer(Buffer::from(vec![1_i64, 2, 3, 4, 5, 6]), Dtype::INT64, &[2, 3])?;
+//! let handed_over: Managed<DLManagedTensorVersioned> = made.export(Order::Host, Copying::Never)?;
+//!
+//! // The consumer. All that the struct says is checked; what cannot be is an error, and deleted.
+//! let tensor = unsafe { Tensor::import(handed_over.into_raw(), Order::Host) }?;
+//! assert_eq!((tensor.shape(), tensor.dtype()), (&[2, 3][..], Dtype::INT64));
+//! let rows = tensor.to_array(&Conversion::new())?;
+//! assert_eq!(rows.len(), 2);
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! # What is promised
+//!
+//! * **A tensor is deleted once**, when the last use is over, on whatever thread that is; what is refused is deleted before the
+//!   error returns. Of a major version that is not known, the deleter is all that is used.
+//! * **No access without order.** On export the consumer's queue is made to wait ([`Order::On`]), and no host blocks; on import
+//!   an event is recorded on the queue that the producer was told of.
+//! * **Nobody is told that he may write where he may not.** Shared memory is exported as read-only. The older form has no flag
+//!   for that, so memory is copied for it. A tensor that was imported and that its producer may still write to does not become
+//!   an array without a copy, unless the caller promises that nobody does ([`Tensor::assume_frozen`]).
+//! * **A copy is made only if it is allowed** ([`Copying`]).
+//!
+//! # What other libraries do
+//!
+//! | they | so here |
+//! |---|---|
+//! | torch gives dimensions of one element any stride | such a stride is ignored |
+//! | jax, TensorFlow and MLX take and give the older form only | both forms are imported; [`Tensor::export_for`] gives the older one to those who do not ask for more, with a copy of read-only memory |
+//! | numpy refuses to export read-only memory in the older form | so does this, where a copy is not allowed |
+//! | torch, jax, TensorFlow and pyarrow refuse negative strides | they are imported; [`Tensor::copy`] is compact |
+//! | numpy and jax give an address to tensors without elements | it is not looked at; ours have none |
+//! | before version 1.2 null strides meant compact | they are imported as that; ours are always written |
+//! | nobody keeps to the alignment of 256 bytes that the header asks for | no alignment is needed; an array needs that of its elements, else it is a copy |
+//!
+//! `docs/dlpack.md` has the table of what is shared and what is copied; a test writes it.
+//!
+//! # What it does not do
+//!
+//! It computes nothing: types are not converted, and arithmetic on elements is others' work. Metal is refused, since DLPack's
+//! `data` is an object there and Arrow's an address. A tensor of less than a byte an element that is packed is carried as a
+//! whole and not sliced.
+
+mod conversion;
+mod copy;
+mod device;
+mod dims;
+mod dtype;
+mod export;
+mod fixed_shape;
+mod from_array;
+mod from_batch;
+mod host;
+mod import;
+mod managed;
+mod plan;
+mod storage;
+mod tensor;
+mod to_array;
+
+pub use conversion::{Conversion, Copying, Nulls, Order};
+pub use device::{device_id, dl_device};
+pub use dtype::{Dtype, Element};
+pub use host::HostTensor;
+pub use managed::{Exported, Form, Managed};
+pub use tensor::{Tensor, TensorView};

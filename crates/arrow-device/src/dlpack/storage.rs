@@ -1,0 +1,111 @@
+//! Which type of array is which type of tensor.
+
+use super::Dtype;
+use super::dtype::Width;
+use crate::{DataType, Field, IntervalUnit, Result};
+
+/// Bytes that are false where they are 0, and true elsewhere: a canonical extension of Arrow over `int8`.
+pub(crate) const BOOL8: &str = "arrow.bool8";
+/// Over `fixed_size_binary[2]`.
+pub(crate) const BFLOAT16: &str = "arrow_device.bfloat16";
+/// Over fixed-size lists of two floats, the real part first: of 16, 32 or 64 bits.
+pub(crate) const COMPLEX: &str = "arrow_device.complex";
+
+/// What the elements of an array are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Elements {
+    /// What a tensor has.
+    Same(Dtype),
+    /// Bytes of which any but 0 is true.
+    Bool8,
+    /// A bit each.
+    Bits,
+    /// Pairs in the child of a list.
+    Complex(Dtype),
+    /// The integers that they are in memory.
+    View(Dtype),
+}
+
+/// What the elements of such a field are; `None` where no tensor has them.
+pub(crate) fn elements_of(field: &Field) -> Option<Elements> {
+    use Elements::{Same, View};
+    let extension = field.extension().map(|extension| extension.name);
+    Some(match field.data_type() {
+        DataType::Int8 if extension == Some(BOOL8) => Elements::Bool8,
+        DataType::Int8 => Same(Dtype::INT8),
+        DataType::Int16 => Same(Dtype::INT16),
+        DataType::Int32 => Same(Dtype::INT32),
+        DataType::Int64 => Same(Dtype::INT64),
+        DataType::UInt8 => Same(Dtype::UINT8),
+        DataType::UInt16 => Same(Dtype::UINT16),
+        DataType::UInt32 => Same(Dtype::UINT32),
+        DataType::UInt64 => Same(Dtype::UINT64),
+        DataType::Float16 => Same(Dtype::FLOAT16),
+        DataType::Float32 => Same(Dtype::FLOAT32),
+        DataType::Float64 => Same(Dtype::FLOAT64),
+        DataType::Boolean => Elements::Bits,
+        DataType::FixedSizeBinary(2) if extension == Some(BFLOAT16) => Same(Dtype::BFLOAT16),
+        DataType::FixedSizeList(item, 2) if extension == Some(COMPLEX) => {
+            Elements::Complex(match item.data_type() {
+                DataType::Float16 => Dtype::COMPLEX32,
+                DataType::Float32 => Dtype::COMPLEX64,
+                DataType::Float64 => Dtype::COMPLEX128,
+                _ => return None,
+            })
+        }
+        DataType::Date32
+        | DataType::Time32(_)
+        | DataType::Decimal32 { .. }
+        | DataType::Interval(IntervalUnit::YearMonth) => View(Dtype::INT32),
+        DataType::Date64
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Duration(_)
+        | DataType::Decimal64 { .. } => View(Dtype::INT64),
+        DataType::Dictionary { index, .. } => {
+            match elements_of(&Field::new("", (**index).clone(), true))? {
+                Same(dtype) => View(dtype),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    })
+}
+
+/// The field whose elements such a tensor has; `None` where Arrow has none.
+pub(crate) fn field_of(dtype: Dtype, width: Width, as_integers: bool) -> Result<Option<Field>> {
+    let plain = |data_type| Ok(Some(Field::new("", data_type, false)));
+    let complex = |part: DataType| {
+        let pair = DataType::fixed_size_list(Field::new("item", part, false), 2);
+        Field::new("", pair, false).with_extension(COMPLEX, "").map(Some)
+    };
+    match dtype {
+        Dtype::BOOL => Field::new("", DataType::Int8, false).with_extension(BOOL8, "").map(Some),
+        Dtype::INT8 => plain(DataType::Int8),
+        Dtype::INT16 => plain(DataType::Int16),
+        Dtype::INT32 => plain(DataType::Int32),
+        Dtype::INT64 => plain(DataType::Int64),
+        Dtype::UINT8 => plain(DataType::UInt8),
+        Dtype::UINT16 => plain(DataType::UInt16),
+        Dtype::UINT32 => plain(DataType::UInt32),
+        Dtype::UINT64 => plain(DataType::UInt64),
+        Dtype::FLOAT16 => plain(DataType::Float16),
+        Dtype::FLOAT32 => plain(DataType::Float32),
+        Dtype::FLOAT64 => plain(DataType::Float64),
+        Dtype::BFLOAT16 => Field::new("", DataType::FixedSizeBinary(2), false)
+            .with_extension(BFLOAT16, "")
+            .map(Some),
+        Dtype::COMPLEX32 => complex(DataType::Float16),
+        Dtype::COMPLEX64 => complex(DataType::Float32),
+        Dtype::COMPLEX128 => complex(DataType::Float64),
+        _ if !as_integers => Ok(None),
+        // Where elements are padded that is more than the type says.
+        _ => match width {
+            Width::Bytes(1) => plain(DataType::UInt8),
+            Width::Bytes(2) => plain(DataType::UInt16),
+            Width::Bytes(4) => plain(DataType::UInt32),
+            Width::Bytes(8) => plain(DataType::UInt64),
+            _ => Ok(None),
+        },
+    }
+}

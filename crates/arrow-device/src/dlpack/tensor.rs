@@ -1,0 +1,317 @@
+//! [`Tensor`]: elements of one type in any number of dimensions, somewhere in the memory of an array.
+
+use std::fmt;
+
+use super::dims::Dims;
+use super::dtype::Width;
+use super::{Dtype, HostTensor};
+use crate::device::{Location, location};
+use crate::{
+    Array, Buffer, DataType, DeviceId, Error, ErrorKind, Extent, Queue, Result, Schema, View,
+};
+
+/// A strided tensor on a device: immutable, shared, ready now or after an event.
+///
+/// Made from an array ([`Array::to_tensor`]), from C ([`import`](Self::import)), or from a buffer
+/// ([`from_buffer`](Self::from_buffer)). It never shows an address: that takes a [`TensorView`], which names the queue that will
+/// use it, or [`host`](Self::host), which waits. A clone shares the memory.
+///
+/// ```
+/// use arrow_device::dlpack::{Conversion, Dtype};
+/// use arrow_device::{Array, DataType};
+///
+/// let numbers = Array::from_values(DataType::Int16, [Some(1_i16), Some(2), Some(3)])?;
+/// let tensor = numbers.to_tensor(&Conversion::new())?;
+/// assert_eq!((tensor.shape(), tensor.strides(), tensor.dtype()), (&[3][..], &[1][..], Dtype::INT16));
+/// assert_eq!(tensor.host()?.to_vec::<i16>()?, [1, 2, 3]);
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Tensor {
+    /// The elements are in its buffer 1, whatever its own type and window.
+    memory: Array,
+    /// Bytes from the start of that buffer to the first element.
+    start: u64,
+    dtype: Dtype,
+    width: Width,
+    /// Elements of less than a byte take a byte each.
+    padded: bool,
+    dims: Dims,
+    origin: Origin,
+}
+
+/// Who else may have the memory, and what they may do to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Others may read it, nobody writes to it.
+    Shared,
+    /// Copied for us: nobody else has it, unless this was cloned.
+    Own,
+    /// Imported, and its producer may still write to it.
+    Writable,
+}
+
+/// The buffer of `memory` that has the elements.
+pub(crate) const ELEMENTS: usize = 1;
+
+impl Tensor {
+    /// A compact tensor in row-major order over a buffer of one's own, which is ready.
+    ///
+    /// ```
+    /// use arrow_device::dlpack::{Dtype, Tensor};
+    /// use arrow_device::Buffer;
+    ///
+    /// let matrix = Tensor::from_buffer(Buffer::from(vec![1_u8, 2, 3, 4, 5, 6]), Dtype::UINT8, &[2, 3])?;
+    /// let turned = matrix.permuted(&[1, 0])?;
+    /// assert_eq!((turned.shape(), turned.strides()), (&[3, 2][..], &[1, 3][..]));
+    /// assert_eq!(turned.host()?.to_vec::<u8>()?, [1, 4, 2, 5, 3, 6]);
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn from_buffer(buffer: Buffer, dtype: Dtype, shape: &[i64]) -> Result<Self> {
+        let dims = Dims::compact(shape)?;
+        let width = dtype.width(false)?;
+        let needed = width.bytes(dims.count());
+        if needed.is_none_or(|needed| needed > buffer.extent().at_least()) {
+            let message = format!("{} {dtype} do not fit into {}", dims.count(), buffer.extent());
+            return Err(Error::new(ErrorKind::InvalidArgument, message).during("build a tensor"));
+        }
+        let memory = bytes_of(buffer, |builder| builder.finish_ready())?;
+        Ok(Self::new(memory, 0, dtype, width, dims, Origin::Shared))
+    }
+
+    pub(crate) fn new(
+        memory: Array,
+        start: u64,
+        dtype: Dtype,
+        width: Width,
+        dims: Dims,
+        origin: Origin,
+    ) -> Self {
+        Self { memory, start, dtype, width, padded: false, dims, origin }
+    }
+
+    pub(crate) fn with_padding(self, padded: bool) -> Self {
+        Self { padded, ..self }
+    }
+
+    /// The length of each dimension. None of them, for a single number.
+    pub fn shape(&self) -> &[i64] {
+        self.dims.shape()
+    }
+
+    /// How many elements lie between neighbours in each dimension. Means nothing for a dimension of fewer than two.
+    pub fn strides(&self) -> &[i64] {
+        self.dims.strides()
+    }
+
+    /// What the elements are.
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// How many elements.
+    pub fn len(&self) -> u64 {
+        self.dims.count()
+    }
+
+    /// Whether there is no element.
+    pub fn is_empty(&self) -> bool {
+        self.dims.count() == 0
+    }
+
+    /// The device that the elements are on.
+    pub fn device(&self) -> DeviceId {
+        self.memory.device()
+    }
+
+    /// Whether the elements lie one behind the other, in row-major order.
+    pub fn is_compact(&self) -> bool {
+        self.dims.is_compact()
+    }
+
+    /// Whether elements of less than a byte take a byte each.
+    pub fn is_padded(&self) -> bool {
+        self.padded
+    }
+
+    /// Whether nobody writes to the memory. Not so for a tensor that was imported without a flag that says so.
+    pub fn is_frozen(&self) -> bool {
+        self.origin != Origin::Writable
+    }
+
+    /// Whether the elements may be used by now. Asks the device where there is an event; never waits.
+    pub fn is_ready(&self) -> Result<bool> {
+        self.memory.is_ready()
+    }
+
+    /// Waits on the host until the elements may be used.
+    pub fn wait(&self) -> Result<()> {
+        self.memory.wait()
+    }
+
+    /// Orders a queue behind the data and tells where it is. The memory is kept until the queue has passed what is submitted
+    /// before the view is dropped.
+    pub fn on(&self, queue: &Queue) -> Result<TensorView> {
+        Ok(TensorView { view: self.memory.on(queue)?, tensor: self.clone() })
+    }
+
+    /// Waits until the data is ready, and lets the host read it where it lies.
+    ///
+    /// # Errors
+    /// * [`Unsupported`](ErrorKind::Unsupported): the host cannot read this memory, or its producer may still write to it (see
+    ///   [`assume_frozen`](Self::assume_frozen)). Copy it.
+    pub fn host(&self) -> Result<HostTensor> {
+        self.require_frozen("read on the host")?;
+        HostTensor::new(self)
+    }
+
+    /// The same, taken as memory that nobody writes to.
+    ///
+    /// # Safety
+    /// Nobody writes to the memory as long as anything made of the result lives.
+    pub unsafe fn assume_frozen(self) -> Self {
+        let origin = if self.origin == Origin::Writable { Origin::Shared } else { self.origin };
+        Self { origin, ..self }
+    }
+
+    pub(crate) fn require_frozen(&self, operation: &'static str) -> Result<()> {
+        if self.is_frozen() {
+            return Ok(());
+        }
+        let message = "its producer may still write to this memory; copy it, or promise that nobody does (`assume_frozen`)";
+        Err(Error::new(ErrorKind::Unsupported, message).during(operation).on_device(self.device()))
+    }
+
+    /// The same elements with the dimensions in another order: the first one of the result is number `axes[0]` of this.
+    pub fn permuted(&self, axes: &[usize]) -> Result<Self> {
+        Ok(Self { dims: self.dims.permuted(axes)?, ..self.clone() })
+    }
+
+    /// Every `step`-th element of a dimension, from `first` on, `length` of them. Copies nothing.
+    ///
+    /// ```
+    /// # use arrow_device::{Buffer, dlpack::{Dtype, Tensor}};
+    /// let row = Tensor::from_buffer(Buffer::from(vec![0_i64, 1, 2, 3, 4]), Dtype::INT64, &[5])?;
+    /// assert_eq!(row.sliced(0, 4, 3, -2)?.host()?.to_vec::<i64>()?, [4, 2, 0]);
+    /// assert_eq!(row.sliced(0, 1, 2, 1)?.host()?.to_vec::<i64>()?, [1, 2]);
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn sliced(&self, axis: usize, first: i64, length: i64, step: i64) -> Result<Self> {
+        let refused = |message: String| Error::new(ErrorKind::InvalidArgument, message);
+        let (Some(have), Some(stride)) = (self.shape().get(axis), self.strides().get(axis)) else {
+            return Err(refused(format!("there is no dimension {axis}")));
+        };
+        let last = length.checked_sub(1).and_then(|steps| steps.checked_mul(step));
+        let last = last.and_then(|span| span.checked_add(first));
+        let inside = |place: i64| (0..*have).contains(&place);
+        let fits = length == 0 || (length > 0 && inside(first) && last.is_some_and(inside));
+        if !fits {
+            let message = format!("{length} elements from {first} by {step} are not inside {have}");
+            return Err(refused(message));
+        }
+        let mut shape = self.shape().to_vec();
+        let mut strides = self.strides().to_vec();
+        if let (Some(a), Some(b)) = (shape.get_mut(axis), strides.get_mut(axis)) {
+            *a = length;
+            *b = stride.wrapping_mul(step);
+        }
+        let dims = Dims::new(&shape, &strides)?;
+        let start = match self.width {
+            _ if dims.count() == 0 => self.start,
+            Width::Bytes(width) => {
+                // Inside the reach of this tensor, which is inside its memory; a dimension of one element is not moved in.
+                let places = if first == 0 { 0 } else { first.wrapping_mul(*stride) };
+                self.start.wrapping_add_signed(places.wrapping_mul(width.cast_signed()))
+            }
+            Width::Packed { .. } => {
+                let message = "packed elements of less than a byte cannot be sliced";
+                return Err(Error::new(ErrorKind::Unsupported, message));
+            }
+        };
+        Ok(Self { dims, start, ..self.clone() })
+    }
+
+    pub(crate) fn memory(&self) -> &Array {
+        &self.memory
+    }
+
+    pub(crate) fn into_memory(self) -> Array {
+        self.memory
+    }
+
+    pub(crate) fn start(&self) -> u64 {
+        self.start
+    }
+
+    pub(crate) fn width(&self) -> Width {
+        self.width
+    }
+
+    pub(crate) fn dims(&self) -> &Dims {
+        &self.dims
+    }
+
+    pub(crate) fn origin(&self) -> Origin {
+        self.origin
+    }
+}
+
+/// An array of all bytes of a buffer: what a tensor's memory is where no array was there before.
+pub(crate) fn bytes_of(
+    buffer: Buffer,
+    finish: impl FnOnce(crate::ArrayBuilder) -> Result<Array>,
+) -> Result<Array> {
+    static BYTES: std::sync::OnceLock<Option<Schema>> = std::sync::OnceLock::new();
+    let schema = BYTES.get_or_init(|| Schema::try_from(DataType::UInt8).ok());
+    let schema = schema
+        .as_ref()
+        .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "there is no schema for bytes"))?;
+    let len = usize::try_from(buffer.extent().at_least()).unwrap_or(usize::MAX);
+    let device = buffer.device();
+    let buffer = (!buffer.is_null()).then_some(buffer);
+    finish(Array::builder(schema).device(device).len(len).buffers([None, buffer]))
+}
+
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (dtype, shape, strides) = (self.dtype, self.shape(), self.strides());
+        write!(f, "Tensor({dtype} {shape:?} by {strides:?} on {})", self.device())
+    }
+}
+
+/// A tensor, for work on one queue: the only thing that tells where its elements are.
+///
+/// As with [`View`], dropping it says that all work that uses the place has been submitted.
+pub struct TensorView {
+    view: View,
+    tensor: Tensor,
+}
+
+impl TensorView {
+    /// Where the first element is. Others may lie before it, if a stride is negative.
+    pub fn location(&self) -> Location<'_> {
+        let base = self.view.buffer(ELEMENTS).location().spot().base;
+        location(base, self.tensor.start)
+    }
+
+    /// The tensor.
+    pub fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+
+    /// The queue that was named.
+    pub fn queue(&self) -> &Queue {
+        self.view.queue()
+    }
+
+    /// How many bytes of the memory are known to be there, as far as that is known without asking the device.
+    pub fn extent(&self) -> Extent {
+        self.view.buffer(ELEMENTS).extent()
+    }
+}
+
+impl fmt::Debug for TensorView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TensorView({:?} for {:?})", self.tensor, self.queue())
+    }
+}

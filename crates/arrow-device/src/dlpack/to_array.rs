@@ -1,0 +1,309 @@
+//! Tensors as arrays and batches.
+
+use std::sync::Arc;
+
+use super::copy::upload;
+use super::dims::Dims;
+use super::dtype::Width;
+use super::fixed_shape::{self, FixedShape};
+use super::storage::field_of;
+use super::tensor::ELEMENTS;
+use super::{Conversion, Copying, Dtype, Tensor, device};
+use crate::device::driver::{Addressing, Raw};
+use crate::{Array, Batch, Buffer, DataType, Error, ErrorKind, Extent, Field, Memory, Result};
+
+impl Tensor {
+    /// The tensor as an array, without a copy wherever its strides allow one.
+    ///
+    /// A single number becomes an array of one; one dimension becomes an array of numbers; several become an
+    /// `arrow.fixed_shape_tensor` whose first dimension is the array's length, or [lists](Conversion::as_lists) in each other.
+    /// `bool` becomes `arrow.bool8`, or [bits](Conversion::pack_bools), which is a copy.
+    ///
+    /// A copy is needed where the first dimension is not the one with the largest stride, where elements do not lie together or
+    /// not at a multiple of their size, and where the producer may still write to the memory (see
+    /// [`is_frozen`](Self::is_frozen)).
+    ///
+    /// ```
+    /// use arrow_device::dlpack::{Conversion, Dtype, Tensor};
+    /// use arrow_device::Buffer;
+    ///
+    /// let matrix = Tensor::from_buffer(Buffer::from(vec![1_i32, 2, 3, 4, 5, 6]), Dtype::INT32, &[2, 3])?;
+    /// let rows = matrix.to_array(&Conversion::new())?;
+    /// assert_eq!((rows.len(), rows.child(0)?.len()), (2, 6));
+    /// assert_eq!(rows.field().extension().map(|extension| extension.name), Some("arrow.fixed_shape_tensor"));
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn to_array(&self, conversion: &Conversion) -> Result<Array> {
+        let during = |error: Error| error.during("make an array").on_device(self.device());
+        self.convert(conversion).map_err(during)
+    }
+
+    /// A tensor of rows and columns as a batch, without a copy where each column lies together (column-major order).
+    ///
+    /// There is a name for each column.
+    pub fn to_batch<N: AsRef<str>>(
+        &self,
+        names: impl IntoIterator<Item = N>,
+        conversion: &Conversion,
+    ) -> Result<Batch> {
+        let during = |error: Error| error.during("make a batch").on_device(self.device());
+        let names: Vec<N> = names.into_iter().collect();
+        let [rows, count] = *self.shape() else {
+            let message =
+                format!("a batch has rows and columns, and this {} dimensions", self.shape().len());
+            return Err(during(Error::new(ErrorKind::Unsupported, message)));
+        };
+        if i64::try_from(names.len()) != Ok(count) {
+            let message = format!("{} names for {count} columns", names.len());
+            return Err(during(Error::new(ErrorKind::InvalidArgument, message)));
+        }
+        let lies_in_columns = rows <= 1 || self.strides().first() == Some(&1);
+        let owned;
+        let source =
+            if conversion.copying == Copying::Always || !lies_in_columns || !self.is_frozen() {
+                conversion.may_copy(|| "the columns do not lie together".into()).map_err(during)?;
+                owned = self.permuted(&[1, 0])?.copy(&conversion.queue_for(self.memory())?)?;
+                owned.permuted(&[1, 0])?
+            } else {
+                self.clone()
+            };
+        let each = Conversion {
+            copying: match conversion.copying {
+                Copying::Always => Copying::IfNeeded,
+                other => other,
+            },
+            ..conversion.clone()
+        };
+        let column = |index: i64| {
+            let column = source.sliced(1, index, 1, 1)?;
+            let dims = Dims::new(&[rows], &[1])?;
+            let column = Self::new(
+                column.memory().clone(),
+                column.start(),
+                self.dtype(),
+                self.width(),
+                dims,
+                source.origin(),
+            );
+            column.with_padding(self.is_padded()).to_array(&each)
+        };
+        let columns = (0..count).map(column).collect::<Result<Vec<_>>>()?;
+        if columns.is_empty() {
+            let message = "a tensor without columns is no batch";
+            return Err(during(Error::new(ErrorKind::Unsupported, message)));
+        }
+        Batch::from_columns(names.iter().zip(columns))
+    }
+
+    fn convert(&self, conversion: &Conversion) -> Result<Array> {
+        let bits = conversion.pack_bools && self.dtype() == Dtype::BOOL;
+        let field = field_of(self.dtype(), self.width(), conversion.as_integers)?;
+        let field = field.ok_or_else(|| {
+            let message = format!("an array has no elements like {}", self.dtype());
+            Error::new(ErrorKind::Unsupported, message)
+        })?;
+        let layout = self.list_layout(conversion.as_lists);
+        let place = self.place_of_first(part_width(self.dtype(), self.width()));
+        let why = match (&layout, place) {
+            _ if bits => Some("booleans are bytes in DLPack and bits in Arrow"),
+            _ if !self.is_frozen() => Some("the producer may still write to the memory"),
+            (None, _) => Some("the elements do not lie as those of an array"),
+            (_, None) => Some("the elements do not lie at multiples of their size"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            conversion.may_copy(|| why.into())?;
+        }
+        let queue = || conversion.queue_for(self.memory());
+        if bits {
+            let layout = self.compact_layout(conversion.as_lists);
+            return nest(self.packed(conversion)?, &layout);
+        }
+        match (layout, place) {
+            (Some(layout), Some(place))
+                if why.is_none() && conversion.copying != Copying::Always =>
+            {
+                nest(self.flat(&field, place)?, &layout)
+            }
+            _ => {
+                let copy = self.copy(&queue()?)?;
+                let place = copy.place_of_first(1).unwrap_or((Raw::NULL, 0));
+                nest(copy.flat(&field, place)?, &self.compact_layout(conversion.as_lists))
+            }
+        }
+    }
+
+    /// How the dimensions behind the first one are lists; `None` where the elements have to be moved for that.
+    fn list_layout(&self, as_lists: bool) -> Option<Layout> {
+        let (Some((rows, shape)), Some((stride, strides))) =
+            (self.shape().split_first(), self.strides().split_first())
+        else {
+            return Some(self.compact_layout(as_lists));
+        };
+        if self.is_empty() {
+            return Some(self.compact_layout(as_lists));
+        }
+        let inner = Dims::new(shape, strides).ok()?;
+        let order = inner.compact_order()?;
+        if *rows > 1 && u64::try_from(*stride) != Ok(inner.count()) {
+            return None;
+        }
+        let in_order = order.iter().enumerate().all(|(index, axis)| index == *axis);
+        if as_lists && !in_order {
+            return None;
+        }
+        let physical = order.iter().filter_map(|axis| shape.get(*axis).copied()).collect();
+        let mut back = vec![0; order.len()];
+        for (index, axis) in order.iter().enumerate() {
+            if let Some(slot) = back.get_mut(*axis) {
+                *slot = index;
+            }
+        }
+        let shape = FixedShape { shape: physical, order: back };
+        Some(Layout { rows: *rows, shape, as_lists })
+    }
+
+    /// The same for compact elements.
+    fn compact_layout(&self, as_lists: bool) -> Layout {
+        let (rows, shape) =
+            self.shape().split_first().map_or((1, &[][..]), |(rows, rest)| (*rows, rest));
+        let shape = FixedShape { shape: shape.to_vec(), order: (0..shape.len()).collect() };
+        Layout { rows, shape, as_lists }
+    }
+
+    /// What stands in `buffers[1]` and how many parts of this size lie before the first one; `None` where there is no such place.
+    fn place_of_first(&self, part: u64) -> Option<(Raw<Memory>, u64)> {
+        let (base, start) = self.first_place();
+        if self.is_empty() || base.is_null() {
+            return Some((Raw::NULL, 0));
+        }
+        match device::addressing(self.device()) {
+            Addressing::Handle => start.is_multiple_of(part).then_some((base, start)),
+            Addressing::Address => {
+                let start = usize::try_from(start).ok()?;
+                let address = base.as_ptr().wrapping_byte_add(start);
+                let is_aligned = (address.addr() as u64).is_multiple_of(part.min(8));
+                is_aligned.then(|| (Raw::from_ptr(address), 0))
+            }
+        }
+    }
+
+    /// The elements in the order of memory as an array of this field, over the same memory.
+    fn flat(&self, field: &Field, (base, start): (Raw<Memory>, u64)) -> Result<Array> {
+        let bytes = self.width().bytes(self.len()).and_then(|bytes| bytes.checked_add(start));
+        let bytes = bytes.ok_or_else(too_large)?;
+        let count = usize::try_from(self.len()).map_err(|_| too_large())?;
+        let memory = self.memory();
+        // The same owner for every column that is made of one tensor.
+        let owner: Arc<dyn crate::KeepAlive> = memory.tree().clone();
+        let extent = Extent::AtLeast(bytes);
+        let buffer = Buffer::from_parts(memory.device(), base, 0, extent, Some(owner));
+        let buffers = [None, (!base.is_null()).then_some(buffer)];
+        let part = part_width(self.dtype(), self.width());
+        let first = start.checked_div(part).and_then(|first| usize::try_from(first).ok());
+        let first = first.ok_or_else(too_large)?;
+        // The same tree has the events that the data waits for; the buffer keeps it.
+        let ready = memory.tree().ready.pending().iter().cloned();
+        if let DataType::FixedSizeList(item, 2) = field.data_type() {
+            let parts = Array::builder((**item).clone())
+                .device(memory.device())
+                .offset(first)
+                .len(2 * count)
+                .buffers(buffers)
+                .finish_with(ready)?;
+            let pairs = Array::builder(field.clone()).device(memory.device());
+            return pairs.len(count).buffers([None]).children([parts]).finish_ready();
+        }
+        Array::builder(field.clone())
+            .device(memory.device())
+            .offset(first)
+            .len(count)
+            .buffers(buffers)
+            .finish_with(ready)
+    }
+
+    /// Booleans as bits.
+    fn packed(&self, conversion: &Conversion) -> Result<Array> {
+        let queue = conversion.queue_for(self.memory())?;
+        let bytes = self.copy_to_host(&queue)?.host()?.to_bytes()?;
+        let pack = |eight: &[u8]| {
+            eight
+                .iter()
+                .enumerate()
+                .fold(0, |byte, (bit, value)| byte | u8::from(*value != 0) << bit)
+        };
+        let bits: Vec<u8> = bytes.chunks(8).map(pack).collect();
+        let tensor = upload(self.memory(), &bits, Dtype::UINT8, &queue)?;
+        let place = tensor.place_of_first(1).unwrap_or((Raw::NULL, 0));
+        let memory = tensor.memory().clone();
+        let extent = memory.extent(ELEMENTS);
+        let ready: Vec<_> = memory.tree().ready.pending().to_vec();
+        let device = memory.device();
+        let buffer = Buffer::from_parts(device, place.0, 0, extent, Some(memory.tree().clone()));
+        Array::builder(Field::new("", DataType::Boolean, false))
+            .device(device)
+            .len(bytes.len())
+            .buffers([None, (!place.0.is_null()).then_some(buffer)])
+            .finish_with(ready)
+    }
+}
+
+/// How an array of elements becomes one of lists.
+struct Layout {
+    rows: i64,
+    shape: FixedShape,
+    as_lists: bool,
+}
+
+/// Puts lists around the elements.
+fn nest(flat: Array, layout: &Layout) -> Result<Array> {
+    let Layout { rows, shape, as_lists } = layout;
+    if shape.shape.is_empty() {
+        return Ok(flat);
+    }
+    let sizes: Vec<i64> = if *as_lists {
+        shape.shape.clone()
+    } else {
+        let product =
+            shape.shape.iter().try_fold(1_i64, |product, size| product.checked_mul(*size));
+        vec![product.ok_or_else(too_large)?]
+    };
+    let mut array = flat;
+    for (index, size) in sizes.iter().enumerate().rev() {
+        let outer = sizes.iter().take(index);
+        let count = outer.chain([rows]).try_fold(1_i64, |count, size| count.checked_mul(*size));
+        let count = count.and_then(|count| usize::try_from(count).ok()).ok_or_else(too_large)?;
+        let size = i32::try_from(*size).map_err(|_| {
+            let message = format!("a list of {size} elements is longer than Arrow has them");
+            Error::new(ErrorKind::LimitExceeded, message)
+        })?;
+        let item = array.field().clone().with_name("item");
+        let lists = Field::new("", DataType::fixed_size_list(item, size), false);
+        let lists = if *as_lists {
+            lists
+        } else {
+            lists.with_extension(fixed_shape::NAME, shape.to_json())?
+        };
+        let device = array.device();
+        array = Array::builder(lists)
+            .device(device)
+            .len(count)
+            .buffers([None])
+            .children([array])
+            .finish_ready()?;
+    }
+    Ok(array)
+}
+
+/// How many bytes the smallest thing takes that an array counts: half of a complex number, else an element.
+fn part_width(dtype: Dtype, width: Width) -> u64 {
+    let Width::Bytes(bytes) = width else { return 1 };
+    match dtype {
+        Dtype::COMPLEX32 | Dtype::COMPLEX64 | Dtype::COMPLEX128 => bytes / 2,
+        _ => bytes,
+    }
+}
+
+fn too_large() -> Error {
+    Error::new(ErrorKind::LimitExceeded, "the tensor is larger than any memory")
+}

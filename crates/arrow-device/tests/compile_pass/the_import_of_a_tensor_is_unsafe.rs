@@ -1,0 +1,11 @@
+use arrow_device::abi::dlpack::DLManagedTensor;
+use arrow_device::dlpack::{Order, Tensor};
+
+fn import(tensor: *mut DLManagedTensor) {
+    // SAFETY: the pointer is null.
+    unsafe { Tensor::import(tensor, Order::Host) }.unwrap_err();
+}
+
+fn main() {
+    import(std::ptr::null_mut());
+}
