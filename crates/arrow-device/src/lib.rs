@@ -102,7 +102,8 @@ pub use array::{
     Array, ArrayBuilder, Batch, BufferPlace, HostArray, HostBytes, NodeView, Ready, View,
 };
 pub use device::{
-    Buffer, BufferView, Device, Event, Extent, KeepAlive, Location, Memory, Plain, Queue, driver,
+    Allocator, Buffer, BufferView, Device, Event, Extent, Held, KeepAlive, Location, Memory, Plain,
+    Queue, Recycler, driver,
 };
 pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};
