@@ -87,6 +87,7 @@
 
 mod array;
 pub mod convention;
+pub mod copy;
 mod device;
 mod device_id;
 mod error;

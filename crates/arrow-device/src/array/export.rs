@@ -11,6 +11,7 @@ use super::Array;
 use super::tree::{Pending, Readiness, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
+use crate::device::account::{Counted, Direction};
 use crate::device::driver::SyncEvent;
 use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
 use crate::schema::Schema;
@@ -140,7 +141,8 @@ impl Array {
             Some(Pending::Event(event)) => Some(event),
             _ => None,
         };
-        let owner = Whole { _event: keep, tree: tree.clone() };
+        let counted = tree.count(Direction::Exported);
+        let owner = Whole { _event: keep, _counted: counted, tree: tree.clone() };
         let window = self.window();
         let handle = handle.unwrap_or(ptr::null_mut());
         let (mut array, slot) = arena::build(size, root, &**tree, owner, handle)?;
@@ -215,6 +217,7 @@ impl Source<ArrowArray> for Tree {
 /// The owner of an exported tree. Its event is dropped before the data.
 pub(crate) struct Whole {
     _event: Option<Event>,
+    _counted: Option<Counted>,
     tree: Arc<Tree>,
 }
 
