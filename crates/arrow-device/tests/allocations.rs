@@ -7,20 +7,18 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod peers;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Array, Schema};
-use peers::consumer::{move_out, release};
-use peers::kinds::Kind;
-use peers::ledger::Ledger;
-use peers::plan::{Nulls, Plan, Window};
-use peers::producer;
-use peers::relay::{Handwritten, Relay};
-use peers::{Verdict, assert_complaint, require};
+use arrow_device_testkit::consumer::{move_out, release};
+use arrow_device_testkit::kinds::Kind;
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{Nulls, Plan, Window};
+use arrow_device_testkit::producer;
+use arrow_device_testkit::relay::{Handwritten, Relay};
+use arrow_device_testkit::{Verdict, assert_complaint, require};
 
 struct Counting;
 

@@ -1,13 +1,11 @@
 //! The convention of every device type is written down, and the C header says the same.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-mod peers;
-
 use std::collections::BTreeMap;
 
 use arrow_device::convention::{self, Convention};
 use arrow_device::{DeviceType, abi};
-use peers::{Verdict, assert_complaint, require};
+use arrow_device_testkit::{Verdict, assert_complaint, require};
 
 const HEADER: &str = include_str!("../../arrow-device-abi/include/arrow_device/abi.h");
 

@@ -6,7 +6,6 @@
 
 #[path = "support/device.rs"]
 mod device;
-mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,7 +14,7 @@ use std::time::{Duration, Instant};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::Options;
 use arrow_device::{Array, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
-use support::*;
+use arrow_device_testkit::recipe::*;
 
 /// Whether all windows and all bytes of two arrays are the same.
 fn assert_equal(one: &HostArray, other: &HostArray) {

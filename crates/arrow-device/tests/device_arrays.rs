@@ -7,8 +7,6 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod peers;
-
 use std::ffi::c_void;
 use std::ptr;
 
@@ -16,13 +14,13 @@ use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::{
     Array, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Field, Result, Schema,
 };
-use peers::consumer::{self, Order, Seen};
-use peers::kinds::{Kind, kinds};
-use peers::ledger::Ledger;
-use peers::plan::{Content, Nulls, Plan, Window};
-use peers::producer::{self, Manner};
-use peers::relay::{Fault, Handwritten, On, Ours, Relay, check_relay};
-use peers::{Verdict, assert_complaint, require};
+use arrow_device_testkit::consumer::{self, Order, Seen};
+use arrow_device_testkit::kinds::{Kind, kinds};
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{Content, Nulls, Plan, Window};
+use arrow_device_testkit::producer::{self, Manner};
+use arrow_device_testkit::relay::{Fault, Handwritten, On, Ours, Relay, check_relay};
+use arrow_device_testkit::{Verdict, assert_complaint, require};
 
 /// The same with buffers at these addresses, which nobody may look at.
 fn poisoned(mut plan: Plan, next: &mut dyn FnMut() -> usize) -> Plan {
@@ -339,7 +337,8 @@ fn check_batch(read: &Read<'_>) -> Verdict {
         let ledger = Ledger::new();
         let mut plan = kind.plan(Window::SLICED, nulls);
         let all: Vec<i64> = (100..110).collect();
-        plan.children[0].buffers[1] = Content::Bytes(peers::plan::integers(8, all.clone()));
+        plan.children[0].buffers[1] =
+            Content::Bytes(arrow_device_testkit::plan::integers(8, all.clone()));
         let schema =
             unsafe { Schema::import(&mut producer::schema(&plan, &Ledger::new())) }.unwrap();
         let mut c_array = producer::device_array(&plan, &ledger);

@@ -7,18 +7,16 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod peers;
-
 use std::ptr;
 use std::sync::Arc;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Array, Error, ErrorKind, Place, Result, Schema, Step};
-use peers::kinds::Kind;
-use peers::ledger::Ledger;
-use peers::plan::{Content, Nulls, Plan, Window};
-use peers::producer::{self, Manner};
-use peers::{Verdict, assert_complaint, require};
+use arrow_device_testkit::kinds::Kind;
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{Content, Nulls, Plan, Window};
+use arrow_device_testkit::producer::{self, Manner};
+use arrow_device_testkit::{Verdict, assert_complaint, require};
 use proptest::prelude::*;
 
 /// A struct with a column of every layout.
@@ -469,7 +467,7 @@ proptest! {
             // What is accepted can be handed on.
             let mut out = ArrowDeviceArray::empty();
             array.export(&mut out)?;
-            peers::consumer::release(peers::consumer::move_out(&mut out.array)).unwrap();
+            arrow_device_testkit::consumer::release(arrow_device_testkit::consumer::move_out(&mut out.array)).unwrap();
             Ok(Box::new(array) as Box<dyn std::any::Any>)
         };
         prop_assert_eq!(check_random(&relay, &spoils, is_small), Ok(()));

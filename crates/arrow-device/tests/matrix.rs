@@ -9,19 +9,17 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod peers;
-
 use std::sync::Arc;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Array, Buffer, DeviceId, Field, HostArray, NodeView, Queue, Schema};
-use peers::consumer::{self, Order, Seen, SeenSchema};
-use peers::kinds::{Case, cases, kinds};
-use peers::ledger::{Bytes, Ledger};
-use peers::plan::{Content, Nulls, Plan, Window};
-use peers::producer::{self, Manner};
-use peers::relay::{Fault, Handwritten, On, Ours, Relay, check_relay};
-use peers::{Verdict, assert_complaint, require};
+use arrow_device_testkit::consumer::{self, Order, Seen, SeenSchema};
+use arrow_device_testkit::kinds::{Case, cases, kinds};
+use arrow_device_testkit::ledger::{Bytes, Ledger};
+use arrow_device_testkit::plan::{Content, Nulls, Plan, Window};
+use arrow_device_testkit::producer::{self, Manner};
+use arrow_device_testkit::relay::{Fault, Handwritten, On, Ours, Relay, check_relay};
+use arrow_device_testkit::{Verdict, assert_complaint, require};
 
 /// How many cases one run looks at: all, or so few that an interpreter gets through them.
 fn each_case(mut check: impl FnMut(usize, &Case) -> Verdict) -> usize {
@@ -89,7 +87,9 @@ fn another_right_peer_passes_too() {
 #[test]
 #[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
 fn every_wrong_peer_is_found_out() {
-    let list = peers::kinds::holders(&peers::kinds::Kind::Fixed("l", 8)).swap_remove(5);
+    let list =
+        arrow_device_testkit::kinds::holders(&arrow_device_testkit::kinds::Kind::Fixed("l", 8))
+            .swap_remove(5);
     let plan = list.plan(Window::SLICED, Nulls::Counted);
     let far = On::device(2, 1 << 40);
     for (fault, complaint) in [

@@ -8,16 +8,14 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod peers;
-
 use std::ffi::c_void;
 use std::sync::{Arc, Barrier};
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::{Array, Batch, Buffer, DataType, DeviceId};
-use peers::consumer::{move_out, move_out_all, release};
-use peers::ledger::{Bytes, Ledger};
-use peers::{Verdict, assert_complaint, require};
+use arrow_device_testkit::consumer::{move_out, move_out_all, release};
+use arrow_device_testkit::ledger::{Bytes, Ledger};
+use arrow_device_testkit::{Verdict, assert_complaint, require};
 
 /// A column of numbers, whose one buffer the ledger counts.
 fn numbers(ledger: &Arc<Ledger>) -> Array {

@@ -7,18 +7,16 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod peers;
-
 use std::ffi::CString;
 use std::ptr;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Array, DataType, Error, ErrorKind, Field, Place, Schema, Step};
-use peers::consumer::{self, SeenSchema};
-use peers::kinds::{Kind, kinds};
-use peers::ledger::Ledger;
-use peers::plan::{self, Nulls, Plan, Window};
-use peers::{Verdict, assert_complaint, producer, require};
+use arrow_device_testkit::consumer::{self, SeenSchema};
+use arrow_device_testkit::kinds::{Kind, kinds};
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{self, Nulls, Plan, Window};
+use arrow_device_testkit::{Verdict, assert_complaint, producer, require};
 
 /// A plan of this kind; nothing but its schema is used.
 fn planned(kind: &Kind) -> Plan {

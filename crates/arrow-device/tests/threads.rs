@@ -7,8 +7,6 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod peers;
-
 use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -17,11 +15,11 @@ use std::time::Duration;
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, Queue, Schema};
-use peers::consumer::{move_out, move_out_all, release};
-use peers::kinds::Kind;
-use peers::ledger::Ledger;
-use peers::plan::{Nulls, Window};
-use peers::{Verdict, assert_complaint, producer, require};
+use arrow_device_testkit::consumer::{move_out, move_out_all, release};
+use arrow_device_testkit::kinds::Kind;
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{Nulls, Window};
+use arrow_device_testkit::{Verdict, assert_complaint, producer, require};
 
 /// A struct on its way to another thread.
 struct Sent(ArrowDeviceArray);

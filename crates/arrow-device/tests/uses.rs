@@ -6,18 +6,16 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod peers;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::driver::Readiness;
 use arrow_device::{Array, Buffer, DataType, Device, Queue, Ready, Schema, reclaim};
-use peers::ledger::Ledger;
-use peers::manual::{Manual, shown_event};
-use peers::plan::{Content, Nulls, Window};
-use peers::{Verdict, assert_complaint, consumer, kinds, producer, require};
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::manual::{Manual, shown_event};
+use arrow_device_testkit::plan::{Content, Nulls, Window};
+use arrow_device_testkit::{Verdict, assert_complaint, consumer, kinds, producer, require};
 
 /// A device, a queue on it, and an array of somebody else's on it.
 struct Scene {

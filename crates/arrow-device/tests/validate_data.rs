@@ -3,11 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![allow(missing_docs, unreachable_pub, clippy::needless_pass_by_value)]
 
-mod support;
-
 use arrow_device::{Array, DataType, ErrorKind, Field, UnionMode};
+use arrow_device_testkit::recipe::*;
 use proptest::prelude::*;
-use support::*;
 
 /// What is wrong, as the message says it, and nothing where all is right.
 fn flaw(recipe: Recipe) -> String {

@@ -10,14 +10,15 @@ use std::sync::Arc;
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Array, Schema};
 
-use super::consumer::{self, Order, Seen, SeenSchema};
-use super::ledger::Ledger;
-use super::plan::Plan;
-use super::producer::{self, Manner};
-use super::{Verdict, require};
+use crate::consumer::{self, Order, Seen, SeenSchema};
+use crate::ledger::Ledger;
+use crate::plan::Plan;
+use crate::producer::{self, Manner};
+use crate::{Verdict, require};
 
 /// A peer. What it refuses it has released.
 pub trait Relay {
+    /// Takes both over, and makes what is handed on.
     fn relay(
         &self,
         schema: &mut ArrowSchema,
@@ -26,6 +27,7 @@ pub trait Relay {
 }
 
 /// The library.
+#[derive(Clone, Copy, Debug)]
 pub struct Ours;
 
 impl Relay for Ours {
@@ -49,27 +51,46 @@ impl Relay for Ours {
 /// What a wrong peer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
+    /// Hands on copies, at other addresses.
     CopiesBuffers,
+    /// Hands on an offset of 0.
     ForgetsOffset,
+    /// Hands on a null count of its own.
     InventsNullCount,
+    /// Keeps 32 bits of the id.
     TruncatesDeviceId,
+    /// Says that everything is on the host.
     ForgetsDeviceType,
+    /// Says that everything is ready.
     DropsEvent,
+    /// Does not write `reserved`.
     LeavesGarbageInReserved,
+    /// Takes the struct over and does not mark it as moved.
     LeavesSourceUnreleased,
+    /// Never releases.
     Leaks,
+    /// Releases while its own consumer has the array.
     ReleasesEarly,
+    /// Calls the release of the base twice.
     ReleasesTwice,
+    /// Calls the children's releases before that of the base.
     ReleasesChildren,
+    /// Calls the children's releases after that of the base.
     ReleasesChildrenLast,
+    /// Keeps the address of a struct that is moved.
     KeepsAddressOfStruct,
+    /// Takes the buffers away from children that were moved out.
     EndsMovedChildren,
+    /// Its own release does not mark the struct as released.
     LeavesReleaseSet,
+    /// Writes to a buffer.
     WritesData,
+    /// Reads a buffer on the host.
     ReadsData,
 }
 
 /// A peer with at most one fault.
+#[derive(Clone, Copy, Debug)]
 pub struct Handwritten(pub Option<Fault>);
 
 struct Held {
@@ -269,14 +290,19 @@ unsafe extern "C" fn release_node(node: *mut ArrowArray) {
 /// Where an array is said to be, and what it waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct On {
+    /// The type of device.
     pub device_type: i32,
+    /// Which one.
     pub device_id: i64,
+    /// The event, or null.
     pub sync_event: *mut c_void,
 }
 
 impl On {
+    /// On the host.
     pub const CPU: Self = Self::device(1, -1);
 
+    /// On this device, ready now.
     pub const fn device(device_type: i32, device_id: i64) -> Self {
         Self { device_type, device_id, sync_event: ptr::null_mut() }
     }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::{Verdict, require};
+use crate::{Verdict, require};
 
 /// The books of one producer.
 #[derive(Debug, Default)]
@@ -16,22 +16,27 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Empty books.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
+    /// Something is alive from now on.
     pub fn opened(&self) {
         self.live.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Something is not any more.
     pub fn closed(&self) {
         self.live.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// The release of a base structure was called.
     pub fn base_released(&self) {
         self.base_releases.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// Somebody did something wrong.
     pub fn complain(&self, complaint: impl Into<String>) {
         self.complaints.lock().unwrap().push(complaint.into());
     }
@@ -74,6 +79,7 @@ unsafe impl Send for Bytes {}
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
+    /// Memory with these bytes.
     pub fn new(contents: Vec<u8>, ledger: &Arc<Ledger>) -> Self {
         let layout = layout(&contents);
         let address = unsafe { std::alloc::alloc(layout) };
@@ -83,12 +89,19 @@ impl Bytes {
         Self { address, contents, ledger: ledger.clone() }
     }
 
+    /// Where they are.
     pub fn address(&self) -> *const c_void {
         self.address.cast_const().cast()
     }
 
+    /// How many they are.
     pub fn len(&self) -> u64 {
         self.contents.len() as u64
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.contents.is_empty()
     }
 }
 

@@ -4,29 +4,39 @@ use std::ffi::CStr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 
-use super::{Verdict, require};
+use crate::{Verdict, require};
 
 /// What an array's structs say, buffers as the numbers that their pointers are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
+    /// Its length.
     pub length: i64,
+    /// Its null count.
     pub null_count: i64,
+    /// Its offset.
     pub offset: i64,
+    /// Its buffer pointers.
     pub buffers: Vec<usize>,
+    /// Its children.
     pub children: Vec<Seen>,
+    /// The values of its dictionary.
     pub dictionary: Option<Box<Seen>>,
 }
 
 /// What a schema's structs say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeenSchema {
+    /// Its format string.
     pub format: Vec<u8>,
     /// Null is the same as empty.
     pub name: Vec<u8>,
     /// Null is the same as no pairs.
     pub metadata: Vec<u8>,
+    /// Its flags.
     pub flags: i64,
+    /// Its children.
     pub children: Vec<SeenSchema>,
+    /// The type of the values of its dictionary.
     pub dictionary: Option<Box<SeenSchema>>,
 }
 
@@ -128,8 +138,10 @@ fn read_metadata(start: *const u8) -> Vec<u8> {
 
 /// A struct with a release callback.
 pub trait Releasable: Sized {
+    /// A released one.
     const EMPTY: Self;
 
+    /// The callback, unless it is released.
     fn callback(&self) -> Option<unsafe extern "C" fn(*mut Self)>;
 }
 
@@ -183,6 +195,7 @@ pub enum Order {
 }
 
 impl Order {
+    /// All of them.
     pub const ALL: [Self; 4] = [Self::Whole, Self::ChildrenFirst, Self::ParentFirst, Self::Half];
 }
 

@@ -4,34 +4,45 @@ use std::ffi::CString;
 use std::fmt;
 use std::rc::Rc;
 
-use super::plan::{Content, Nulls, Plan, Window, bits, integers, metadata};
+use crate::plan::{Content, Nulls, Plan, Window, bits, integers, metadata};
 
 /// A type, as far as its layout is concerned.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Kind {
+    /// Every element is null.
     Null,
+    /// One bit an element.
     Bits,
     /// A format and the bytes of an element.
     Fixed(&'static str, usize),
     /// A format and the bytes of an offset.
     Text(&'static str, usize),
+    /// Views of bytes, with this format.
     Views(&'static str),
+    /// Lists: a format and the bytes of an offset.
     List(&'static str, usize, Box<Kind>),
+    /// List views: a format and the bytes of a start and of a size.
     ListView(&'static str, usize, Box<Kind>),
+    /// Lists of so many elements each.
     FixedList(usize, Box<Kind>),
+    /// Fields side by side.
     Struct(Vec<Kind>),
+    /// Keys and values.
     Map(Box<Kind>, Box<Kind>),
+    /// A sparse union.
     Sparse(Vec<Kind>),
+    /// A dense union.
     Dense(Vec<Kind>),
     /// A format and the bytes of an index.
     Dictionary(&'static str, usize, Box<Kind>),
     /// A format and the bytes of a run end.
     RunEnds(&'static str, usize, Box<Kind>),
+    /// An extension type with this storage.
     Extension(Box<Kind>),
 }
 
 /// One array of the matrix.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Case {
     kind: Rc<Kind>,
     window: Window,
@@ -39,6 +50,7 @@ pub struct Case {
 }
 
 impl Case {
+    /// What the array consists of.
     pub fn plan(&self) -> Plan {
         self.kind.plan(self.window, self.nulls)
     }

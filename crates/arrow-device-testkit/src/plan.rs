@@ -3,23 +3,34 @@
 use std::ffi::CString;
 
 /// A node of an array together with its schema, and everything below it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
+    /// The format string.
     pub format: CString,
+    /// The name; nothing is a null pointer.
     pub name: Option<CString>,
+    /// The metadata as the interface encodes it: see [`metadata`].
     pub metadata: Option<Vec<u8>>,
+    /// The flags of the schema.
     pub flags: i64,
+    /// The length of the array.
     pub length: i64,
+    /// The null count of the array.
     pub null_count: i64,
+    /// The offset of the array.
     pub offset: i64,
+    /// What each buffer pointer is.
     pub buffers: Vec<Content>,
+    /// The children.
     pub children: Vec<Plan>,
+    /// The values of a dictionary.
     pub dictionary: Option<Box<Plan>>,
 }
 
 /// What a buffer pointer is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
+    /// A null pointer.
     Null,
     /// The address of memory with these bytes.
     Bytes(Vec<u8>),
@@ -30,7 +41,9 @@ pub enum Content {
 /// Which elements of its buffers an array is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
+    /// Elements of the buffers before the first one.
     pub offset: usize,
+    /// Elements.
     pub length: usize,
     /// Elements of the buffers behind the last one.
     pub tail: usize,
@@ -39,10 +52,15 @@ pub struct Window {
 }
 
 impl Window {
+    /// All elements of the buffers.
     pub const WHOLE: Self = Self { offset: 0, length: 5, tail: 0, absent: false };
+    /// Some of them, with others before and behind.
     pub const SLICED: Self = Self { offset: 3, length: 4, tail: 2, absent: false };
+    /// None, with buffers that are there.
     pub const EMPTY: Self = Self { offset: 0, length: 0, tail: 0, absent: false };
+    /// None, with buffers that are null.
     pub const ABSENT: Self = Self { offset: 0, length: 0, tail: 0, absent: true };
+    /// All four.
     pub const ALL: [Self; 4] = [Self::WHOLE, Self::SLICED, Self::EMPTY, Self::ABSENT];
 
     /// Elements in the buffers.
@@ -69,6 +87,7 @@ pub enum Nulls {
 }
 
 impl Nulls {
+    /// All three.
     pub const ALL: [Self; 3] = [Self::None, Self::Counted, Self::Unknown];
 
     /// The bitmap and the null count.

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 
-use super::ledger::{Bytes, Ledger};
-use super::plan::{Content, Plan};
+use crate::ledger::{Bytes, Ledger};
+use crate::plan::{Content, Plan};
 
 /// How a producer frees what lies below a base structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -52,6 +52,7 @@ impl Manual {
         Self::open_with(Readiness::Event)
     }
 
+    /// A device of its own that tells others in this way that data is complete.
     pub fn open_with(readiness: Readiness) -> (Self, Device) {
         static NEXT: AtomicI64 = AtomicI64::new(1 << 40);
         let id = DeviceId::new(MANUAL, NEXT.fetch_add(1, Ordering::Relaxed));
@@ -77,6 +78,7 @@ impl Manual {
         *done = *submitted;
     }
 
+    /// Whether all that was submitted is complete.
     pub fn is_idle(&self, queue: &Queue) -> bool {
         let (submitted, done) = self.state().queues[queue.raw().bits() - 1];
         submitted == done
@@ -87,18 +89,22 @@ impl Manual {
         self.state().lies = true;
     }
 
+    /// From now on no event can be recorded.
     pub fn refuse_to_record(&self) {
         self.state().cannot_record = true;
     }
 
+    /// Loses the device.
     pub fn lose(&self) {
         self.state().is_lost = true;
     }
 
+    /// How many events are alive.
     pub fn live_events(&self) -> usize {
         self.state().events.len()
     }
 
+    /// How many allocations are alive.
     pub fn live_memory(&self) -> usize {
         self.state().memory.len()
     }

@@ -1,23 +1,29 @@
 //! Arrays of every type as plain bytes: built from them, changed byte by byte, and read with every index checked.
 
-#![allow(dead_code)]
-
 use arrow_device::{Array, DataType, Field, UnionMode};
 
 /// An array that is not put together yet.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Recipe {
+    /// The type.
     pub data_type: DataType,
+    /// How many elements.
     pub len: usize,
+    /// Elements of the buffers before the first one.
     pub offset: usize,
+    /// How many are null, where that is said.
     pub null_count: Option<usize>,
+    /// The bytes of each buffer that is there.
     pub buffers: Vec<Option<Vec<u8>>>,
+    /// The children.
     pub children: Vec<Recipe>,
+    /// The values of a dictionary.
     pub dictionary: Option<Box<Recipe>>,
 }
 
 /// The bytes of numbers.
 pub trait Bytes {
+    /// The bytes, as a buffer that is there.
     fn bytes(&self) -> Option<Vec<u8>>;
 }
 
@@ -33,6 +39,7 @@ macro_rules! bytes {
 bytes!(i8, u8, i16, u16, i32, u32, i64, u64);
 
 impl Recipe {
+    /// All of these buffers; no child, no dictionary.
     pub fn new(data_type: DataType, len: usize, buffers: impl Into<Vec<Option<Vec<u8>>>>) -> Self {
         Self {
             data_type,
@@ -45,26 +52,31 @@ impl Recipe {
         }
     }
 
+    /// The same, from this element of the buffers on.
     pub fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self
     }
 
+    /// The same, and so many elements are said to be null.
     pub fn nulls(mut self, null_count: usize) -> Self {
         self.null_count = Some(null_count);
         self
     }
 
+    /// The same with these children.
     pub fn children(mut self, children: impl Into<Vec<Recipe>>) -> Self {
         self.children = children.into();
         self
     }
 
+    /// The same with these values of a dictionary.
     pub fn dictionary(mut self, dictionary: Recipe) -> Self {
         self.dictionary = Some(Box::new(dictionary));
         self
     }
 
+    /// The array, built by the library.
     pub fn build(&self) -> arrow_device::Result<Array> {
         let buffers = self.buffers.iter().map(|bytes| bytes.clone().map(Into::into));
         let children: Vec<Array> =
@@ -201,6 +213,7 @@ pub fn numbers() -> Recipe {
     Recipe::new(DataType::Int32, 4, [[0b1101_u8].bytes(), [1_i32, 2, 3, 4].bytes()])
 }
 
+/// Words, the third of which is null.
 pub fn text() -> Recipe {
     let words = "über tea null ø";
     let offsets = [0_i32, 5, 9, 14, words.len() as i32];
@@ -225,6 +238,7 @@ pub fn short_view(value: &[u8]) -> Vec<u8> {
     view
 }
 
+/// Text, some of it in data buffers.
 pub fn views() -> Recipe {
     let (first, second) = ("the first data buffer", "..der zweite, länger");
     let views = [
@@ -240,17 +254,20 @@ pub fn views() -> Recipe {
     Recipe::new(DataType::Utf8View, 5, buffers)
 }
 
+/// Three lists of something, the second of which is null.
 pub fn list(child: Recipe) -> Recipe {
     let data_type = DataType::list(child.data_type.clone());
     Recipe::new(data_type, 3, [[0b101_u8].bytes(), [0_i32, 1, 3, 4].bytes()]).children([child])
 }
 
+/// Four list views of something.
 pub fn list_view(child: Recipe) -> Recipe {
     let data_type = DataType::list_view(child.data_type.clone());
     Recipe::new(data_type, 4, [None, [3_i32, 0, 4, 1].bytes(), [1_i32, 4, 0, 2].bytes()])
         .children([child])
 }
 
+/// Two maps of letters to numbers.
 pub fn map() -> Recipe {
     let keys =
         Recipe::new(DataType::Utf8, 4, [None, [0_i32, 1, 2, 3, 4].bytes(), Some(b"abcd".to_vec())]);
@@ -261,11 +278,13 @@ pub fn map() -> Recipe {
     Recipe::new(map, 2, [None, [0_i32, 1, 3].bytes()]).children([entries])
 }
 
+/// Keys into words; that of the null element leads nowhere.
 pub fn dictionary() -> Recipe {
     let keys = [[0b1011_u8].bytes(), [3_i8, 0, -7, 3].bytes()];
     Recipe::new(DataType::dictionary(DataType::Int8, DataType::Utf8), 4, keys).dictionary(text())
 }
 
+/// Numbers and words.
 pub fn dense_union() -> Recipe {
     let fields = [Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8, true)];
     let ids = [0_i8, 1, 0, 1, 1].bytes();
@@ -273,6 +292,7 @@ pub fn dense_union() -> Recipe {
         .children([numbers(), text()])
 }
 
+/// Words and numbers side by side.
 pub fn sparse_union() -> Recipe {
     let fields: [Field; 2] =
         [Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8, true)];
@@ -281,6 +301,7 @@ pub fn sparse_union() -> Recipe {
     Recipe::new(union, 3, [[9_i8, 5, 5, 9].bytes()]).offset(1).children([numbers(), text()])
 }
 
+/// Runs of words, from the middle of one on.
 pub fn runs() -> Recipe {
     let ends = Recipe::new(DataType::Int32, 3, [None, [99_i32, 2, 5, 9].bytes()]).offset(1);
     Recipe::new(DataType::run_end_encoded(DataType::Int32, DataType::Utf8), 6, [])
