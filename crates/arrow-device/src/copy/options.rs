@@ -79,9 +79,9 @@ impl Options {
     }
 
     /// How many bytes of host memory a piece of a staged copy takes, of which two are used in turn. 4 MiB without this, and
-    /// never less than 4 KiB.
+    /// never less than 64 bytes.
     pub fn chunk(mut self, bytes: u64) -> Self {
-        self.chunk = bytes.clamp(4096, 1 << 40).next_multiple_of(64);
+        self.chunk = bytes.clamp(64, 1 << 40).next_multiple_of(64);
         self
     }
 }
