@@ -10,5 +10,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod costs;
+mod faults;
+mod order;
+mod ownership;
 mod places;
 mod values;

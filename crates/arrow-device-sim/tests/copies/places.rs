@@ -59,3 +59,13 @@ pub(crate) fn assert_is(array: &Array, expected: &Plan, what: &str) {
     let found = oracle::plan_of(array).unwrap_or_else(|error| panic!("{what}: {error}"));
     oracle::require_equal(expected, &found).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
+
+/// So many words, from `0` to `word 17`, of different lengths.
+pub(crate) fn words(count: usize) -> Array {
+    let word = |index: usize| match index % 3 {
+        0 => index.to_string(),
+        _ => format!("word {}", index % 20),
+    };
+    Array::from_texts(arrow_device::DataType::Utf8, (0..count).map(|index| Some(word(index))))
+        .unwrap()
+}

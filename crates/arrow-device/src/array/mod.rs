@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub use batch::Batch;
 pub use builder::ArrayBuilder;
 pub use host::{HostArray, HostBytes};
-pub(crate) use host::{read_i32, read_i64};
+pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
 use crate::device::driver::Driver;

@@ -30,15 +30,22 @@ impl Walk<'_> {
                 self.note(number, Cut::Whole("its indices are on the device"));
             }
         }
-        // SAFETY: promised by the caller.
-        unsafe {
-            match data_type {
-                DataType::ListView(_) | DataType::LargeListView(_) => {
-                    self.list_views(number, looks)
-                }
-                DataType::Union { type_ids, .. } => self.dense_union(number, type_ids, looks),
-                DataType::RunEndEncoded { .. } => self.runs(number, looks),
-                _ => self.views(number, looks),
+        match data_type {
+            DataType::ListView(_) | DataType::LargeListView(_) => {
+                // SAFETY: promised by the caller.
+                unsafe { self.list_views(number, looks) }
+            }
+            DataType::Union { type_ids, .. } => {
+                // SAFETY: promised by the caller.
+                unsafe { self.dense_union(number, type_ids, looks) }
+            }
+            DataType::RunEndEncoded { .. } => {
+                // SAFETY: promised by the caller.
+                unsafe { self.runs(number, looks) }
+            }
+            _ => {
+                // SAFETY: promised by the caller.
+                unsafe { self.views(number, looks) }
             }
         }
     }

@@ -6,7 +6,7 @@ use super::report::Cut;
 use super::source::Span;
 use super::step;
 use super::walk::{Walk, invalid};
-use crate::array::{read_i32, read_i64};
+use crate::array::{check_last_offset, read_i32, read_i64};
 use crate::device::driver::Raw;
 use crate::schema::Schema;
 use crate::{BufferKind, DataType, Extent, Result};
@@ -80,18 +80,11 @@ impl Walk<'_> {
     /// As for [`walk`](super::walk::walk).
     unsafe fn settle(&mut self, number: usize, ends: Ends) -> Result<()> {
         let Ends { first, last } = ends;
-        if last < 0 {
-            return Err(invalid(format!("the last offset is {last}")));
-        }
-        if first < 0 || first > last {
-            return Err(invalid(format!(
-                "the first offset is {first}, and the last one is {last}"
-            )));
-        }
         let is_list = self.schema.node(number as u32).layout.child_count() > 0;
         if is_list {
             let child = self.children(number).start;
             let there = self.whole(child).length;
+            check_last_offset(last, None, 1).map_err(invalid)?;
             if last > there {
                 let message =
                     format!("the last offset is {last}, and the child has {there} elements");
@@ -100,6 +93,11 @@ impl Walk<'_> {
         } else {
             // SAFETY: promised by the caller.
             unsafe { self.check_bytes(number, last) }?;
+        }
+        if first < 0 || first > last {
+            return Err(invalid(format!(
+                "the first offset is {first}, and the last one is {last}"
+            )));
         }
         // Where to begin, and whether the offsets have to change for that.
         let begin = if self.begins_there(number, first) { first } else { 0 };
@@ -167,28 +165,17 @@ impl Walk<'_> {
     /// As for [`walk`](super::walk::walk).
     unsafe fn check_bytes(&self, number: usize, last: i64) -> Result<()> {
         let base = self.node(number).buffer(2);
-        if base.is_null() {
-            return match last {
-                0 => Ok(()),
-                _ => Err(invalid(format!("the last offset is {last}, and buffer 2 is missing"))),
-            };
-        }
         let there = match self.array_of(number).extent(2) {
+            _ if base.is_null() => Some(0),
             Extent::Exact(len) => Some(len),
             // SAFETY: a buffer of the source.
             _ => unsafe { self.terms.source.remaining(Raw::from_ptr(base.cast_mut())) },
         };
-        match there {
-            Some(len) if last.unsigned_abs() > len => {
-                Err(invalid(format!("the last offset is {last}, and buffer 2 has {len} bytes")))
-            }
-            // No memory is longer than this, and no address may wrap around.
-            _ if isize::try_from(last).is_err()
-                || base.addr().checked_add(last.unsigned_abs() as usize).is_none() =>
-            {
-                Err(invalid(format!("the last offset is {last}, which no memory holds")))
-            }
-            _ => Ok(()),
+        let len = check_last_offset(last, there, 2).map_err(invalid)?;
+        // No address may wrap around.
+        match base.addr().checked_add(len as usize) {
+            Some(_) => Ok(()),
+            None => Err(invalid(format!("the last offset is {last}, which no memory holds"))),
         }
     }
 

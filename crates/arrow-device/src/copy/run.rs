@@ -47,7 +47,7 @@ impl Plan {
                 Readiness::Now
             }
             Route::FromHost => {
-                self.from_host(walked, &target)?;
+                self.to_device(walked, &target)?;
                 self.finish()?
             }
             Route::Within => {
@@ -112,7 +112,7 @@ impl Plan {
     }
 
     /// One submission that reads host memory; or none, where the host fills the target itself.
-    fn from_host(&self, walked: &Walked, target: &Target) -> Result<()> {
+    fn to_device(&self, walked: &Walked, target: &Target) -> Result<()> {
         let pieces = walked.pieces.list();
         // SAFETY: the host reads the source, as the plan chose this way; the target was allocated for these pieces, and
         // nothing was submitted for it.

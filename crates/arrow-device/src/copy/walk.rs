@@ -197,8 +197,9 @@ impl<'a> Walk<'a> {
         if length == 0 {
             return self.nothing_below(number);
         }
-        if self.terms.trims && !is_runs && length < whole.end() {
-            self.note(number, Cut::Window { elements: length, of: whole.end(), kept: offset });
+        let of = node.window.end();
+        if self.terms.trims && !is_runs && length < of {
+            self.note(number, Cut::Window { elements: length, of, kept: offset });
         }
         for (index, kind) in below.layout.buffers().iter().enumerate() {
             if *kind == BufferKind::Validity && !keeps_bitmap {
