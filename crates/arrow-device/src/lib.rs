@@ -68,7 +68,9 @@
 //! | describe a type | [`DataType`], [`Field`], [`Schema`] |
 //! | build an array, or take one over | [`Array::builder`], [`Array::import`], [`Batch`] |
 //! | use it on a device | [`Array::on`], [`View`], [`Queue`] |
-//! | read it on the host | [`Array::host`], [`HostArray`]; [`Array::to_host`] copies |
+//! | read it on the host | [`Array::host`], [`HostArray`] |
+//! | copy it to the host, to a device, between devices | [`Array::to_host`], [`Array::copy_to`], [`copy`] |
+//! | bring your own allocator, see what is held | [`Device::with_allocator`], [`Recycler`], [`Device::held`] |
 //! | build and read small arrays with Rust values | [`Array::from_values`] and its like, [`HostArray::values`], [`Value`] |
 //! | check what somebody else handed over | [`validate`] |
 //! | hand it on | [`Array::export`], [`Array::export_on`], [`Array::export_settled`] |

@@ -61,6 +61,12 @@ fn counts(state: &Mutex<device::State>) -> (usize, usize) {
     (state.copies, state.waits)
 }
 
+/// Copies, and fillings of memory by the host.
+fn fills_of(state: &Mutex<device::State>) -> (usize, usize) {
+    let state = state.lock().unwrap();
+    (state.copies, state.fills)
+}
+
 fn is_on(array: &Array, device: DeviceId) -> bool {
     array.device() == device
         && (0..array.child_count()).all(|index| is_on(&array.child(index).unwrap(), device))
@@ -278,4 +284,74 @@ fn what_is_where_it_shall_be_is_not_copied() {
     let error = there.copy_with(&Queue::host(), &through_the_host).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotReachable);
     queue.synchronize().unwrap();
+}
+
+#[test]
+fn where_the_host_can_write_it_fills_the_destination_in_place() {
+    let can = device::Abilities { fill: true, ..Default::default() };
+    let (device, state) = device::open_with(9, can);
+    let queue = device.open_queue().unwrap();
+    for recipe in samples() {
+        let array = recipe.build().unwrap();
+        let part = array.slice(array.len() / 2, array.len() - array.len() / 2).unwrap();
+        let (copies, fills) = fills_of(&state);
+        let there = part.copy_to(&queue).unwrap();
+        let after = fills_of(&state);
+        assert!(after == (copies, fills + 1) || part.is_empty() || after == (copies, fills));
+        assert!(there.to_host().unwrap().equals(&part).unwrap(), "{part:?}");
+    }
+    assert!(state.lock().unwrap().fills > 10);
+    queue.synchronize().unwrap();
+    assert_clean(&state);
+}
+
+#[test]
+fn data_that_passes_through_the_host_uses_the_drivers_memory_for_that() {
+    let (one, _source) = device::open(10);
+    let can = device::Abilities { stage: true, ..Default::default() };
+    let (two, state) = device::open_with(11, can);
+    let (from, to) = (one.open_queue().unwrap(), two.open_queue().unwrap());
+    let chunks = Options::new().chunk(64);
+    for recipe in samples() {
+        let array = recipe.build().unwrap();
+        let there = array.copy_to(&from).unwrap().copy_with(&to, &chunks).unwrap();
+        assert!(there.to_host().unwrap().equals(&array).unwrap(), "{array:?}");
+    }
+    // Many copies of many chunks, and few blocks.
+    let (staging, staged) = {
+        let state = state.lock().unwrap();
+        (state.staging, state.staged)
+    };
+    assert!((1..=4).contains(&staging), "{staging}");
+    assert!(staged <= 40, "{staged}");
+    assert!(two.held().staging <= 4 * 64);
+    to.synchronize().unwrap();
+    drop((from, to, two));
+    assert_clean(&state);
+    eventually(|| state.lock().unwrap().staging == 0);
+}
+
+#[test]
+fn lengths_that_no_memory_holds_are_refused() {
+    let (device, state) = device::open(12);
+    let queue = device.open_queue().unwrap();
+    let largest = (i64::MAX / 8 - 8) as usize;
+    // Nobody has that much; what a struct says is only a number.
+    let column = || {
+        let bytes = unsafe { Buffer::foreign(device.id(), 1 as _, largest as u64 * 8, ()) };
+        let buffers = [None, Some(bytes)];
+        Array::builder(DataType::Int64).len(largest).buffers(buffers).finish_ready().unwrap()
+    };
+    let columns: Vec<Array> =
+        (0..3).map(|index| column().slice(index, largest - 3).unwrap()).collect();
+    let fields = columns.iter().map(|column| column.field().clone());
+    let batch = Array::builder(DataType::struct_(fields)).buffers([None]).children(columns);
+    let batch = batch.finish_ready().unwrap();
+    for options in [Options::new(), Options::new().separate(true)] {
+        let error = batch.plan_copy(&Queue::host(), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+        let error = batch.plan_copy(&queue, &options.always(true)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    }
+    assert_clean(&state);
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::rebase::Rebase;
 use super::source::Span;
 use crate::device::driver::Spot;
+use crate::{Error, ErrorKind, Result};
 
 /// Bytes of one buffer, and their place among all.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub(super) enum Change {
 pub(super) struct Pieces {
     list: Vec<Piece>,
     known: HashMap<Key, usize>,
+    /// A power of two.
     alignment: u64,
     end: u64,
     /// Bytes that did not have to move a second time.
@@ -64,11 +66,12 @@ impl Pieces {
         if let Some(known) = self.known.get(&key).copied()
             && self.list.get(known).is_some_and(|piece| is_same(&piece.change, &change))
         {
-            self.shared += len;
+            self.shared = self.shared.saturating_add(len);
             return known;
         }
         let number = self.list.len();
-        let to = self.end.next_multiple_of(self.alignment);
+        // What does not fit stays at the largest number, and is refused with the whole.
+        let to = self.end.checked_next_multiple_of(self.alignment).unwrap_or(u64::MAX);
         self.list.push(Piece { from, len, to, change });
         self.end = to.saturating_add(len);
         self.known.insert(key, number);
@@ -77,6 +80,15 @@ impl Pieces {
 
     pub(super) fn list(&self) -> &[Piece] {
         &self.list
+    }
+
+    /// Refuses what no memory holds: lengths are another party's numbers, and their sum may be anything.
+    pub(super) fn check(&self) -> Result<()> {
+        if i64::try_from(self.end).is_ok() {
+            return Ok(());
+        }
+        let message = "the buffers are together longer than any memory";
+        Err(Error::new(ErrorKind::LimitExceeded, message))
     }
 
     /// How long the packed result is.

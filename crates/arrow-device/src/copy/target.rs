@@ -76,7 +76,7 @@ impl Target {
             let spot = memory.spot(queue)?;
             let shift = match slack {
                 0 => 0,
-                // Half of the slack is always enough, and an address may be at the alignment already.
+                // Up to the next multiple, which the slack has room for.
                 alignment => (spot.base.bits() as u64).wrapping_neg() & (alignment - 1),
             };
             Ok(Block { memory, spot, shift })

@@ -103,6 +103,7 @@ pub(super) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
         unsafe { walk.learn(&awaited) }?;
     }
     let Walk { schema, items, slots, pieces, notes, learned, .. } = walk;
+    pieces.check()?;
     Ok(Walked { schema, items, slots, pieces, notes, learned })
 }
 
@@ -205,7 +206,7 @@ impl<'a> Walk<'a> {
             if *kind == BufferKind::Validity && !keeps_bitmap {
                 continue;
             }
-            self.add_elements(number, index, *kind, Change::Nothing);
+            self.add_elements(number, index, *kind);
         }
         match data_type {
             DataType::Struct(_) | DataType::Union { mode: UnionMode::Sparse, .. } => {
@@ -245,18 +246,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds the elements that travel of a buffer with elements of a fixed width. Others wait until more is known.
-    pub(super) fn add_elements(
-        &mut self,
-        number: usize,
-        index: usize,
-        kind: BufferKind,
-        change: Change,
-    ) {
+    fn add_elements(&mut self, number: usize, index: usize, kind: BufferKind) {
         if is_awaited(kind) {
             return;
         }
-        let Some(span) = self.span_of(number, index, kind) else { return };
-        self.add(number, index, span, change);
+        if let Some(span) = self.span_of(number, index, kind) {
+            self.add(number, index, span, Change::Nothing);
+        }
     }
 
     /// Where in a buffer the elements that travel are. For offsets these are one more.
