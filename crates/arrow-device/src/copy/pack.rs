@@ -52,8 +52,10 @@ pub(super) struct Pieces {
 type Key = (usize, u64, u64, Option<Rebase>, bool);
 
 impl Pieces {
-    pub(super) fn new(alignment: u64) -> Self {
-        Self { list: Vec::new(), known: HashMap::new(), alignment, end: 0, shared: 0 }
+    /// None yet, and about so many to come.
+    pub(super) fn new(alignment: u64, expected: usize) -> Self {
+        let (list, known) = (Vec::with_capacity(expected), HashMap::with_capacity(expected));
+        Self { list, known, alignment, end: 0, shared: 0 }
     }
 
     /// Adds a piece and returns its number. `len` is not 0.

@@ -139,7 +139,7 @@ impl<'a> Walk<'a> {
         if let Some(root) = items.first_mut() {
             root.live = Some(window.offset..window.end());
         }
-        let pieces = Pieces::new(terms.alignment);
+        let pieces = Pieces::new(terms.alignment, first_slot.min(1 << 16));
         Ok(Self {
             terms,
             schema,

@@ -35,7 +35,8 @@ where
 ///
 /// For destinations of copies that come again and again: fresh host memory costs more in page faults than the copy does, and
 /// fresh device memory may wait for the device. A block comes back after its last use has passed. It serves requests from
-/// its own length down to half of it. What does not fit within the bound is freed, the oldest first.
+/// its own length down to half of it. What does not fit within the bound is freed, the oldest first. What is kept holds its
+/// device open, until [`clear`](Self::clear) or the last clone of the recycler is dropped.
 ///
 /// ```
 /// use arrow_device::{Device, Recycler};

@@ -113,7 +113,8 @@ impl Device {
 
     /// Counts from now on what is imported from this device and exported there, for [`held`](Self::held).
     ///
-    /// Costs every import and export of the process a few nanoseconds, and those of this device a walk over their nodes.
+    /// From then on every import and export of the process looks its device up, some tens of nanoseconds, and those of this
+    /// device walk over their nodes. Before, nobody pays for it.
     /// Bytes that only the device knows, those of text, are not counted.
     pub fn count_exchanges(&self) {
         self.account().count_exchanges();
