@@ -61,6 +61,11 @@ fn counts(state: &Mutex<device::State>) -> (usize, usize) {
     (state.copies, state.waits)
 }
 
+/// All samples, and few under Miri, which is a thousand times slower.
+fn some_samples() -> impl Iterator<Item = Recipe> {
+    samples().into_iter().step_by(if cfg!(miri) { 5 } else { 1 })
+}
+
 /// Copies, and fillings of memory by the host.
 fn fills_of(state: &Mutex<device::State>) -> (usize, usize) {
     let state = state.lock().unwrap();
@@ -78,7 +83,7 @@ fn is_on(array: &Array, device: DeviceId) -> bool {
 fn every_sample_and_its_slices_come_back_from_a_device_as_they_were() {
     let (device, state) = device::open(1);
     let queue = device.open_queue().unwrap();
-    for recipe in samples() {
+    for recipe in some_samples() {
         let array = recipe.build().unwrap();
         let part = array.slice(array.len() / 3, array.len() / 2).unwrap();
         for array in [array, part] {
@@ -108,7 +113,7 @@ fn every_sample_and_its_slices_come_back_from_a_device_as_they_were() {
 fn what_was_imported_from_a_device_comes_back_too() {
     let (device, _state) = device::open(2);
     let queue = device.open_queue().unwrap();
-    for recipe in samples() {
+    for recipe in some_samples() {
         let array = recipe.build().unwrap();
         let there = array.copy_to(&queue).unwrap();
         let schema = there.schema().unwrap();
@@ -291,7 +296,7 @@ fn where_the_host_can_write_it_fills_the_destination_in_place() {
     let can = device::Abilities { fill: true, ..Default::default() };
     let (device, state) = device::open_with(9, can);
     let queue = device.open_queue().unwrap();
-    for recipe in samples() {
+    for recipe in some_samples() {
         let array = recipe.build().unwrap();
         let part = array.slice(array.len() / 2, array.len() - array.len() / 2).unwrap();
         let (copies, fills) = fills_of(&state);
@@ -300,7 +305,7 @@ fn where_the_host_can_write_it_fills_the_destination_in_place() {
         assert!(after == (copies, fills + 1) || part.is_empty() || after == (copies, fills));
         assert!(there.to_host().unwrap().equals(&part).unwrap(), "{part:?}");
     }
-    assert!(state.lock().unwrap().fills > 10);
+    assert!(state.lock().unwrap().fills > if cfg!(miri) { 0 } else { 10 });
     queue.synchronize().unwrap();
     assert_clean(&state);
 }
@@ -312,7 +317,7 @@ fn data_that_passes_through_the_host_uses_the_drivers_memory_for_that() {
     let (two, state) = device::open_with(11, can);
     let (from, to) = (one.open_queue().unwrap(), two.open_queue().unwrap());
     let chunks = Options::new().chunk(64);
-    for recipe in samples() {
+    for recipe in some_samples() {
         let array = recipe.build().unwrap();
         let there = array.copy_to(&from).unwrap().copy_with(&to, &chunks).unwrap();
         assert!(there.to_host().unwrap().equals(&array).unwrap(), "{array:?}");
