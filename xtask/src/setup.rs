@@ -83,6 +83,12 @@ pub(crate) const CARGO_DENY: Tool = Tool {
     source: Source::Crate("cargo-deny"),
 };
 
+pub(crate) const CARGO_FUZZ: Tool = Tool {
+    name: "cargo-fuzz",
+    is_present: || shell::output_of(&["cargo", "fuzz", "--version"]).is_some(),
+    source: Source::Crate("cargo-fuzz"),
+};
+
 /// Streams that other Arrow implementations wrote. They belong to those projects and are not copied into this one.
 pub(crate) const GOLDEN_FILES: Tool = Tool {
     name: "the golden files",

@@ -145,6 +145,17 @@ pub(crate) const TIERS: &[Tier] = &[
         ],
         kind: Kind::Tests,
     },
+    Tier {
+        name: "fuzz",
+        purpose: "a short run of each fuzz target, with an address sanitizer, finds nothing",
+        by_default: false,
+        // Of the toolchain with Miri only that it is a nightly one.
+        needs: &[setup::MIRI, setup::CARGO_FUZZ, setup::CPP_COMPILER, setup::SANITIZED_TARGET],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "fuzz"],
+        kind: Kind::Tests,
+    },
 ];
 
 /// What `cargo xtask test` was asked for.

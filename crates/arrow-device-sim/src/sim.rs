@@ -79,19 +79,8 @@ impl Sim {
 
     /// The driver of the first device, to be wrapped in another.
     pub fn driver(&self) -> SimDriver {
-        self.driver_number(0)
-    }
-
-    /// The driver of one of several devices, from 0.
-    ///
-    /// # Panics
-    /// If there are not that many.
-    #[expect(clippy::panic, reason = "a test asks for a device that it did not build")]
-    pub fn driver_number(&self, number: usize) -> SimDriver {
-        match self.devices.get(number) {
-            Some((driver, _)) => driver.clone(),
-            None => panic!("there are {} devices, and none is number {number}", self.devices.len()),
-        }
+        #[expect(clippy::indexing_slicing, reason = "there is at least one device")]
+        self.devices[0].0.clone()
     }
 
     /// How well the host is kept from device memory here.

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::plan::{Content, Nulls, Plan, Window, bits, integers, metadata};
 
@@ -44,12 +44,17 @@ pub enum Kind {
 /// One array of the matrix.
 #[derive(Clone, Debug)]
 pub struct Case {
-    kind: Rc<Kind>,
+    kind: Arc<Kind>,
     window: Window,
     nulls: Nulls,
 }
 
 impl Case {
+    /// An array of this kind.
+    pub fn new(kind: Kind, window: Window, nulls: Nulls) -> Self {
+        Self { kind: Arc::new(kind), window, nulls }
+    }
+
     /// What the array consists of.
     pub fn plan(&self) -> Plan {
         self.kind.plan(self.window, self.nulls)
@@ -58,7 +63,7 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?} {:?}", self.kind, self.window, self.nulls)
+        write!(f, "{}, {}, {}", self.kind, self.window, self.nulls)
     }
 }
 
@@ -136,20 +141,41 @@ pub fn kinds() -> Vec<Kind> {
     let mut all = leaves.clone();
     all.extend(leaves.iter().flat_map(holders));
     all.extend(holders(&number).iter().flat_map(holders));
+    all.extend(odd_ones());
+    all
+}
+
+/// Other indices and run ends, what holds nothing or several, and what is deep or wide.
+fn odd_ones() -> Vec<Kind> {
+    let number = Kind::Fixed("l", 8);
+    let mut all = Vec::new();
     let index = [("C", 1), ("s", 2), ("S", 2), ("i", 4), ("I", 4), ("l", 8), ("L", 8)];
     let text = || Box::new(Kind::Text("u", 4));
     all.extend(index.map(|(format, width)| Kind::Dictionary(format, width, text())));
     all.extend([("s", 2), ("l", 8)].map(|(format, width)| Kind::RunEnds(format, width, text())));
     all.extend([Kind::Struct(vec![]), Kind::FixedList(0, text()), Kind::FixedList(3, text())]);
     let deep = (0..20).fold(number, |inner, level| holders(&inner).swap_remove(level % 5));
-    let mixed = Kind::Struct(leaves);
+    let mixed = Kind::Struct(leaves());
     all.extend([deep, Kind::List("+l", 4, Box::new(mixed.clone())), mixed]);
+    all
+}
+
+/// Every type once: all without children, every holder of numbers, every index and run end, and some odd ones.
+pub fn types() -> Vec<Kind> {
+    let mut all = leaves();
+    all.extend(holders(&Kind::Fixed("l", 8)));
+    all.extend(odd_ones());
     all
 }
 
 /// The matrix: every kind, every window, everything that can be known of nulls.
 pub fn cases() -> impl Iterator<Item = Case> {
-    kinds().into_iter().map(Rc::new).flat_map(|kind| {
+    cases_of(kinds())
+}
+
+/// These kinds in every window, with everything that can be known of nulls.
+pub fn cases_of(kinds: impl IntoIterator<Item = Kind>) -> impl Iterator<Item = Case> {
+    kinds.into_iter().map(Arc::new).flat_map(|kind| {
         Window::ALL.into_iter().flat_map(move |window| {
             let kind = kind.clone();
             Nulls::ALL.into_iter().map(move |nulls| Case { kind: kind.clone(), window, nulls })
@@ -160,6 +186,14 @@ pub fn cases() -> impl Iterator<Item = Case> {
 impl Kind {
     /// An array of this type.
     pub fn plan(&self, window: Window, nulls: Nulls) -> Plan {
+        match self {
+            // Apart from the others, so that lists of lists of lists fit on the stack of a thread.
+            Self::List(format, width, item) => list(format, *width, item, window, nulls),
+            _ => self.plan_of_others(window, nulls),
+        }
+    }
+
+    fn plan_of_others(&self, window: Window, nulls: Nulls) -> Plan {
         let capacity = window.capacity();
         let (validity, null_count) = nulls.of(window);
         let plan = |format: &str, buffers: Vec<Content>, children: Vec<Plan>| Plan {
@@ -197,11 +231,7 @@ impl Kind {
                 plan(format, vec![validity, window.content(ends), window.content(text)], vec![])
             }
             Self::Views(format) => plan(format, views(window, validity), vec![]),
-            Self::List(format, width, item) => {
-                let ends = integers(*width, (0..=capacity as i64).map(|index| index * 2));
-                let item = child(item, "item", capacity * 2, nulls);
-                plan(format, vec![validity, window.content(ends)], vec![item])
-            }
+            Self::List(..) => self.plan(window, nulls),
             Self::ListView(format, width, item) => {
                 let backwards = (0..capacity as i64).rev();
                 let starts = window.content(integers(*width, backwards));
@@ -279,6 +309,27 @@ impl Kind {
                 Plan { metadata: Some(metadata(&pairs)), ..storage.plan(window, nulls) }
             }
         }
+    }
+}
+
+/// Each list has two items.
+fn list(format: &str, width: usize, item: &Kind, window: Window, nulls: Nulls) -> Plan {
+    let capacity = window.capacity();
+    let (validity, null_count) = nulls.of(window);
+    let ends = integers(width, (0..=capacity as i64).map(|index| index * 2));
+    let mut item = item.plan(window.below(capacity * 2), nulls);
+    item.name = Some(c"item".into());
+    Plan {
+        format: CString::new(format).unwrap(),
+        name: None,
+        metadata: None,
+        flags: 2,
+        length: window.length as i64,
+        null_count,
+        offset: window.offset as i64,
+        buffers: vec![validity, window.content(ends)],
+        children: vec![item],
+        dictionary: None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arrow_device::driver::{
@@ -44,6 +44,8 @@ struct State {
     lies: bool,
     cannot_record: bool,
     is_lost: bool,
+    /// Whoever asks next about an event gets the answer only after two meetings here.
+    held_answer: Option<Arc<Barrier>>,
 }
 
 impl Manual {
@@ -69,6 +71,11 @@ impl Manual {
     /// Submits one piece of work.
     pub fn submit(&self, queue: &Queue) {
         self.state().queues[queue.raw().bits() - 1].0 += 1;
+    }
+
+    /// How much was submitted.
+    pub fn submitted(&self, queue: &Queue) -> u64 {
+        self.state().queues[queue.raw().bits() - 1].0
     }
 
     /// Completes all that was submitted.
@@ -97,6 +104,14 @@ impl Manual {
     /// Loses the device.
     pub fn lose(&self) {
         self.state().is_lost = true;
+    }
+
+    /// The next answer about an event is found and then held back: between the first meeting at the barrier and
+    /// the second.
+    pub fn hold_next_answer(&self) -> Arc<Barrier> {
+        let barrier = Arc::new(Barrier::new(2));
+        self.state().held_answer = Some(barrier.clone());
+        barrier
     }
 
     /// How many events are alive.
@@ -145,6 +160,7 @@ impl Manual {
 /// The event that an array's `sync_event` shows.
 pub fn shown_event(sync_event: *mut c_void) -> usize {
     assert!(!sync_event.is_null());
+    // SAFETY: an event of the manual device is shown as a pointer to its handle, and lives as long as its array.
     unsafe { sync_event.cast::<*mut c_void>().read() }.addr()
 }
 
@@ -167,6 +183,7 @@ unsafe impl Driver for ManualDriver {
     }
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        // SAFETY: the length is not 0, as the trait says.
         let address = unsafe { std::alloc::alloc(layout(len)) };
         self.0.state().memory.insert(address.addr(), len);
         Ok(Raw::from_ptr(address.cast()))
@@ -174,6 +191,7 @@ unsafe impl Driver for ManualDriver {
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
         assert_eq!(self.0.state().memory.remove(&memory.bits()), Some(len));
+        // SAFETY: allocated here with the same length, as the books say, and freed once.
         unsafe { std::alloc::dealloc(memory.as_ptr().cast(), layout(len)) };
     }
 
@@ -227,12 +245,19 @@ unsafe impl Driver for ManualDriver {
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        let state = self.0.state();
+        let mut state = self.0.state();
         if state.is_lost {
             return Err(self.0.error(ErrorKind::DeviceLost));
         }
         let (queue, point) = state.events[&event.bits()];
-        Ok(state.lies || state.queues[queue - 1].1 >= point)
+        let is_complete = state.lies || state.queues[queue - 1].1 >= point;
+        let held = state.held_answer.take();
+        drop(state);
+        if let Some(barrier) = held {
+            barrier.wait();
+            barrier.wait();
+        }
+        Ok(is_complete)
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, _timeout: Option<Duration>) -> Result<bool> {

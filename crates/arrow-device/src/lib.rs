@@ -74,6 +74,7 @@
 //! | build and read small arrays with Rust values | [`Array::from_values`] and its like, [`HostArray::values`], [`Value`] |
 //! | check what somebody else handed over | [`validate`] |
 //! | hand it on | [`Array::export`], [`Array::export_on`], [`Array::export_settled`] |
+//! | hand over many of one type, or take them over, one after the other | [`ArrayStream`] |
 //! | bring your own memory | [`Buffer::foreign`], [`Device::allocate`] |
 //! | bring your own device | [`driver::Driver`] |
 //! | know what an address, an id or an event means on a device | [`convention`] |
@@ -97,6 +98,7 @@ mod exchange;
 mod pending;
 mod place;
 mod schema;
+mod stream;
 mod sync;
 pub mod validate;
 mod values;
@@ -116,7 +118,7 @@ pub use schema::{
     BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,
     Text, TimeUnit, UnionMode,
 };
-
+pub use stream::ArrayStream;
 pub use values::{Bools, Bytes, Decimal, Lists, Native, Texts, Value, Values};
 
 /// The C structs themselves, as other languages see them.

@@ -9,12 +9,13 @@ mod device;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::Options;
 use arrow_device::{Array, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
 use arrow_device_testkit::recipe::*;
+use arrow_device_testkit::suite::Suite;
+use arrow_device_testkit::{reclaim_until, require};
 
 /// Whether all windows and all bytes of two arrays are the same.
 fn assert_equal(one: &HostArray, other: &HostArray) {
@@ -41,18 +42,8 @@ fn assert_equal(one: &HostArray, other: &HostArray) {
 
 /// Nothing is left on the device, and nothing went wrong there.
 fn assert_clean(state: &Mutex<device::State>) {
-    eventually(|| state.lock().unwrap().blocks() == 0);
+    assert!(reclaim_until(|| state.lock().unwrap().blocks() == 0));
     assert_eq!(state.lock().unwrap().mistakes, Vec::<String>::new());
-}
-
-/// Other tests share the list of what waits for its last use, so one look at it may come too early.
-fn eventually(is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !is_so() {
-        assert!(Instant::now() < deadline);
-        arrow_device::reclaim();
-        std::thread::yield_now();
-    }
 }
 
 /// Copies and waits so far.
@@ -211,7 +202,7 @@ fn the_source_of_a_copy_is_kept_until_the_queue_has_passed_it() {
     arrow_device::reclaim();
     assert_eq!(state.lock().unwrap().blocks(), 1);
     queue.synchronize().unwrap();
-    eventually(|| dropped.load(Ordering::SeqCst));
+    assert!(reclaim_until(|| dropped.load(Ordering::SeqCst)));
     assert_clean(&state);
 }
 
@@ -333,7 +324,7 @@ fn data_that_passes_through_the_host_uses_the_drivers_memory_for_that() {
     to.synchronize().unwrap();
     drop((from, to, two));
     assert_clean(&state);
-    eventually(|| state.lock().unwrap().staging == 0);
+    assert!(reclaim_until(|| state.lock().unwrap().staging == 0));
 }
 
 #[test]
@@ -359,4 +350,16 @@ fn lengths_that_no_memory_holds_are_refused() {
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
     }
     assert_clean(&state);
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "some thousand arrays are too many for an interpreter")]
+fn the_device_of_these_tests_passes_the_suite() {
+    let (device, state) = device::open(70);
+    let watch = || {
+        let mistakes = std::mem::take(&mut state.lock().unwrap().mistakes);
+        require(mistakes.is_empty(), || mistakes.join("; "))
+    };
+    Suite::new(&device).watched_by(&watch).run().assert();
+    assert_eq!(state.lock().unwrap().blocks(), 0);
 }

@@ -8,6 +8,8 @@ mod own_device;
 mod producer;
 #[path = "../examples/record_batch.rs"]
 mod record_batch;
+#[path = "../examples/stream.rs"]
+mod stream;
 
 use arrow_device::Result;
 
@@ -24,6 +26,11 @@ fn the_consumer_runs() -> Result<()> {
 #[test]
 fn the_record_batch_runs() -> Result<()> {
     record_batch::main()
+}
+
+#[test]
+fn the_stream_runs() -> Result<()> {
+    stream::main()
 }
 
 #[test]

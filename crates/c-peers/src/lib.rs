@@ -5,6 +5,7 @@
 //! library is another one.
 
 mod made;
+pub mod streams;
 
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -7,9 +7,6 @@
     clippy::panic
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
-
 mod costs;
 mod faults;
 mod order;

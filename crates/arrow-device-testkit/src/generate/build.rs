@@ -19,6 +19,7 @@ pub fn build(plan: &Plan, ledger: &Arc<Ledger>) -> Result<Array> {
 /// The schema of a plan, which the library reads from C structs.
 pub fn import_schema(plan: &Plan) -> Result<Schema> {
     let mut schema = producer::schema(plan, &Ledger::new());
+    // SAFETY: the producer fills the struct as the specification asks, and its release may be called on any thread.
     unsafe { Schema::import(&mut schema) }
 }
 
@@ -58,10 +59,11 @@ fn node<'a>(
 fn buffer(content: &Content, ledger: &Arc<Ledger>) -> Option<Buffer> {
     match content {
         Content::Null => None,
-        Content::At(address) => panic!("nothing is known to lie at {address:#x}"),
+        Content::At(_) | Content::On(_) => panic!("not made of host memory"),
         Content::Bytes(contents) => {
             let bytes = Bytes::new(contents.clone(), ledger);
             let (address, len) = (bytes.address(), bytes.len());
+            // SAFETY: `bytes` are `len` bytes at this address, in host memory that nobody writes to, for as long as they live.
             Some(unsafe { Buffer::foreign(DeviceId::CPU, address, len, bytes) })
         }
     }
