@@ -334,7 +334,9 @@ fn lengths_that_no_memory_holds_are_refused() {
     let largest = (i64::MAX / 8 - 8) as usize;
     // Nobody has that much; what a struct says is only a number.
     let column = || {
-        let bytes = unsafe { Buffer::foreign(device.id(), 1 as _, largest as u64 * 8, ()) };
+        let bytes = unsafe {
+            Buffer::foreign(device.id(), std::ptr::without_provenance(1), largest as u64 * 8, ())
+        };
         let buffers = [None, Some(bytes)];
         Array::builder(DataType::Int64).len(largest).buffers(buffers).finish_ready().unwrap()
     };
