@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::copy::Options;
 use arrow_device::{Batch, Device, Error, ErrorKind, Queue, Result, Schema};
 
 /// Somebody who was handed a record batch, on whatever device.
@@ -38,7 +39,7 @@ impl Consumer {
 
     /// The same on the host: its queue waits for the data and copies it.
     pub(crate) fn fetch(&self) -> Result<Batch> {
-        Batch::try_from(self.batch.as_array().to_host(&self.queue)?)
+        self.batch.copy_with(&Queue::host(), &Options::new().through(&self.queue))
     }
 
     /// Exports some rows of one column, where they are.

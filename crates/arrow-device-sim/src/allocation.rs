@@ -102,6 +102,13 @@ impl State {
             let report = report.about(self.subject(number, whole)).note(note);
             self.report(report.second(self.host_action("free", site)));
         }
+        if let Some(part) = self.parts.values().find(|part| part.allocation == number).copied() {
+            let subject = self.subject(number, part.bytes());
+            let first = self.host_action("part", part.made);
+            let report = Report::new(Mistake::FreedInUse).about(subject).first(first);
+            let note = "There is still a handle for a part of it.";
+            self.report(report.second(self.host_action("free", site)).note(note));
+        }
         let allocation = &self.allocations[number];
         if let Some((bytes, mapped)) = allocation.mappings.first().cloned() {
             let subject = self.subject(number, bytes);
@@ -133,6 +140,13 @@ impl State {
         }
     }
 
+    /// Takes `share` back.
+    pub(crate) fn reuse(&mut self, memory: Raw<Memory>) {
+        if let Some(number) = self.by_address.get(&memory.bits()).copied() {
+            self.allocations[number].shared = None;
+        }
+    }
+
     /// The bytes that a spot names, for a device, or `None` where it names none: that is reported.
     pub(crate) fn find(
         &mut self,
@@ -141,6 +155,9 @@ impl State {
         len: u64,
         here: impl FnOnce(&Self) -> Action,
     ) -> Option<Part> {
+        if let Some(inside) = self.parts.get(&spot.base.bits()).copied() {
+            return self.find_in_part(device, inside, spot, len, here);
+        }
         let base = spot.base.bits();
         let address = base as u64 + if self.kind == Kind::Handles { 0 } else { spot.offset };
         let nearest = self.by_address.range(..=base).next_back().map(|(_, number)| *number);
@@ -242,6 +259,9 @@ impl State {
 
     /// Bytes from an address to the end of its allocation, and on which device.
     pub(crate) fn locate(&self, memory: Raw<Memory>) -> Option<(usize, u64)> {
+        if let Some(part) = self.parts.get(&memory.bits()) {
+            return Some((self.allocations[part.allocation].device, part.len));
+        }
         let (base, number) = self.by_address.range(..=memory.bits()).next_back()?;
         let allocation = &self.allocations[*number];
         let offset = (memory.bits() - base) as u64;
@@ -262,6 +282,12 @@ impl State {
                 let report = report.about(self.subject(number, bytes.clone()));
                 leaks.push(report.first(self.host_action("map", *mapped)));
             }
+        }
+        for part in self.parts.values() {
+            let first = self.host_action("part", part.made);
+            let report = Report::new(Mistake::LeakedAllocation);
+            let report = report.about(self.subject(part.allocation, part.bytes()));
+            leaks.push(report.first(first).note("It is the handle of a part."));
         }
         for (number, queue) in self.queues.iter().enumerate() {
             if queue.closed.is_none() {

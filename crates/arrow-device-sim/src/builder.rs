@@ -24,12 +24,12 @@ impl Kind {
     /// All of them, for tests that have to hold for each.
     pub const ALL: [Self; 3] = [Self::Discrete, Self::HostReadable, Self::Handles];
 
-    pub(crate) fn properties(self, name: String) -> Properties {
+    pub(crate) fn properties(self, name: String, parts: bool) -> Properties {
         let properties = Properties::new(name).with_alignment(256);
         match self {
             Self::Discrete => properties,
             Self::HostReadable => properties.with_host_access(HostAccess::Mapped),
-            Self::Handles => properties.with_addressing(Addressing::Handle),
+            Self::Handles => properties.with_addressing(Addressing::Handle).with_parts(parts),
         }
     }
 }
@@ -45,6 +45,7 @@ pub struct Builder {
 pub(crate) struct Settings {
     pub(crate) kind: Kind,
     pub(crate) seed: u64,
+    pub(crate) parts: bool,
     pub(crate) devices: usize,
     pub(crate) peer_access: bool,
     pub(crate) memory_limit: u64,
@@ -59,6 +60,7 @@ impl Builder {
             settings: Settings {
                 kind: Kind::Discrete,
                 seed: 0,
+                parts: false,
                 devices: 1,
                 peer_access: false,
                 memory_limit: u64::MAX,
@@ -72,6 +74,12 @@ impl Builder {
     /// The shape of its devices. Without it they are discrete.
     pub fn kind(mut self, kind: Kind) -> Self {
         self.settings.kind = kind;
+        self
+    }
+
+    /// Handles can be had for parts of an allocation, as OpenCL and Vulkan give them. Only where there are handles.
+    pub fn parts(mut self, parts: bool) -> Self {
+        self.settings.parts = parts;
         self
     }
 

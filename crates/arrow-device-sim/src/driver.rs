@@ -92,6 +92,22 @@ unsafe impl Driver for SimDriver {
         self.engine.with(|state| state.share(memory, site));
     }
 
+    fn reuse(&self, memory: Raw<Memory>) {
+        self.engine.with(|state| state.reuse(memory));
+    }
+
+    unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
+        let site = self.engine.site();
+        let spot = Spot { base: memory, offset };
+        let alignment = self.properties.alignment as u64;
+        self.engine.with(|state| state.part(self.device, spot, len, alignment, site))
+    }
+
+    unsafe fn free_part(&self, part: Raw<Memory>) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.free_part(part, site));
+    }
+
     fn open_queue(&self) -> Result<Raw<Queue>> {
         let (site, handle) = (self.engine.site(), new_queue_handle());
         self.engine.with(|state| state.open_queue(self.device, handle, site))?;

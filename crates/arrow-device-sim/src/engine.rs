@@ -16,6 +16,7 @@ use crate::builder::{Kind, Settings};
 use crate::clock::Clock;
 use crate::events::Events;
 use crate::fault::{self, Call, Effect, Faults};
+use crate::parts::{self, Part};
 use crate::queue::{QueueState, Work};
 use crate::random::Random;
 use crate::report::{Action, Actor, Mistake, Report};
@@ -48,6 +49,9 @@ pub(crate) struct State {
     pub(crate) allocations: Table<Allocation>,
     /// Allocations by their address, freed ones included until the address is used again.
     pub(crate) by_address: BTreeMap<usize, usize>,
+    /// Handles for parts of allocations, by their number.
+    pub(crate) parts: BTreeMap<usize, Part>,
+    pub(crate) next_part: usize,
     pub(crate) events: Events,
     /// What the host knows to be finished: what it has waited for. One clock for all its threads.
     pub(crate) host: Clock,
@@ -92,6 +96,8 @@ impl Engine {
             lanes: Vec::new(),
             allocations: Table::default(),
             by_address: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            next_part: parts::FIRST,
             events: Events::default(),
             host: Clock::default(),
             sites: Sites::default(),

@@ -23,6 +23,8 @@ pub enum Call {
     HostWait,
     /// [`Driver::map`](arrow_device::driver::Driver::map).
     Map,
+    /// [`Driver::part`](arrow_device::driver::Driver::part).
+    Part,
 }
 
 impl Call {
@@ -36,6 +38,7 @@ impl Call {
             Self::Submit => "submit",
             Self::HostWait => "wait_on_host",
             Self::Map => "map",
+            Self::Part => "part",
         }
     }
 }

@@ -121,6 +121,7 @@ mod events;
 mod fault;
 mod kernel;
 mod memory;
+mod parts;
 mod pump;
 mod queue;
 mod random;

@@ -46,7 +46,8 @@ impl Sim {
             .collect();
         let engine = Engine::new(first, settings, &ids);
         let devices = ids.iter().enumerate().map(|(number, id)| {
-            let properties = settings.kind.properties(format!("software device {}", number + 1));
+            let name = format!("software device {}", number + 1);
+            let properties = settings.kind.properties(name, settings.parts);
             let driver = SimDriver::new(engine.clone(), number, *id, properties);
             (driver.clone(), Device::new(driver))
         });

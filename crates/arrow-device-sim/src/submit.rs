@@ -161,14 +161,18 @@ impl State {
         let address = spot.base.as_ptr().cast::<u8>().wrapping_add(spot.offset as usize);
         let mapped = || {
             let nearest = self.by_address.range(..=address.addr()).next_back();
-            nearest.is_some_and(|(base, number)| {
-                let offset = (address.addr() - base) as u64;
-                let bytes = offset..offset.saturating_add(len);
-                let covers = |mapping: &(Range<u64>, _)| {
-                    mapping.0.start <= bytes.start && bytes.end <= mapping.0.end
-                };
-                self.allocations[*number].mappings.iter().any(covers)
-            })
+            let ours = nearest.filter(|(base, number)| {
+                let allocation = &self.allocations[**number];
+                ((address.addr() - **base) as u64) < allocation.len && allocation.block.is_some()
+            });
+            // Another simulator's memory is none of ours: what it has mapped is host memory here.
+            let Some((base, number)) = ours else { return memory::is_shown(address.addr(), len) };
+            let offset = (address.addr() - base) as u64;
+            let bytes = offset..offset.saturating_add(len);
+            let covers = |mapping: &(Range<u64>, _)| {
+                mapping.0.start <= bytes.start && bytes.end <= mapping.0.end
+            };
+            self.allocations[*number].mappings.iter().any(covers)
         };
         if !memory::is_device_address(address.addr()) || mapped() {
             return Side::Host(HostAddress(address));

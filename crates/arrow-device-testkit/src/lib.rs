@@ -107,8 +107,8 @@
 //! let queue = device.open_queue()?;
 //! generate::for_each(20, 1, |generated| {
 //!     let array = generate::build(&generated.plan, &Ledger::new()).map_err(|error| error.to_string())?;
-//!     let there = array.to_device(&queue).map_err(|error| error.to_string())?;
-//!     let back = there.to_host(&queue).map_err(|error| error.to_string())?;
+//!     let there = array.copy_to(&queue).map_err(|error| error.to_string())?;
+//!     let back = there.to_host().map_err(|error| error.to_string())?;
 //!     oracle::require_equal(&generated.plan, &oracle::plan_of(&back)?)
 //! });
 //! # Ok::<(), arrow_device::Error>(())

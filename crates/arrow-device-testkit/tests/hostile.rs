@@ -80,7 +80,7 @@ fn a_negative_size_of_a_data_buffer_is_refused_when_it_is_needed() {
     assert_eq!(kinds, [ErrorKind::InvalidData; 2]);
     let sim = Sim::builder().build();
     let queue = sim.device().open_queue().unwrap();
-    assert_eq!(array.to_device(&queue).unwrap_err().kind(), ErrorKind::InvalidData);
+    assert_eq!(array.copy_to(&queue).unwrap_err().kind(), ErrorKind::InvalidData);
     drop(array);
     assert_eq!(ledger.settle(2), Ok(()));
 }

@@ -7,6 +7,7 @@
 )]
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+use arrow_device::copy::Options;
 use arrow_device::{Array, ArrayBuilder, DataType, Device, Queue, Result, View};
 use arrow_device_sim::{Builder, Kind, Sim};
 use arrow_device_testkit::kinds::{self, Case};
@@ -214,7 +215,7 @@ impl Exchange for Copies {
     fn import(&self, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> Result<Array> {
         let array = Library.import(schema, array)?;
         let queue = Device::find(array.device()).unwrap().open_queue()?;
-        array.to_host(&queue)
+        array.copy_with(&Queue::host(), &Options::new().through(&queue).trim(false))
     }
 }
 

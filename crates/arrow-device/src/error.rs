@@ -229,6 +229,14 @@ impl Error {
         self
     }
 
+    /// Says which step of a longer operation failed; what was said of the operation so far goes to the message.
+    pub(crate) fn at_step(mut self, step: &'static str) -> Self {
+        if let Some(operation) = self.0.operation.replace(step) {
+            self.0.message = format!("{operation}: {}", self.0.message).into();
+        }
+        self
+    }
+
     /// Says which device it was about.
     pub fn on_device(mut self, device: DeviceId) -> Self {
         self.0.device = Some(device);

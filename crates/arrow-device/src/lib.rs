@@ -68,7 +68,9 @@
 //! | describe a type | [`DataType`], [`Field`], [`Schema`] |
 //! | build an array, or take one over | [`Array::builder`], [`Array::import`], [`Batch`] |
 //! | use it on a device | [`Array::on`], [`View`], [`Queue`] |
-//! | read it on the host | [`Array::host`], [`HostArray`]; [`Array::to_host`] copies |
+//! | read it on the host | [`Array::host`], [`HostArray`] |
+//! | copy it to the host, to a device, between devices | [`Array::to_host`], [`Array::copy_to`], [`copy`] |
+//! | bring your own allocator, see what is held | [`Device::with_allocator`], [`Recycler`], [`Device::held`] |
 //! | build and read small arrays with Rust values | [`Array::from_values`] and its like, [`HostArray::values`], [`Value`] |
 //! | check what somebody else handed over | [`validate`] |
 //! | hand it on | [`Array::export`], [`Array::export_on`], [`Array::export_settled`] |
@@ -91,6 +93,7 @@
 mod array;
 pub mod async_stream;
 pub mod convention;
+pub mod copy;
 mod device;
 mod device_id;
 pub mod dlpack;
@@ -108,7 +111,8 @@ pub use array::{
     Array, ArrayBuilder, Batch, BufferPlace, HostArray, HostBytes, NodeView, Ready, View,
 };
 pub use device::{
-    Buffer, BufferView, Device, Event, Extent, KeepAlive, Location, Memory, Plain, Queue, driver,
+    Allocator, Buffer, BufferView, Device, Event, Extent, Held, KeepAlive, Location, Memory, Plain,
+    Queue, Recycler, driver,
 };
 pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};

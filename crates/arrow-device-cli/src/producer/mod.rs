@@ -6,6 +6,7 @@ mod memory;
 use std::ops::Range;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::copy::Options;
 use arrow_device::{Array, Batch, Error, ErrorKind, Metadata, Queue, Result, Schema};
 
 use memory::Memory;
@@ -39,7 +40,7 @@ impl Producer {
             .map(|column| self.memory.keep(column))
             .collect::<Result<Vec<Array>>>()?;
         let batch = Batch::new(batch_schema, columns)?;
-        let there = batch.as_array().to_device(queue)?;
+        let there = batch.as_array().copy_to(queue)?;
         there.schema()?.export(schema)?;
         there.export(array)
     }
@@ -58,7 +59,7 @@ impl Producer {
         let schema = unsafe { Schema::import(schema) }?;
         // SAFETY: promised by the caller.
         let part = unsafe { Array::import(array, &schema) }?;
-        let part = part.to_host(queue)?;
+        let part = part.copy_with(&Queue::host(), &Options::new().through(queue))?;
         let original = columns::tags()?.slice(RETURNED_ROWS.start, RETURNED_ROWS.len())?;
         if !part.equals(&original)? {
             return Err(Error::new(ErrorKind::InvalidData, "the column came back changed"));

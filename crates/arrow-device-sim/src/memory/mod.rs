@@ -8,7 +8,9 @@
 mod guarded;
 mod plain;
 
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::{Mutex, PoisonError};
 
 /// Every block begins at a multiple of this, and occupies whole multiples of it.
 pub(crate) const PAGE: usize = 4096;
@@ -70,6 +72,12 @@ impl Block {
 
     /// Lets the host read it, or ends that.
     pub(crate) fn set_host_readable(&self, readable: bool) -> bool {
+        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        match readable {
+            true => shown.insert(self.address().addr(), self.len),
+            false => shown.remove(&self.address().addr()),
+        };
+        drop(shown);
         match &self.inner {
             #[cfg(all(target_os = "linux", not(miri)))]
             Inner::Guarded(range) => range.set_host_readable(readable),
@@ -141,6 +149,25 @@ impl Block {
         // SAFETY: `offset` is at most `self.len`, and that many bytes were reserved from `first` on.
         Some((unsafe { first.add(offset) }, len))
     }
+}
+
+/// The blocks of all simulators that are mapped for the host, by address.
+static SHOWN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.remove(&self.address().addr());
+    }
+}
+
+/// Whether bytes are in a block that some simulator has mapped for the host.
+pub(crate) fn is_shown(address: usize, len: u64) -> bool {
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    shown.range(..=address).next_back().is_some_and(|(start, whole)| {
+        let offset = (address - start) as u64;
+        offset.checked_add(len).is_some_and(|end| end <= *whole as u64)
+    })
 }
 
 /// Whether an address is one that only the device may use.

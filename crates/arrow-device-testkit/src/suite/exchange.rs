@@ -1,6 +1,7 @@
 //! What the suite has done for it: the library, or something that is wrong in one place.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::copy::Options;
 use arrow_device::{Array, ArrayBuilder, Queue, Result, Schema, View};
 
 /// The steps of an exchange. Each is the library's own unless it is overridden, as wrappers of the library do,
@@ -41,12 +42,12 @@ pub trait Exchange {
 
     /// Copies from the host to a device.
     fn to_device(&self, array: &Array, queue: &Queue) -> Result<Array> {
-        array.to_device(queue)
+        array.copy_with(queue, &Options::new().trim(false))
     }
 
     /// Copies from a device to the host.
     fn to_host(&self, array: &Array, queue: &Queue) -> Result<Array> {
-        array.to_host(queue)
+        array.copy_with(&Queue::host(), &Options::new().through(queue).trim(false))
     }
 }
 

@@ -11,6 +11,7 @@ use super::tree::{Node, Pending, Readiness, Tree};
 use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
+use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::SyncEvent;
 use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
 use crate::exchange::guard;
@@ -143,9 +144,11 @@ impl Array {
         })
     }
 
+    /// Whether nothing is below. Where exports are counted every one has an owner, which a leaf would not need.
     fn is_leaf(&self) -> bool {
         let checks = self.tree().schema.checks();
-        checks.get(self.node_number() as usize).is_some_and(|check| check.is_leaf)
+        let is_leaf = checks.get(self.node_number() as usize).is_some_and(|check| check.is_leaf);
+        is_leaf && !account::any_counts()
     }
 
     /// A struct for a node that has nothing below it. It needs no arena: it refers to the tree's own table of buffers, and
@@ -167,7 +170,8 @@ impl Array {
         let tables = Tables { nodes: tree.nodes(), checks: tree.schema.checks() };
         let shown = Shown::of(pending.as_ref());
         let event = pending.as_ref().and_then(Pending::event).cloned();
-        let owner = Whole { _event: event, tree: tree.clone() };
+        let counted = tree.count(Direction::Exported);
+        let owner = Whole { _event: event, _counted: counted, tree: tree.clone() };
         let size = tree.size_of(root);
         let (array, variable) = arena::build(size, root, &tables, owner, shown.handle())?;
         Ok((array, shown.address(variable)))
@@ -283,6 +287,7 @@ impl Source<ArrowArray> for Tables<'_> {
 /// The owner of an exported tree. Its event is dropped before the data.
 pub(crate) struct Whole {
     _event: Option<Event>,
+    _counted: Option<Counted>,
     tree: Arc<Tree>,
 }
 

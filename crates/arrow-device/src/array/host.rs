@@ -186,34 +186,47 @@ impl HostArray {
         }
     }
 
-    /// The last offset, which has to be inside the buffer where it is known how long that is.
-    fn variable_len(&self, index: usize) -> Result<u64> {
-        let last = self.last_offset(index - 1)?;
-        match self.array.extent(index) {
-            Extent::Exact(len) if last > len => Err(self
-                .invalid(format!("the last offset is {last}, and buffer {index} has {len} bytes"))),
-            _ => Ok(last),
-        }
-    }
-
     /// The last offset, which is the length of what the offsets point into.
-    fn last_offset(&self, index: usize) -> Result<u64> {
+    fn variable_len(&self, index: usize) -> Result<u64> {
         if self.array.is_empty() {
             return Ok(0);
         }
-        let offsets = self.buffer(index)?;
+        let offsets = self.buffer(index - 1)?;
         let end = usize::try_from(self.array.window().end()).unwrap_or(0);
-        let last = match self.array.buffer_kind(index) {
+        let last = match self.array.buffer_kind(index - 1) {
             Some(BufferKind::Offsets64) => read_i64(&offsets, end),
             _ => read_i32(&offsets, end).map(i64::from),
         };
-        let last = last.unwrap_or(0);
-        u64::try_from(last).map_err(|_| self.invalid(format!("the last offset is {last}")))
+        let there = match self.array.extent(index) {
+            Extent::Exact(len) => Some(len),
+            _ => None,
+        };
+        check_last_offset(last.unwrap_or(0), there, index).map_err(|message| self.invalid(message))
     }
 
     pub(crate) fn invalid(&self, message: String) -> Error {
         let place = self.array.tree().schema.place(self.array.node_number());
         Error::new(ErrorKind::InvalidData, message).at(place).on_device(self.array.device())
+    }
+}
+
+/// What a last offset says of the length of the buffer behind the offsets, which has `there` bytes as far as that is known. It
+/// is another party's number: it may be negative, or more than there is.
+pub(crate) fn check_last_offset(
+    last: i64,
+    there: Option<u64>,
+    index: usize,
+) -> std::result::Result<u64, String> {
+    match (u64::try_from(last), there) {
+        (Err(_), _) => Err(format!("the last offset is {last}")),
+        (Ok(last), Some(len)) if last > len => {
+            Err(format!("the last offset is {last}, and buffer {index} has {len} bytes"))
+        }
+        // No slice is longer than this.
+        (Ok(_), _) if isize::try_from(last).is_err() => {
+            Err(format!("the last offset is {last}, which no memory holds"))
+        }
+        (Ok(last), _) => Ok(last),
     }
 }
 

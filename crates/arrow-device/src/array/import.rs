@@ -12,6 +12,7 @@ use super::tree::{ForeignArray, Node, Nodes, Pending, Readiness, Storage, Tree};
 use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
+use crate::device::account::Direction;
 use crate::pending;
 use crate::schema::{Check, NO_BUFFER, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -93,7 +94,9 @@ unsafe fn import(foreign: ForeignArray, schema: &Schema) -> Result<Array> {
     // SAFETY: as promised by the caller.
     let Checked { device, ready, nodes } =
         unsafe { check(&foreign.0, schema) }.map_err(|error| error.during("import"))?;
-    let tree = Tree::new(schema.clone(), device, ready, nodes, Storage::Foreign { _base: foreign });
+    let mut tree =
+        Tree::new(schema.clone(), device, ready, nodes, Storage::Foreign { _base: foreign });
+    tree.keep_counted(tree.count(Direction::Imported));
     let array = Array::from_tree(Arc::new(tree));
     pending::tick();
     Ok(array)

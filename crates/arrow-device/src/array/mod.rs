@@ -6,7 +6,6 @@
 mod batch;
 mod builder;
 mod export;
-mod fetch;
 pub(crate) mod host;
 pub(crate) mod import;
 pub(crate) mod tree;
@@ -18,7 +17,7 @@ use std::sync::Arc;
 pub use batch::Batch;
 pub use builder::ArrayBuilder;
 pub use host::{HostArray, HostBytes};
-pub(crate) use host::{read_i32, read_i64};
+pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
 use crate::device::driver::Driver;
@@ -26,7 +25,9 @@ use crate::schema::Schema;
 use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
 };
-use tree::{Built, Node, Pending, Storage, Tree};
+pub(crate) use tree::{
+    BufferPointer, Built, Node, Nodes, Pending, Readiness, Storage, Tables, Tree,
+};
 
 /// An Arrow array on a device: immutable, shared, ready now or after an event.
 ///
@@ -65,7 +66,7 @@ impl Window {
     }
 
     /// A part of it. What is known of the nulls stays known where that is possible.
-    fn part(self, offset: i64, length: i64) -> Self {
+    pub(crate) fn part(self, offset: i64, length: i64) -> Self {
         let null_count = match self.null_count {
             0 => 0,
             _ if length == 0 => 0,
@@ -395,7 +396,7 @@ impl Array {
 
 impl Tree {
     /// The extent of a buffer: known for buffers that were given here, else what the elements up to `end` need.
-    fn extent(&self, node: u32, index: usize, end: i64) -> Extent {
+    pub(crate) fn extent(&self, node: u32, index: usize, end: i64) -> Extent {
         if let Some(extent) = self.given_extent(node, index) {
             return extent;
         }

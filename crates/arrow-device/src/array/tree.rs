@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use super::{Array, Window};
 use crate::abi::ArrowDeviceArray;
 use crate::device::Owner;
+use crate::device::account::{self, Counted, Direction};
 use crate::pending::{self, Use};
 use crate::schema::Schema;
 use crate::sync::lock;
@@ -84,7 +85,7 @@ pub(crate) enum Pending {
 }
 
 impl Pending {
-    pub(super) fn event(&self) -> Option<&Event> {
+    pub(crate) fn event(&self) -> Option<&Event> {
         match self {
             Self::Event(event) => Some(event),
             Self::Foreign(_) => None,
@@ -141,6 +142,8 @@ pub(crate) struct Tree {
     /// The last use on each queue.
     uses: Mutex<Vec<Use>>,
     storage: ManuallyDrop<Storage>,
+    /// Counted as imported, where somebody counts.
+    counted: Option<Counted>,
 }
 
 /// What keeps a tree's data alive.
@@ -204,7 +207,30 @@ impl Tree {
             waited: Mutex::default(),
             uses: Mutex::default(),
             storage,
+            counted: None,
         }
+    }
+
+    /// Counts it for its device, where somebody counts.
+    pub(crate) fn count(&self, direction: Direction) -> Option<Counted> {
+        if !account::any_counts() {
+            return None;
+        }
+        let device = crate::Device::find(self.device)?;
+        device.account().count(direction, || self.known_bytes())
+    }
+
+    pub(crate) fn keep_counted(&mut self, counted: Option<Counted>) {
+        self.counted = counted;
+    }
+
+    /// How many bytes the buffers have together, as far as nobody has to be asked.
+    fn known_bytes(&self) -> u64 {
+        let of_node = |(number, node): (u32, &Node)| -> u64 {
+            let buffers = 0..node.n_buffers as usize;
+            buffers.map(|index| self.extent(number, index, node.window.end()).at_least()).sum()
+        };
+        (0..).zip(self.nodes()).map(of_node).sum()
     }
 
     pub(crate) fn nodes(&self) -> &[Node] {
@@ -275,7 +301,9 @@ impl Drop for Tree {
         // SAFETY: taken once, here, and `self` is being dropped.
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
         let mut uses = std::mem::take(&mut *lock(&self.uses));
-        if matches!(storage, Storage::Built(_)) {
+        // Counted until the release, which may be later.
+        let storage = (storage, self.counted.take());
+        if matches!(storage.0, Storage::Built(_)) {
             // The work that makes the data may still run. (For an array that was imported this is the producer's to know.)
             uses.extend(
                 self.ready.pending().iter().filter_map(Pending::event).cloned().map(Use::before),

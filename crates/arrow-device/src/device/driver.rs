@@ -10,8 +10,8 @@
 //!   sets its own for the call and restores the thread's.
 //! * It never panics and never unwinds.
 //! * It only submits. The operations that may wait for a device are the ones whose documentation says so:
-//!   [`synchronize`](Driver::synchronize), [`wait_on_host`](Driver::wait_on_host), [`map`](Driver::map), and the two that
-//!   allocate and free memory where the runtime itself waits there.
+//!   [`synchronize`](Driver::synchronize), [`wait_on_host`](Driver::wait_on_host), [`map`](Driver::map),
+//!   [`map_to_fill`](Driver::map_to_fill), and those that allocate and free memory where the runtime itself waits there.
 //! * A queue is in order: work submitted later does not start before earlier work is finished. Where a runtime's queue is
 //!   not, `record` and `wait` are full barriers on it.
 
@@ -143,6 +143,8 @@ pub struct Properties {
     pub host_access: HostAccess,
     /// How others know that data is complete.
     pub readiness: Readiness,
+    /// Whether [`Driver::part`] gives handles for parts of an allocation. Without meaning where there are addresses.
+    pub parts: bool,
     /// A name to show to people.
     pub name: String,
 }
@@ -156,6 +158,7 @@ impl Properties {
             addressing: Addressing::Address,
             host_access: HostAccess::None,
             readiness: Readiness::Event,
+            parts: false,
             name: name.into(),
         }
     }
@@ -169,6 +172,12 @@ impl Properties {
     /// The same with this addressing.
     pub fn with_addressing(mut self, addressing: Addressing) -> Self {
         self.addressing = addressing;
+        self
+    }
+
+    /// The same, with handles for parts of an allocation or without.
+    pub fn with_parts(mut self, parts: bool) -> Self {
+        self.parts = parts;
         self
     }
 
@@ -305,6 +314,51 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         let _ = memory;
     }
 
+    /// Takes [`share`](Driver::share) back: all uses have passed, and somebody is about to fill the memory anew. Calls no
+    /// runtime.
+    fn reuse(&self, memory: Raw<Memory>) {
+        let _ = memory;
+    }
+
+    /// A handle of its own for a part of what `allocate` gave. Only where [`parts`](Properties::parts) says so.
+    ///
+    /// A C struct has room for a handle and none for an offset, so data that was packed into one allocation can leave a
+    /// device of handles only in this way. (On a device of addresses nobody asks: a part is the address and a number added.)
+    ///
+    /// # Safety
+    /// As the trait says; the bytes lie inside the memory and begin at a multiple of [`alignment`](Properties::alignment).
+    unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
+        let _ = (memory, offset, len);
+        let error = Error::new(ErrorKind::Unsupported, "handles of this device have no parts");
+        Err(error.during("part").on_device(self.id()))
+    }
+
+    /// Gives a part back, before the memory that it is part of is freed.
+    ///
+    /// # Safety
+    /// As the trait says; `part` is not used after this.
+    unsafe fn free_part(&self, part: Raw<Memory>) {
+        let _ = part;
+    }
+
+    /// Allocates host memory that copies to and from this device are fastest with, pinned or page-locked, all of it
+    /// initialised. `None` where plain memory is as good. `len` is not 0.
+    ///
+    /// # Safety
+    /// As the trait says.
+    unsafe fn allocate_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
+        let _ = len;
+        Ok(None)
+    }
+
+    /// Frees what `allocate_staging` gave.
+    ///
+    /// # Safety
+    /// As the trait says; and the memory is not used after this.
+    unsafe fn free_staging(&self, address: NonNull<u8>, len: u64) {
+        let _ = (address, len);
+    }
+
     // ---- queues
 
     /// Opens a queue.
@@ -409,6 +463,37 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// As the trait says; `address` is not used after this.
     unsafe fn unmap(&self, spot: Spot, len: u64, address: NonNull<u8>) {
         let _ = (spot, len, address);
+    }
+
+    /// Makes memory that was just allocated writable by the host, at the address returned, in place of a list of copies from
+    /// the host. `None` where the host cannot write there, or copies are faster. May wait.
+    ///
+    /// # Safety
+    /// As the trait says; the bytes lie inside memory that `allocate` gave for this queue and that nothing was submitted for.
+    unsafe fn map_to_fill(
+        &self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+    ) -> Result<Option<NonNull<u8>>> {
+        let _ = (queue, spot, len);
+        Ok(None)
+    }
+
+    /// Ends what `map_to_fill` began. What the host wrote is there for all work that is submitted to the queue later. Called
+    /// once for each mapping, and after an error the mapping is over too.
+    ///
+    /// # Safety
+    /// As the trait says; `address` is not used after this.
+    unsafe fn unmap_filled(
+        &self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+        address: NonNull<u8>,
+    ) -> Result<()> {
+        let _ = (queue, spot, len, address);
+        Ok(())
     }
 
     /// Which allocation a foreign address points into, where the runtime can tell. Asks the runtime.

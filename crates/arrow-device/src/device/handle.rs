@@ -3,7 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::account::{Account, Held};
+use super::allocator::Allocator;
 use super::driver::{Driver, Properties, Raw};
+use super::staging::Staging;
 use super::{Memory, Queue, host, registry};
 use crate::{DeviceId, Result};
 
@@ -22,14 +25,34 @@ use crate::{DeviceId, Result};
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Device(Arc<dyn Driver>);
+pub struct Device {
+    opened: Arc<Opened>,
+    allocator: Option<Arc<dyn Allocator>>,
+}
+
+/// What all handles of one opened device share.
+pub(super) struct Opened {
+    /// Dropped before the driver is: it may hold memory of it.
+    staging: Staging,
+    account: Account,
+    driver: Arc<dyn Driver>,
+}
 
 impl Device {
     /// The device of a driver. From now on [`Device::find`] finds it by its id, as long as it is open.
     pub fn new(driver: impl Driver) -> Self {
-        let driver: Arc<dyn Driver> = Arc::new(driver);
-        registry::add(&driver);
-        Self(driver)
+        let device = Self::of(Arc::new(driver));
+        registry::add(device.id(), &device.opened);
+        device
+    }
+
+    pub(super) fn of(driver: Arc<dyn Driver>) -> Self {
+        let account = Account::default();
+        Self::from_opened(Arc::new(Opened { staging: Staging::default(), account, driver }))
+    }
+
+    pub(super) fn from_opened(opened: Arc<Opened>) -> Self {
+        Self { opened, allocator: None }
     }
 
     /// The host: plain memory that every thread reads and writes. Always there.
@@ -46,17 +69,17 @@ impl Device {
 
     /// Which device this is.
     pub fn id(&self) -> DeviceId {
-        self.0.id()
+        self.driver().id()
     }
 
     /// What it is like.
     pub fn properties(&self) -> &Properties {
-        self.0.properties()
+        self.driver().properties()
     }
 
     /// Opens a queue on it.
     pub fn open_queue(&self) -> Result<Queue> {
-        let raw = self.0.open_queue()?;
+        let raw = self.driver().open_queue()?;
         Ok(Queue::owned(self.clone(), raw))
     }
 
@@ -71,19 +94,52 @@ impl Device {
 
     /// Allocates memory on it.
     ///
-    /// When there is none left, this releases what was waiting for its last use and tries once more. For memory that is used
+    /// When there is none left, this releases what was waiting for its last use and tries again. For memory that is used
     /// on one queue only, [`Queue::allocate`] may be faster.
     pub fn allocate(&self, len: u64) -> Result<Memory> {
         Memory::allocate(self, len, None)
     }
 
-    /// The driver beneath.
-    pub fn driver(&self) -> &Arc<dyn Driver> {
-        &self.0
+    /// The same device with this allocator: memory that is allocated by the result, by queues that it opens, and by copies
+    /// to these queues, comes from there. The device itself, and what else refers to it, stays as it is.
+    pub fn with_allocator(&self, allocator: impl Allocator) -> Self {
+        Self { opened: self.opened.clone(), allocator: Some(Arc::new(allocator)) }
     }
 
-    pub(super) fn from_driver(driver: Arc<dyn Driver>) -> Self {
-        Self(driver)
+    /// What this process holds of the device at the moment, in bytes.
+    pub fn held(&self) -> Held {
+        self.opened.account.held()
+    }
+
+    /// Counts from now on what is imported from this device and exported there, for [`held`](Self::held).
+    ///
+    /// From then on every import and export of the process looks its device up, some tens of nanoseconds, and those of this
+    /// device walk over their nodes. Before, nobody pays for it.
+    /// Bytes that only the device knows, those of text, are not counted.
+    pub fn count_exchanges(&self) {
+        self.account().count_exchanges();
+    }
+
+    /// The driver beneath.
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.opened.driver
+    }
+
+    pub(super) fn allocator(&self) -> Option<&Arc<dyn Allocator>> {
+        self.allocator.as_ref()
+    }
+
+    /// The same device with the driver's own memory.
+    pub(super) fn plain(&self) -> Self {
+        Self::from_opened(self.opened.clone())
+    }
+
+    pub(crate) fn account(&self) -> &Account {
+        &self.opened.account
+    }
+
+    pub(crate) fn staging(&self) -> &Staging {
+        &self.opened.staging
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 /// The one host device.
 pub(super) fn device() -> Device {
     static DEVICE: OnceLock<Device> = OnceLock::new();
-    DEVICE.get_or_init(|| Device::from_driver(std::sync::Arc::new(Host::new()))).clone()
+    DEVICE.get_or_init(|| Device::of(std::sync::Arc::new(Host::new()))).clone()
 }
 
 /// The one host queue.
@@ -149,7 +149,8 @@ unsafe impl Driver for Host {
     }
 }
 
-fn layout(len: u64) -> Result<Layout> {
+/// How plain memory of this length is allocated.
+pub(super) fn layout(len: u64) -> Result<Layout> {
     usize::try_from(len)
         .ok()
         .and_then(|len| Layout::from_size_align(len, ALIGNMENT).ok())

@@ -4,8 +4,8 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use super::driver::{Raw, Region, Route, Spot};
-use super::{Buffer, Device, Extent, Queue};
+use super::driver::{Addressing, Raw, Region, Route, Spot};
+use super::{Allocator, Buffer, Device, Extent, Queue};
 use crate::pending::{self, Use};
 use crate::{Error, ErrorKind, Result};
 
@@ -24,29 +24,87 @@ struct Block {
     device: Device,
     raw: Raw<Memory>,
     len: u64,
+    /// Whoever the memory goes back to; `None` where that is the driver.
+    owner: Option<Box<dyn Send + Sync>>,
+    counted: bool,
 }
 
 impl Memory {
     pub(super) fn allocate(device: &Device, len: u64, queue: Option<&Queue>) -> Result<Self> {
+        Self::allocate_by(device, len, queue, device.allocator().map(|allocator| &**allocator))
+    }
+
+    pub(super) fn allocate_by(
+        device: &Device,
+        len: u64,
+        queue: Option<&Queue>,
+        allocator: Option<&dyn Allocator>,
+    ) -> Result<Self> {
         if len == 0 {
-            return Ok(Self::new(Block { device: device.clone(), raw: Raw::NULL, len }));
+            return Ok(Self::new(device, Raw::NULL, len, None, false));
         }
-        let queue = queue.map(Queue::raw);
-        // SAFETY: a queue that is named is alive in its owner and belongs to this device.
-        let attempt = || unsafe { device.driver().allocate(len, queue) };
+        let attempt = || match allocator {
+            Some(allocator) => Self::from_allocator(allocator, device, len, queue),
+            None => {
+                // SAFETY: a queue that is named is alive in its owner and belongs to this device.
+                let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
+                Ok(Self::new(device, raw, len, None, true))
+            }
+        };
         // The oldest thing may be small, or another device's: go on as long as there is one. Each turn releases something.
-        let raw = loop {
+        loop {
             match attempt() {
                 Err(error)
                     if error.kind() == ErrorKind::OutOfMemory && pending::release_oldest() => {}
                 result => break result,
             }
-        }?;
-        Ok(Self::new(Block { device: device.clone(), raw, len }))
+        }
     }
 
-    fn new(block: Block) -> Self {
+    /// Asks somebody else's allocator, and looks at what it gives.
+    fn from_allocator(
+        allocator: &dyn Allocator,
+        device: &Device,
+        len: u64,
+        queue: Option<&Queue>,
+    ) -> Result<Self> {
+        let memory = allocator.allocate(&device.plain(), len, queue)?;
+        let is_ours = Arc::ptr_eq(memory.device().driver(), device.driver());
+        if !is_ours || memory.len() < len || memory.block.raw.is_null() {
+            let message = format!("{len} bytes asked for, and the allocator gave {memory:?}");
+            let error = Error::new(ErrorKind::InvalidArgument, message);
+            return Err(error.during("allocate").on_device(device.id()));
+        }
+        Ok(memory)
+    }
+
+    pub(super) fn adopted(
+        device: &Device,
+        raw: Raw<Memory>,
+        len: u64,
+        owner: Box<dyn Send + Sync>,
+        counted: bool,
+    ) -> Self {
+        Self::new(device, raw, len, Some(owner), counted)
+    }
+
+    fn new(
+        device: &Device,
+        raw: Raw<Memory>,
+        len: u64,
+        owner: Option<Box<dyn Send + Sync>>,
+        counted: bool,
+    ) -> Self {
+        let device = device.clone();
+        if counted {
+            device.account().allocated(len);
+        }
+        let block = Block { device, raw, len, owner, counted };
         Self { block: ManuallyDrop::new(block), used_on: Vec::new() }
+    }
+
+    pub(crate) fn raw(&self) -> Raw<Memory> {
+        self.block.raw
     }
 
     /// The device it is on.
@@ -88,6 +146,32 @@ impl Memory {
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }
 
+    /// Shares parts of it, each at an offset and so long, as buffers that can become part of an array: on a device of handles
+    /// each gets a handle of its own.
+    pub(crate) fn into_parts(self, parts: &[(u64, u64)]) -> Result<Vec<Buffer>> {
+        let (device, base, len) = (self.block.device.clone(), self.block.raw, self.block.len);
+        device.driver().share(base);
+        let has_handles = device.properties().addressing == Addressing::Handle;
+        let whole = Arc::new(self);
+        let part = |(offset, part_len): &(u64, u64)| {
+            let (offset, part_len) = (*offset, *part_len);
+            if offset.checked_add(part_len).is_none_or(|end| end > len) {
+                let message = format!("bytes {offset}+{part_len} are not inside {len}");
+                return Err(Error::new(ErrorKind::InvalidArgument, message).on_device(device.id()));
+            }
+            let extent = Extent::Exact(part_len);
+            if !has_handles || (offset == 0 && part_len == len) {
+                let owner: super::Owner = whole.clone();
+                return Ok(Buffer::from_parts(device.id(), base, offset, extent, Some(owner)));
+            }
+            // SAFETY: the memory is this driver's and alive in `whole`; the part lies inside.
+            let raw = unsafe { device.driver().part(base, offset, part_len) }?;
+            let owner: super::Owner = Arc::new(Part { whole: whole.clone(), raw });
+            Ok(Buffer::from_parts(device.id(), raw, 0, extent, Some(owner)))
+        };
+        parts.iter().map(part).collect()
+    }
+
     /// Fills it from host memory and waits until that is done.
     pub fn write(&mut self, queue: &Queue, bytes: &[u8]) -> Result<()> {
         let len = bytes.len() as u64;
@@ -110,6 +194,19 @@ impl Memory {
     }
 }
 
+/// A part of an allocation that has a handle of its own.
+struct Part {
+    whole: Arc<Memory>,
+    raw: Raw<Memory>,
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // SAFETY: `part` of this driver gave the handle, and the memory is freed after this.
+        unsafe { self.whole.block.device.driver().free_part(self.raw) }
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         // SAFETY: `block` is not touched again: this is the only place that takes it, and `self` is being dropped.
@@ -124,9 +221,14 @@ impl Drop for Memory {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if self.len > 0 {
+        if self.counted {
+            self.device.account().freed(self.len);
+        }
+        match self.owner.take() {
+            Some(owner) => drop(owner),
             // SAFETY: `raw` came from `allocate` of this driver with this length and is freed once, here.
-            unsafe { self.device.driver().free(self.raw, self.len) }
+            None if self.len > 0 => unsafe { self.device.driver().free(self.raw, self.len) },
+            None => {}
         }
     }
 }

@@ -5,6 +5,8 @@
 
 pub mod driver;
 
+pub(crate) mod account;
+mod allocator;
 mod buffer;
 mod event;
 mod handle;
@@ -12,7 +14,10 @@ mod host;
 mod memory;
 pub(crate) mod queue;
 mod registry;
+pub(crate) mod staging;
 
+pub use account::Held;
+pub use allocator::{Allocator, Recycler};
 pub use buffer::{Buffer, BufferView, Extent, KeepAlive, Location, Plain};
 pub use event::Event;
 pub use handle::Device;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::driver::{Driver, Raw, Region, Route, Waiting};
-use super::{Device, Event, Memory};
+use super::{Allocator, Device, Event, Memory};
 use crate::pending::{self, Use};
 use crate::{DeviceId, Error, Result};
 
@@ -89,6 +89,18 @@ impl Queue {
     /// Allocates memory for work on this queue; other queues have to be ordered behind it first.
     pub fn allocate(&self, len: u64) -> Result<Memory> {
         Memory::allocate(&self.0.device, len, Some(self))
+    }
+
+    /// The same with an allocator for this one request, where there is one.
+    pub(crate) fn allocate_by(
+        &self,
+        len: u64,
+        allocator: Option<&dyn Allocator>,
+    ) -> Result<Memory> {
+        match allocator {
+            Some(_) => Memory::allocate_by(&self.0.device, len, Some(self), allocator),
+            None => self.allocate(len),
+        }
     }
 
     /// Keeps something alive until everything submitted so far has finished: memory, or what a callback refers to.

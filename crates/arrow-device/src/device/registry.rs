@@ -4,16 +4,16 @@
 
 use std::sync::{Arc, Mutex, Weak};
 
-use super::driver::Driver;
+use super::handle::Opened;
 use super::{Device, host};
 use crate::{DeviceId, DeviceType};
 
-static OPEN: Mutex<Vec<(DeviceId, Weak<dyn Driver>)>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<(DeviceId, Weak<Opened>)>> = Mutex::new(Vec::new());
 
-pub(super) fn add(driver: &Arc<dyn Driver>) {
+pub(super) fn add(id: DeviceId, opened: &Arc<Opened>) {
     let mut open = crate::sync::lock(&OPEN);
     open.retain(|(_, known)| known.strong_count() > 0);
-    open.push((driver.id(), Arc::downgrade(driver)));
+    open.push((id, Arc::downgrade(opened)));
 }
 
 pub(super) fn find(id: DeviceId) -> Option<Device> {
@@ -25,7 +25,7 @@ pub(super) fn find(id: DeviceId) -> Option<Device> {
         .iter()
         .rev()
         .filter(|(known, _)| *known == id)
-        .find_map(|(_, driver)| driver.upgrade());
+        .find_map(|(_, opened)| opened.upgrade());
     drop(open);
-    found.map(Device::from_driver)
+    found.map(Device::from_opened)
 }

@@ -4,6 +4,7 @@
 //! its children's lengths and bitmaps and nothing else of them, and trusts no value before it has been checked.
 
 use super::{bitmap, bytes, lists, references};
+use crate::copy::Options;
 use crate::{Array, DataType, Error, ErrorKind, HostArray, Queue, Result, UnionMode};
 
 impl Array {
@@ -43,7 +44,10 @@ impl Array {
     pub fn validate_on(&self, queue: &Queue) -> Result<()> {
         self.validate_layout()?;
         let on_this_device = |error: Error| error.during("validate").on_device(self.device());
-        self.to_host(queue).and_then(|copy| copy.validate()).map_err(on_this_device)
+        let options = Options::new().through(queue).trim(false);
+        self.copy_with(&Queue::host(), &options)
+            .and_then(|copy| copy.validate())
+            .map_err(on_this_device)
     }
 }
 

@@ -26,6 +26,23 @@ pub struct State {
     pub copies: usize,
     pub waits: usize,
     pub mistakes: Vec<String>,
+    /// Blocks that the host fills at the moment, and how often it did.
+    filling: Vec<usize>,
+    pub fills: usize,
+    /// Blocks of staging memory, and how many there ever were.
+    pub staging: usize,
+    pub staged: usize,
+    /// What the device can do beside copies.
+    pub can: Abilities,
+}
+
+/// What a device can do that not every one can.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Abilities {
+    /// The host fills fresh memory in place; and one allocation can be divided, or there would be nothing to gain.
+    pub fill: bool,
+    /// It has host memory of its own for copies.
+    pub stage: bool,
 }
 
 #[derive(Debug)]
@@ -43,11 +60,20 @@ struct LazyDriver {
 
 /// Opens one, and gives what happens on it to be looked at.
 pub fn open(number: i64) -> (Device, Arc<Mutex<State>>) {
-    let state = Arc::new(Mutex::new(State { next_block: 1, ..State::default() }));
+    open_with(number, Abilities::default())
+}
+
+/// Opens one that can do more.
+pub fn open_with(number: i64, can: Abilities) -> (Device, Arc<Mutex<State>>) {
+    let state = Arc::new(Mutex::new(State { next_block: 1, can, ..State::default() }));
     let properties = Properties::new("a lazy device").with_addressing(Addressing::Handle);
+    let properties = properties.with_parts(can.fill);
     let id = DeviceId::new(DeviceType::EXT_DEV, number);
     (Device::new(LazyDriver { id, properties, state: state.clone() }), state)
 }
+
+/// The handle of a part is that of its block and so many times its offset.
+const PART: usize = 1 << 16;
 
 impl State {
     /// Does what was submitted, up to this point.
@@ -64,8 +90,12 @@ impl State {
 
     fn run(&mut self, Region { from, to, len }: Region, to_host: bool) {
         let (device, host) = if to_host { (from, to) } else { (to, from) };
-        let (offset, len) = (device.offset as usize, len as usize);
-        let block = self.blocks.get_mut(&device.base.bits());
+        let (part, base) = (device.base.bits() / PART, device.base.bits() % PART);
+        let (offset, len) = (device.offset as usize + part, len as usize);
+        if self.filling.contains(&base) {
+            self.mistakes.push(format!("block {base} is used while the host fills it"));
+        }
+        let block = self.blocks.get_mut(&base);
         let Some(bytes) = block.and_then(|block| block.get_mut(offset..offset + len)) else {
             self.mistakes.push(format!("{device:?}+{len} is not allocated"));
             return;
@@ -115,16 +145,68 @@ unsafe impl Driver for LazyDriver {
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
         let mut state = self.state();
-        let names = |spot: &Spot| spot.base == memory;
+        let names = |spot: &Spot| spot.base.bits() % PART == memory.bits();
         let is_used = state.waiting.iter().any(|copy| {
             copy.regions
                 .iter()
                 .any(|region| names(if copy.to_host { &region.from } else { &region.to }))
         });
         let block = state.blocks.remove(&memory.bits());
+        if state.filling.contains(&memory.bits()) {
+            state.mistakes.push(format!("{memory:?} was freed while the host fills it"));
+        }
         if is_used || block.is_none_or(|block| block.len() as u64 != len) {
             state.mistakes.push(format!("{memory:?} was freed while in use, twice, or in part"));
         }
+    }
+
+    unsafe fn part(&self, memory: Raw<Memory>, offset: u64, _len: u64) -> Result<Raw<Memory>> {
+        Ok(Raw::from_bits(memory.bits() + offset as usize * PART))
+    }
+
+    unsafe fn allocate_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
+        let mut state = self.state();
+        if !state.can.stage {
+            return Ok(None);
+        }
+        state.staging += 1;
+        state.staged += 1;
+        let bytes = vec![0_u8; len as usize].into_boxed_slice();
+        Ok(NonNull::new(Box::into_raw(bytes).cast()))
+    }
+
+    unsafe fn free_staging(&self, address: NonNull<u8>, len: u64) {
+        self.state().staging -= 1;
+        let bytes = std::ptr::slice_from_raw_parts_mut(address.as_ptr(), len as usize);
+        drop(unsafe { Box::from_raw(bytes) });
+    }
+
+    unsafe fn map_to_fill(
+        &self,
+        _queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+    ) -> Result<Option<NonNull<u8>>> {
+        let mut state = self.state();
+        if !state.can.fill {
+            return Ok(None);
+        }
+        state.filling.push(spot.base.bits());
+        let block = state.blocks.get_mut(&spot.base.bits()).unwrap();
+        Ok(Some(NonNull::from(&mut block[spot.offset as usize..][..len as usize]).cast()))
+    }
+
+    unsafe fn unmap_filled(
+        &self,
+        _queue: Raw<Queue>,
+        spot: Spot,
+        _len: u64,
+        _address: NonNull<u8>,
+    ) -> Result<()> {
+        let mut state = self.state();
+        state.filling.retain(|block| *block != spot.base.bits());
+        state.fills += 1;
+        Ok(())
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {

@@ -1,0 +1,90 @@
+//! Handles for parts of an allocation: sub-buffers, as devices of handles have them.
+
+use std::ops::Range;
+
+use arrow_device::driver::{Raw, Spot};
+use arrow_device::{Memory, Result};
+
+use crate::engine::{State, misuse};
+use crate::fault::Call;
+use crate::queue::Part as Found;
+use crate::report::{Action, Mistake, Report};
+use crate::site::{RawSite, SiteId};
+
+/// A part that has a handle.
+#[derive(Clone, Copy)]
+pub(crate) struct Part {
+    pub(crate) allocation: usize,
+    offset: u64,
+    pub(crate) len: u64,
+    pub(crate) made: SiteId,
+}
+
+impl Part {
+    pub(crate) fn bytes(self) -> Range<u64> {
+        self.offset..self.offset + self.len
+    }
+}
+
+/// Handles of parts are numbers that are no addresses of this process, from here on, each used once.
+pub(crate) const FIRST: usize = 0x0700;
+
+impl State {
+    /// Makes a handle. What it is part of must be an allocation, and no part itself.
+    pub(crate) fn part(
+        &mut self,
+        device: usize,
+        spot: Spot,
+        len: u64,
+        alignment: u64,
+        site: RawSite,
+    ) -> Result<Raw<Memory>> {
+        let made = self.sites.add(site);
+        self.attempt(Call::Part, device)?;
+        let is_part = self.parts.contains_key(&spot.base.bits());
+        if is_part || !spot.offset.is_multiple_of(alignment) || len == 0 {
+            return Err(misuse("a part begins at the alignment of an allocation").during("part"));
+        }
+        let here = self.host_action("part", made);
+        let Some(found) = self.find(device, spot, len, |_| here) else {
+            return Err(misuse("there is no such memory").during("part"));
+        };
+        let handle = self.next_part;
+        self.next_part += 16;
+        let part = Part { allocation: found.allocation, offset: found.offset, len, made };
+        self.parts.insert(handle, part);
+        Ok(Raw::from_bits(handle))
+    }
+
+    pub(crate) fn free_part(&mut self, part: Raw<Memory>, site: RawSite) {
+        let site = self.sites.add(site);
+        if self.parts.remove(&part.bits()).is_none() {
+            let here = self.host_action("free a part", site);
+            self.report(Report::new(Mistake::UnknownMemory).second(here));
+        }
+    }
+
+    /// The bytes that a spot in a part names.
+    pub(crate) fn find_in_part(
+        &mut self,
+        device: usize,
+        part: Part,
+        spot: Spot,
+        len: u64,
+        here: impl FnOnce(&Self) -> Action,
+    ) -> Option<Found> {
+        let offset = part.offset + spot.offset;
+        let is_reached = self.peer_access || self.allocations[part.allocation].device == device;
+        let mistake = match spot.offset.saturating_add(len) <= part.len {
+            true if is_reached => return Some(Found { allocation: part.allocation, offset, len }),
+            true => Mistake::UnreachableMemory,
+            false => Mistake::OutOfBounds,
+        };
+        let report = Report::new(mistake);
+        let report =
+            report.about(self.subject(part.allocation, offset..offset.saturating_add(len)));
+        let report = report.second(here(self));
+        self.report(report);
+        None
+    }
+}

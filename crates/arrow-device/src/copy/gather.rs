@@ -1,0 +1,87 @@
+//! Copies that the host makes itself: into host memory, and straight into a device's memory where the host can write there.
+
+use super::pack::{Change, Piece};
+use super::run::no_way;
+use super::source::{Source, copy_bytes, host_address, host_len, zeroed};
+use super::step;
+use super::target::Target;
+use crate::{Queue, Result};
+
+/// Copies all pieces into host memory.
+///
+/// # Safety
+/// The host reads the source, which is ready; the target is host memory that was allocated for these pieces.
+pub(super) unsafe fn into_target(
+    source: &Source,
+    pieces: &[Piece],
+    target: &mut Target,
+) -> Result<()> {
+    for (number, piece) in pieces.iter().enumerate() {
+        let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
+        // SAFETY: promised by the caller.
+        unsafe { fill(source, piece, host_address(to)) }?;
+    }
+    Ok(())
+}
+
+/// Copies all pieces into the memory of a device, if the host can write there; returns whether it could.
+///
+/// # Safety
+/// As for [`into_target`], but the target is memory of the queue's device, and nothing was submitted for it.
+pub(super) unsafe fn into_mapping(
+    source: &Source,
+    pieces: &[Piece],
+    target: &Target,
+    queue: &Queue,
+    total: u64,
+) -> Result<bool> {
+    let Some(spot) = target.packed_spot(0) else { return Ok(false) };
+    let driver = queue.driver();
+    // SAFETY: promised by the caller.
+    let mapped = unsafe { driver.map_to_fill(queue.raw(), spot, total) };
+    let Some(address) = mapped.map_err(|error| error.at_step(step::MAP))? else { return Ok(false) };
+    let filled = pieces.iter().try_for_each(|piece| {
+        let to = address.as_ptr().wrapping_add(host_len(piece.to));
+        // SAFETY: promised by the caller; the mapping has room for all pieces.
+        unsafe { fill(source, piece, to) }
+    });
+    // SAFETY: ends what began above, with the same place and length.
+    let unmapped = unsafe { driver.unmap_filled(queue.raw(), spot, total, address) };
+    filled.and(unmapped.map_err(|error| error.at_step(step::MAP)))?;
+    Ok(true)
+}
+
+/// The bytes of a piece that changes on its way.
+///
+/// # Safety
+/// The host reads the source, which is ready.
+pub(super) unsafe fn changed(source: &Source, piece: &Piece, change: &Change) -> Result<Vec<u8>> {
+    if let Change::Made(bytes) = change {
+        return Ok(bytes.to_vec());
+    }
+    let mut bytes = zeroed(piece.len).map_err(|error| error.at_step(step::STAGE))?;
+    // SAFETY: promised by the caller; there is room for the piece.
+    unsafe { fill(source, piece, bytes.as_mut_ptr()) }?;
+    Ok(bytes)
+}
+
+/// # Safety
+/// The host reads the source, which is ready; as many bytes as the piece has may be written at `to`.
+unsafe fn fill(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
+    if let Change::Made(bytes) = &piece.change {
+        // SAFETY: promised by the caller: a piece that was made is as long as what it replaces.
+        unsafe { copy_bytes(bytes.as_ptr(), to, piece.len) };
+        return Ok(());
+    }
+    // SAFETY: promised by the caller.
+    let shown = unsafe { source.show(piece.span()) }.map_err(|error| error.at_step(step::MAP))?;
+    // SAFETY: as many bytes are shown as the piece has, and there is room for them, says the caller; fresh memory does not
+    // overlap with anything.
+    unsafe { copy_bytes(shown.address(), to, piece.len) };
+    if let Change::Rebase(rebase) = piece.change {
+        // SAFETY: these bytes were written just now, and nobody else has them.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(to, host_len(piece.len)) };
+        rebase.apply(bytes, 0);
+    }
+    Ok(())
+}

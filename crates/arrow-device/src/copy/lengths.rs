@@ -1,0 +1,213 @@
+//! What only the data says: where the elements of strings and lists begin and end in what lies behind them.
+
+use super::pack::Change;
+use super::rebase::Rebase;
+use super::report::Cut;
+use super::source::Span;
+use super::step;
+use super::walk::{Walk, invalid};
+use crate::array::{check_last_offset, read_i32, read_i64};
+use crate::device::driver::Raw;
+use crate::schema::Schema;
+use crate::{BufferKind, DataType, Extent, Result};
+
+/// A node whose first and last offset have to be read.
+pub(super) struct Awaited {
+    number: usize,
+    is_wide: bool,
+    spans: Option<[Span; 2]>,
+}
+
+/// Where the live elements of a node begin and end behind its offsets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    first: i64,
+    last: i64,
+}
+
+impl Walk<'_> {
+    /// The first and the last offset of the live elements of a node.
+    pub(super) fn await_offsets(&self, number: usize) -> Awaited {
+        let is_wide = self.is_wide(number);
+        let width = if is_wide { 8 } else { 4 };
+        let window = self.items.get(number).map_or(0..0, |item| {
+            let taken = item.taken();
+            taken.start.saturating_add_unsigned(item.skipped())..taken.end
+        });
+        let span = |element: i64| {
+            let offset = element.unsigned_abs().checked_mul(width)?;
+            Some(Span { spot: self.spot(number, 1, offset)?, len: width })
+        };
+        let spans = span(window.start).zip(span(window.end)).map(|(first, last)| [first, last]);
+        Awaited { number, is_wide, spans }
+    }
+
+    /// Reads all that is awaited, in one go, and goes on with these nodes.
+    ///
+    /// # Safety
+    /// As for [`walk`](super::walk::walk).
+    pub(super) unsafe fn learn(&mut self, awaited: &[Awaited]) -> Result<()> {
+        let mut spans: Vec<Span> = Vec::with_capacity(awaited.len() * 2);
+        for node in awaited {
+            let missing = || self.placed(invalid("the offsets are missing".into()), node.number);
+            spans.extend(node.spans.ok_or_else(missing)?);
+        }
+        // SAFETY: offsets up to the end of the array, which import's contract and the builder's check say are there; the rest
+        // is promised by the caller.
+        let bytes = unsafe { self.terms.source.read(&spans, step::LEARN) }?;
+        self.learned.reads += spans.len() as u64;
+        self.learned.bytes += bytes.len() as u64;
+        self.learned.waits += u64::from(!self.terms.source.is_on_host());
+        let mut rest = bytes.as_slice();
+        for Awaited { number, is_wide, .. } in awaited {
+            let width = if *is_wide { 8 } else { 4 };
+            let (own, others) = rest.split_at_checked(2 * width).unwrap_or((rest, &[]));
+            rest = others;
+            let read = |index| {
+                let narrow = || read_i32(own, index).map(i64::from);
+                if *is_wide { read_i64(own, index) } else { narrow() }.unwrap_or(-1)
+            };
+            let ends = Ends { first: read(0), last: read(1) };
+            // SAFETY: promised by the caller.
+            unsafe { self.settle(*number, ends) }.map_err(|error| self.placed(error, *number))?;
+        }
+        Ok(())
+    }
+
+    /// Checks what was read, and adds the offsets and what they lead to.
+    ///
+    /// # Safety
+    /// As for [`walk`](super::walk::walk).
+    unsafe fn settle(&mut self, number: usize, ends: Ends) -> Result<()> {
+        let Ends { first, last } = ends;
+        let is_list = self.schema.node(number as u32).layout.child_count() > 0;
+        if is_list {
+            let child = self.children(number).start;
+            let there = self.whole(child).length;
+            check_last_offset(last, None, 1).map_err(invalid)?;
+            if last > there {
+                let message =
+                    format!("the last offset is {last}, and the child has {there} elements");
+                return Err(invalid(message));
+            }
+        } else {
+            // SAFETY: promised by the caller.
+            unsafe { self.check_bytes(number, last) }?;
+        }
+        if first < 0 || first > last {
+            return Err(invalid(format!(
+                "the first offset is {first}, and the last one is {last}"
+            )));
+        }
+        // Where to begin, and whether the offsets have to change for that.
+        let begin = if self.begins_there(number, first) { first } else { 0 };
+        self.add_offsets(number, (begin > 0).then_some(begin));
+        if is_list {
+            let child = self.children(number).start;
+            return self.set_live(child, begin..last);
+        }
+        let (begin, end) = (begin.unsigned_abs(), last.unsigned_abs());
+        if let Some(spot) = self.spot(number, 2, begin) {
+            self.add(number, 2, Span { spot, len: end - begin }, Change::Nothing);
+        }
+        Ok(())
+    }
+
+    /// Adds the offsets of the elements that travel; with `first`, that one becomes 0.
+    pub(super) fn add_offsets(&mut self, number: usize, first: Option<i64>) {
+        let is_wide = self.is_wide(number);
+        let kind = if is_wide { BufferKind::Offsets64 } else { BufferKind::Offsets32 };
+        let skip = self.items.get(number).map_or(0, |item| item.skipped());
+        let change = match first {
+            Some(first) => Change::Rebase(Rebase { is_wide, first, skip }),
+            None => Change::Nothing,
+        };
+        if let Some(span) = self.span_of(number, 1, kind) {
+            self.add(number, 1, span, change);
+        }
+    }
+
+    /// Whether what is before the first offset is cut off. On the way through the host that costs nothing; otherwise the
+    /// offsets would have to go to the host and back, so it is done where less moves in that way.
+    fn begins_there(&mut self, number: usize, first: i64) -> bool {
+        if first == 0 || !self.terms.trims {
+            return false;
+        }
+        let bits = self.bits_of_one_behind(number);
+        let before = (first.unsigned_abs().saturating_mul(bits)).div_ceil(8);
+        if !self.terms.is_direct {
+            self.note(number, Cut::Rebased { first, bytes: before });
+            return true;
+        }
+        let kind = if self.is_wide(number) { BufferKind::Offsets64 } else { BufferKind::Offsets32 };
+        let detour = 2 * self.span_of(number, 1, kind).map_or(0, |span| span.len);
+        let is_less = detour < before;
+        let cut = match is_less {
+            true => Cut::Detour { first, bytes: before, detour },
+            false => Cut::Untrimmed { first, bytes: before, detour },
+        };
+        self.note(number, cut);
+        is_less
+    }
+
+    /// The fewest bits that one element behind the offsets of a node takes.
+    fn bits_of_one_behind(&self, number: usize) -> u64 {
+        let children = self.children(number);
+        if children.is_empty() {
+            return 8;
+        }
+        children.map(|child| bits_of_one(&self.schema, child as u32)).sum()
+    }
+
+    /// The bytes that offsets lead to are there, as far as anybody knows.
+    ///
+    /// # Safety
+    /// As for [`walk`](super::walk::walk).
+    unsafe fn check_bytes(&self, number: usize, last: i64) -> Result<()> {
+        let base = self.node(number).buffer(2);
+        let there = match self.array_of(number).extent(2) {
+            _ if base.is_null() => Some(0),
+            Extent::Exact(len) => Some(len),
+            // SAFETY: a buffer of the source.
+            _ => unsafe { self.terms.source.remaining(Raw::from_ptr(base.cast_mut())) },
+        };
+        let len = check_last_offset(last, there, 2).map_err(invalid)?;
+        // No address may wrap around.
+        match base.addr().checked_add(len as usize) {
+            Some(_) => Ok(()),
+            None => Err(invalid(format!("the last offset is {last}, which no memory holds"))),
+        }
+    }
+
+    fn is_wide(&self, number: usize) -> bool {
+        self.schema.node(number as u32).layout.buffers().contains(&BufferKind::Offsets64)
+    }
+}
+
+/// The fewest bits that an element of a node takes, children included.
+fn bits_of_one(schema: &Schema, number: u32) -> u64 {
+    let node = schema.node(number);
+    let own: u64 = node
+        .layout
+        .buffers()
+        .iter()
+        .map(|kind| match kind {
+            BufferKind::Validity | BufferKind::VariableBytes => 0,
+            BufferKind::Bits => 1,
+            BufferKind::Offsets32 => 32,
+            BufferKind::Offsets64 => 64,
+            kind => kind.byte_len(1).unwrap_or(0).saturating_mul(8),
+        })
+        .sum();
+    let each = match node.field.data_type() {
+        DataType::Struct(_) => 1,
+        DataType::Union { mode: crate::UnionMode::Sparse, .. } => 1,
+        DataType::FixedSizeList(..) => u64::from(node.layout.list_size().unwrap_or(0)),
+        _ => 0,
+    };
+    if each == 0 {
+        return own;
+    }
+    let below: u64 = node.children().map(|child| bits_of_one(schema, child)).sum();
+    own.saturating_add(below.saturating_mul(each))
+}

@@ -1,0 +1,121 @@
+//! The pieces that travel, and where in the one allocation each goes.
+
+use std::collections::HashMap;
+
+use super::rebase::Rebase;
+use super::source::Span;
+use crate::device::driver::Spot;
+use crate::{Error, ErrorKind, Result};
+
+/// Bytes of one buffer, and their place among all.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) from: Spot,
+    pub(super) len: u64,
+    /// Where it begins in the packed result, a multiple of the alignment.
+    pub(super) to: u64,
+    pub(super) change: Change,
+}
+
+impl Piece {
+    pub(super) fn span(&self) -> Span {
+        Span { spot: self.from, len: self.len }
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        self.to + self.len
+    }
+}
+
+/// What happens to a piece on its way.
+#[derive(Debug)]
+pub(super) enum Change {
+    Nothing,
+    /// Its offsets begin at another number.
+    Rebase(Rebase),
+    /// These are its bytes already.
+    Made(Box<[u8]>),
+}
+
+/// All pieces of a copy. What was added before is not added again, so that what is shared moves once.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    list: Vec<Piece>,
+    known: HashMap<Key, usize>,
+    /// A power of two.
+    alignment: u64,
+    end: u64,
+    /// Bytes that did not have to move a second time.
+    shared: u64,
+}
+
+type Key = (usize, u64, u64, Option<Rebase>, bool);
+
+impl Pieces {
+    /// None yet, and about so many to come.
+    pub(super) fn new(alignment: u64, expected: usize) -> Self {
+        let (list, known) = (Vec::with_capacity(expected), HashMap::with_capacity(expected));
+        Self { list, known, alignment, end: 0, shared: 0 }
+    }
+
+    /// Adds a piece and returns its number. `len` is not 0.
+    pub(super) fn add(&mut self, from: Spot, len: u64, change: Change) -> usize {
+        let key: Key = match &change {
+            Change::Nothing => (from.base.bits(), from.offset, len, None, false),
+            Change::Rebase(rebase) => (from.base.bits(), from.offset, len, Some(*rebase), false),
+            Change::Made(_) => (from.base.bits(), from.offset, len, None, true),
+        };
+        if let Some(known) = self.known.get(&key).copied()
+            && self.list.get(known).is_some_and(|piece| is_same(&piece.change, &change))
+        {
+            self.shared = self.shared.saturating_add(len);
+            return known;
+        }
+        let number = self.list.len();
+        // What does not fit stays at the largest number, and is refused with the whole.
+        let to = self.end.checked_next_multiple_of(self.alignment).unwrap_or(u64::MAX);
+        self.list.push(Piece { from, len, to, change });
+        self.end = to.saturating_add(len);
+        self.known.insert(key, number);
+        number
+    }
+
+    pub(super) fn list(&self) -> &[Piece] {
+        &self.list
+    }
+
+    /// Refuses what no memory holds: lengths are another party's numbers, and their sum may be anything.
+    pub(super) fn check(&self) -> Result<()> {
+        if i64::try_from(self.end).is_ok() {
+            return Ok(());
+        }
+        let message = "the buffers are together longer than any memory";
+        Err(Error::new(ErrorKind::LimitExceeded, message))
+    }
+
+    /// How long the packed result is.
+    pub(super) fn total(&self) -> u64 {
+        self.end
+    }
+
+    /// How many bytes move.
+    pub(super) fn bytes(&self) -> u64 {
+        self.list.iter().map(|piece| piece.len).sum()
+    }
+
+    pub(super) fn shared(&self) -> u64 {
+        self.shared
+    }
+
+    pub(super) fn alignment(&self) -> u64 {
+        self.alignment
+    }
+}
+
+fn is_same(one: &Change, other: &Change) -> bool {
+    match (one, other) {
+        (Change::Made(one), Change::Made(other)) => one == other,
+        // The key says the rest.
+        _ => true,
+    }
+}

@@ -1,0 +1,188 @@
+//! [`Plan`]: all that is known of a copy before it runs.
+
+use std::fmt;
+
+use super::options::Options;
+use super::pack::{Change, Piece};
+use super::report::Note;
+use super::route::{self, Hop, Route, Way};
+use super::source::Source;
+use super::staged;
+use super::step;
+use super::target::Layout;
+use super::walk::{self, Learned, Terms, Walked};
+use crate::{Array, DeviceId, Place, Queue, Result};
+
+/// A copy that is planned and has not run: see [`copy`](crate::copy).
+///
+/// Printed, it says which way the data goes, what that takes, and what was cut off and why. It keeps the source.
+pub struct Plan {
+    pub(super) array: Array,
+    pub(super) queue: Queue,
+    pub(super) options: Options,
+    pub(super) route: Route,
+    pub(super) source: Source,
+    pub(super) layout: Layout,
+    /// `None` where nothing is copied.
+    pub(super) walked: Option<Walked>,
+}
+
+impl Plan {
+    pub(super) fn new(array: &Array, queue: &Queue, options: &Options) -> Result<Self> {
+        let on_device = |error: crate::Error| match error.device() {
+            Some(_) => error,
+            None => error.on_device(array.device()),
+        };
+        let planned = Self::prepare(array, queue, options);
+        planned.map_err(|error| on_device(named(error)))
+    }
+
+    fn prepare(array: &Array, queue: &Queue, options: &Options) -> Result<Self> {
+        let (route, source) = route::choose(array, queue, options)?;
+        let properties = queue.device().properties();
+        let alignment = options.alignment.max(properties.alignment as u64);
+        let layout = Layout::choose(properties, options);
+        let walked = if matches!(route, Route::Shared) {
+            None
+        } else {
+            let is_direct = route.is_direct();
+            let terms = Terms { array, source: &source, trims: options.trim, is_direct, alignment };
+            // SAFETY: `choose` chose the source for this array, and waited where the host reads it.
+            Some(unsafe { walk::walk(terms) }?)
+        };
+        let (array, queue, options) = (array.clone(), queue.clone(), options.clone());
+        Ok(Self { array, queue, options, route, source, layout, walked })
+    }
+
+    /// What is copied.
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// The way, hop by hop. What was read to make the plan is not counted.
+    pub fn hops(&self) -> Vec<Hop> {
+        let (from, to) = (self.array.device(), self.queue.device().id());
+        let hop = |way, from, to, (bytes, regions): (u64, u64), submissions| Hop {
+            way,
+            from,
+            to,
+            bytes,
+            regions,
+            submissions,
+        };
+        let host = DeviceId::CPU;
+        let all = self.count(|_| true);
+        let once = |(_, regions): (u64, u64)| u64::from(regions > 0);
+        match &self.route {
+            Route::Shared => vec![hop(Way::Shared, from, to, (0, 0), 0)],
+            Route::Gather => vec![hop(Way::HostCopy, from, to, all, 0)],
+            Route::FromHost => vec![hop(Way::FromHost, from, to, all, once(all))],
+            Route::ToHost => vec![hop(Way::ToHost, from, to, all, once(all))],
+            Route::Within | Route::Peer(_) => {
+                let way = match self.route {
+                    Route::Within => Way::Within,
+                    _ => Way::FromPeer,
+                };
+                let direct = self.count(|piece| matches!(piece.change, Change::Nothing));
+                let detour = self.count(|piece| !matches!(piece.change, Change::Nothing));
+                let mut hops = vec![hop(way, from, to, direct, once(direct))];
+                if detour.1 > 0 {
+                    hops.push(hop(Way::ToHost, from, host, detour, 1));
+                    hops.push(hop(Way::FromHost, host, to, detour, 1));
+                }
+                hops
+            }
+            Route::Staged => {
+                let shape = staged::shape(self);
+                vec![
+                    hop(Way::ToHost, from, host, (all.0, shape.regions_in), shape.chunks),
+                    hop(
+                        Way::FromHost,
+                        host,
+                        to,
+                        (shape.bytes_out, shape.regions_out),
+                        shape.chunks,
+                    ),
+                ]
+            }
+        }
+    }
+
+    /// How many bytes of the array move.
+    pub fn bytes(&self) -> u64 {
+        self.walked.as_ref().map_or(0, |walked| walked.pieces.bytes())
+    }
+
+    /// In how many regions, on all hops together.
+    pub fn regions(&self) -> u64 {
+        self.hops().iter().map(|hop| hop.regions).sum()
+    }
+
+    /// How often the drivers are called with work, those calls included that read lengths.
+    pub fn submissions(&self) -> u64 {
+        let of_hops: u64 = self.hops().iter().map(|hop| hop.submissions).sum();
+        of_hops + self.learned().waits
+    }
+
+    /// How many allocations the result is made of.
+    pub fn allocations(&self) -> u64 {
+        self.walked.as_ref().map_or(0, |walked| self.layout.allocations(&walked.pieces))
+    }
+
+    /// How many bytes they have, gaps for the alignment included.
+    pub fn allocated(&self) -> u64 {
+        self.walked.as_ref().map_or(0, |walked| self.layout.allocated(&walked.pieces))
+    }
+
+    /// Every buffer begins at a multiple of so many bytes.
+    pub fn alignment(&self) -> u64 {
+        self.walked.as_ref().map_or(64, |walked| walked.pieces.alignment())
+    }
+
+    /// So many bytes occur more than once in the array, and move once.
+    pub fn shared_bytes(&self) -> u64 {
+        self.walked.as_ref().map_or(0, |walked| walked.pieces.shared())
+    }
+
+    /// How many bytes were read to know what to copy.
+    pub fn bytes_read_ahead(&self) -> u64 {
+        self.learned().bytes
+    }
+
+    /// What was cut off, node by node.
+    pub fn notes(&self) -> &[Note] {
+        self.walked.as_ref().map_or(&[], |walked| &walked.notes)
+    }
+
+    pub(super) fn learned(&self) -> Learned {
+        self.walked.as_ref().map_or_else(Learned::default, |walked| walked.learned)
+    }
+
+    pub(super) fn place(&self, node: u32) -> Place {
+        self.walked.as_ref().map_or(Place::ROOT, |walked| walked.schema.place(node))
+    }
+
+    pub(super) fn pieces(&self) -> &[Piece] {
+        self.walked.as_ref().map_or(&[], |walked| walked.pieces.list())
+    }
+
+    /// Bytes and regions of some pieces.
+    fn count(&self, counts: impl Fn(&Piece) -> bool) -> (u64, u64) {
+        let pieces = self.pieces().iter().filter(|piece| counts(piece));
+        pieces.fold((0, 0), |(bytes, regions), piece| (bytes + piece.len, regions + 1))
+    }
+}
+
+/// An error that names a step of the copy, at least that it was planned.
+fn named(error: crate::Error) -> crate::Error {
+    match error.operation() {
+        Some(operation) if operation.starts_with("copy") => error,
+        _ => error.at_step(step::PLAN),
+    }
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

@@ -1,0 +1,102 @@
+//! Which way the data goes.
+
+use super::options::Options;
+use super::source::{Lane, Source};
+use super::step;
+use crate::device::driver::HostAccess;
+use crate::{Array, Device, DeviceId, DeviceType, Queue, Result};
+
+/// How data gets from one place to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Way {
+    /// It is there already and is shared.
+    Shared,
+    /// The host copies it.
+    HostCopy,
+    /// The device reads host memory.
+    FromHost,
+    /// The device writes host memory.
+    ToHost,
+    /// The device copies within its own memory.
+    Within,
+    /// The device reads another device of the same runtime.
+    FromPeer,
+}
+
+/// One part of the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Hop {
+    /// How.
+    pub way: Way,
+    /// From this device.
+    pub from: DeviceId,
+    /// To this one.
+    pub to: DeviceId,
+    /// So many bytes.
+    pub bytes: u64,
+    /// In so many regions.
+    pub regions: u64,
+    /// Handed to the driver in so many calls.
+    pub submissions: u64,
+}
+
+/// The way of a whole copy.
+#[derive(Clone, Debug)]
+pub(super) enum Route {
+    Shared,
+    /// From the host to the host.
+    Gather,
+    FromHost,
+    ToHost,
+    Within,
+    Peer(Device),
+    /// Through host memory, chunk by chunk.
+    Staged,
+}
+
+impl Route {
+    /// Whether nothing comes by the host.
+    pub(super) fn is_direct(&self) -> bool {
+        matches!(self, Self::Within | Self::Peer(_))
+    }
+}
+
+/// Chooses the way, and how the source is read on it.
+pub(super) fn choose(array: &Array, queue: &Queue, options: &Options) -> Result<(Route, Source)> {
+    let (from, to) = (array.device(), queue.device().id());
+    let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
+    let is_there = from == to || (is_host(from) && is_host(to));
+    if is_there && !options.always {
+        return Ok((Route::Shared, Source::Host));
+    }
+    if is_host(from) {
+        wait(array)?;
+        let route = if is_host(to) { Route::Gather } else { Route::FromHost };
+        return Ok((route, Source::Host));
+    }
+    if !is_host(to) && queue.reaches(from).is_ok() {
+        if from == to {
+            let lane = Lane::new(array, Some(queue.clone()));
+            return Ok((Route::Within, Source::Lane(lane)));
+        }
+        let peer = array.open_device()?;
+        return Ok((Route::Peer(peer), Source::Lane(Lane::new(array, options.through.clone()))));
+    }
+    // The host is between the two, or one of them.
+    if options.through.is_none() {
+        let device = array.open_device()?;
+        if device.properties().host_access == HostAccess::Mapped {
+            wait(array)?;
+            let route = if is_host(to) { Route::Gather } else { Route::FromHost };
+            return Ok((route, Source::Mapped(device)));
+        }
+    }
+    let route = if is_host(to) { Route::ToHost } else { Route::Staged };
+    Ok((route, Source::Lane(Lane::new(array, options.through.clone()))))
+}
+
+fn wait(array: &Array) -> Result<()> {
+    array.wait().map_err(|error| error.at_step(step::WAIT_FOR_SOURCE))
+}

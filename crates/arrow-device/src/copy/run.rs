@@ -1,0 +1,221 @@
+//! Carrying a plan out.
+
+use super::pack::{Change, Piece};
+use super::plan::Plan;
+use super::route::Route;
+use super::source::{Shown, Source, Span, at_address};
+use super::target::Target;
+use super::walk::Walked;
+use super::{gather, result, staged, step};
+use crate::array::{Pending, Readiness};
+use crate::device::driver::{self, Readiness as DeviceReadiness, Region};
+use crate::{Array, Error, Result};
+
+impl Plan {
+    /// Copies, as planned.
+    ///
+    /// To a device this returns as soon as the work is submitted, and the result is ready after an event; where there is no
+    /// common path and the data goes through host memory chunk by chunk, after the last chunk was submitted. To the host it
+    /// waits.
+    ///
+    /// # Errors
+    /// As for [`Array::copy_to`]. Whatever was allocated is freed again, after the queues have passed what was submitted.
+    pub fn run(mut self) -> Result<Array> {
+        let Some(walked) = self.walked.take() else { return Ok(self.array) };
+        let done = self.carry_out(&walked);
+        done.map_err(|error| match error.device() {
+            Some(_) => error,
+            None => error.on_device(self.queue.device().id()),
+        })
+    }
+
+    fn carry_out(&self, walked: &Walked) -> Result<Array> {
+        let pieces = walked.pieces.list();
+        let mut target = Target::allocate(self.layout, &walked.pieces, &self.queue, &self.options)
+            .map_err(|error| error.at_step(step::ALLOCATE))?;
+        if pieces.is_empty() {
+            return result::build(self, walked, target, Readiness::Now);
+        }
+        let readiness = match &self.route {
+            Route::Shared | Route::Gather => {
+                // SAFETY: the plan chose this way because the host reads the source and the target is host memory.
+                unsafe { gather::into_target(&self.source, pieces, &mut target) }?;
+                Readiness::Now
+            }
+            Route::ToHost => {
+                target = self.to_host(pieces, target)?;
+                Readiness::Now
+            }
+            Route::FromHost => {
+                self.to_device(walked, &target)?;
+                self.finish()?
+            }
+            Route::Within => {
+                self.directly(pieces, &target, driver::Route::Within)?;
+                self.finish()?
+            }
+            Route::Peer(peer) => {
+                // Orders the queue behind the source, which it keeps until the queue has passed.
+                let view =
+                    self.array.on(&self.queue).map_err(|error| error.at_step(step::ORDER))?;
+                let route = driver::Route::FromPeer(&**peer.driver());
+                self.directly(pieces, &target, route)?;
+                drop(view);
+                self.finish()?
+            }
+            Route::Staged => {
+                staged::run(self, walked, &target)?;
+                self.finish()?
+            }
+        };
+        result::build(self, walked, target, readiness)
+    }
+
+    /// When the result is ready, after all was submitted.
+    fn finish(&self) -> Result<Readiness> {
+        match self.queue.device().properties().readiness {
+            DeviceReadiness::Event => {
+                let event = self.queue.record().map_err(|error| error.at_step(step::RECORD))?;
+                Ok(Readiness::After(Pending::Event(event)))
+            }
+            DeviceReadiness::QueueOrder => Ok(Readiness::Now),
+            DeviceReadiness::HostWait => {
+                self.queue.synchronize().map_err(|error| error.at_step(step::FINISH))?;
+                Ok(Readiness::Now)
+            }
+        }
+    }
+
+    /// One submission on a queue of the source, and a wait.
+    fn to_host(&self, pieces: &[Piece], mut target: Target) -> Result<Target> {
+        let Source::Lane(lane) = &self.source else { return Err(no_way()) };
+        let queue = lane.queue()?;
+        let regions = regions(pieces, &target, |_| true);
+        // SAFETY: the sources were checked when the copy was planned, as far as anybody can, and are kept by the lane; the
+        // target was allocated for these pieces and is kept until the wait is over, or by the queue.
+        let submitted = unsafe { queue.copy(driver::Route::ToHost, &regions) };
+        let copied = submitted
+            .map_err(|error| error.at_step(step::SUBMIT))
+            .and_then(|()| queue.synchronize().map_err(|error| error.at_step(step::FINISH)));
+        if let Err(error) = copied {
+            // The device may still write there.
+            queue.keep_until_done(target);
+            return Err(error);
+        }
+        for (number, piece) in pieces.iter().enumerate() {
+            if let Change::Rebase(rebase) = piece.change {
+                // SAFETY: host memory that was just written to as a whole, and that nobody else has yet.
+                rebase.apply(unsafe { target.bytes(number, piece) }, 0);
+            }
+        }
+        Ok(target)
+    }
+
+    /// One submission that reads host memory; or none, where the host fills the target itself.
+    fn to_device(&self, walked: &Walked, target: &Target) -> Result<()> {
+        let pieces = walked.pieces.list();
+        // SAFETY: the host reads the source, as the plan chose this way; the target was allocated for these pieces, and
+        // nothing was submitted for it.
+        let is_filled = unsafe {
+            gather::into_mapping(&self.source, pieces, target, &self.queue, walked.pieces.total())
+        }?;
+        if is_filled {
+            return Ok(());
+        }
+        let mut kept = Kept::default();
+        let mut regions = Vec::with_capacity(pieces.len());
+        for (number, piece) in pieces.iter().enumerate() {
+            let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
+            let from = match &piece.change {
+                Change::Nothing => {
+                    // SAFETY: as above.
+                    let shown = unsafe { self.source.show(piece.span()) };
+                    let shown = shown.map_err(|error| error.at_step(step::MAP))?;
+                    let address = shown.address();
+                    if matches!(shown, Shown::Mapped(_)) {
+                        kept.shown.push(shown);
+                    }
+                    at_address(address)
+                }
+                changed => {
+                    // SAFETY: as above.
+                    let bytes = unsafe { gather::changed(&self.source, piece, changed) }?;
+                    let from = at_address(bytes.as_ptr());
+                    kept.made.push(bytes);
+                    from
+                }
+            };
+            regions.push(Region { from, to, len: piece.len });
+        }
+        kept.source = Some(self.array.clone());
+        // SAFETY: the sources are `len` bytes of the array or were made just now, and are kept below until the queue has
+        // passed; the target was allocated for these pieces, on this queue.
+        let submitted = unsafe { self.queue.copy(driver::Route::FromHost, &regions) };
+        self.queue.keep_until_done(kept);
+        submitted.map_err(|error| error.at_step(step::SUBMIT))
+    }
+
+    /// One submission that does not come by the host; two more where offsets have to.
+    fn directly(&self, pieces: &[Piece], target: &Target, route: driver::Route<'_>) -> Result<()> {
+        let changes = |piece: &Piece| !matches!(piece.change, Change::Nothing);
+        self.by_detour(pieces, target)?;
+        let direct = regions(pieces, target, |piece| !changes(piece));
+        if let (Route::Within, Source::Lane(lane)) = (&self.route, &self.source) {
+            // Orders the queue behind the source, which the lane keeps.
+            lane.queue()?;
+        }
+        // SAFETY: the sources were checked when the copy was planned, and a view on this queue keeps them; the target was
+        // allocated for these pieces, on this queue.
+        let submitted = unsafe { self.queue.copy(route, &direct) };
+        submitted.map_err(|error| error.at_step(step::SUBMIT))
+    }
+
+    /// Offsets that begin at another number go to the host and back.
+    fn by_detour(&self, pieces: &[Piece], target: &Target) -> Result<()> {
+        let changed = |piece: &&Piece| !matches!(piece.change, Change::Nothing);
+        let spans: Vec<Span> = pieces.iter().filter(changed).map(Piece::span).collect();
+        if spans.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: checked when the copy was planned; the lane keeps the source.
+        let mut bytes = unsafe { self.source.read(&spans, step::FETCH) }?;
+        let mut rest = bytes.as_mut_slice();
+        let mut regions = Vec::with_capacity(spans.len());
+        for (number, piece) in pieces.iter().enumerate() {
+            let Change::Rebase(rebase) = piece.change else { continue };
+            let len = super::source::host_len(piece.len).min(rest.len());
+            let (own, others) = rest.split_at_mut(len);
+            rest = others;
+            rebase.apply(own, 0);
+            let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
+            regions.push(Region { from: at_address(own.as_ptr()), to, len: piece.len });
+        }
+        // SAFETY: the sources are parts of `bytes`, which is kept below until the queue has passed; the target was allocated
+        // for these pieces, on this queue.
+        let submitted = unsafe { self.queue.copy(driver::Route::FromHost, &regions) };
+        self.queue.keep_until_done(bytes);
+        submitted.map_err(|error| error.at_step(step::SUBMIT))
+    }
+}
+
+/// What a queue reads, until it has passed.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Dropped before what they show.
+    shown: Vec<Shown>,
+    made: Vec<Vec<u8>>,
+    source: Option<Array>,
+}
+
+fn regions(pieces: &[Piece], target: &Target, goes: impl Fn(&Piece) -> bool) -> Vec<Region> {
+    let of = |(number, piece): (usize, &Piece)| {
+        let to = target.spot(number, piece, 0)?;
+        Some(Region { from: piece.from, to, len: piece.len })
+    };
+    pieces.iter().enumerate().filter(|(_, piece)| goes(piece)).filter_map(of).collect()
+}
+
+/// Never seen: a plan runs on the way that it was made for.
+pub(super) fn no_way() -> Error {
+    Error::new(crate::ErrorKind::Unsupported, "the plan does not fit its way")
+}

@@ -1,0 +1,222 @@
+//! Where a copy reads from: host memory, memory that the host may read after a mapping, or a device through a queue.
+
+use std::cell::OnceCell;
+use std::ptr::NonNull;
+
+use super::step;
+use crate::array::View;
+use crate::device::driver::{Raw, Region, Route, Spot};
+use crate::{Array, Device, Error, ErrorKind, Memory, Queue, Result};
+
+/// Bytes in one place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) spot: Spot,
+    pub(super) len: u64,
+}
+
+/// How the source is read.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// It is host memory, and ready.
+    Host,
+    /// The host reads it in place after a mapping, and it is ready.
+    Mapped(Device),
+    /// By copies on a queue.
+    Lane(Lane),
+}
+
+/// A queue that reads the source. Opened when it is first needed, and not at all where nothing has to be read.
+#[derive(Debug)]
+pub(super) struct Lane {
+    array: Array,
+    queue: Option<Queue>,
+    /// Orders the queue behind the data, and keeps the data until the queue has passed.
+    view: OnceCell<View>,
+}
+
+impl Lane {
+    /// A lane on this queue, or on one of its own.
+    pub(super) fn new(array: &Array, queue: Option<Queue>) -> Self {
+        Self { array: array.clone(), queue, view: OnceCell::new() }
+    }
+
+    /// The queue, ordered behind the data.
+    pub(super) fn queue(&self) -> Result<&Queue> {
+        if let Some(view) = self.view.get() {
+            return Ok(view.queue());
+        }
+        let queue = match &self.queue {
+            Some(queue) => queue.clone(),
+            None => {
+                let device = self.array.open_device()?;
+                device.open_queue().map_err(|error| error.at_step(step::OPEN))?
+            }
+        };
+        let view = self.array.on(&queue).map_err(|error| error.at_step(step::ORDER))?;
+        Ok(self.view.get_or_init(|| view).queue())
+    }
+}
+
+impl Source {
+    /// Whether the host reads it without a copy.
+    pub(super) fn is_on_host(&self) -> bool {
+        !matches!(self, Self::Lane(_))
+    }
+
+    /// Reads spans, one after the other into one piece of memory: one submission and one wait, or none.
+    ///
+    /// # Safety
+    /// The spans lie inside the source, which is alive, and for memory that the host reads also ready.
+    pub(super) unsafe fn read(&self, spans: &[Span], step: &'static str) -> Result<Vec<u8>> {
+        let total: u64 = spans.iter().map(|span| span.len).sum();
+        let mut bytes = zeroed(total)?;
+        if total == 0 {
+            return Ok(bytes);
+        }
+        // SAFETY: `bytes` is as long as the spans together; the rest is promised by the caller.
+        let read = unsafe { self.read_to(spans, bytes.as_mut_ptr(), step) };
+        match (read, self) {
+            (Ok(()), _) => Ok(bytes),
+            (Err(error), Self::Lane(lane)) => {
+                // The device may still write there.
+                if let Ok(queue) = lane.queue() {
+                    queue.keep_until_done(bytes);
+                }
+                Err(error)
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+
+    /// # Safety
+    /// As for [`read`](Self::read); as many bytes can be written at `to`, until this succeeds or the queue has passed.
+    unsafe fn read_to(&self, spans: &[Span], to: *mut u8, step: &'static str) -> Result<()> {
+        let mut offset = 0;
+        let mut regions = Vec::new();
+        for span in spans.iter().filter(|span| span.len > 0) {
+            match self {
+                Self::Lane(_) => {
+                    let to = Spot { base: Raw::from_ptr(to.cast()), offset };
+                    regions.push(Region { from: span.spot, to, len: span.len });
+                }
+                _ => {
+                    // SAFETY: promised by the caller.
+                    let shown = unsafe { self.show(*span) }.map_err(|error| error.at_step(step))?;
+                    // SAFETY: promised by the caller; a mapping shows `len` bytes, and `to` is memory of our own.
+                    unsafe {
+                        copy_bytes(shown.address(), to.wrapping_add(host_len(offset)), span.len)
+                    };
+                }
+            }
+            offset += span.len;
+        }
+        let Self::Lane(lane) = self else { return Ok(()) };
+        let queue = lane.queue()?;
+        // SAFETY: promised by the caller; the lane's view keeps the source.
+        let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
+        submitted.and_then(|()| queue.synchronize()).map_err(|error| error.at_step(step))
+    }
+
+    /// Shows a span to the host. Only where the host reads the source without a copy.
+    ///
+    /// # Safety
+    /// As for [`read`](Self::read).
+    pub(super) unsafe fn show(&self, span: Span) -> Result<Shown> {
+        match self {
+            Self::Host => Ok(Shown::Plain(host_address(span.spot))),
+            Self::Mapped(device) => {
+                // SAFETY: promised by the caller.
+                let address = unsafe { device.driver().map(span.spot, span.len) }?;
+                Ok(Shown::Mapped(Mapping { device: device.clone(), span, address }))
+            }
+            Self::Lane(_) => Err(Error::new(ErrorKind::Unsupported, "the host cannot read this")),
+        }
+    }
+
+    /// How many bytes there are from an address on, where somebody knows. Asks the runtime.
+    ///
+    /// # Safety
+    /// `base` is a buffer of the source.
+    pub(super) unsafe fn remaining(&self, base: Raw<Memory>) -> Option<u64> {
+        let device = match self {
+            Self::Host => return None,
+            Self::Mapped(device) => device,
+            Self::Lane(lane) => lane.queue().ok()?.device(),
+        };
+        // SAFETY: promised by the caller.
+        let found = unsafe { device.driver().locate(base) }.ok()??;
+        Some(found.remaining)
+    }
+}
+
+/// Bytes that the host may read, as long as this is there.
+#[derive(Debug)]
+pub(super) enum Shown {
+    Plain(*mut u8),
+    Mapped(Mapping),
+}
+
+// SAFETY: an address that is only read, and a mapping that can be ended on any thread by the first rule of drivers.
+unsafe impl Send for Shown {}
+
+impl Shown {
+    pub(super) fn address(&self) -> *mut u8 {
+        match self {
+            Self::Plain(address) => *address,
+            Self::Mapped(mapping) => mapping.address.as_ptr(),
+        }
+    }
+}
+
+/// A mapping that ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    device: Device,
+    span: Span,
+    address: NonNull<u8>,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let Span { spot, len } = self.span;
+        // SAFETY: ends what `Source::show` began, with the same place and length.
+        unsafe { self.device.driver().unmap(spot, len, self.address) }
+    }
+}
+
+/// Copies bytes of the host.
+///
+/// # Safety
+/// As for [`std::ptr::copy_nonoverlapping`].
+pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: u64) {
+    // SAFETY: promised by the caller.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, host_len(len)) }
+}
+
+/// The address that a place in host memory is.
+pub(super) fn host_address(spot: Spot) -> *mut u8 {
+    spot.base.as_ptr().cast::<u8>().wrapping_add(host_len(spot.offset))
+}
+
+/// A place that is an address.
+pub(super) fn at_address(address: *const u8) -> Spot {
+    Spot { base: Raw::from_ptr(address.cast_mut().cast()), offset: 0 }
+}
+
+/// A length of something in host memory, which fits by that.
+pub(super) fn host_len(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
+}
+
+/// Host memory of our own.
+pub(super) fn zeroed(len: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let there = usize::try_from(len).ok().filter(|len| bytes.try_reserve_exact(*len).is_ok());
+    let Some(len) = there else {
+        let message = format!("{len} bytes of host memory asked for");
+        return Err(Error::new(ErrorKind::OutOfMemory, message));
+    };
+    bytes.resize(len, 0);
+    Ok(bytes)
+}

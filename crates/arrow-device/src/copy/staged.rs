@@ -1,0 +1,189 @@
+//! A copy between two devices that have no common path: chunk by chunk through host memory.
+//!
+//! A chunk is a stretch of the packed result. A queue of the source writes its pieces to host memory, the host waits for
+//! that, and the destination's queue reads them while the next chunk is on its way. Two chunks of host memory are used in
+//! turn.
+
+use super::pack::{Change, Piece};
+use super::plan::Plan;
+use super::run::no_way;
+use super::source::{Source, at_address, host_len};
+use super::step;
+use super::target::{Layout, Target};
+use super::walk::Walked;
+use crate::device::driver::{Region, Route, Spot};
+use crate::device::staging::{Staging, StagingBlock};
+use crate::pending::{self, Use};
+use crate::{Event, Queue, Result};
+
+/// What a staged copy takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shape {
+    pub(super) chunks: u64,
+    pub(super) regions_in: u64,
+    pub(super) regions_out: u64,
+    pub(super) bytes_out: u64,
+}
+
+/// A part of a piece that is in a chunk.
+struct Part<'a> {
+    number: usize,
+    piece: &'a Piece,
+    /// Where it begins in the piece.
+    at: u64,
+    /// Where it begins in the chunk.
+    to: u64,
+    len: u64,
+}
+
+/// A chunk that the destination's queue still reads.
+struct InFlight {
+    block: Option<StagingBlock>,
+    event: Event,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take() {
+            pending::defer(block, vec![Use::before(self.event.clone())]);
+        }
+    }
+}
+
+/// Works out what it will take.
+pub(super) fn shape(plan: &Plan) -> Shape {
+    let Some(walked) = &plan.walked else { return Shape::default() };
+    let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
+    let mut shape = Shape::default();
+    for (start, end) in chunks(total, plan.options.chunk) {
+        let parts = parts(pieces, start, end);
+        shape.chunks += 1;
+        shape.regions_in += parts.len() as u64;
+        match plan.layout {
+            Layout::Packed { .. } => {
+                shape.regions_out += 1;
+                shape.bytes_out += end - start;
+            }
+            Layout::Separate { .. } => {
+                shape.regions_out += parts.len() as u64;
+                shape.bytes_out += parts.iter().map(|part| part.len).sum::<u64>();
+            }
+        }
+    }
+    shape
+}
+
+/// Copies all pieces. The last chunks may still be on their way to the destination when this returns.
+pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<()> {
+    let Source::Lane(lane) = &plan.source else { return Err(no_way()) };
+    let (from, to) = (lane.queue()?, &plan.queue);
+    let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
+    let chunk = plan.options.chunk.min(total);
+    // The older one first.
+    let mut in_flight: Vec<InFlight> = Vec::with_capacity(2);
+    for (start, end) in chunks(total, plan.options.chunk) {
+        let block = if in_flight.len() < 2 {
+            Staging::take(to.device(), chunk).map_err(|error| error.at_step(step::STAGE))?
+        } else {
+            let mut oldest = in_flight.remove(0);
+            oldest.event.synchronize().map_err(|error| error.at_step(step::WRITE))?;
+            oldest.block.take().ok_or_else(no_way)?
+        };
+        let parts = parts(pieces, start, end);
+        let block = read(from, &parts, block)?;
+        // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody else has it.
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(end - start)) };
+        change(&parts, bytes);
+        in_flight.push(write(to, &parts, (start, end), target, block)?);
+    }
+    Ok(())
+}
+
+/// Reads the parts of a chunk into host memory and waits.
+fn read(queue: &Queue, parts: &[Part<'_>], block: StagingBlock) -> Result<StagingBlock> {
+    let region = |part: &Part<'_>| {
+        let Spot { base, offset } = part.piece.from;
+        let from = Spot { base, offset: offset + part.at };
+        let to = at_address(block.address().wrapping_add(host_len(part.to)));
+        Region { from, to, len: part.len }
+    };
+    let regions: Vec<Region> = parts.iter().map(region).collect();
+    // SAFETY: the sources were checked when the copy was planned, and the lane keeps them; the block has room for a chunk and
+    // is kept until the wait is over, or by the queue.
+    let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
+    match submitted.and_then(|()| queue.synchronize()) {
+        Ok(()) => Ok(block),
+        Err(error) => {
+            queue.keep_until_done(block);
+            Err(error.at_step(step::READ))
+        }
+    }
+}
+
+/// Changes offsets, and leaves nothing of an earlier copy between the parts.
+fn change(parts: &[Part<'_>], bytes: &mut [u8]) {
+    let mut end = 0;
+    for part in parts {
+        let (start, len) = (host_len(part.to), host_len(part.len));
+        if let Some(gap) = bytes.get_mut(end..start) {
+            gap.fill(0);
+        }
+        end = start + len;
+        if let Change::Rebase(rebase) = part.piece.change
+            && let Some(own) = bytes.get_mut(start..end)
+        {
+            rebase.apply(own, part.at);
+        }
+    }
+    if let Some(gap) = bytes.get_mut(end..) {
+        gap.fill(0);
+    }
+}
+
+/// Submits a chunk to the destination.
+fn write(
+    queue: &Queue,
+    parts: &[Part<'_>],
+    (start, end): (u64, u64),
+    target: &Target,
+    block: StagingBlock,
+) -> Result<InFlight> {
+    let mut regions = Vec::new();
+    if let Some(to) = target.packed_spot(start).filter(|_| target.is_packed()) {
+        regions.push(Region { from: at_address(block.address()), to, len: end - start });
+    } else {
+        for part in parts {
+            let from = at_address(block.address().wrapping_add(host_len(part.to)));
+            let to = target.spot(part.number, part.piece, part.at).ok_or_else(no_way)?;
+            regions.push(Region { from, to, len: part.len });
+        }
+    }
+    // SAFETY: the block holds the chunk and is kept until the queue has passed, below; the target was allocated for these
+    // pieces, on this queue.
+    let submitted = unsafe { queue.copy(Route::FromHost, &regions) };
+    match submitted.and_then(|()| queue.record()) {
+        Ok(event) => Ok(InFlight { block: Some(block), event }),
+        Err(error) => {
+            queue.keep_until_done(block);
+            Err(error.at_step(step::WRITE))
+        }
+    }
+}
+
+/// The stretches of the packed result.
+fn chunks(total: u64, chunk: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..total.div_ceil(chunk)).map(move |index| (index * chunk, ((index + 1) * chunk).min(total)))
+}
+
+/// What of the pieces is in a stretch. Pieces lie one behind the other.
+fn parts(pieces: &[Piece], start: u64, end: u64) -> Vec<Part<'_>> {
+    let first = pieces.partition_point(|piece| piece.end() <= start);
+    let within = pieces.iter().enumerate().skip(first).take_while(|(_, piece)| piece.to < end);
+    within
+        .map(|(number, piece)| {
+            let (from, to) = (piece.to.max(start), piece.end().min(end));
+            Part { number, piece, at: from - piece.to, to: from - start, len: to - from }
+        })
+        .collect()
+}

@@ -1,0 +1,126 @@
+//! [`Held`]: how many bytes of a device this process holds, and for whom.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Bytes of one device at one moment: see [`Device::held`](crate::Device::held).
+///
+/// ```
+/// use arrow_device::Device;
+///
+/// let host = Device::host();
+/// let before = host.held().allocated;
+/// let memory = host.allocate(1 << 20)?;
+/// assert!(host.held().allocated >= 1 << 20);
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Held {
+    /// Memory that was allocated here, by whatever allocator, and is not freed yet. What a [`Recycler`](crate::Recycler)
+    /// keeps for later counts too: nobody else can have it.
+    pub allocated: u64,
+    /// Host memory that is kept to move data to and from the device.
+    pub staging: u64,
+    /// What imported arrays are known to need, from import to release. Counted from the first
+    /// [`count_exchanges`](crate::Device::count_exchanges) on.
+    pub imported: u64,
+    /// What exported arrays are known to need, from export to the consumer's release. Counted as `imported` is.
+    pub exported: u64,
+}
+
+/// The counters of one device.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    allocated: AtomicU64,
+    staging: AtomicU64,
+    imported: Arc<AtomicU64>,
+    exported: Arc<AtomicU64>,
+    counts_exchanges: AtomicBool,
+}
+
+/// Set once a device counts what is exchanged, so that nobody pays for it before.
+static ANY_COUNTS: AtomicBool = AtomicBool::new(false);
+
+/// What arrays are counted as.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Direction {
+    Imported,
+    Exported,
+}
+
+impl Account {
+    pub(crate) fn held(&self) -> Held {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Held {
+            allocated: read(&self.allocated),
+            staging: read(&self.staging),
+            imported: read(&self.imported),
+            exported: read(&self.exported),
+        }
+    }
+
+    pub(crate) fn allocated(&self, len: u64) {
+        self.allocated.fetch_add(len, Ordering::Relaxed);
+    }
+
+    pub(crate) fn freed(&self, len: u64) {
+        self.allocated.fetch_sub(len, Ordering::Relaxed);
+    }
+
+    pub(crate) fn staged(&self, len: u64) {
+        self.staging.fetch_add(len, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unstaged(&self, len: u64) {
+        self.staging.fetch_sub(len, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_exchanges(&self) {
+        self.counts_exchanges.store(true, Ordering::Relaxed);
+        ANY_COUNTS.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts bytes until the result is dropped, where they are to be counted.
+    pub(crate) fn count(
+        &self,
+        direction: Direction,
+        bytes: impl FnOnce() -> u64,
+    ) -> Option<Counted> {
+        if !self.counts_exchanges.load(Ordering::Relaxed) {
+            return None;
+        }
+        let counter = match direction {
+            Direction::Imported => &self.imported,
+            Direction::Exported => &self.exported,
+        };
+        let bytes = bytes();
+        counter.fetch_add(bytes, Ordering::Relaxed);
+        Some(Counted { counter: counter.clone(), bytes })
+    }
+}
+
+/// Whether any device counts what is exchanged.
+#[inline]
+pub(crate) fn any_counts() -> bool {
+    ANY_COUNTS.load(Ordering::Relaxed)
+}
+
+/// Bytes that are counted as long as this is there.
+pub(crate) struct Counted {
+    counter: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.counter.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Counted({} bytes)", self.bytes)
+    }
+}

@@ -1,0 +1,154 @@
+//! [`Allocator`]: where a device's memory comes from, if not from its driver alone; and [`Recycler`], which keeps what was
+//! freed for the next time.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, Weak};
+
+use super::driver::Raw;
+use super::{Device, Memory, Queue};
+use crate::Result;
+use crate::sync::lock;
+
+/// Where memory comes from: a pool, an arena, a stream-ordered allocator of somebody else's.
+///
+/// Given to a device ([`Device::with_allocator`]) or to one copy ([`copy::Options`](crate::copy::Options)). A closure of the
+/// same shape is one too.
+///
+/// An implementation allocates from the device that it is given ([`Device::allocate`] of which asks the driver and not this
+/// allocator again), or hands out memory of its own with [`Memory::adopt`].
+pub trait Allocator: Send + Sync + 'static {
+    /// Memory of at least this many bytes on the device, which is not 0. Where a queue is named the memory may be ready in
+    /// the order of that queue only.
+    fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory>;
+}
+
+impl<F> Allocator for F
+where
+    F: Fn(&Device, u64, Option<&Queue>) -> Result<Memory> + Send + Sync + 'static,
+{
+    fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory> {
+        self(device, len, queue)
+    }
+}
+
+/// An allocator that keeps what was freed and gives it out again.
+///
+/// For destinations of copies that come again and again: fresh host memory costs more in page faults than the copy does, and
+/// fresh device memory may wait for the device. A block comes back after its last use has passed. It serves requests from
+/// its own length down to half of it. What does not fit within the bound is freed, the oldest first. What is kept holds its
+/// device open, until [`clear`](Self::clear) or the last clone of the recycler is dropped.
+///
+/// ```
+/// use arrow_device::{Device, Recycler};
+///
+/// let recycler = Recycler::new(64 << 20);
+/// let device = Device::host().with_allocator(recycler.clone());
+/// drop(device.allocate(1 << 20)?);
+/// assert_eq!(recycler.kept(), 1 << 20);
+/// let again = device.allocate(1_000_000)?;
+/// assert_eq!((again.len(), recycler.kept()), (1_000_000, 0));
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Recycler(Arc<Inner>);
+
+struct Inner {
+    bound: u64,
+    free: Mutex<Vec<Memory>>,
+}
+
+impl Recycler {
+    /// One that keeps at most this many bytes.
+    pub fn new(bound: u64) -> Self {
+        Self(Arc::new(Inner { bound, free: Mutex::default() }))
+    }
+
+    /// How many bytes it keeps at the moment.
+    pub fn kept(&self) -> u64 {
+        lock(&self.0.free).iter().map(Memory::len).sum()
+    }
+
+    /// Frees what it keeps.
+    pub fn clear(&self) {
+        let all = std::mem::take(&mut *lock(&self.0.free));
+        // The driver is called without the lock.
+        drop(all);
+    }
+}
+
+impl Allocator for Recycler {
+    fn allocate(&self, device: &Device, len: u64, _queue: Option<&Queue>) -> Result<Memory> {
+        let kept = {
+            let mut free = lock(&self.0.free);
+            let fits = |memory: &Memory| {
+                Arc::ptr_eq(memory.device().driver(), device.driver())
+                    && memory.len() >= len
+                    && memory.len() / 2 <= len
+            };
+            free.iter().position(fits).map(|index| free.remove(index))
+        };
+        let whole = match kept {
+            Some(memory) => memory,
+            // Not in the order of a queue: the next user may have another one.
+            None => device.allocate(len)?,
+        };
+        let (device, raw) = (whole.device().clone(), whole.raw());
+        device.driver().reuse(raw);
+        let lent = Lent { whole: Some(whole), home: Arc::downgrade(&self.0) };
+        // The block has at least `len` bytes and nobody else has it: it was taken off the list, or is new. It is counted
+        // where it was allocated.
+        Ok(Memory::adopted(&device, raw, len, Box::new(lent), false))
+    }
+}
+
+/// A block that goes home when it is dropped.
+struct Lent {
+    whole: Option<Memory>,
+    home: Weak<Inner>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let (Some(whole), Some(home)) = (self.whole.take(), self.home.upgrade()) else { return };
+        if whole.len() > home.bound {
+            return;
+        }
+        let mut free = lock(&home.free);
+        free.push(whole);
+        let mut kept: u64 = free.iter().map(Memory::len).sum();
+        let mut rest = Vec::new();
+        while kept > home.bound && !free.is_empty() {
+            let oldest = free.remove(0);
+            kept -= oldest.len();
+            rest.push(oldest);
+        }
+        drop(free);
+        // The driver is called without the lock.
+        drop(rest);
+    }
+}
+
+impl fmt::Debug for Recycler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recycler({} of {} bytes)", self.kept(), self.0.bound)
+    }
+}
+
+impl Memory {
+    /// Memory that somebody else allocated on this device, with nothing in it that is needed.
+    ///
+    /// `owner` is dropped when nothing here uses the memory any more: after the queues that were given its place have passed
+    /// what was submitted by then, possibly on another thread.
+    ///
+    /// # Safety
+    /// `base` is what the device's own memory is, an address or a handle; it names `len` bytes that nobody else uses until
+    /// `owner` is dropped.
+    pub unsafe fn adopt(
+        device: &Device,
+        base: Raw<Memory>,
+        len: u64,
+        owner: impl Send + Sync + 'static,
+    ) -> Self {
+        Self::adopted(device, base, len, Box::new(owner), true)
+    }
+}

@@ -1,0 +1,134 @@
+//! Host memory that data passes through on its way between two devices: kept for the next time, up to a bound.
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use super::Device;
+use super::driver::Driver;
+use crate::sync::lock;
+use crate::{Error, ErrorKind, Result};
+
+/// How many blocks a device keeps. A staged copy uses two at a time.
+const KEPT_BLOCKS: usize = 4;
+/// How many bytes they have together.
+const KEPT_BYTES: u64 = 64 << 20;
+
+/// The blocks that a device keeps.
+#[derive(Default)]
+pub(crate) struct Staging {
+    free: Mutex<Vec<Block>>,
+}
+
+/// A block in use. Goes back to its device when it is dropped: after the queues have passed what uses it.
+pub(crate) struct StagingBlock {
+    device: Device,
+    block: Option<Block>,
+    address: NonNull<u8>,
+}
+
+/// Memory of the driver's, or plain memory.
+struct Block {
+    driver: Arc<dyn Driver>,
+    address: NonNull<u8>,
+    len: u64,
+    pinned: bool,
+}
+
+// SAFETY: plain memory that whoever has the block has alone; by the first rule of drivers it can be freed on any thread.
+unsafe impl Send for Block {}
+// SAFETY: nothing can be done with a shared one but look at its numbers.
+unsafe impl Sync for Block {}
+// SAFETY: as for `Block`, whose address it repeats.
+unsafe impl Send for StagingBlock {}
+// SAFETY: as above.
+unsafe impl Sync for StagingBlock {}
+
+impl Staging {
+    /// A block of at least this many bytes, which is not 0, for copies to and from the device. Its bytes are whatever was
+    /// there.
+    pub(crate) fn take(device: &Device, len: u64) -> Result<StagingBlock> {
+        let kept = {
+            let mut free = lock(&device.staging().free);
+            let fits = |block: &Block| block.len >= len && block.len / 4 <= len;
+            free.iter().position(fits).map(|index| free.swap_remove(index))
+        };
+        let block = match kept {
+            Some(block) => block,
+            None => {
+                let block = Block::allocate(device.driver(), len)?;
+                device.account().staged(block.len);
+                block
+            }
+        };
+        let address = block.address;
+        Ok(StagingBlock { device: device.clone(), block: Some(block), address })
+    }
+}
+
+impl StagingBlock {
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.address.as_ptr()
+    }
+}
+
+impl Drop for StagingBlock {
+    fn drop(&mut self) {
+        let Some(block) = self.block.take() else { return };
+        let len = block.len;
+        let rest = {
+            let mut free = lock(&self.device.staging().free);
+            let kept: u64 = free.iter().map(|block| block.len).sum();
+            if free.len() < KEPT_BLOCKS && kept.saturating_add(len) <= KEPT_BYTES {
+                free.push(block);
+                None
+            } else {
+                Some(block)
+            }
+        };
+        // The driver is called without the lock.
+        if rest.is_some() {
+            self.device.account().unstaged(len);
+        }
+    }
+}
+
+impl Block {
+    fn allocate(driver: &Arc<dyn Driver>, len: u64) -> Result<Self> {
+        // SAFETY: the length is not 0.
+        if let Some(address) = unsafe { driver.allocate_staging(len) }? {
+            return Ok(Self { driver: driver.clone(), address, len, pinned: true });
+        }
+        let layout = super::host::layout(len)?;
+        // SAFETY: the layout's size is not zero. Zeroed, so that gaps between what is copied there are initialised.
+        let address = unsafe { std::alloc::alloc_zeroed(layout) };
+        let address = NonNull::new(address).ok_or_else(|| {
+            Error::new(ErrorKind::OutOfMemory, format!("{len} bytes of host memory asked for"))
+        })?;
+        Ok(Self { driver: driver.clone(), address, len, pinned: false })
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.pinned {
+            // SAFETY: came from `allocate_staging` of this driver with this length, and nothing uses it any more.
+            unsafe { self.driver.free_staging(self.address, self.len) };
+        } else if let Ok(layout) = super::host::layout(self.len) {
+            // SAFETY: came from the global allocator with the same layout.
+            unsafe { std::alloc::dealloc(self.address.as_ptr(), layout) };
+        }
+    }
+}
+
+impl fmt::Debug for Staging {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Staging({} blocks)", lock(&self.free).len())
+    }
+}
+
+impl fmt::Debug for StagingBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StagingBlock({:?} bytes)", self.block.as_ref().map(|block| block.len))
+    }
+}
