@@ -234,7 +234,7 @@ fn every_call_that_fails_is_an_error_and_nothing_is_lost() {
         let work = || -> arrow_device::Result<()> {
             let queue = sim.device().open_queue()?;
             let array = Array::from_values(DataType::Float64, [Some(1.0), None, Some(3.0)])?;
-            let array = array.to_device(&queue)?;
+            let array = array.copy_to(&queue)?;
             let conversion = Conversion::new().copying(Copying::IfNeeded).on(&queue);
             let filled = conversion.nulls(arrow_device::dlpack::Nulls::NaN);
             let tensor = array.to_tensor(&filled)?;

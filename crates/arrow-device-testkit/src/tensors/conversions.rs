@@ -32,7 +32,7 @@ fn if_needed() -> Conversion {
 
 impl Bench<'_> {
     fn up(&self, array: &Array) -> Array {
-        array.to_device(self.queue).unwrap()
+        array.copy_with(self.queue, &arrow_device::copy::Options::new().trim(false)).unwrap()
     }
 
     fn read<T: Element>(&self, tensor: &Tensor) -> Vec<T> {
