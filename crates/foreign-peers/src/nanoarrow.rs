@@ -1,0 +1,1 @@
+//! nanoarrow's C library.
