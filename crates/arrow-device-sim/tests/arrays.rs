@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Queue, Ready, Result, Schema, View};
 use arrow_device_sim::{Call, Kind, Mistake, Sim, for_each_fault};
+use arrow_device_testkit::skewed::{self, Omission};
 use support::producer::{destroy_event_early, pending_numbers};
-use support::skewed::{self, Omission};
 
 const SEEDS: u64 = if cfg!(miri) { 2 } else { 1024 };
 const NUMBERS: [i64; 4] = [3, 1, 4, 1];
@@ -101,7 +101,7 @@ fn a_view_orders_its_queue_behind_the_work_that_makes_the_data() {
 #[test]
 fn without_the_wait_the_same_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
-        let device = skewed::device(sim, Omission::QueueWait);
+        let device = skewed::device(&sim.device(), Omission::QueueWait);
         let [one, two] = [(); 2].map(|()| device.open_queue().unwrap());
         let array = column(sim, &one, &NUMBERS).unwrap();
         consume_unchecked(sim, &array.on(&two).unwrap());
@@ -186,7 +186,7 @@ fn a_settled_export_has_no_event_and_needs_none() {
 #[test]
 fn a_settled_export_without_the_wait_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
-        let device = skewed::device(sim, Omission::HostWait);
+        let device = skewed::device(&sim.device(), Omission::HostWait);
         let [one, two] = [(); 2].map(|()| device.open_queue().unwrap());
         let mut c_array = ArrowDeviceArray::empty();
         column(sim, &one, &NUMBERS).unwrap().export_settled(&mut c_array).unwrap();
@@ -232,7 +232,7 @@ fn columns_of_different_queues_are_joined_into_one_event() {
 fn joined_without_waiting_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
         let batch = two_columns(sim, &sim.device());
-        let join = skewed::device(sim, Omission::QueueWait).open_queue().unwrap();
+        let join = skewed::device(&sim.device(), Omission::QueueWait).open_queue().unwrap();
         let other = sim.device().open_queue().unwrap();
         let mut c_array = ArrowDeviceArray::empty();
         batch.as_array().export_on(&join, &mut c_array).unwrap();
@@ -290,7 +290,7 @@ fn the_host_reads_host_readable_memory_after_the_event() {
         assert_eq!(*host.buffer(1).unwrap(), *bytes);
     });
     let sim = Sim::builder().kind(Kind::HostReadable).build();
-    let queue = skewed::device(&sim, Omission::HostWait).open_queue().unwrap();
+    let queue = skewed::device(&sim.device(), Omission::HostWait).open_queue().unwrap();
     let array = column(&sim, &queue, &NUMBERS).unwrap();
     drop(array.host().unwrap().buffer(1).unwrap());
     let kinds: Vec<Mistake> = sim.take_reports().iter().map(|report| report.kind).collect();
@@ -334,7 +334,7 @@ fn whatever_is_dropped_first_nothing_is_freed_early_and_all_is_released_once() {
 #[test]
 fn a_release_that_does_not_wait_for_the_queue_is_reported() {
     on_every_seed(&[Mistake::FreedInUse], |sim| {
-        let device = skewed::device(sim, Omission::Asking);
+        let device = skewed::device(&sim.device(), Omission::Asking);
         let (one, two) = (sim.device().open_queue().unwrap(), device.open_queue().unwrap());
         let array = import(pending_numbers(sim, &one, &NUMBERS, &Arc::default()));
         consume_unchecked(sim, &array.on(&two).unwrap());

@@ -166,6 +166,11 @@ pub fn move_out<T: Releasable>(source: *mut T) -> T {
     unsafe { source.replace(T::EMPTY) }
 }
 
+/// The same bytes once more. Only one of the two may be released.
+pub fn copy_of<T: Releasable>(source: &T) -> T {
+    unsafe { std::ptr::read(source) }
+}
+
 /// Releases a struct, and says where it was not marked as released then.
 pub fn release<T: Releasable>(mut moved: T) -> Verdict {
     let release = moved.callback().ok_or("released already")?;

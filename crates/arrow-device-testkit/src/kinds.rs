@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fmt;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use crate::plan::{Content, Nulls, Plan, Window, bits, integers, metadata};
 
@@ -44,12 +44,17 @@ pub enum Kind {
 /// One array of the matrix.
 #[derive(Clone, Debug)]
 pub struct Case {
-    kind: Rc<Kind>,
+    kind: Arc<Kind>,
     window: Window,
     nulls: Nulls,
 }
 
 impl Case {
+    /// An array of this kind.
+    pub fn new(kind: Kind, window: Window, nulls: Nulls) -> Self {
+        Self { kind: Arc::new(kind), window, nulls }
+    }
+
     /// What the array consists of.
     pub fn plan(&self) -> Plan {
         self.kind.plan(self.window, self.nulls)
@@ -58,7 +63,7 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?} {:?}", self.kind, self.window, self.nulls)
+        write!(f, "{}, {}, {}", self.kind, self.window, self.nulls)
     }
 }
 
@@ -136,20 +141,41 @@ pub fn kinds() -> Vec<Kind> {
     let mut all = leaves.clone();
     all.extend(leaves.iter().flat_map(holders));
     all.extend(holders(&number).iter().flat_map(holders));
+    all.extend(odd_ones());
+    all
+}
+
+/// Other indices and run ends, what holds nothing or several, and what is deep or wide.
+fn odd_ones() -> Vec<Kind> {
+    let number = Kind::Fixed("l", 8);
+    let mut all = Vec::new();
     let index = [("C", 1), ("s", 2), ("S", 2), ("i", 4), ("I", 4), ("l", 8), ("L", 8)];
     let text = || Box::new(Kind::Text("u", 4));
     all.extend(index.map(|(format, width)| Kind::Dictionary(format, width, text())));
     all.extend([("s", 2), ("l", 8)].map(|(format, width)| Kind::RunEnds(format, width, text())));
     all.extend([Kind::Struct(vec![]), Kind::FixedList(0, text()), Kind::FixedList(3, text())]);
     let deep = (0..20).fold(number, |inner, level| holders(&inner).swap_remove(level % 5));
-    let mixed = Kind::Struct(leaves);
+    let mixed = Kind::Struct(leaves());
     all.extend([deep, Kind::List("+l", 4, Box::new(mixed.clone())), mixed]);
+    all
+}
+
+/// Every type once: all without children, every holder of numbers, every index and run end, and some odd ones.
+pub fn types() -> Vec<Kind> {
+    let mut all = leaves();
+    all.extend(holders(&Kind::Fixed("l", 8)));
+    all.extend(odd_ones());
     all
 }
 
 /// The matrix: every kind, every window, everything that can be known of nulls.
 pub fn cases() -> impl Iterator<Item = Case> {
-    kinds().into_iter().map(Rc::new).flat_map(|kind| {
+    cases_of(kinds())
+}
+
+/// These kinds in every window, with everything that can be known of nulls.
+pub fn cases_of(kinds: impl IntoIterator<Item = Kind>) -> impl Iterator<Item = Case> {
+    kinds.into_iter().map(Arc::new).flat_map(|kind| {
         Window::ALL.into_iter().flat_map(move |window| {
             let kind = kind.clone();
             Nulls::ALL.into_iter().map(move |nulls| Case { kind: kind.clone(), window, nulls })

@@ -1,18 +1,122 @@
-//! Peers for tests: producers, consumers and devices that are written by hand and share no code with the library.
+//! Find out whether a device, a producer or a consumer of Arrow data keeps to the rules, before somebody else does.
 //!
-//! * [`plan`] and [`kinds`] say what an array consists of, as plain bytes and numbers, for every type of the format.
-//! * [`producer`] makes C structs of a plan, one allocation for each part, and [`ledger`] counts what is alive.
-//! * [`consumer`] reads C structs, moves and releases them.
-//! * [`relay`] is a whole peer that imports and exports again, with a fault to order, to see that a check fails.
-//! * [`manual`] is a device whose work is complete when a test says so.
-//! * [`recipe`] has arrays of every type as bytes to be changed, which the library builds.
+//! The Arrow C device data interface is a struct, an event and a callback. What can go wrong with it does not show in a
+//! test that hands one array over and reads it: an event that is lost, a child that dies with its parent, a slice whose
+//! offset is forgotten, a length that nobody checks. This crate has what is needed to see it: hand-written peers that keep
+//! books, a suite of every type in every shape, a wrong peer for each rule, and structs with anything wrong.
 //!
-//! Nobody here owns anything after its ledger is settled.
+//! # I have written a backend
+//!
+//! Five lines run everything on it. What the device cannot do, by its own
+//! [`Properties`](arrow_device::driver::Properties), is skipped and the report says why.
+//!
+//! ```
+//! use arrow_device_testkit::suite::Suite;
+//!
+//! # let sim = arrow_device_sim::Sim::builder().backtraces(false).build();
+//! # let open = || sim.device();
+//! # let few = arrow_device_testkit::kinds::cases_of([arrow_device_testkit::kinds::Kind::Text("u", 4)]);
+//! let device = open();
+//! let report = Suite::new(&device)
+//! #     .over(few)
+//!     .run();
+//! println!("{report}");
+//! report.assert();
+//! ```
+//!
+//! ```text
+//! software device 1 (ext_dev:4707186630593609729): 1598 arrays
+//!   import                 1598 cases
+//!   export                 1598 cases
+//!   export again           1598 cases
+//!   move children          1598 cases
+//!   copy there and back    1598 cases
+//!   order                  1598 cases
+//!   deferred release       1598 cases
+//!   read in place        skipped: the host cannot read its memory
+//!   another device       skipped: no other device was named
+//!   all                   11186 cases, 0 failed
+//! ```
+//!
+//! Those are all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls, nulls that nobody has
+//! counted), and one in eleven of the arrays of types inside types; [`everything`](suite::Suite::everything) takes all.
+//! Give it a second device ([`beside`](suite::Suite::beside)), something that watches the first
+//! ([`watched_by`](suite::Suite::watched_by), as the software device does), or your own wrapper of the library
+//! ([`through`](suite::Suite::through)). [`skewed`] devices leave something out, to see that your tests would notice.
+//!
+//! # I have written a producer or a consumer of the C structs
+//!
+//! In whatever language: a [`judge`] wants a function that fills the structs, or one that takes them.
+//!
+//! ```
+//! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+//! use arrow_device_testkit::judge::{self, Stage};
+//! # use arrow_device_testkit::wrong::{self, Producer};
+//!
+//! let producer = |stage: &Stage, schema: *mut ArrowSchema, array: *mut ArrowDeviceArray| {
+//!     // Submit the work that makes the data to `stage.queue`, and fill both.
+//! #   Producer::RIGHT.produce(stage, schema, array);
+//! };
+//! assert_eq!(judge::producer(&producer), Ok(()));
+//!
+//! let consumer = |stage: &Stage, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray| {
+//!     // Use the data on `stage.queue`, and release both.
+//! #   wrong::right_consumer(stage, schema, array);
+//! };
+//! assert_eq!(judge::consumer(&consumer), Ok(()));
+//! ```
+//!
+//! The device of the stage does nothing until it is told to. Who does not wait, records too early or releases too soon is
+//! seen every time, and the [`Verdict`] says which it was.
+//!
+//! # I take structs from strangers
+//!
+//! [`hostile::all`] has more than two thousand of them, each with one thing wrong and what is owed to it: an error of a
+//! certain kind, at a certain place of the tree, and one release. [`hostile::random`] has any number more. Implement
+//! [`hostile::Importer`] for whatever takes them:
+//!
+//! ```
+//! use arrow_device_testkit::hostile::{self, Ours};
+//!
+//! # let some = || hostile::all().into_iter().step_by(101);
+//! # let all = some;
+//! for hostile in all().into_iter().chain((0..100).map(hostile::random)) {
+//!     assert_eq!(hostile.check(&Ours), Ok(()), "{}", hostile.name);
+//! }
+//! ```
+//!
+//! # I have written a checker of my own
+//!
+//! Then it has to find [`wrong::all`]: a peer for each rule that a peer can break, which breaks just that one, with the
+//! requirement's id, what it does in words, and what is to be said of it. [`faults`] are those that shipped implementations
+//! have had, each with what would have found it.
+//!
+//! # Where things are
+//!
+//! | module | has |
+//! |---|---|
+//! | [`suite`] | every type, in every shape, exchanged in every way, on one device |
+//! | [`judge`], [`wrong`] | what a peer is held to, and a peer for each rule that it does not keep |
+//! | [`hostile`], [`faults`] | structs with anything wrong; the faults that are known of others |
+//! | [`plan`], [`kinds`] | what an array consists of, as plain bytes and numbers, for every type of the format |
+//! | [`producer`], [`ledger`] | C structs of a plan, one allocation for each part, all of them counted |
+//! | [`deposit`] | the same with buffers on a device, by raw calls of its driver |
+//! | [`consumer`] | reading C structs, moving and releasing them in any order |
+//! | [`relay`] | whole peers that hand on what they get, with a fault to order |
+//! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
+//! | [`recipe`] | arrays of every type as bytes to be changed, which the library builds |
 //!
 //! # What it trusts
 //!
-//! This is for tests. What reads or releases C structs believes them, as a peer in C would, and what is wrong with a
-//! test panics. Nothing of it belongs into a program that is not a test.
+//! It is for tests. What reads or releases C structs believes them, as a peer in C would, without being `unsafe`: pass it
+//! structs that keep to the interface, or those of this crate. What is wrong with a test panics. Wrong peers leak. Nothing
+//! of it belongs into a program that is not a test.
+//!
+//! # What it does not do
+//!
+//! * Streams and asynchronous streams have no wrong peers here, nor does DLPack.
+//! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a driver are for that
+//!   driver's own tools, and `arrow-device-sim` sees the order of work itself.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,6 +134,10 @@
 )]
 
 pub mod consumer;
+pub mod deposit;
+pub mod faults;
+pub mod hostile;
+pub mod judge;
 pub mod kinds;
 pub mod ledger;
 pub mod manual;
@@ -37,6 +145,9 @@ pub mod plan;
 pub mod producer;
 pub mod recipe;
 pub mod relay;
+pub mod skewed;
+pub mod suite;
+pub mod wrong;
 
 /// What a check has against what it was shown; nothing is good.
 pub type Verdict = Result<(), String>;

@@ -71,6 +71,11 @@ impl Manual {
         self.state().queues[queue.raw().bits() - 1].0 += 1;
     }
 
+    /// How much was submitted.
+    pub fn submitted(&self, queue: &Queue) -> u64 {
+        self.state().queues[queue.raw().bits() - 1].0
+    }
+
     /// Completes all that was submitted.
     pub fn complete(&self, queue: &Queue) {
         let mut state = self.state();

@@ -1,6 +1,10 @@
 //! What an array consists of, as plain bytes and numbers.
 
 use std::ffi::CString;
+use std::fmt;
+
+use arrow_device::Memory;
+use arrow_device::driver::Raw;
 
 /// A node of an array together with its schema, and everything below it.
 #[derive(Clone, Debug)]
@@ -27,6 +31,14 @@ pub struct Plan {
     pub dictionary: Option<Box<Plan>>,
 }
 
+impl Plan {
+    /// Which of its buffers are on the device that the array is on: all but the sizes behind views, which are always
+    /// in host memory.
+    pub fn device_buffers(&self) -> usize {
+        self.buffers.len() - usize::from(self.format.to_bytes().starts_with(b"v"))
+    }
+}
+
 /// What a buffer pointer is.
 #[derive(Clone, Debug)]
 pub enum Content {
@@ -36,6 +48,8 @@ pub enum Content {
     Bytes(Vec<u8>),
     /// This address, whatever is there.
     At(usize),
+    /// Memory of a device, which somebody else owns.
+    On(Raw<Memory>),
 }
 
 /// Which elements of its buffers an array is.
@@ -75,6 +89,19 @@ impl Window {
     }
 }
 
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, length, tail, absent } = self;
+        match *self {
+            Self::WHOLE => f.write_str("whole"),
+            Self::SLICED => f.write_str("sliced"),
+            Self::EMPTY => f.write_str("empty"),
+            Self::ABSENT => f.write_str("empty without buffers"),
+            _ => write!(f, "{length} after {offset} and before {tail}, absent: {absent}"),
+        }
+    }
+}
+
 /// What is known of the nulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nulls {
@@ -84,6 +111,16 @@ pub enum Nulls {
     Counted,
     /// There is a bitmap, and nobody has counted.
     Unknown,
+}
+
+impl fmt::Display for Nulls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "no nulls",
+            Self::Counted => "nulls",
+            Self::Unknown => "nobody has counted",
+        })
+    }
 }
 
 impl Nulls {

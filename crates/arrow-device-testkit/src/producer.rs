@@ -33,6 +33,26 @@ pub fn array_in_manner(plan: &Plan, ledger: &Arc<Ledger>, manner: Manner) -> Arr
     array_node(plan, ledger, manner, true)
 }
 
+/// An array whose base owns something more, which is dropped when that is released.
+pub fn array_owning(
+    plan: &Plan,
+    ledger: &Arc<Ledger>,
+    manner: Manner,
+    owned: impl Send + 'static,
+) -> ArrowArray {
+    let array = array_in_manner(plan, ledger, manner);
+    // The array was made here and nobody else has it yet.
+    let private = unsafe { &mut *array.private_data.cast::<ArrayPrivate>() };
+    private.owned = Some(Box::new(owned));
+    array
+}
+
+/// Drops what the base of such an array owns beside it. For peers that free one thing and not another.
+pub(crate) fn drop_owned(array: &ArrowArray) {
+    let private = unsafe { &mut *array.private_data.cast::<ArrayPrivate>() };
+    private.owned = None;
+}
+
 /// An array in host memory, as the device interface has it.
 pub fn device_array(plan: &Plan, ledger: &Arc<Ledger>) -> ArrowDeviceArray {
     on_device(array(plan, ledger), 1, -1)
@@ -123,6 +143,7 @@ struct ArrayPrivate {
     children: Vec<*mut ArrowArray>,
     _shown: Vec<*mut ArrowArray>,
     dictionary: *mut ArrowArray,
+    owned: Option<Box<dyn Send>>,
 }
 
 fn array_node(plan: &Plan, ledger: &Arc<Ledger>, manner: Manner, is_base: bool) -> ArrowArray {
@@ -137,6 +158,7 @@ fn array_node(plan: &Plan, ledger: &Arc<Ledger>, manner: Manner, is_base: bool) 
         .map(|content| match content {
             Content::Null => ptr::null_mut(),
             Content::At(address) => ptr::without_provenance_mut(*address),
+            Content::On(memory) => memory.as_ptr(),
             Content::Bytes(contents) => {
                 let buffer = Bytes::new(contents.clone(), ledger);
                 let address = buffer.address().cast_mut();
@@ -170,6 +192,7 @@ fn array_node(plan: &Plan, ledger: &Arc<Ledger>, manner: Manner, is_base: bool) 
             children,
             _shown: shown,
             dictionary,
+            owned: None,
         }))
         .cast(),
     }
@@ -216,6 +239,7 @@ unsafe fn bury(array: *mut ArrowArray) {
         }
     }
     private.bytes.clear();
+    private.owned = None;
     private.buffers.fill(ptr::without_provenance_mut(0xdead));
     private.is_released = true;
     private.ledger.closed();

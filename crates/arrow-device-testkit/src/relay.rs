@@ -87,6 +87,18 @@ pub enum Fault {
     WritesData,
     /// Reads a buffer on the host.
     ReadsData,
+    /// Keeps 8 bits of the type of device.
+    TruncatesDeviceType,
+    /// Keeps no flag but the one that it knows.
+    LosesFlags,
+    /// Hands on a schema without names.
+    LosesNames,
+    /// Hands on a schema without metadata, and with it extension types as their storage.
+    LosesMetadata,
+    /// Hands on dictionary-encoded types as their indices.
+    LosesDictionary,
+    /// Knows no dictionaries.
+    RefusesDictionaries,
 }
 
 /// A peer with at most one fault.
@@ -153,6 +165,11 @@ impl Relay for Handwritten {
         array: &mut ArrowDeviceArray,
     ) -> Result<(ArrowSchema, ArrowDeviceArray), String> {
         let fault = self.0;
+        if fault == Some(Fault::RefusesDictionaries) && !schema.dictionary.is_null() {
+            consumer::release(consumer::move_out(schema))?;
+            consumer::release(consumer::move_out(&raw mut array.array))?;
+            return Err("dictionaries are beyond me".into());
+        }
         let (device_id, device_type, sync_event) =
             (array.device_id, array.device_type, array.sync_event);
         let moved = ArrowDeviceArray {
@@ -191,11 +208,23 @@ impl Relay for Handwritten {
             } else {
                 device_id
             },
-            device_type: if fault == Some(Fault::ForgetsDeviceType) { 1 } else { device_type },
+            device_type: match fault {
+                Some(Fault::ForgetsDeviceType) => 1,
+                Some(Fault::TruncatesDeviceType) => i32::from(device_type as u8),
+                _ => device_type,
+            },
             sync_event: if fault == Some(Fault::DropsEvent) { ptr::null_mut() } else { sync_event },
             reserved: [i64::from(fault == Some(Fault::LeavesGarbageInReserved)); 3],
         };
-        Ok((consumer::move_out(schema), out))
+        let mut schema = consumer::move_out(schema);
+        match fault {
+            Some(Fault::LosesFlags) => schema.flags &= 2,
+            Some(Fault::LosesNames) => schema.name = ptr::null(),
+            Some(Fault::LosesMetadata) => schema.metadata = ptr::null(),
+            Some(Fault::LosesDictionary) => schema.dictionary = ptr::null_mut(),
+            _ => {}
+        }
+        Ok((schema, out))
     }
 }
 
@@ -284,6 +313,11 @@ unsafe extern "C" fn release_node(node: *mut ArrowArray) {
     }
     if fault != Some(Fault::LeavesReleaseSet) {
         unsafe { (*node).release = None };
+    }
+    if fault == Some(Fault::EndsMovedChildren) {
+        // The parent looks at it even after this.
+        let private = Box::leak(private);
+        unsafe { ptr::drop_in_place(&raw mut private.held) };
     }
 }
 

@@ -13,6 +13,8 @@ use std::sync::{Arc, Mutex};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
 use arrow_device_testkit::recipe::*;
+use arrow_device_testkit::require;
+use arrow_device_testkit::suite::Suite;
 
 /// Whether all windows and all bytes of two arrays are the same.
 fn assert_equal(one: &HostArray, other: &HostArray) {
@@ -255,4 +257,16 @@ fn what_is_where_it_shall_be_is_not_copied() {
     assert_eq!(there.to_device(&queue).unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(there.to_host(&Queue::host()).unwrap_err().kind(), ErrorKind::NotReachable);
     queue.synchronize().unwrap();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "some thousand arrays are too many for an interpreter")]
+fn the_device_of_these_tests_passes_the_suite() {
+    let (device, state) = device::open(70);
+    let watch = || {
+        let mistakes = std::mem::take(&mut state.lock().unwrap().mistakes);
+        require(mistakes.is_empty(), || mistakes.join("; "))
+    };
+    Suite::new(&device).watched_by(&watch).run().assert();
+    assert_eq!(state.lock().unwrap().blocks(), 0);
 }

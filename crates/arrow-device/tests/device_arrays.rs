@@ -19,7 +19,7 @@ use arrow_device_testkit::kinds::{Kind, kinds};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::plan::{Content, Nulls, Plan, Window};
 use arrow_device_testkit::producer::{self, Manner};
-use arrow_device_testkit::relay::{Fault, Handwritten, On, Ours, Relay, check_relay};
+use arrow_device_testkit::relay::{Handwritten, On, Ours, Relay, check_relay};
 use arrow_device_testkit::{Verdict, assert_complaint, require};
 
 /// The same with buffers at these addresses, which nobody may look at.
@@ -87,62 +87,6 @@ fn inspect(plan: &Plan, on: On) -> Result<Seen> {
     Ok(seen)
 }
 
-/// A page that nobody can read, and a relay that is shown it.
-#[cfg(unix)]
-fn relay_of_unreadable_memory(relay: &dyn Relay) -> Verdict {
-    let protection = libc::PROT_NONE;
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    let page = unsafe { libc::mmap(ptr::null_mut(), 4096, protection, flags, -1, 0) };
-    assert_ne!(page, libc::MAP_FAILED);
-    let kind = Kind::Struct(vec![Kind::Fixed("l", 8), Kind::Text("u", 4), Kind::Views("vu")]);
-    let plan = poisoned(kind.plan(Window::WHOLE, Nulls::Unknown), &mut || page.addr());
-    let verdict = check_relay(relay, &plan, On::CPU, Manner::NodeByNode, Order::ChildrenFirst);
-    unsafe { libc::munmap(page, 4096) };
-    verdict
-}
-
-// Requirement: ARR-1, ARR-2
-#[test]
-#[cfg(unix)]
-#[cfg_attr(miri, ignore = "maps a page that cannot be read")]
-fn memory_that_cannot_be_read_is_handed_on() {
-    assert_eq!(relay_of_unreadable_memory(&Ours), Ok(()));
-}
-
-/// Run by the test below in a process of its own, which it ends.
-#[test]
-#[cfg(unix)]
-#[cfg_attr(miri, ignore = "maps a page that cannot be read")]
-fn a_peer_that_reads_when_it_is_told_to() {
-    if std::env::var_os(READS).is_some() {
-        let _ = relay_of_unreadable_memory(&Handwritten(Some(Fault::ReadsData)));
-    }
-}
-
-const READS: &str = "ARROW_DEVICE_TEST_PEER_READS";
-
-#[test]
-#[cfg(unix)]
-#[cfg_attr(miri, ignore = "starts a process")]
-fn a_peer_that_reads_a_buffer_does_not_live_long() {
-    use std::os::unix::process::ExitStatusExt;
-
-    let run = |told: bool| {
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "a_peer_that_reads_when_it_is_told_to"]);
-        if told {
-            command.env(READS, "1");
-        }
-        command.output().unwrap().status
-    };
-    assert!(run(false).success());
-    let end = run(true);
-    // AddressSanitizer makes an exit code of the signal, and not the one of a test that failed.
-    let died =
-        [Some(libc::SIGSEGV), Some(libc::SIGBUS)].contains(&end.signal()) || end.code() == Some(1);
-    assert!(died, "{end:?}");
-}
-
 fn number() -> Plan {
     Kind::Fixed("l", 8).plan(Window::WHOLE, Nulls::None)
 }
@@ -160,20 +104,6 @@ fn device_types_and_ids_are_carried_whole() {
             assert_eq!(check_device(&Ours, device_type, id), Ok(()), "{device_type}:{id}");
         }
     }
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
-fn peers_that_lose_the_device_or_the_event_are_found_out() {
-    let truncating = Handwritten(Some(Fault::TruncatesDeviceId));
-    assert_complaint(check_device(&truncating, 2, 1 << 40), "it lies on 2:0");
-    let of_the_host = Handwritten(Some(Fault::ForgetsDeviceType));
-    assert_complaint(check_device(&of_the_host, 2, 7), "it lies on 1:7");
-    let mut handle: *mut c_void = ptr::null_mut();
-    let on = On { sync_event: (&raw mut handle).cast(), ..On::device(2, 0) };
-    let dropping = Handwritten(Some(Fault::DropsEvent));
-    let verdict = check_relay(&dropping, &number(), on, Manner::AllByTheBase, Order::Whole);
-    assert_complaint(verdict, "the event is another one now");
 }
 
 /// What is written as `device_id` of host memory that came with another one.

@@ -254,9 +254,6 @@ fn a_queue_waits_for_the_event_before_an_address_is_told() {
     assert_complaint(check_waits(&waits_always), "the host waited");
 }
 
-/// A producer of numbers on a device: submits the work that makes them, and exports.
-type Produce<'a> = dyn Fn(&Manual, &Device, &Queue, &mut ArrowDeviceArray) + 'a;
-
 /// Eight bytes of a device, which count how many of their kind are alive.
 fn numbers(device: &Device, alive: &Arc<AtomicUsize>) -> arrow_device::ArrayBuilder {
     struct Counted(Arc<AtomicUsize>);
@@ -269,103 +266,6 @@ fn numbers(device: &Device, alive: &Arc<AtomicUsize>) -> arrow_device::ArrayBuil
     let address = std::ptr::without_provenance(0x2000);
     let buffer = unsafe { Buffer::foreign(device.id(), address, 8, Counted(alive.clone())) };
     Array::builder(DataType::Int64).len(1).buffers([None, Some(buffer)])
-}
-
-/// That what a consumer is shown as ready is ready, and that the event lives until the release and no longer.
-fn check_produced(produce: &Produce<'_>) -> Verdict {
-    let (manual, device) = Manual::open();
-    let queue = device.open_queue().unwrap();
-    let mut c_array = ArrowDeviceArray::empty();
-    produce(&manual, &device, &queue, &mut c_array);
-    let id = device.id();
-    require((c_array.device_type, c_array.device_id) == (id.device_type.0, id.id), || {
-        "exported for another device".into()
-    })?;
-    if c_array.sync_event.is_null() {
-        require(manual.is_idle(&queue), || "no event, and the work is pending".into())?;
-    } else {
-        let event = shown_event(c_array.sync_event);
-        let has_passed = manual.event(event).ok_or("the event is destroyed already")?;
-        let is_behind = has_passed == manual.is_idle(&queue);
-        require(is_behind, || "the event passed before the work is complete".into())?;
-        manual.complete(&queue);
-        require(manual.event(event) == Some(true), || "the event never passes".into())?;
-        // The producer's own share of the event is gone.
-        require(manual.live_events() == 1, || "more events than needed".into())?;
-    }
-    consumer::release(consumer::move_out(&mut c_array.array))?;
-    require(manual.live_events() == 0, || "the event outlives the array".into())
-}
-
-// Requirement: ARR-6, ARR-8, ARR-9, ARR-10
-#[test]
-fn an_event_stands_behind_the_work_and_lives_until_the_release() {
-    let alive: Arc<AtomicUsize> = Arc::default();
-    let made = |device: &Device| numbers(device, &alive);
-    assert_eq!(
-        check_produced(&|manual, device, queue, out| {
-            manual.submit(queue);
-            made(device).finish_on(queue).unwrap().export(out).unwrap();
-        }),
-        Ok(())
-    );
-    assert_eq!(
-        check_produced(&|manual, device, queue, out| {
-            manual.submit(queue);
-            let event = queue.record().unwrap();
-            made(device).finish_after(event).unwrap().export(out).unwrap();
-        }),
-        Ok(())
-    );
-    assert_eq!(
-        check_produced(&|_, device, _, out| {
-            made(device).finish_ready().unwrap().export(out).unwrap();
-            assert!(out.sync_event.is_null());
-        }),
-        Ok(())
-    );
-    assert_eq!(
-        check_produced(&|manual, device, queue, out| {
-            manual.submit(queue);
-            made(device).finish_on(queue).unwrap().export_settled(out).unwrap();
-            assert!(out.sync_event.is_null());
-        }),
-        Ok(())
-    );
-    assert_eq!(alive.load(Ordering::SeqCst), 0);
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
-fn producers_that_are_wrong_about_events_are_found_out() {
-    let made = |device: &Device| numbers(device, &Arc::default());
-    let says_ready = |manual: &Manual, device: &Device, queue: &Queue, out: &mut _| {
-        manual.submit(queue);
-        made(device).finish_ready().unwrap().export(out).unwrap();
-    };
-    let records_first = |manual: &Manual, device: &Device, queue: &Queue, out: &mut _| {
-        let array = made(device).finish_on(queue).unwrap();
-        manual.submit(queue);
-        array.export(out).unwrap();
-    };
-    let destroys_the_event =
-        |manual: &Manual, device: &Device, queue: &Queue, out: &mut ArrowDeviceArray| {
-            manual.submit(queue);
-            made(device).finish_ready().unwrap().export(out).unwrap();
-            let event = queue.record().unwrap();
-            let shown = Box::leak(Box::new(event.raw().as_ptr()));
-            out.sync_event = std::ptr::from_mut(shown).cast();
-        };
-    assert_complaint(check_produced(&says_ready), "no event, and the work is pending");
-    assert_complaint(check_produced(&records_first), "the event passed before the work");
-    assert_complaint(check_produced(&destroys_the_event), "the event is destroyed already");
-    let keeps_the_event = |manual: &Manual, device: &Device, queue: &Queue, out: &mut _| {
-        manual.submit(queue);
-        let array = made(device).finish_on(queue).unwrap();
-        array.export(out).unwrap();
-        std::mem::forget(array);
-    };
-    assert_complaint(check_produced(&keeps_the_event), "the event outlives the array");
 }
 
 // Requirement: ARR-6

@@ -2,7 +2,6 @@
 #![allow(dead_code)]
 
 pub(crate) mod producer;
-pub(crate) mod skewed;
 
 use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
 use arrow_device::{Device, Event, Memory, Queue, Result};

@@ -1,37 +1,63 @@
-//! Drivers that leave something out: what the library must do, not done.
+//! Devices that leave something out: another device, with a driver that does not do one thing that a driver must.
+//!
+//! Such a device has the id of the one beneath and everything else from it, so that what watches that one sees what goes
+//! wrong. It is what [`Device::find`] finds from then on.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_device::driver::{
     Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
 };
 use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
-use arrow_device_sim::{Sim, SimDriver};
 
 /// What is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Omission {
+#[non_exhaustive]
+pub enum Omission {
     /// Queues do not wait for events.
     QueueWait,
     /// The host does not wait for events.
     HostWait,
     /// Events are said to have passed, whatever they stand for.
     Asking,
+    /// Copies to the device are not made.
+    CopyIn,
+    /// Copies from the device are not made.
+    CopyOut,
+    /// Nobody asks which memory can be reached: all of it.
+    Reach,
+    /// Memory is not freed.
+    Free,
+}
+
+impl Omission {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::QueueWait,
+        Self::HostWait,
+        Self::Asking,
+        Self::CopyIn,
+        Self::CopyOut,
+        Self::Reach,
+        Self::Free,
+    ];
+}
+
+/// A device with a driver that omits something.
+pub fn device(of: &Device, omits: Omission) -> Device {
+    Device::new(Skewed { inner: of.driver().clone(), omits })
 }
 
 #[derive(Debug)]
 struct Skewed {
-    inner: SimDriver,
+    inner: Arc<dyn Driver>,
     omits: Omission,
 }
 
-/// The simulator's device, with a driver that omits something.
-pub(crate) fn device(sim: &Sim, omits: Omission) -> Device {
-    Device::new(Skewed { inner: sim.driver(), omits })
-}
-
+// SAFETY: it breaks the promises of a driver on purpose, in programs that look for that; nothing follows a wrong address.
 unsafe impl Driver for Skewed {
     fn id(&self) -> DeviceId {
         self.inner.id()
@@ -46,7 +72,10 @@ unsafe impl Driver for Skewed {
     }
 
     fn reaches(&self, memory: DeviceId) -> Result<()> {
-        self.inner.reaches(memory)
+        match self.omits {
+            Omission::Reach => Ok(()),
+            _ => self.inner.reaches(memory),
+        }
     }
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
@@ -54,7 +83,9 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
-        unsafe { self.inner.free(memory, len) }
+        if self.omits != Omission::Free {
+            unsafe { self.inner.free(memory, len) }
+        }
     }
 
     fn share(&self, memory: Raw<Memory>) {
@@ -119,7 +150,10 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
-        unsafe { self.inner.copy(queue, route, regions) }
+        match (self.omits, route) {
+            (Omission::CopyIn, Route::FromHost) | (Omission::CopyOut, Route::ToHost) => Ok(()),
+            _ => unsafe { self.inner.copy(queue, route, regions) },
+        }
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {

@@ -1,0 +1,162 @@
+//! A producer whose buffers lie on a device: filled, recorded and freed with raw calls of its driver, and not through the
+//! library's owners.
+//!
+//! What it makes belongs to whoever has the struct. The release waits for the producer's own work and then frees at once,
+//! as the interface allows: a consumer that still uses the memory by then has made a mistake.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::driver::{Driver, Raw, Readiness, Region, Route, Spot, SyncEvent};
+use arrow_device::{ErrorKind, Event, Memory, Queue, Result};
+
+use crate::ledger::Ledger;
+use crate::plan::{Content, Plan};
+use crate::producer::{self, Manner};
+
+/// An array whose data is still being written by this queue, behind an event where the device has them.
+pub fn pending(
+    plan: &Plan,
+    queue: &Queue,
+    ledger: &Arc<Ledger>,
+    manner: Manner,
+) -> Result<ArrowDeviceArray> {
+    array(plan, queue, ledger, manner, false)
+}
+
+/// An array whose data was written by this queue, and which needs no event.
+pub fn settled(
+    plan: &Plan,
+    queue: &Queue,
+    ledger: &Arc<Ledger>,
+    manner: Manner,
+) -> Result<ArrowDeviceArray> {
+    array(plan, queue, ledger, manner, true)
+}
+
+fn array(
+    plan: &Plan,
+    queue: &Queue,
+    ledger: &Arc<Ledger>,
+    manner: Manner,
+    is_settled: bool,
+) -> Result<ArrowDeviceArray> {
+    let mut deposit = Deposit {
+        queue: queue.clone(),
+        blocks: Vec::new(),
+        event: None,
+        shown: None,
+        staged: Vec::new(),
+        ledger: ledger.clone(),
+    };
+    let mut regions = Vec::new();
+    let placed = deposit.place(plan, &mut regions)?;
+    // SAFETY: each region is an allocation of this deposit, and its source is kept until the queue has passed.
+    unsafe { queue.copy(Route::FromHost, &regions) }?;
+    deposit.blocks.iter().for_each(|(memory, _)| deposit.driver().share(*memory));
+    let id = queue.device().id();
+    let sync_event = match queue.device().properties().readiness {
+        Readiness::Event if !is_settled => deposit.record()?,
+        // One queue, so that its order is enough.
+        Readiness::QueueOrder => ptr::null_mut(),
+        _ => queue.synchronize().map(|()| ptr::null_mut())?,
+    };
+    let base = producer::array_owning(&placed, ledger, manner, deposit);
+    let array = producer::on_device(base, id.device_type.0, id.id);
+    Ok(ArrowDeviceArray { sync_event, ..array })
+}
+
+/// What such an array owns.
+struct Deposit {
+    queue: Queue,
+    blocks: Vec<(Raw<Memory>, u64)>,
+    event: Option<Raw<Event>>,
+    /// What `sync_event` points to, where that is the handle of the event.
+    shown: Option<Box<Shown>>,
+    staged: Vec<Vec<u8>>,
+    ledger: Arc<Ledger>,
+}
+
+struct Shown(*mut c_void);
+
+// SAFETY: the handle of an event, which can be used on any thread.
+unsafe impl Send for Shown {}
+
+impl Deposit {
+    fn driver(&self) -> &Arc<dyn Driver> {
+        self.queue.device().driver()
+    }
+
+    /// The same plan, with its bytes in memory of the device. Nothing is submitted yet.
+    fn place(&mut self, plan: &Plan, regions: &mut Vec<Region>) -> Result<Plan> {
+        let mut placed = plan.clone();
+        let on_device = plan.device_buffers();
+        for buffer in placed.buffers.iter_mut().take(on_device) {
+            if let Content::Bytes(bytes) = buffer {
+                let memory = self.place_bytes(std::mem::take(bytes), regions)?;
+                *buffer = Content::On(memory);
+            }
+        }
+        for child in placed.children.iter_mut().chain(placed.dictionary.as_deref_mut()) {
+            *child = self.place(child, regions)?;
+        }
+        Ok(placed)
+    }
+
+    fn place_bytes(&mut self, bytes: Vec<u8>, regions: &mut Vec<Region>) -> Result<Raw<Memory>> {
+        let len = bytes.len().max(1) as u64;
+        // SAFETY: the length is not 0; the queue is alive.
+        let memory = unsafe { self.driver().allocate(len, Some(self.queue.raw())) }?;
+        self.blocks.push((memory, len));
+        self.ledger.opened();
+        if !bytes.is_empty() {
+            let from = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
+            let to = Spot { base: memory, offset: 0 };
+            regions.push(Region { from, to, len: bytes.len() as u64 });
+        }
+        self.staged.push(bytes);
+        Ok(memory)
+    }
+
+    /// Records an event behind what was submitted, and gives what a consumer is shown of it.
+    fn record(&mut self) -> Result<*mut c_void> {
+        let driver = self.driver().clone();
+        let made = driver.make_event()?;
+        self.event = Some(made);
+        // SAFETY: the event was made by this driver and is recorded once, on a queue that is alive.
+        let event = unsafe { driver.record(self.queue.raw(), made) }?;
+        self.event = Some(event);
+        Ok(match driver.sync_event(event) {
+            SyncEvent::Address(address) => address.as_ptr(),
+            SyncEvent::Handle(handle) => {
+                let shown = self.shown.insert(Box::new(Shown(handle)));
+                (&raw mut shown.0).cast()
+            }
+        })
+    }
+}
+
+impl Drop for Deposit {
+    fn drop(&mut self) {
+        // The producer's own work, and no other. A device may fail once and go on.
+        let is_done = self.queue.synchronize().or_else(|_| self.queue.synchronize());
+        if let Err(error) = is_done {
+            // Nobody knows whether the device still reads there.
+            std::mem::forget(std::mem::take(&mut self.staged));
+            if error.kind() != ErrorKind::DeviceLost {
+                return;
+            }
+        }
+        if let Some(event) = self.event.take() {
+            // SAFETY: made by this driver, and destroyed once.
+            unsafe { self.driver().destroy_event(event) };
+        }
+        for (memory, len) in std::mem::take(&mut self.blocks) {
+            // SAFETY: allocated with this length; whoever released the array promised that its own use is over.
+            unsafe { self.driver().free(memory, len) };
+            self.ledger.closed();
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Structs with anything wrong: every member of every struct in turn, trees without end, and mistakes at random.
+//!
+//! A [`Hostile`] is a pair of structs of a correct producer and one thing that spoils them. [`Hostile::check`] shows them to
+//! an [`Importer`] and asks for what a consumer owes a stranger: a typed error that names the place in the tree, and exactly
+//! one release of what was passed, whatever was wrong. [`all`] has them one by one, [`random`] any number more.
+//!
+//! Everything here can be told without trusting a pointer that is not null. A table that is shorter than its count, or a
+//! pointer that leads nowhere, cannot; nobody can be blamed for falling for those.
+//!
+//! ```
+//! use arrow_device_testkit::hostile;
+//!
+//! for hostile in hostile::all().iter().step_by(97) {
+//!     assert_eq!(hostile.check(&hostile::Ours), Ok(()), "{}", hostile.name);
+//! }
+//! ```
+
+mod arrays;
+mod random;
+mod schemas;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::{Array, ErrorKind, Place, Result, Schema, Step};
+
+pub use random::random;
+
+use crate::consumer;
+use crate::kinds::Kind;
+use crate::ledger::Ledger;
+use crate::plan::{Nulls, Plan, Window};
+use crate::producer::{self, Manner};
+use crate::{Verdict, require};
+
+/// An implementation: takes structs over. What it refuses it has released.
+pub trait Importer {
+    /// Takes a schema.
+    fn schema(&self, schema: &mut ArrowSchema) -> Result<Schema> {
+        // SAFETY: the structs are as hostile as the library says that they may be.
+        unsafe { Schema::import(schema) }
+    }
+
+    /// Takes an array. What it gives keeps the array until it is dropped.
+    fn array(&self, array: &mut ArrowDeviceArray, schema: &Schema) -> Result<Box<dyn Any>> {
+        // SAFETY: as above.
+        Ok(Box::new(unsafe { Array::import(array, schema) }?))
+    }
+}
+
+/// The library. What it accepts it hands on once.
+#[derive(Clone, Copy, Debug)]
+pub struct Ours;
+
+impl Importer for Ours {
+    fn array(&self, array: &mut ArrowDeviceArray, schema: &Schema) -> Result<Box<dyn Any>> {
+        // SAFETY: as above.
+        let array = unsafe { Array::import(array, schema) }?;
+        let mut out = ArrowDeviceArray::empty();
+        array.export(&mut out)?;
+        consumer::release(consumer::move_out(&raw mut out.array)).unwrap();
+        Ok(Box::new(array))
+    }
+}
+
+/// What is owed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owed {
+    /// An error of this kind that names this place in the tree.
+    Refusal(ErrorKind, Place),
+    /// An error of this kind, anywhere: of a tree without end every place is as good.
+    RefusalAnywhere(ErrorKind),
+    /// It is odd and allowed.
+    Acceptance,
+    /// Either, as long as everything is released once.
+    Either,
+}
+
+/// Structs with something wrong.
+pub struct Hostile {
+    /// The type of the spoiled node, where it is, and what is wrong.
+    pub name: String,
+    /// What is owed to whoever passes them.
+    pub owed: Owed,
+    plan: Arc<Plan>,
+    spoil: Spoil,
+}
+
+/// What is done to structs of a correct producer.
+enum Spoil {
+    Schema(Box<dyn Fn(&mut ArrowSchema)>),
+    Array(Box<dyn Fn(&mut ArrowDeviceArray)>),
+}
+
+/// All that can be wrong in one place.
+pub fn all() -> Vec<Hostile> {
+    let mut all = arrays::members();
+    all.extend(arrays::too_short());
+    all.extend(arrays::devices());
+    all.extend(arrays::trees());
+    all.extend(schemas::members());
+    all.extend(schemas::trees());
+    all
+}
+
+impl Hostile {
+    fn of_schema(
+        name: impl Into<String>,
+        plan: &Arc<Plan>,
+        owed: Owed,
+        spoil: impl Fn(&mut ArrowSchema) + 'static,
+    ) -> Self {
+        let spoil = Spoil::Schema(Box::new(spoil));
+        Self { name: format!("schema {}", name.into()), owed, plan: plan.clone(), spoil }
+    }
+
+    fn of_array(
+        name: impl Into<String>,
+        plan: &Arc<Plan>,
+        owed: Owed,
+        spoil: impl Fn(&mut ArrowDeviceArray) + 'static,
+    ) -> Self {
+        let spoil = Spoil::Array(Box::new(spoil));
+        Self { name: format!("array {}", name.into()), owed, plan: plan.clone(), spoil }
+    }
+
+    /// Whether it is the schema that is wrong, and not the array.
+    pub fn is_schema(&self) -> bool {
+        matches!(self.spoil, Spoil::Schema(_))
+    }
+
+    /// Passes the structs, and looks whether what is owed was done.
+    pub fn check(&self, importer: &dyn Importer) -> Verdict {
+        match &self.spoil {
+            Spoil::Schema(spoil) => self.check_schema(importer, spoil),
+            Spoil::Array(spoil) => self.check_array(importer, spoil),
+        }
+    }
+
+    fn check_schema(&self, importer: &dyn Importer, spoil: &dyn Fn(&mut ArrowSchema)) -> Verdict {
+        let ledger = Ledger::new();
+        let mut schema = producer::schema(&self.plan, &ledger);
+        let mut original = consumer::copy_of(&schema);
+        spoil(&mut schema);
+        let was_released = schema.is_released();
+        let outcome = importer.schema(&mut schema);
+        self.judge(outcome.map(drop))?;
+        require(schema.is_released(), || "the source was not marked as released".into())?;
+        if was_released {
+            require(ledger.base_releases() == 0, || "a released struct was released".into())?;
+            consumer::release(consumer::move_out(&raw mut original))?;
+        }
+        ledger.settle(1)
+    }
+
+    fn check_array(
+        &self,
+        importer: &dyn Importer,
+        spoil: &dyn Fn(&mut ArrowDeviceArray),
+    ) -> Verdict {
+        let schema = importer.schema(&mut producer::schema(&self.plan, &Ledger::new()));
+        let schema = schema.map_err(|error| error.to_string())?;
+        let ledger = Ledger::new();
+        let base = producer::array_in_manner(&self.plan, &ledger, Manner::AllByTheBase);
+        let mut array = producer::on_device(base, 1, -1);
+        let mut original = consumer::copy_of(&array.array);
+        spoil(&mut array);
+        let was_released = array.is_released();
+        let outcome = importer.array(&mut array, &schema);
+        let released = ledger.base_releases();
+        let is_early = outcome.is_ok() && released > 0;
+        self.judge(outcome.map(drop))?;
+        require(!is_early, || "released while its consumer has it".into())?;
+        require(array.is_released(), || "the source was not marked as released".into())?;
+        if was_released {
+            require(ledger.base_releases() == 0, || "a released struct was released".into())?;
+            consumer::release(consumer::move_out(&raw mut original))?;
+        }
+        ledger.settle(1)
+    }
+
+    fn judge(&self, outcome: Result<()>) -> Verdict {
+        let error = match (&self.owed, outcome) {
+            (Owed::Either, _) | (Owed::Acceptance, Ok(())) => return Ok(()),
+            (Owed::Acceptance, Err(error)) => return Err(format!("refused: {error}")),
+            (_, Ok(())) => return Err("accepted".into()),
+            (_, Err(error)) => error,
+        };
+        let (Owed::Refusal(kind, _) | Owed::RefusalAnywhere(kind)) = &self.owed else {
+            return Ok(());
+        };
+        require(error.kind() == *kind, || format!("{error} and not {kind:?}"))?;
+        let Owed::Refusal(_, place) = &self.owed else { return Ok(()) };
+        let named = error.place().cloned().unwrap_or(Place::ROOT);
+        require(named == *place, || format!("{error} names {named} and not {place}"))
+    }
+}
+
+impl fmt::Debug for Hostile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Hostile({}, owed {:?})", self.name, self.owed)
+    }
+}
+
+/// A refusal at the node that these steps lead to.
+fn refusal(kind: ErrorKind, steps: &[Step]) -> Owed {
+    Owed::Refusal(kind, Place::new(steps.iter().copied()))
+}
+
+/// The plan of the node that these steps lead to.
+fn plan_at<'a>(plan: &'a Plan, steps: &[Step]) -> &'a Plan {
+    steps.iter().fold(plan, |plan, step| match step {
+        Step::Child(index) => &plan.children[*index],
+        _ => plan.dictionary.as_deref().unwrap(),
+    })
+}
+
+/// What a case is called: the type of a node, where it is, and what is wrong with it.
+fn named(plan: &Plan, steps: &[Step], what: &str) -> String {
+    let format = plan.format.to_string_lossy();
+    format!("{format} at {}: {what}", Place::new(steps.iter().copied()))
+}
+
+/// A struct with a column of every layout.
+fn every_layout() -> Arc<Plan> {
+    let number = || Box::new(Kind::Fixed("l", 8));
+    let fields = || vec![Kind::Fixed("s", 2), Kind::Text("u", 4)];
+    let columns = vec![
+        Kind::Null,
+        Kind::Bits,
+        Kind::Fixed("i", 4),
+        Kind::Text("U", 8),
+        Kind::Views("vu"),
+        Kind::List("+l", 4, Box::new(Kind::Text("z", 4))),
+        Kind::ListView("+vL", 8, number()),
+        Kind::FixedList(2, number()),
+        Kind::Struct(fields()),
+        Kind::Map(Box::new(Kind::Text("u", 4)), number()),
+        Kind::Sparse(fields()),
+        Kind::Dense(fields()),
+        Kind::Dictionary("c", 1, Box::new(Kind::List("+l", 4, number()))),
+        Kind::RunEnds("i", 4, number()),
+    ];
+    Arc::new(Kind::Struct(columns).plan(Window::WHOLE, Nulls::Counted))
+}

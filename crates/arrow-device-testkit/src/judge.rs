@@ -1,0 +1,272 @@
+//! Judges: what a producer, a consumer or a relay of C structs is held to, whoever wrote it.
+//!
+//! A peer is put on a [`Stage`] and does its part there; the [`Verdict`] says which rule it broke, if any. The device of the
+//! stage does nothing by itself, so that whoever does not wait, or records too early, or releases too soon, is seen at once.
+//! [`wrong`](crate::wrong) has a peer for each rule that breaks just that one.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::Arc;
+
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+use arrow_device::driver::Readiness;
+use arrow_device::{Device, Event, Queue, Schema, validate};
+
+use crate::consumer::{self, Order, SeenSchema};
+use crate::kinds::Kind;
+use crate::ledger::Ledger;
+use crate::manual::{Manual, shown_event};
+use crate::plan::{Content, Nulls, Plan, Window, metadata};
+use crate::producer::{self, Manner};
+use crate::relay::{On, Relay, check_relay};
+use crate::{Verdict, require};
+
+/// What a peer has to work with: a device, a queue on it, and books for what it keeps alive.
+#[derive(Debug)]
+pub struct Stage {
+    /// The hand on the device.
+    pub manual: Manual,
+    /// The device.
+    pub device: Device,
+    /// The queue that the peer uses.
+    pub queue: Queue,
+    /// The books.
+    pub ledger: Arc<Ledger>,
+}
+
+impl Stage {
+    /// A stage of its own.
+    pub fn new(readiness: Readiness) -> Self {
+        let (manual, device) = Manual::open_with(readiness);
+        let queue = device.open_queue().unwrap();
+        Self { manual, device, queue, ledger: Ledger::new() }
+    }
+
+    /// Whether arrays of the device carry events.
+    pub fn has_events(&self) -> bool {
+        self.device.properties().readiness == Readiness::Event
+    }
+}
+
+/// What an array of a plan that is made by hand owns beside its buffers: an event, and what a consumer is shown of it.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) event: Event,
+    handle: Box<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle(*mut c_void);
+
+// SAFETY: the handle of an event, which can be used on any thread.
+unsafe impl Send for Handle {}
+
+impl Shown {
+    pub(crate) fn new(event: Event) -> Self {
+        let handle = Box::new(Handle(event.raw().as_ptr()));
+        Self { event, handle }
+    }
+
+    pub(crate) fn sync_event(&mut self) -> *mut c_void {
+        (&raw mut self.handle.0).cast()
+    }
+}
+
+/// A batch of numbers, text, and keys into text, with names, metadata and nulls.
+pub(crate) fn batch() -> Plan {
+    let text = || Kind::Text("u", 4);
+    let columns = vec![Kind::Fixed("l", 8), text(), Kind::Dictionary("c", 1, Box::new(text()))];
+    let name = Some(c"batch".into());
+    let pairs = metadata(&[(b"rows", b"5")]);
+    let plan = Kind::Struct(columns).plan(Window::WHOLE, Nulls::Counted);
+    Plan { name, metadata: Some(pairs), ..plan }
+}
+
+// ---- producers
+
+/// A producer: submits the work that makes the data to the queue of the stage, and fills the structs.
+pub type Produce<'a> = dyn Fn(&Stage, *mut ArrowSchema, *mut ArrowDeviceArray) + 'a;
+
+/// That what a producer hands out is what the interface says, ready when it says so, and gone after its release, with its
+/// children moved out or not, on a device that has events and on one that has none.
+pub fn producer(produce: &Produce<'_>) -> Verdict {
+    for readiness in [Readiness::Event, Readiness::HostWait] {
+        for order in [Order::Whole, Order::ParentFirst] {
+            judge_producer(produce, &Stage::new(readiness), order)?;
+        }
+    }
+    Ok(())
+}
+
+fn judge_producer(produce: &Produce<'_>, stage: &Stage, order: Order) -> Verdict {
+    let text = |error: arrow_device::Error| error.to_string();
+    // The consumer's memory holds anything.
+    let size = size_of::<ArrowDeviceArray>() / 8;
+    let mut memory = vec![GARBAGE; 3 * size];
+    let out = memory.as_mut_ptr().wrapping_add(size).cast::<ArrowDeviceArray>();
+    let mut schema = ArrowSchema::empty();
+    produce(stage, &raw mut schema, out);
+    let array = unsafe { out.read() };
+    let around = memory[..size].iter().chain(&memory[2 * size..]);
+    require(around.copied().all(|word| word == GARBAGE), || "wrote beside the struct".into())?;
+    require(array.reserved == [0; 3], || "`reserved` is not zero".into())?;
+    let id = stage.device.id();
+    require((array.device_type, array.device_id) == (id.device_type.0, id.id), || {
+        format!("it lies on {}:{}", array.device_type, array.device_id)
+    })?;
+    require(!schema.is_released() && !array.is_released(), || "there is nothing".into())?;
+
+    // SAFETY: the peer vouches for its structs; the checks are those of hostile ones.
+    unsafe { validate::schema_structure(&schema) }.map_err(text)?;
+    // A copy that is not released, so that the original can be compared with what it was.
+    let mut copy = ArrowSchema { release: Some(keep), ..consumer::copy_of(&schema) };
+    // SAFETY: as above.
+    let known = unsafe { Schema::import(&mut copy) }.map_err(text)?;
+    // The manual device has no events at all where it has none.
+    require(stage.has_events() || array.sync_event.is_null(), || {
+        "an event on a device that has none".into()
+    })?;
+    // SAFETY: as above.
+    unsafe { validate::structure(&array) }.map_err(text)?;
+    // SAFETY: as above.
+    unsafe { validate::layout(&array, &known) }.map_err(text)?;
+    judge_event(stage, array.sync_event)?;
+
+    let seen = SeenSchema::of(&schema);
+    let array = consumer::move_and_scribble(array);
+    consumer::release_in_order(array.array, order)?;
+    require(SeenSchema::of(&schema) == seen, || "the schema changed with its array".into())?;
+    consumer::release(schema)?;
+    let live = stage.manual.live_events();
+    require(live == 0, || "the event outlives the array".into())?;
+    stage.ledger.complaints()?;
+    require(stage.ledger.live() == 0, || format!("{} allocations leaked", stage.ledger.live()))
+}
+
+/// That what is shown as ready is ready, and that the event stands behind the work.
+fn judge_event(stage: &Stage, sync_event: *mut c_void) -> Verdict {
+    let Stage { manual, queue, .. } = stage;
+    if sync_event.is_null() {
+        return require(manual.is_idle(queue), || "no event, and the work is pending".into());
+    }
+    let event = shown_event(sync_event);
+    let has_passed = manual.event(event).ok_or("the event is destroyed already")?;
+    let is_behind = has_passed == manual.is_idle(queue);
+    require(is_behind, || "the event passed before the work is complete".into())?;
+    manual.complete(queue);
+    require(manual.event(event) == Some(true), || "the event never passes".into())
+}
+
+const GARBAGE: i64 = -0x5555_5555_5555_5556;
+
+unsafe extern "C" fn keep(schema: *mut ArrowSchema) {
+    unsafe { (*schema).release = None };
+}
+
+// ---- consumers
+
+/// A consumer: takes the structs over, uses the data on the queue of the stage ([`Manual::submit`]), and releases both.
+/// Whatever it has not finished when it returns is finished then.
+pub type Consume<'a> = dyn Fn(&Stage, &mut ArrowSchema, &mut ArrowDeviceArray) + 'a;
+
+/// That a consumer takes the structs over by a move, orders its work behind the event, writes to nothing, and releases each
+/// base once and nothing else, after its last use.
+pub fn consumer(consume: &Consume<'_>) -> Verdict {
+    let stage = Stage::new(Readiness::Event);
+    let Stage { manual, device, queue, ledger } = &stage;
+    let writer = device.open_queue().map_err(|error| error.to_string())?;
+    manual.submit(&writer);
+    let mut shown = Shown::new(writer.record().map_err(|error| error.to_string())?);
+    let (event, sync_event) = (shown.event.raw().bits(), shown.sync_event());
+    let watch = Watch { manual: manual.clone(), queue: queue.clone(), ledger: ledger.clone() };
+    let plan = batch();
+    let base = producer::array_owning(&plan, ledger, Manner::AllByTheBase, (shown, watch));
+    let id = device.id();
+    let array = producer::on_device(base, id.device_type.0, id.id);
+    let mut array = ArrowDeviceArray { sync_event, ..array };
+    let mut schema = producer::schema(&plan, ledger);
+
+    consume(&stage, &mut schema, &mut array);
+    require(schema.is_released() && array.is_released(), || {
+        "the source was not marked as released".into()
+    })?;
+    let is_ordered = manual.submitted(queue) == 0 || manual.waits_for(queue, event);
+    require(is_ordered, || "the data is used before its event".into())?;
+    manual.complete(&writer);
+    manual.complete(queue);
+    ledger.settle_soon(2)
+}
+
+/// Sees whether the memory comes back while the consumer still uses it.
+struct Watch {
+    manual: Manual,
+    queue: Queue,
+    ledger: Arc<Ledger>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if !self.manual.is_idle(&self.queue) {
+            self.ledger.complain("released while the consumer's queue still uses it");
+        }
+    }
+}
+
+// ---- relays
+
+/// That a relay hands on what it was given, whatever that is and wherever it lies, and refuses what nobody may accept.
+pub fn relay(relay: &dyn Relay) -> Verdict {
+    let mut handle: *mut c_void = ptr::without_provenance_mut(0x77);
+    let sync_event = (&raw mut handle).cast();
+    let places = [
+        On::CPU,
+        On { sync_event, ..On::device(2, 1 << 40) },
+        // The lower bits are those of the host, and of another CUDA device.
+        On::device(257, (1 << 32) | 3),
+    ];
+    let list = Kind::List("+l", 4, Box::new(Kind::Fixed("l", 8)));
+    let keys = Kind::Dictionary("c", 1, Box::new(Kind::Text("u", 4)));
+    let plans = [
+        Plan { flags: 2 | 1 << 40, ..batch() },
+        list.plan(Window::SLICED, Nulls::Counted),
+        Kind::Extension(Box::new(keys)).plan(Window::SLICED, Nulls::Unknown),
+    ];
+    for plan in &plans {
+        for on in places {
+            for order in Order::ALL {
+                check_relay(relay, plan, on, Manner::AllByTheBase, order)?;
+            }
+        }
+    }
+    refuses_nonsense(relay)
+}
+
+/// A length of -1 is not handed on.
+fn refuses_nonsense(relay: &dyn Relay) -> Verdict {
+    let ledger = Ledger::new();
+    let plan = Plan { length: -1, null_count: -1, ..batch() };
+    let mut schema = producer::schema(&plan, &ledger);
+    let mut array = producer::device_array(&plan, &ledger);
+    if let Ok((schema, array)) = relay.relay(&mut schema, &mut array) {
+        consumer::release(schema)?;
+        consumer::release(array.array)?;
+        return Err("a length of -1 is handed on".into());
+    }
+    ledger.settle(2)
+}
+
+/// That a relay does not look at the data. One that does dies here, in most cases.
+pub fn relay_of_unreadable_data(relay: &dyn Relay) -> Verdict {
+    let mut plan = batch();
+    for child in &mut plan.children {
+        child.buffers.iter_mut().for_each(|buffer| *buffer = Content::At(0x1000));
+    }
+    plan.buffers[0] = Content::At(0x1000);
+    check_relay(relay, &plan, On::device(2, 0), Manner::AllByTheBase, Order::Whole)
+}
+
+/// The children of an array.
+pub(crate) fn children(array: &ArrowArray) -> impl Iterator<Item = *mut ArrowArray> {
+    let (table, count) = (array.children, array.n_children as usize);
+    (0..count).map(move |index| unsafe { *table.add(index) })
+}

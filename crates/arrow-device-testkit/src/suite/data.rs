@@ -1,0 +1,317 @@
+//! The suite's own hands on a device: reading bytes back, building arrays, comparing.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::driver::{Driver, Raw, Region, Route, Spot, Waiting};
+use arrow_device::{
+    Array, ArrayBuilder, Buffer, DeviceId, Field, HostArray, NodeView, Queue, Result, Schema, View,
+};
+
+use crate::consumer::{self, Seen, SeenSchema};
+use crate::ledger::{Bytes, Ledger};
+use crate::plan::{Content, Plan};
+use crate::{Verdict, require};
+
+/// The text of an error.
+pub(super) fn text(error: arrow_device::Error) -> String {
+    error.to_string()
+}
+
+/// Structs that are released when they are not handed over.
+pub(super) struct Held {
+    pub(super) schema: ArrowSchema,
+    pub(super) array: ArrowDeviceArray,
+}
+
+impl Held {
+    /// Moves the array out.
+    pub(super) fn take_array(&mut self) -> ArrowDeviceArray {
+        std::mem::replace(&mut self.array, ArrowDeviceArray::empty())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let _ = consumer::release(consumer::move_out(&raw mut self.schema));
+        let _ = consumer::release(consumer::move_out(&raw mut self.array.array));
+    }
+}
+
+// ---- what an array says of itself
+
+/// What an array says, its addresses as a view tells them.
+pub(super) fn seen_by(view: &View) -> Seen {
+    seen(&view.root(), view.array())
+}
+
+fn seen(node: &NodeView<'_>, array: &Array) -> Seen {
+    let buffer = |index| node.buffer(index).location().handle().0.expose_provenance();
+    Seen {
+        length: node.len(),
+        null_count: array.null_count().map_or(-1, |count| count as i64),
+        offset: node.offset(),
+        buffers: (0..node.buffer_count()).map(buffer).collect(),
+        children: (0..array.child_count())
+            .map(|index| seen(&node.child(index).unwrap(), &array.child(index).unwrap()))
+            .collect(),
+        dictionary: (array.dictionary())
+            .map(|values| Box::new(seen(&node.dictionary().unwrap(), &values))),
+    }
+}
+
+/// What a consumer is to see of an array that was built of this plan, where the buffers are at these places, node by node.
+pub(super) fn planned(
+    plan: &Plan,
+    schema: &SeenSchema,
+    places: &mut dyn Iterator<Item = usize>,
+) -> Seen {
+    let mut buffers: Vec<usize> = plan
+        .buffers
+        .iter()
+        .take(plan.device_buffers())
+        .map(
+            |content| if matches!(content, Content::Null) { 0 } else { places.next().unwrap_or(0) },
+        )
+        .collect();
+    // The sizes behind views are the builder's own: where they are it alone knows.
+    buffers.resize(plan.buffers.len(), 0);
+    let null_count = if plan.length == 0 { 0 } else { plan.null_count };
+    let own = Seen {
+        length: plan.length,
+        null_count,
+        offset: plan.offset,
+        buffers,
+        children: vec![],
+        dictionary: None,
+    };
+    let own_schema = SeenSchema { children: vec![], dictionary: None, ..schema.clone() };
+    let children = plan.children.iter().zip(&schema.children);
+    let children = children.map(|(plan, schema)| planned(plan, schema, places)).collect();
+    let dictionary = plan.dictionary.as_deref().zip(schema.dictionary.as_deref());
+    let dictionary = dictionary.map(|(plan, schema)| Box::new(planned(plan, schema, places)));
+    Seen { children, dictionary, ..own.with_known_nulls(&own_schema) }
+}
+
+/// The same without the sizes behind views, wherever a schema says that there are some.
+pub(super) fn without_sizes(mut seen: Seen, schema: &SeenSchema) -> Seen {
+    if schema.format.starts_with(b"v")
+        && let Some(sizes) = seen.buffers.last_mut()
+    {
+        *sizes = 0;
+    }
+    let children = seen.children.into_iter().zip(&schema.children);
+    seen.children = children.map(|(child, schema)| without_sizes(child, schema)).collect();
+    seen.dictionary = seen
+        .dictionary
+        .zip(schema.dictionary.as_deref())
+        .map(|(values, schema)| Box::new(without_sizes(*values, schema)));
+    seen
+}
+
+// ---- bytes
+
+/// Bytes of a device on their way to the host.
+pub(super) struct Landing {
+    expected: Vec<Vec<u8>>,
+    bytes: Vec<Vec<u8>>,
+}
+
+impl Landing {
+    /// Submits copies of all buffers of a view to its queue.
+    pub(super) fn of(view: &View, plan: &Plan) -> Result<Self> {
+        Self::submit(view.queue(), parts(view, plan))
+    }
+
+    /// Submits copies of these bytes of the queue's device.
+    pub(super) fn submit(queue: &Queue, parts: Vec<(Spot, Vec<u8>)>) -> Result<Self> {
+        let bytes = parts.iter().map(|(_, expected)| vec![0xa5; expected.len()]).collect();
+        let expected = parts.iter().map(|(_, expected)| expected.clone()).collect();
+        let mut landing = Self { expected, bytes };
+        let to = |bytes: &mut Vec<u8>| Spot {
+            base: Raw::from_ptr(bytes.as_mut_ptr().cast()),
+            offset: 0,
+        };
+        let regions: Vec<Region> = landing
+            .bytes
+            .iter_mut()
+            .zip(&parts)
+            .map(|(bytes, (from, expected))| Region {
+                from: *from,
+                to: to(bytes),
+                len: expected.len() as u64,
+            })
+            .collect();
+        // SAFETY: the sources hold as many bytes, as the plan says; the targets are kept until the queue has passed.
+        unsafe { queue.copy(Route::ToHost, &regions) }?;
+        Ok(landing)
+    }
+
+    /// Waits for the bytes and compares them.
+    pub(super) fn finish(mut self, queue: &Queue) -> Verdict {
+        queue.synchronize().map_err(text)?;
+        for (bytes, expected) in self.bytes.iter().zip(&self.expected) {
+            require(bytes == expected, || format!("reads {bytes:x?} and not {expected:x?}"))?;
+        }
+        self.bytes.clear();
+        Ok(())
+    }
+}
+
+impl Drop for Landing {
+    fn drop(&mut self) {
+        // Nobody knows whether the device still writes there.
+        std::mem::forget(std::mem::take(&mut self.bytes));
+    }
+}
+
+/// The places of a plan's bytes, as a view tells them.
+pub(super) fn parts(view: &View, plan: &Plan) -> Vec<(Spot, Vec<u8>)> {
+    let mut parts = Vec::new();
+    parts_of_view(&view.root(), plan, &mut parts);
+    parts
+}
+
+fn parts_of_view(node: &NodeView<'_>, plan: &Plan, parts: &mut Vec<(Spot, Vec<u8>)>) {
+    for index in 0..plan.device_buffers() {
+        if let Content::Bytes(bytes) = &plan.buffers[index]
+            && !bytes.is_empty()
+        {
+            parts.push((node.buffer(index).location().spot(), bytes.clone()));
+        }
+    }
+    for (index, child) in plan.children.iter().enumerate() {
+        parts_of_view(&node.child(index).unwrap(), child, parts);
+    }
+    if let Some(values) = &plan.dictionary {
+        parts_of_view(&node.dictionary().unwrap(), values, parts);
+    }
+}
+
+/// The places of a plan's bytes as the C structs show them, for somebody who has nothing but those.
+pub(super) fn parts_of_struct(
+    array: &arrow_device::abi::ArrowArray,
+    plan: &Plan,
+    parts: &mut Vec<(Spot, Vec<u8>)>,
+) {
+    for index in 0..plan.device_buffers() {
+        if let Content::Bytes(bytes) = &plan.buffers[index]
+            && !bytes.is_empty()
+        {
+            // SAFETY: the array has as many buffers as its plan, as was compared before.
+            let buffer = unsafe { *array.buffers.add(index) };
+            let base = Raw::from_ptr(buffer.cast_mut());
+            parts.push((Spot { base, offset: 0 }, bytes.clone()));
+        }
+    }
+    for (index, child) in plan.children.iter().enumerate() {
+        // SAFETY: as above, for children.
+        parts_of_struct(unsafe { &**array.children.add(index) }, child, parts);
+    }
+    if let Some(values) = &plan.dictionary {
+        // SAFETY: as above, for dictionaries.
+        parts_of_struct(unsafe { &*array.dictionary }, values, parts);
+    }
+}
+
+/// Makes a queue wait for the event that an array shows, with nothing but the driver.
+pub(super) fn wait_for(queue: &Queue, sync_event: *mut c_void) -> Verdict {
+    let Some(sync_event) = NonNull::new(sync_event) else { return Ok(()) };
+    let driver: &Arc<dyn Driver> = queue.device().driver();
+    // SAFETY: the array that shows the event is not released.
+    let event = unsafe { driver.read_sync_event(sync_event) }.map_err(text)?;
+    // SAFETY: as above; the queue is alive.
+    match unsafe { driver.wait(queue.raw(), event) }.map_err(text)? {
+        Waiting::Queued => Ok(()),
+        // SAFETY: as above.
+        Waiting::HostMustWait => {
+            unsafe { driver.wait_on_host(event, None) }.map(|_| ()).map_err(text)
+        }
+    }
+}
+
+/// That each buffer that the host reads is what was planned, as far as the elements need it.
+pub(super) fn compare_on_host(array: &HostArray, plan: &Plan) -> Verdict {
+    for (index, content) in plan.buffers.iter().enumerate() {
+        let bytes = array.buffer(index).map_err(text)?;
+        let planned = match content {
+            Content::Bytes(bytes) => bytes.as_slice(),
+            _ => &[],
+        };
+        require(planned.starts_with(&bytes), || {
+            format!("reads {:x?} and not {planned:x?}", &bytes[..])
+        })?;
+        let is_read = plan.length > 0 && !planned.is_empty();
+        require(!is_read || !bytes.is_empty(), || "reads no bytes".into())?;
+    }
+    for (index, child) in plan.children.iter().enumerate() {
+        compare_on_host(&array.child(index).map_err(text)?, child)?;
+    }
+    match (array.dictionary(), &plan.dictionary) {
+        (Some(values), Some(plan)) => compare_on_host(&values, plan),
+        (None, None) => Ok(()),
+        _ => Err("a dictionary is missing, or there is one too many".into()),
+    }
+}
+
+// ---- building
+
+/// The type of a plan, as the library knows it.
+pub(super) fn schema_of(plan: &Plan) -> Result<Schema> {
+    let mut c_schema = crate::producer::schema(plan, &Ledger::new());
+    // SAFETY: a schema of ours, by the rules.
+    unsafe { Schema::import(&mut c_schema) }
+}
+
+/// Makes a buffer of bytes.
+pub(super) type Place<'a> = dyn FnMut(&[u8]) -> Result<Buffer> + 'a;
+
+/// An array of this plan in host memory that a ledger counts.
+pub(super) fn on_host(plan: &Plan, ledger: &Arc<Ledger>) -> Result<Array> {
+    let mut place = |contents: &[u8]| {
+        let bytes = Bytes::new(contents.to_vec(), ledger);
+        // SAFETY: the bytes are the buffer's owner.
+        Ok(unsafe { Buffer::foreign(DeviceId::CPU, bytes.address(), bytes.len(), bytes) })
+    };
+    build(plan, schema_of(plan)?.field().clone(), DeviceId::CPU, &mut place)?.finish_ready()
+}
+
+/// All that a plan says, told to a builder. Its children are finished.
+pub(super) fn build(
+    plan: &Plan,
+    field: Field,
+    device: DeviceId,
+    place: &mut Place<'_>,
+) -> Result<ArrayBuilder> {
+    let schema = Schema::new(field.clone())?;
+    let data_type = field.data_type();
+    let mut buffers = Vec::new();
+    // The sizes behind view buffers are the builder's.
+    for content in plan.buffers.iter().take(plan.device_buffers()) {
+        buffers.push(match content {
+            Content::Bytes(bytes) => Some(place(bytes)?),
+            _ => None,
+        });
+    }
+    let mut children = Vec::new();
+    for (plan, field) in plan.children.iter().zip(data_type.children()) {
+        children.push(build(plan, field.clone(), device, place)?.finish_ready()?);
+    }
+    let mut builder = Array::builder(&schema)
+        .device(device)
+        .len(plan.length as usize)
+        .offset(plan.offset as usize)
+        .buffers(buffers)
+        .children(children);
+    if let (Some(values), Some(field)) = (&plan.dictionary, data_type.dictionary_values()) {
+        let values = build(values, field.clone(), device, place)?.finish_ready()?;
+        builder = builder.dictionary(values);
+    }
+    let has_bitmap = !matches!(plan.buffers.first(), None | Some(Content::Null));
+    if plan.null_count >= 0 && has_bitmap && !plan.format.to_bytes().starts_with(b"+u") {
+        builder = builder.null_count(plan.null_count as usize);
+    }
+    Ok(builder)
+}

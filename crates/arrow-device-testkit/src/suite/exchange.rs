@@ -1,0 +1,57 @@
+//! What the suite has done for it: the library, or something that is wrong in one place.
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::{Array, ArrayBuilder, Queue, Result, Schema, View};
+
+/// The steps of an exchange. Each is the library's own unless it is overridden, as wrappers of the library do, and tests
+/// that want to see a check fail.
+pub trait Exchange {
+    /// Takes an array over.
+    fn import(&self, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> Result<Array> {
+        // SAFETY: the suite's producers keep to the interface.
+        let schema = unsafe { Schema::import(schema) }?;
+        // SAFETY: as above.
+        unsafe { Array::import(array, &schema) }
+    }
+
+    /// Hands an array on.
+    fn export(&self, array: &Array) -> Result<(ArrowSchema, ArrowDeviceArray)> {
+        let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
+        // The consumer's memory holds anything.
+        c_array.reserved = [-1; 3];
+        array.schema()?.export(&mut c_schema)?;
+        match array.export(&mut c_array) {
+            Ok(()) => Ok((c_schema, c_array)),
+            Err(error) => {
+                let _ = crate::consumer::release(c_schema);
+                Err(error)
+            }
+        }
+    }
+
+    /// Puts an array together whose data this queue is still writing.
+    fn finish(&self, builder: ArrayBuilder, queue: &Queue) -> Result<Array> {
+        builder.finish_on(queue)
+    }
+
+    /// Orders a queue behind the data, for work on it.
+    fn view(&self, array: &Array, queue: &Queue) -> Result<View> {
+        array.on(queue)
+    }
+
+    /// Copies from the host to a device.
+    fn to_device(&self, array: &Array, queue: &Queue) -> Result<Array> {
+        array.to_device(queue)
+    }
+
+    /// Copies from a device to the host.
+    fn to_host(&self, array: &Array, queue: &Queue) -> Result<Array> {
+        array.to_host(queue)
+    }
+}
+
+/// The library as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Library;
+
+impl Exchange for Library {}

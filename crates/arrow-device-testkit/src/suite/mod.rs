@@ -1,0 +1,161 @@
+//! The conformance suite: every type, in every shape, exchanged in every way, on one device.
+//!
+//! [`Suite::new`] takes a device, [`Suite::run`] gives a [`Report`] that prints how many cases each check had. What a device
+//! cannot do, by its [`Properties`](arrow_device::driver::Properties), is skipped with the reason in the report.
+//!
+//! The suite owns all that it makes. It leaves nothing behind on a device that works; on one that does not, it leaks rather
+//! than free what a device may still use.
+
+mod checks;
+mod data;
+mod exchange;
+mod report;
+
+use arrow_device::{Device, Queue, Result};
+
+pub use exchange::{Exchange, Library};
+pub use report::{Check, Failure, Outcome, Report};
+
+use crate::Verdict;
+use crate::kinds::{self, Case};
+use checks::Scene;
+
+/// The matrix on a device: begun with [`Suite::new`].
+///
+/// ```
+/// use arrow_device::Device;
+/// use arrow_device_testkit::{kinds, suite::Suite};
+///
+/// let suite = Suite::new(&Device::host());
+/// # let suite = suite.over(kinds::cases_of([kinds::Kind::Bits]));
+/// suite.run().assert();
+/// ```
+#[must_use = "nothing is checked before `run`"]
+pub struct Suite<'a> {
+    device: Device,
+    cases: Vec<Case>,
+    checks: Vec<Check>,
+    exchange: &'a dyn Exchange,
+    watch: &'a dyn Fn() -> Verdict,
+    other: Option<Device>,
+}
+
+/// Of the types inside types one array in so many is looked at.
+const STRIDE: usize = 11;
+
+impl<'a> Suite<'a> {
+    /// All checks, for every type in every shape, and for one in eleven of the arrays whose types lie inside each other.
+    pub fn new(device: &Device) -> Self {
+        Self {
+            device: device.clone(),
+            cases: pinned(STRIDE),
+            checks: Check::ALL.to_vec(),
+            exchange: &Library,
+            watch: &|| Ok(()),
+            other: None,
+        }
+    }
+
+    /// All types inside all types too, in every shape.
+    pub fn everything(self) -> Self {
+        self.over(kinds::cases())
+    }
+
+    /// These arrays and no others.
+    pub fn over(mut self, cases: impl IntoIterator<Item = Case>) -> Self {
+        self.cases = cases.into_iter().collect();
+        self
+    }
+
+    /// These checks and no others.
+    pub fn only(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
+        self.checks = checks.into_iter().collect();
+        self
+    }
+
+    /// Asks this after every case, for a device that is watched: a complaint is the case's.
+    pub fn watched_by(mut self, watch: &'a dyn Fn() -> Verdict) -> Self {
+        self.watch = watch;
+        self
+    }
+
+    /// A second device, whose queues use the data of the first or say that they cannot.
+    pub fn beside(mut self, other: &Device) -> Self {
+        self.other = Some(other.clone());
+        self
+    }
+
+    /// Something else than the library as it is: a wrapper of it, or one that is wrong.
+    pub fn through(mut self, exchange: &'a dyn Exchange) -> Self {
+        self.exchange = exchange;
+        self
+    }
+
+    /// Runs every check for every array. What fails is in the report; see [`Report::assert`].
+    pub fn run(&self) -> Report {
+        let properties = self.device.properties();
+        let mut report = Report {
+            device: self.device.id(),
+            name: properties.name.clone(),
+            arrays: self.cases.len(),
+            rows: Vec::new(),
+            failures: Vec::new(),
+        };
+        for check in &self.checks {
+            let outcome = match checks::reason_to_skip(*check, &self.device, self.other.is_some()) {
+                Some(reason) => Outcome::Skipped(reason),
+                None => Outcome::Run(self.run_check(*check, &mut report.failures)),
+            };
+            report.rows.push((*check, outcome));
+        }
+        report
+    }
+
+    fn run_check(&self, check: Check, failures: &mut Vec<Failure>) -> usize {
+        let queues = match self.queues() {
+            Ok(queues) => queues,
+            Err(error) => {
+                let complaint = error.to_string();
+                failures.push(Failure { check, case: "no array".into(), complaint });
+                return 0;
+            }
+        };
+        let (writer, reader, elsewhere) = queues;
+        let (exchange, device) = (self.exchange, &self.device);
+        let mut scene = Scene { exchange, device, writer, reader, elsewhere, number: 0 };
+        for (number, case) in self.cases.iter().enumerate() {
+            scene.number = number;
+            let verdict = checks::run(check, &scene, &case.plan());
+            if let Err(complaint) = both(verdict, (self.watch)()) {
+                failures.push(Failure { check, case: case.to_string(), complaint });
+            }
+        }
+        self.cases.len()
+    }
+
+    /// One that writes, one that reads, and one elsewhere.
+    fn queues(&self) -> Result<(Queue, Queue, Option<Queue>)> {
+        let elsewhere = self.other.as_ref().map(Device::open_queue).transpose()?;
+        Ok((self.device.open_queue()?, self.device.open_queue()?, elsewhere))
+    }
+}
+
+impl std::fmt::Debug for Suite<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Suite({:?}, {} arrays, {:?})", self.device, self.cases.len(), self.checks)
+    }
+}
+
+/// What either has to say.
+fn both(one: Verdict, other: Verdict) -> Verdict {
+    match (one, other) {
+        (Err(one), Err(other)) => Err(format!("{one}; {other}")),
+        (one, other) => one.and(other),
+    }
+}
+
+/// Every type in every shape, and one in so many of the arrays of types inside each other.
+fn pinned(stride: usize) -> Vec<Case> {
+    let types = kinds::cases_of(kinds::types());
+    types.chain(kinds::cases().step_by(stride)).collect()
+}
