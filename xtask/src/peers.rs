@@ -41,16 +41,20 @@ pub(crate) fn install_wheels() -> Result<(), String> {
     shell::run(&[&pip, "install", "--quiet", "--only-binary=:all:", "--requirement", WHEELS], &[])
 }
 
-/// Downloads the sources and unpacks them. Pip looks into a source package before it keeps it, and takes what it needs
-/// for that as wheels.
+/// Answers pip when it asks a source package what it is, so that nothing of it is built.
+const ANSWERS: &str = "crates/foreign-peers/python";
+
+/// Downloads the sources and unpacks them.
 pub(crate) fn install_sources() -> Result<(), String> {
     let pip = environment()?;
     let sources = folder().join("sources").display().to_string();
+    let answers = format!("PYTHONPATH={}", shell::root().join(ANSWERS).display());
     for (name, version) in pins(SOURCES)? {
         let pin = format!("{name}=={version}");
         let from_source = format!("--no-binary={name}");
-        let download = [&pip, "download", "--quiet", "--no-deps", &from_source, "--dest", &sources];
-        shell::run(&[&download[..], &[pin.as_str()]].concat(), &[])?;
+        let download = ["env", &answers, &pip, "download", "--quiet", "--no-deps"];
+        let which = ["--no-build-isolation", &from_source, "--dest", &sources, &pin];
+        shell::run(&[&download[..], &which[..]].concat(), &[])?;
         let archive = format!("{sources}/{name}-{version}.tar.gz");
         shell::run(
             &["tar", "--extract", "--gzip", "--directory", &sources, "--file", &archive],

@@ -15,6 +15,8 @@ class Manager : public arrow::MemoryManager {
 
   // From now on copies to the device are submitted and not waited for.
   void OnlySubmit(bool on) { only_submit_ = on; }
+  // Waits for all that was submitted.
+  void Finish() { functions_.synchronize(sim_, queue_); }
   // An event behind all that was submitted.
   arrow::Result<std::shared_ptr<arrow::Device::SyncEvent>> Record();
 

@@ -318,7 +318,10 @@ fn it_writes_the_device_into_a_struct_that_it_fails_to_export() {
 /// Changes of a struct that Arrow C++ lets pass, and what this library says to each.
 type Change = fn(&mut Structs);
 
-const ACCEPTED: [(&str, fn() -> Array, Change); 7] = [
+/// What is wrong, of which array, and how it is made so.
+type Wrong = (&'static str, fn() -> Array, Change);
+
+const ACCEPTED: [Wrong; 7] = [
     ("a length of -1", numbers, |s| s.array.array.length = -1),
     ("an offset of -5", numbers, |s| s.array.array.offset = -5),
     ("a length of 2^63 - 1", numbers, |s| s.array.array.length = i64::MAX),
@@ -370,7 +373,7 @@ fn it_lets_numbers_pass_that_cannot_be() {
     }
 }
 
-const CRASHING: [(&str, fn() -> Array, Change); 3] = [
+const CRASHING: [Wrong; 3] = [
     ("a table of buffers that is null", numbers, |s| {
         s.array.array.buffers = std::ptr::null_mut();
     }),
