@@ -1,8 +1,8 @@
-//! A producer whose buffers lie on a device: filled, recorded and freed with raw calls of its driver, and not through the
-//! library's owners.
+//! A producer whose buffers lie on a device: filled, recorded and freed with raw calls of its driver, and not
+//! through the library's owners.
 //!
-//! What it makes belongs to whoever has the struct. The release waits for the producer's own work and then frees at once,
-//! as the interface allows: a consumer that still uses the memory by then has made a mistake.
+//! What it makes belongs to whoever has the struct. The release waits for the producer's own work and then frees
+//! at once, as the interface allows: a consumer that still uses the memory by then has made a mistake.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -66,8 +66,8 @@ impl Ledger {
         require(live == 0, || format!("{live} allocations leaked"))
     }
 
-    /// The same soon, where the library releases after the last use: another thread of the process may be the one that
-    /// finds that it has passed.
+    /// The same soon, where the library releases after the last use: another thread of the process may be the one
+    /// that finds that it has passed.
     pub fn settle_soon(&self, bases: usize) -> Verdict {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -92,14 +92,17 @@ pub struct Bytes {
 
 // SAFETY: plain memory that nobody writes to.
 unsafe impl Send for Bytes {}
+// SAFETY: as above.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
     /// Memory with these bytes.
     pub fn new(contents: Vec<u8>, ledger: &Arc<Ledger>) -> Self {
         let layout = layout(&contents);
+        // SAFETY: the layout has at least one byte.
         let address = unsafe { std::alloc::alloc(layout) };
         assert!(!address.is_null());
+        // SAFETY: new memory of at least this length.
         unsafe { address.copy_from_nonoverlapping(contents.as_ptr(), contents.len()) };
         ledger.opened();
         Self { address, contents, ledger: ledger.clone() }
@@ -123,10 +126,12 @@ impl Bytes {
 
 impl Drop for Bytes {
     fn drop(&mut self) {
+        // SAFETY: as many bytes were written to it when it was made.
         let now = unsafe { std::slice::from_raw_parts(self.address, self.contents.len()) };
         if now != self.contents {
             self.ledger.complain("a buffer was written to");
         }
+        // SAFETY: allocated with the same layout, and freed once.
         unsafe { std::alloc::dealloc(self.address, layout(&self.contents)) };
         self.ledger.closed();
     }

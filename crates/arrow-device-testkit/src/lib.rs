@@ -1,9 +1,11 @@
-//! Find out whether a device, a producer or a consumer of Arrow data keeps to the rules, before somebody else does.
+//! Find out whether a device, a producer or a consumer of Arrow data keeps to the rules, before somebody else
+//! does.
 //!
-//! The Arrow C device data interface is a struct, an event and a callback. What can go wrong with it does not show in a
-//! test that hands one array over and reads it: an event that is lost, a child that dies with its parent, a slice whose
-//! offset is forgotten, a length that nobody checks. This crate has what is needed to see it: hand-written peers that keep
-//! books, a suite of every type in every shape, a wrong peer for each rule, and structs with anything wrong.
+//! The Arrow C device data interface is a struct, an event and a callback. What can go wrong with it does not
+//! show in a test that hands one array over and reads it: an event that is lost, a child that dies with its
+//! parent, a slice whose offset is forgotten, a length that nobody checks. This crate has what is needed to see
+//! it: hand-written peers that keep books, a suite of every type in every shape, a wrong peer for each rule, and
+//! structs with anything wrong.
 //!
 //! # I have written a backend
 //!
@@ -38,11 +40,13 @@
 //!   all                   11186 cases, 0 failed
 //! ```
 //!
-//! Those are all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls, nulls that nobody has
-//! counted), and one in eleven of the arrays of types inside types; [`everything`](suite::Suite::everything) takes all.
-//! Give it a second device ([`beside`](suite::Suite::beside)), something that watches the first
+//! Those are all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls, nulls that
+//! nobody has counted), and one in eleven of the arrays of types inside types;
+//! [`everything`](suite::Suite::everything) takes all. Give it a second device
+//! ([`beside`](suite::Suite::beside)), something that watches the first
 //! ([`watched_by`](suite::Suite::watched_by), as the software device does), or your own wrapper of the library
-//! ([`through`](suite::Suite::through)). [`skewed`] devices leave something out, to see that your tests would notice.
+//! ([`through`](suite::Suite::through)). [`skewed`] devices leave something out, to see that your tests would
+//! notice.
 //!
 //! # I have written a producer or a consumer of the C structs
 //!
@@ -66,14 +70,14 @@
 //! assert_eq!(judge::consumer(&consumer), Ok(()));
 //! ```
 //!
-//! The device of the stage does nothing until it is told to. Who does not wait, records too early or releases too soon is
-//! seen every time, and the [`Verdict`] says which it was.
+//! The device of the stage does nothing until it is told to. Who does not wait, records too early or releases too
+//! soon is seen every time, and the [`Verdict`] says which it was.
 //!
 //! # I take structs from strangers
 //!
-//! [`hostile::all`] has more than two thousand of them, each with one thing wrong and what is owed to it: an error of a
-//! certain kind, at a certain place of the tree, and one release. [`hostile::random`] has any number more. Implement
-//! [`hostile::Importer`] for whatever takes them:
+//! [`hostile::all`] has more than two thousand of them, each with one thing wrong and what is owed to it: an
+//! error of a certain kind, at a certain place of the tree, and one release. [`hostile::random`] has any number
+//! more. Implement [`hostile::Importer`] for whatever takes them:
 //!
 //! ```
 //! use arrow_device_testkit::hostile::{self, Ours};
@@ -87,9 +91,9 @@
 //!
 //! # I have written a checker of my own
 //!
-//! Then it has to find [`wrong::all`]: a peer for each rule that a peer can break, which breaks just that one, with the
-//! requirement's id, what it does in words, and what is to be said of it. [`faults`] are those that shipped implementations
-//! have had, each with what would have found it.
+//! Then it has to find [`wrong::all`]: a peer for each rule that a peer can break, which breaks just that one,
+//! with the requirement's id, what it does in words, and what is to be said of it. [`faults`] are those that
+//! shipped implementations have had, each with what would have found it.
 //!
 //! # Where things are
 //!
@@ -108,15 +112,15 @@
 //!
 //! # What it trusts
 //!
-//! It is for tests. What reads or releases C structs believes them, as a peer in C would, without being `unsafe`: pass it
-//! structs that keep to the interface, or those of this crate. What is wrong with a test panics. Wrong peers leak. Nothing
-//! of it belongs into a program that is not a test.
+//! It is for tests. What reads or releases C structs believes them, as a peer in C would, without being `unsafe`:
+//! pass it structs that keep to the interface, or those of this crate. What is wrong with a test panics. Wrong
+//! peers leak. Nothing of it belongs into a program that is not a test.
 //!
 //! # What it does not do
 //!
 //! * Streams and asynchronous streams have no wrong peers here, nor does DLPack.
-//! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a driver are for that
-//!   driver's own tools, and `arrow-device-sim` sees the order of work itself.
+//! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a driver are for
+//!   that driver's own tools, and `arrow-device-sim` sees the order of work itself.
 
 #![allow(
     clippy::unwrap_used,
@@ -125,28 +129,56 @@
     clippy::indexing_slicing,
     reason = "it is run by tests, and a test that goes wrong ends there"
 )]
-#![allow(
+
+#[allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
     clippy::missing_safety_doc,
     clippy::not_unsafe_ptr_arg_deref,
-    reason = "these peers are as programs in C are: they trust what they are shown"
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
 )]
-
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 pub mod hostile;
 pub mod judge;
 pub mod kinds;
 pub mod ledger;
 pub mod manual;
 pub mod plan;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 pub mod producer;
 pub mod recipe;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 pub mod relay;
 pub mod skewed;
 pub mod suite;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
 pub mod wrong;
 
 /// What a check has against what it was shown; nothing is good.

@@ -150,6 +150,7 @@ impl Manual {
 /// The event that an array's `sync_event` shows.
 pub fn shown_event(sync_event: *mut c_void) -> usize {
     assert!(!sync_event.is_null());
+    // SAFETY: an event of the manual device is shown as a pointer to its handle, and lives as long as its array.
     unsafe { sync_event.cast::<*mut c_void>().read() }.addr()
 }
 
@@ -172,6 +173,7 @@ unsafe impl Driver for ManualDriver {
     }
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        // SAFETY: the length is not 0, as the trait says.
         let address = unsafe { std::alloc::alloc(layout(len)) };
         self.0.state().memory.insert(address.addr(), len);
         Ok(Raw::from_ptr(address.cast()))
@@ -179,6 +181,7 @@ unsafe impl Driver for ManualDriver {
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
         assert_eq!(self.0.state().memory.remove(&memory.bits()), Some(len));
+        // SAFETY: allocated here with the same length, as the books say, and freed once.
         unsafe { std::alloc::dealloc(memory.as_ptr().cast(), layout(len)) };
     }
 

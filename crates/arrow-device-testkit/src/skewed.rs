@@ -1,7 +1,7 @@
 //! Devices that leave something out: another device, with a driver that does not do one thing that a driver must.
 //!
-//! Such a device has the id of the one beneath and everything else from it, so that what watches that one sees what goes
-//! wrong. It is what [`Device::find`] finds from then on.
+//! Such a device has the id of the one beneath and everything else from it, so that what watches that one sees
+//! what goes wrong. It is what [`Device::find`] finds from then on.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -57,7 +57,8 @@ struct Skewed {
     omits: Omission,
 }
 
-// SAFETY: it breaks the promises of a driver on purpose, in programs that look for that; nothing follows a wrong address.
+// SAFETY: it breaks the promises of a driver on purpose, in programs that look for that; nothing follows a wrong
+// address.
 unsafe impl Driver for Skewed {
     fn id(&self) -> DeviceId {
         self.inner.id()
@@ -79,11 +80,13 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.allocate(len, queue) }
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
         if self.omits != Omission::Free {
+            // SAFETY: as the caller promises, who has handles of the driver beneath.
             unsafe { self.inner.free(memory, len) }
         }
     }
@@ -97,14 +100,17 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn close_queue(&self, queue: Raw<Queue>) {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.close_queue(queue) }
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.synchronize(queue) }
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.is_idle(queue) }
     }
 
@@ -113,16 +119,19 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.destroy_event(event) }
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.record(queue, event) }
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         match self.omits {
             Omission::QueueWait => Ok(Waiting::Queued),
+            // SAFETY: as the caller promises, who has handles of the driver beneath.
             _ => unsafe { self.inner.wait(queue, event) },
         }
     }
@@ -130,6 +139,7 @@ unsafe impl Driver for Skewed {
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
         match self.omits {
             Omission::Asking => Ok(true),
+            // SAFETY: as the caller promises, who has handles of the driver beneath.
             _ => unsafe { self.inner.is_complete(event) },
         }
     }
@@ -137,6 +147,7 @@ unsafe impl Driver for Skewed {
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         match self.omits {
             Omission::HostWait => Ok(true),
+            // SAFETY: as the caller promises, who has handles of the driver beneath.
             _ => unsafe { self.inner.wait_on_host(event, timeout) },
         }
     }
@@ -146,25 +157,30 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.read_sync_event(sync_event) }
     }
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         match (self.omits, route) {
             (Omission::CopyIn, Route::FromHost) | (Omission::CopyOut, Route::ToHost) => Ok(()),
+            // SAFETY: as the caller promises, who has handles of the driver beneath.
             _ => unsafe { self.inner.copy(queue, route, regions) },
         }
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.map(spot, len) }
     }
 
     unsafe fn unmap(&self, spot: Spot, len: u64, address: NonNull<u8>) {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.unmap(spot, len, address) }
     }
 
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
+        // SAFETY: as the caller promises, who has handles of the driver beneath.
         unsafe { self.inner.locate(base) }
     }
 }

@@ -1,5 +1,5 @@
-//! The library before the judges of producers, consumers and relays. That those judges see what is wrong is shown where they
-//! are, in `arrow-device-testkit`.
+//! The library before the judges of producers, consumers and relays. That those judges see what is wrong is shown
+//! where they are, in `arrow-device-testkit`.
 #![allow(
     clippy::unwrap_used,
     clippy::undocumented_unsafe_blocks,

@@ -62,7 +62,8 @@ fn seen(node: &NodeView<'_>, array: &Array) -> Seen {
     }
 }
 
-/// What a consumer is to see of an array that was built of this plan, where the buffers are at these places, node by node.
+/// What a consumer is to see of an array that was built of this plan, where the buffers are at these places, node
+/// by node.
 pub(super) fn planned(
     plan: &Plan,
     schema: &SeenSchema,
@@ -144,7 +145,8 @@ impl Landing {
                 len: expected.len() as u64,
             })
             .collect();
-        // SAFETY: the sources hold as many bytes, as the plan says; the targets are kept until the queue has passed.
+        // SAFETY: the sources hold as many bytes, as the plan says; the targets are kept until the queue has
+        // passed.
         unsafe { queue.copy(Route::ToHost, &regions) }?;
         Ok(landing)
     }
@@ -155,7 +157,7 @@ impl Landing {
         for (bytes, expected) in self.bytes.iter().zip(&self.expected) {
             require(bytes == expected, || format!("reads {bytes:x?} and not {expected:x?}"))?;
         }
-        self.bytes.clear();
+        self.bytes = Vec::new();
         Ok(())
     }
 }
@@ -201,14 +203,16 @@ pub(super) fn parts_of_struct(
             && !bytes.is_empty()
         {
             // SAFETY: the array has as many buffers as its plan, as was compared before.
-            let buffer = unsafe { *array.buffers.add(index) };
+            let buffer = unsafe { array.buffers.wrapping_add(index).read() };
             let base = Raw::from_ptr(buffer.cast_mut());
             parts.push((Spot { base, offset: 0 }, bytes.clone()));
         }
     }
     for (index, child) in plan.children.iter().enumerate() {
         // SAFETY: as above, for children.
-        parts_of_struct(unsafe { &**array.children.add(index) }, child, parts);
+        let node = unsafe { array.children.wrapping_add(index).read() };
+        // SAFETY: as above.
+        parts_of_struct(unsafe { &*node }, child, parts);
     }
     if let Some(values) = &plan.dictionary {
         // SAFETY: as above, for dictionaries.
@@ -225,8 +229,8 @@ pub(super) fn wait_for(queue: &Queue, sync_event: *mut c_void) -> Verdict {
     // SAFETY: as above; the queue is alive.
     match unsafe { driver.wait(queue.raw(), event) }.map_err(text)? {
         Waiting::Queued => Ok(()),
-        // SAFETY: as above.
         Waiting::HostMustWait => {
+            // SAFETY: as above.
             unsafe { driver.wait_on_host(event, None) }.map(|_| ()).map_err(text)
         }
     }

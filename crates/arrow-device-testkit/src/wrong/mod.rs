@@ -1,8 +1,8 @@
 //! Wrong peers: for each rule that a peer can break, one that breaks just that.
 //!
-//! [`all`] is the table. Each row names the requirement, says in words what the peer does, has the peer itself, and can
-//! [`run`](Wrong::run) it before the [`judge`] of its direction, who must complain. So the table tests judges, and anything
-//! else that wants to tell right peers from wrong ones:
+//! [`all`] is the table. Each row names the requirement, says in words what the peer does, has the peer itself,
+//! and can [`run`](Wrong::run) it before the [`judge`] of its direction, who must complain. So the table tests
+//! judges, and anything else that wants to tell right peers from wrong ones:
 //!
 //! ```
 //! for wrong in arrow_device_testkit::wrong::all() {
@@ -78,7 +78,8 @@ impl Wrong {
         }
     }
 
-    /// Puts it before the judge of its direction, who should complain. Ends the process where it [crashes](Self::crashes).
+    /// Puts it before the judge of its direction, who should complain. Ends the process where it
+    /// [crashes](Self::crashes).
     pub fn run(&self) -> Verdict {
         match &self.peer {
             Peer::Producer(producer) => judge::producer(&|stage, schema, array| {
