@@ -321,7 +321,7 @@ type Change = fn(&mut Structs);
 /// What is wrong, of which array, and how it is made so.
 type Wrong = (&'static str, fn() -> Array, Change);
 
-const ACCEPTED: [Wrong; 7] = [
+const ACCEPTED: [Wrong; 8] = [
     ("a length of -1", numbers, |s| s.array.array.length = -1),
     ("an offset of -5", numbers, |s| s.array.array.offset = -5),
     ("a length of 2^63 - 1", numbers, |s| s.array.array.length = i64::MAX),
@@ -329,6 +329,10 @@ const ACCEPTED: [Wrong; 7] = [
     ("a null count above the length", numbers, |s| s.array.array.null_count = 5),
     ("a child shorter than its struct", record, |s| {
         unsafe { (**s.array.array.children).length = 1 };
+    }),
+    ("a negative last offset", text, |s| {
+        static OFFSETS: [i32; 4] = [0, 3, 9, -1];
+        unsafe { *s.array.array.buffers.add(1) = OFFSETS.as_ptr().cast() };
     }),
     ("a negative size of a data buffer", views, |s| {
         let last = s.array.array.n_buffers as usize - 1;
