@@ -1,8 +1,10 @@
-//! The project's own chores: `cargo xtask test`, `cargo xtask requirements`, `cargo xtask lint`.
+//! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask requirements`, `cargo xtask lint`.
 //!
-//! This file reads the command line and nothing else. [`tiers`] runs tests, [`setup`] finds and installs the tools they
-//! use, [`peers`] those that are other implementations of Arrow, [`requirements`] and [`lint`] look at the tree, and [`shell`] runs the commands of all of them.
+//! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`setup`] finds and
+//! installs the tools they use, [`peers`] those that are other implementations of Arrow, [`requirements`] and [`lint`]
+//! look at the tree, and [`shell`] runs the commands of all of them.
 
+mod fuzz;
 mod lint;
 mod peers;
 mod requirements;
@@ -24,6 +26,10 @@ cargo xtask test [--setup] [--all | --only TIER]
     What needs a tool that is missing is skipped and the reason printed. With CI=true or
     ARROW_DEVICE_REQUIRE=all in the environment it is a failure, where the tool can be installed.
 
+cargo xtask fuzz [TARGET] [--seconds N]
+    Run one fuzz target, or each, for a while (15 seconds, unless told otherwise). Needs nightly Rust and
+    cargo-fuzz.
+
 cargo xtask requirements
     Print which test proves which requirement of docs/requirements.md, and fail where one is missing.
 
@@ -40,6 +46,9 @@ fn main() -> ExitCode {
             Ok(())
         }
         ["test", options @ ..] => test_wish(options).and_then(|wish| tiers::test(&wish)),
+        ["fuzz", options @ ..] => {
+            fuzz_wish(options).and_then(|(target, seconds)| fuzz::fuzz(target, seconds))
+        }
         ["requirements"] => requirements::check(),
         ["lint"] => lint::lint(),
         other => Err(format!("not understood: `{}`; `cargo xtask` lists what is", other.join(" "))),
@@ -75,6 +84,21 @@ fn test_wish(options: &[&str]) -> Result<tiers::Wish, String> {
     Ok(wish)
 }
 
+/// Which target, if not all, and for how many seconds.
+fn fuzz_wish<'a>(options: &[&'a str]) -> Result<(Option<&'a str>, u32), String> {
+    let (mut target, mut seconds) = (None, fuzz::SECONDS);
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        if *option == "--seconds" {
+            let number = options.next().and_then(|number| number.parse().ok());
+            seconds = number.ok_or("--seconds needs a number")?;
+        } else if target.replace(*option).is_some() || option.starts_with('-') {
+            return Err(format!("`cargo xtask fuzz` has no option `{option}`"));
+        }
+    }
+    Ok((target, seconds))
+}
+
 fn print_help() {
     print!("{USAGE}");
     println!("\nThe tiers of tests:");
@@ -94,6 +118,16 @@ mod tests {
         assert!(wish.setup && wish.all && wish.only.is_none());
         let wish = test_wish(&["--only", "miri"]).unwrap();
         assert_eq!(wish.only.as_deref(), Some("miri"));
+    }
+
+    #[test]
+    fn the_options_of_fuzz_are_understood_in_any_order() {
+        assert_eq!(fuzz_wish(&[]), Ok((None, fuzz::SECONDS)));
+        assert_eq!(fuzz_wish(&["--seconds", "3", "data"]), Ok((Some("data"), 3)));
+        assert_eq!(fuzz_wish(&["data", "--seconds", "3"]), Ok((Some("data"), 3)));
+        for options in [&["--seconds"][..], &["data", "arrays"], &["--second", "3"]] {
+            assert!(fuzz_wish(options).is_err(), "{options:?}");
+        }
     }
 
     #[test]

@@ -13,8 +13,8 @@ use crate::shell;
 const LIST: &str = "docs/requirements.md";
 
 /// The families of which every id must have a test. A family is added here by the change that completes it;
-/// still to come are STR, ASY, PYC and DLP.
-const SWITCHED_ON: &[&str] = &["ABI", "SCH", "ARR", "SYS"];
+/// still to come are PYC and DLP.
+const SWITCHED_ON: &[&str] = &["ABI", "SCH", "ARR", "STR", "ASY", "SYS"];
 
 /// The kinds of file that hold tests.
 const ENDINGS: &[&str] = &["rs", "c", "cc", "py"];

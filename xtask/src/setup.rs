@@ -103,6 +103,12 @@ pub(crate) const PEER_SOURCES: Tool = Tool {
     source: Source::Python(peers::install_sources),
 };
 
+pub(crate) const CARGO_FUZZ: Tool = Tool {
+    name: "cargo-fuzz",
+    is_present: || shell::output_of(&["cargo", "fuzz", "--version"]).is_some(),
+    source: Source::Crate("cargo-fuzz"),
+};
+
 /// Streams that other Arrow implementations wrote. They belong to those projects and are not copied into this one.
 pub(crate) const GOLDEN_FILES: Tool = Tool {
     name: "the golden files",

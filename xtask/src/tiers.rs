@@ -127,6 +127,16 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "loom",
+        purpose: "no schedule of a few threads breaks the protocol of asynchronous streams",
+        by_default: false,
+        needs: &[],
+        gains_from: &[],
+        variables: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
+        command: &["cargo", "test", "--package=arrow-device-async-model", "--release", "--tests"],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "miri",
         purpose: "the structs and the library break no rule of Rust's memory model",
         by_default: false,
@@ -150,6 +160,17 @@ pub(crate) const TIERS: &[Tier] = &[
             "--skip=every_part_of_every_type_reads_as_that_part",
             "--skip=any_content_is_read_or_refused",
         ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "fuzz",
+        purpose: "a short run of each fuzz target, with an address sanitizer, finds nothing",
+        by_default: false,
+        // Of the toolchain with Miri only that it is a nightly one.
+        needs: &[setup::MIRI, setup::CARGO_FUZZ, setup::CPP_COMPILER, setup::SANITIZED_TARGET],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "fuzz"],
         kind: Kind::Tests,
     },
 ];

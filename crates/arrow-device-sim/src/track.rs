@@ -90,14 +90,7 @@ impl History {
         behind: &Behind<'_>,
         found: &mut Vec<Conflict>,
     ) {
-        if let Some(stretch) = self.exactly(bytes) {
-            return stretch.read(bytes.start, by, behind, found);
-        }
-        self.cut(bytes);
-        for (start, stretch) in self.0.range_mut(bytes.clone()) {
-            stretch.read(*start, by, behind, found);
-        }
-        self.join(bytes);
+        self.each(bytes, |start, stretch| stretch.read(start, by, behind, found));
     }
 
     /// Notes a write. `found` gets what it conflicts with.
@@ -108,12 +101,17 @@ impl History {
         behind: &Behind<'_>,
         found: &mut Vec<Conflict>,
     ) {
+        self.each(bytes, |start, stretch| stretch.write(start, by, behind, found));
+    }
+
+    /// Changes the stretches of these bytes and no others.
+    fn each(&mut self, bytes: &Range<u64>, mut change: impl FnMut(u64, &mut Stretch)) {
         if let Some(stretch) = self.exactly(bytes) {
-            return stretch.write(bytes.start, by, behind, found);
+            return change(bytes.start, stretch);
         }
         self.cut(bytes);
         for (start, stretch) in self.0.range_mut(bytes.clone()) {
-            stretch.write(*start, by, behind, found);
+            change(*start, stretch);
         }
         self.join(bytes);
     }

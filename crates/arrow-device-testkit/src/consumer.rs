@@ -126,7 +126,7 @@ impl SeenSchema {
     }
 }
 
-fn read_metadata(start: *const u8) -> Vec<u8> {
+pub(crate) fn read_metadata(start: *const u8) -> Vec<u8> {
     if start.is_null() {
         return vec![];
     }

@@ -186,6 +186,14 @@ pub fn cases_of(kinds: impl IntoIterator<Item = Kind>) -> impl Iterator<Item = C
 impl Kind {
     /// An array of this type.
     pub fn plan(&self, window: Window, nulls: Nulls) -> Plan {
+        match self {
+            // Apart from the others, so that lists of lists of lists fit on the stack of a thread.
+            Self::List(format, width, item) => list(format, *width, item, window, nulls),
+            _ => self.plan_of_others(window, nulls),
+        }
+    }
+
+    fn plan_of_others(&self, window: Window, nulls: Nulls) -> Plan {
         let capacity = window.capacity();
         let (validity, null_count) = nulls.of(window);
         let plan = |format: &str, buffers: Vec<Content>, children: Vec<Plan>| Plan {
@@ -223,11 +231,7 @@ impl Kind {
                 plan(format, vec![validity, window.content(ends), window.content(text)], vec![])
             }
             Self::Views(format) => plan(format, views(window, validity), vec![]),
-            Self::List(format, width, item) => {
-                let ends = integers(*width, (0..=capacity as i64).map(|index| index * 2));
-                let item = child(item, "item", capacity * 2, nulls);
-                plan(format, vec![validity, window.content(ends)], vec![item])
-            }
+            Self::List(..) => self.plan(window, nulls),
             Self::ListView(format, width, item) => {
                 let backwards = (0..capacity as i64).rev();
                 let starts = window.content(integers(*width, backwards));
@@ -305,6 +309,27 @@ impl Kind {
                 Plan { metadata: Some(metadata(&pairs)), ..storage.plan(window, nulls) }
             }
         }
+    }
+}
+
+/// Each list has two items.
+fn list(format: &str, width: usize, item: &Kind, window: Window, nulls: Nulls) -> Plan {
+    let capacity = window.capacity();
+    let (validity, null_count) = nulls.of(window);
+    let ends = integers(width, (0..=capacity as i64).map(|index| index * 2));
+    let mut item = item.plan(window.below(capacity * 2), nulls);
+    item.name = Some(c"item".into());
+    Plan {
+        format: CString::new(format).unwrap(),
+        name: None,
+        metadata: None,
+        flags: 2,
+        length: window.length as i64,
+        null_count,
+        offset: window.offset as i64,
+        buffers: vec![validity, window.content(ends)],
+        children: vec![item],
+        dictionary: None,
     }
 }
 

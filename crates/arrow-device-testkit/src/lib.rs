@@ -95,6 +95,25 @@
 //! with the requirement's id, what it does in words, and what is to be said of it. [`faults`] are those that
 //! shipped implementations have had, each with what would have found it.
 //!
+//! # I copy, slice or convert arrays
+//!
+//! [`generate`] makes any array of a string of bytes, and [`oracle`] reads its values without the library. Together they
+//! are a test of whatever is to leave values as they are; a failure shows the simplest array that still fails.
+//!
+//! ```
+//! use arrow_device_testkit::{generate, ledger::Ledger, oracle};
+//!
+//! # let device = arrow_device::Device::host();
+//! let queue = device.open_queue()?;
+//! generate::for_each(20, 1, |generated| {
+//!     let array = generate::build(&generated.plan, &Ledger::new()).map_err(|error| error.to_string())?;
+//!     let there = array.to_device(&queue).map_err(|error| error.to_string())?;
+//!     let back = there.to_host(&queue).map_err(|error| error.to_string())?;
+//!     oracle::require_equal(&generated.plan, &oracle::plan_of(&back)?)
+//! });
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
 //! # Where things are
 //!
 //! | module | has |
@@ -107,7 +126,12 @@
 //! | [`deposit`] | the same with buffers on a device, by raw calls of its driver |
 //! | [`consumer`] | reading C structs, moving and releasing them in any order |
 //! | [`relay`] | whole peers that hand on what they get, with a fault to order |
+//! | [`stream`] | a producer and a consumer of streams, with faults to order, and the checks that find them |
+//! | [`pushed`] | the same for asynchronous streams, moved on step by step |
 //! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
+//! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
+//! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
+//! | [`targets`] | the functions that are fuzzed |
 //! | [`recipe`] | arrays of every type as bytes to be changed, which the library builds |
 //!
 //! # What it trusts
@@ -118,7 +142,7 @@
 //!
 //! # What it does not do
 //!
-//! * Streams and asynchronous streams have no wrong peers here, nor does DLPack.
+//! * Asynchronous streams have no wrong peers here, nor does DLPack.
 //! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a driver are for
 //!   that driver's own tools, and `arrow-device-sim` sees the order of work itself.
 
@@ -140,6 +164,7 @@
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
+pub mod generate;
 #[allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -152,6 +177,7 @@ pub mod judge;
 pub mod kinds;
 pub mod ledger;
 pub mod manual;
+pub mod oracle;
 pub mod plan;
 #[allow(
     clippy::undocumented_unsafe_blocks,
@@ -161,6 +187,7 @@ pub mod plan;
     reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
 )]
 pub mod producer;
+pub mod pushed;
 pub mod recipe;
 #[allow(
     clippy::undocumented_unsafe_blocks,
@@ -170,8 +197,23 @@ pub mod recipe;
     reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
 )]
 pub mod relay;
+pub mod shape;
 pub mod skewed;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::missing_safety_doc,
+    clippy::not_unsafe_ptr_arg_deref,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
+pub mod stream;
 pub mod suite;
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
+)]
+pub mod targets;
 #[allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -194,4 +236,20 @@ pub fn require(holds: bool, complaint: impl FnOnce() -> String) -> Verdict {
 pub fn assert_complaint(verdict: Verdict, expected: &str) {
     let complaint = verdict.expect_err(&format!("nobody complained that `{expected}`"));
     assert!(complaint.contains(expected), "`{complaint}` does not say `{expected}`");
+}
+
+/// Has what is not used any more released until something is so; whether it came to be so.
+///
+/// One look at the list of what waits for its last use is not enough: it is one for all tests of a program, and
+/// another test's thread may be the one that releases.
+pub fn reclaim_until(is_so: impl Fn() -> bool) -> bool {
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(3);
+    while !is_so() {
+        if std::time::Instant::now() > patience {
+            return false;
+        }
+        arrow_device::reclaim();
+        std::thread::yield_now();
+    }
+    true
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arrow_device::driver::{
@@ -44,6 +44,8 @@ struct State {
     lies: bool,
     cannot_record: bool,
     is_lost: bool,
+    /// Whoever asks next about an event gets the answer only after two meetings here.
+    held_answer: Option<Arc<Barrier>>,
 }
 
 impl Manual {
@@ -102,6 +104,14 @@ impl Manual {
     /// Loses the device.
     pub fn lose(&self) {
         self.state().is_lost = true;
+    }
+
+    /// The next answer about an event is found and then held back: between the first meeting at the barrier and
+    /// the second.
+    pub fn hold_next_answer(&self) -> Arc<Barrier> {
+        let barrier = Arc::new(Barrier::new(2));
+        self.state().held_answer = Some(barrier.clone());
+        barrier
     }
 
     /// How many events are alive.
@@ -235,12 +245,19 @@ unsafe impl Driver for ManualDriver {
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        let state = self.0.state();
+        let mut state = self.0.state();
         if state.is_lost {
             return Err(self.0.error(ErrorKind::DeviceLost));
         }
         let (queue, point) = state.events[&event.bits()];
-        Ok(state.lies || state.queues[queue - 1].1 >= point)
+        let is_complete = state.lies || state.queues[queue - 1].1 >= point;
+        let held = state.held_answer.take();
+        drop(state);
+        if let Some(barrier) = held {
+            barrier.wait();
+            barrier.wait();
+        }
+        Ok(is_complete)
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, _timeout: Option<Duration>) -> Result<bool> {

@@ -7,7 +7,7 @@ use arrow_device::Memory;
 use arrow_device::driver::Raw;
 
 /// A node of an array together with its schema, and everything below it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The format string.
     pub format: CString,
@@ -40,7 +40,7 @@ impl Plan {
 }
 
 /// What a buffer pointer is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A null pointer.
     Null,

@@ -156,6 +156,10 @@ struct Inner {
     device: Option<DeviceId>,
     place: Option<Place>,
     vendor: Option<Vendor>,
+    /// What another party returned.
+    errno: Option<i32>,
+    /// The error that this one stands for.
+    other: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 /// What a vendor's library said.
@@ -179,7 +183,44 @@ impl Error {
             device: None,
             place: None,
             vendor: None,
+            errno: None,
+            other: None,
         }))
+    }
+
+    /// An error of another library. What caused it is the [`source`](std::error::Error::source) of this one.
+    ///
+    /// One of this crate comes back as it was. The kind of any other is that of the first one among it and its causes that
+    /// has a kind here: an error of this crate, or of the operating system. Where there is none, it is
+    /// [`ErrorKind::Peer`].
+    ///
+    /// ```
+    /// use arrow_device::{Error, ErrorKind};
+    ///
+    /// assert_eq!(Error::other(std::io::Error::from_raw_os_error(12)).kind(), ErrorKind::OutOfMemory);
+    /// assert_eq!(Error::other("the printer is on fire").to_string(), "peer error: the printer is on fire");
+    /// ```
+    #[cold]
+    pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        let other = match error.into().downcast::<Self>() {
+            Ok(ours) => return *ours,
+            Err(other) => other,
+        };
+        let (kind, errno) = chain(&*other).find_map(known).unwrap_or((ErrorKind::Peer, None));
+        let mut error = Self::new(kind, other.to_string());
+        error.0.errno = errno;
+        error.0.other = Some(other);
+        error
+    }
+
+    /// An error that another party reported with an `errno` value and, where it had one, a text.
+    #[cold]
+    pub(crate) fn from_peer(errno: i32, text: Option<String>) -> Self {
+        let kind = ErrorKind::from_errno(errno);
+        let message = text.unwrap_or_else(|| format!("the producer returned {errno} and no text"));
+        let mut error = Self::new(kind, message);
+        error.0.errno = Some(errno);
+        error
     }
 
     /// Says which operation failed.
@@ -211,6 +252,17 @@ impl Error {
         self.0.kind
     }
 
+    /// The `errno` value that a C caller gets: the one that another party returned, where it did, else that of the
+    /// [kind](ErrorKind::errno).
+    pub fn errno(&self) -> i32 {
+        self.0.errno.filter(|errno| *errno != 0).unwrap_or_else(|| self.kind().errno())
+    }
+
+    /// Whether another party reported this, so that the message is its own.
+    pub(crate) fn is_from_peer(&self) -> bool {
+        self.0.errno.is_some() && self.0.other.is_none()
+    }
+
     /// The message without its surroundings.
     pub fn message(&self) -> &str {
         &self.0.message
@@ -239,7 +291,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, message, operation, device, place, vendor } = &*self.0;
+        let Inner { kind, message, operation, device, place, vendor, .. } = &*self.0;
         match (operation, device) {
             (Some(operation), Some(device)) => write!(f, "{operation} on {device}: ")?,
             (Some(operation), None) => write!(f, "{operation}: ")?,
@@ -264,7 +316,30 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // The message says what `other` says.
+        self.0.other.as_ref()?.source()
+    }
+}
+
+/// An error, its cause, the cause of that, and so on.
+pub(crate) fn chain<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+/// The kind of an error, and the `errno` value that came with it.
+fn known(error: &(dyn std::error::Error + 'static)) -> Option<(ErrorKind, Option<i32>)> {
+    if let Some(ours) = error.downcast_ref::<Error>() {
+        return Some((ours.kind(), ours.0.errno));
+    }
+    // Elsewhere these are not `errno` values.
+    let system = error.downcast_ref::<std::io::Error>().filter(|_| cfg!(unix));
+    let errno = system.and_then(std::io::Error::raw_os_error)?;
+    Some((ErrorKind::from_errno(errno), Some(errno)))
+}
 
 /// For conversions that cannot fail, where others of their kind can.
 impl From<std::convert::Infallible> for Error {
@@ -294,6 +369,46 @@ mod tests {
     fn an_errno_that_nobody_here_uses_is_the_peers() {
         assert_eq!(ErrorKind::from_errno(libc::ENOTEMPTY), ErrorKind::Peer);
         assert_eq!(ErrorKind::from_errno(-3), ErrorKind::Peer);
+    }
+
+    #[test]
+    fn an_error_of_another_library_keeps_its_causes_and_the_kind_among_them() {
+        #[derive(Debug)]
+        struct Layer(Box<dyn std::error::Error + Send + Sync>);
+        impl fmt::Display for Layer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("reading the file")
+            }
+        }
+        impl std::error::Error for Layer {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&*self.0)
+            }
+        }
+
+        let inner = Error::new(ErrorKind::DeviceLost, "pulled out").during("copy");
+        let error = Error::other(Layer(Box::new(Layer(inner.into()))));
+        assert_eq!((error.kind(), error.errno()), (ErrorKind::DeviceLost, libc::ENXIO));
+        let texts: Vec<_> = chain(&error).map(ToString::to_string).collect();
+        let expected =
+            ["device lost: reading the file", "reading the file", "copy: device lost: pulled out"];
+        assert_eq!(texts, expected);
+
+        let unknown = std::io::Error::from_raw_os_error(libc::ENOTEMPTY);
+        let error = Error::other(Layer(unknown.into()));
+        assert_eq!((error.kind(), error.errno()), (ErrorKind::Peer, libc::ENOTEMPTY));
+        let ours = Error::other(Error::new(ErrorKind::TimedOut, "late").during("wait"));
+        assert_eq!(ours.to_string(), "wait: timed out: late");
+    }
+
+    #[test]
+    fn what_a_peer_returned_is_returned_again() {
+        for errno in [libc::ENOTEMPTY, libc::EINVAL, -7] {
+            assert_eq!(Error::from_peer(errno, None).errno(), errno);
+        }
+        assert_eq!(Error::from_peer(0, None).errno(), libc::EPROTO, "nobody fails with success");
+        let error = Error::from_peer(libc::ENOMEM, Some("too much".into()));
+        assert_eq!((error.kind(), error.message()), (ErrorKind::OutOfMemory, "too much"));
     }
 
     #[test]

@@ -72,6 +72,8 @@
 //! | build and read small arrays with Rust values | [`Array::from_values`] and its like, [`HostArray::values`], [`Value`] |
 //! | check what somebody else handed over | [`validate`] |
 //! | hand it on | [`Array::export`], [`Array::export_on`], [`Array::export_settled`] |
+//! | hand over many of one type, or take them over, one after the other | [`ArrayStream`] |
+//! | the same, pushed by a producer as they are asked for | [`async_stream`] |
 //! | bring your own memory | [`Buffer::foreign`], [`Device::allocate`] |
 //! | bring your own device | [`driver::Driver`] |
 //! | know what an address, an id or an event means on a device | [`convention`] |
@@ -86,6 +88,7 @@
 //! [Arrow C device data interface]: https://arrow.apache.org/docs/format/CDeviceDataInterface.html
 
 mod array;
+pub mod async_stream;
 pub mod convention;
 mod device;
 mod device_id;
@@ -94,6 +97,7 @@ mod exchange;
 mod pending;
 mod place;
 mod schema;
+mod stream;
 mod sync;
 pub mod validate;
 mod values;
@@ -112,7 +116,7 @@ pub use schema::{
     BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,
     Text, TimeUnit, UnionMode,
 };
-
+pub use stream::ArrayStream;
 pub use values::{Bools, Bytes, Decimal, Lists, Native, Texts, Value, Values};
 
 /// The C structs themselves, as other languages see them.

@@ -4,12 +4,15 @@
 //! is dropped, imported or allocated, and by [`reclaim`] and [`drain`]; never while a lock is held, never from a driver's
 //! callback, and not by a thread of this crate unless a [`Reaper`] is asked for. What is still on it when the process ends is
 //! left to the operating system, because drivers may be gone by then.
+//!
+//! One thread at a time asks the drivers, with the list in its hands. Whoever comes by in the meantime does not wait for it
+//! but has it ask once more, so that what is over by then is not overlooked.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::sync::lock;
@@ -19,6 +22,14 @@ static WAITING: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// How many entries wait, those included that a thread has taken out to look at.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static LEAKED: AtomicUsize = AtomicUsize::new(0);
+
+/// What becomes of the list at the moment: one of the three below.
+static ASKING: AtomicU8 = AtomicU8::new(NOBODY);
+const NOBODY: u8 = 0;
+/// A thread has the list and asks the drivers.
+const SOMEBODY: u8 = 1;
+/// It will ask once more, because something may be over that was not when it asked.
+const ONCE_MORE: u8 = 2;
 
 struct Entry {
     uses: Vec<Use>,
@@ -103,14 +114,15 @@ pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<Use>) {
 
 /// Looks at the list, if there is anything on it. Called where foreign code may run: in drops, imports, allocations.
 pub(crate) fn tick() {
-    if COUNT.load(Ordering::Relaxed) > 0 {
+    if COUNT.load(Ordering::Relaxed) > 0 && ASKING.load(Ordering::Relaxed) == NOBODY {
         sweep();
     }
 }
 
 /// Releases everything whose last use has passed; returns how many things that were.
 ///
-/// Never waits. Useful for a program that has stopped calling this crate and wants memory back.
+/// Never waits. Where another thread is at it already, that thread looks once more and releases what is over by now, which
+/// may be a moment after this returns. Useful for a program that has stopped calling this crate and wants memory back.
 ///
 /// ```
 /// assert_eq!(arrow_device::reclaim(), 0);
@@ -187,7 +199,7 @@ fn another_thread_releases() -> bool {
     false
 }
 
-/// Takes the list, releases what can be released, puts the rest back. Returns how many were released.
+/// Releases what can be released. Returns how many things that were.
 fn sweep() -> usize {
     thread_local! {
         /// A release that drops something of ours must not start a sweep of its own: the stack would grow with the list.
@@ -197,18 +209,37 @@ fn sweep() -> usize {
     if SWEEPING.try_with(|sweeping| sweeping.replace(true)).unwrap_or(true) {
         return 0;
     }
-    let taken = std::mem::take(&mut *lock(&WAITING));
-    let (over, still_used): (Vec<_>, Vec<_>) =
-        taken.into_iter().partition(|entry| entry.uses.iter().all(Use::is_over));
-    if !still_used.is_empty() {
-        let mut waiting = lock(&WAITING);
-        let newer = std::mem::replace(&mut *waiting, still_used);
-        waiting.extend(newer);
-    }
+    let over = take_what_is_over();
     let released = over.len();
     over.into_iter().for_each(release);
     let _ = SWEEPING.try_with(|sweeping| sweeping.set(false));
     released
+}
+
+/// Takes off the list what nothing uses any more, unless another thread is doing so.
+fn take_what_is_over() -> Vec<Entry> {
+    let mut over = Vec::new();
+    if ASKING.swap(ONCE_MORE, Ordering::AcqRel) != NOBODY {
+        return over;
+    }
+    loop {
+        ASKING.store(SOMEBODY, Ordering::Release);
+        let taken = std::mem::take(&mut *lock(&WAITING));
+        let mut still_used = Vec::with_capacity(taken.len());
+        for entry in taken {
+            let list =
+                if entry.uses.iter().all(Use::is_over) { &mut over } else { &mut still_used };
+            list.push(entry);
+        }
+        if !still_used.is_empty() {
+            let mut waiting = lock(&WAITING);
+            let newer = std::mem::replace(&mut *waiting, still_used);
+            waiting.extend(newer);
+        }
+        if ASKING.compare_exchange(SOMEBODY, NOBODY, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            return over;
+        }
+    }
 }
 
 fn release(entry: Entry) {

@@ -10,8 +10,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Array, Schema};
+use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::{Array, ArrayStream, DeviceType, Schema};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::kinds::Kind;
 use arrow_device_testkit::ledger::Ledger;
@@ -95,7 +95,7 @@ fn check_export(fill: &Fill<'_, ArrowDeviceArray>, first: usize, again: usize) -
 
 /// Exports something small, so that what a thread does once is done.
 fn warm_up() {
-    let plan = Kind::Fixed("l", 8).plan(Window::WHOLE, Nulls::None);
+    let plan = Kind::Struct(vec![Kind::Fixed("l", 8)]).plan(Window::WHOLE, Nulls::None);
     let array = imported(&plan);
     let mut out = ArrowDeviceArray::empty();
     array.export(&mut out).unwrap();
@@ -103,12 +103,12 @@ fn warm_up() {
 }
 
 #[test]
-fn an_exported_tree_is_one_allocation_and_a_recycled_one_none() {
+fn an_exported_tree_is_one_allocation_and_a_recycled_one_or_a_flat_array_none() {
     warm_up();
-    for plan in [wide(), flat()] {
+    for (plan, first) in [(wide(), 1), (flat(), 0)] {
         let array = imported(&plan);
         let export = |out: &mut ArrowDeviceArray| array.export(out).unwrap();
-        assert_eq!(check_export(&export, 1, 0), Ok(()));
+        assert_eq!(check_export(&export, first, 0), Ok(()));
     }
 }
 
@@ -193,6 +193,64 @@ fn a_clone_a_slice_and_a_child_are_no_allocation() {
         count(|| (array.clone(), array.slice(1, 2).unwrap(), array.child(7).unwrap(), array.len()));
     assert_eq!(allocations, 0);
     drop(parts);
+}
+
+/// Asks a stream for its next array.
+fn next(stream: &mut ArrowDeviceArrayStream) -> ArrowDeviceArray {
+    let mut out = ArrowDeviceArray::empty();
+    assert_eq!(unsafe { stream.get_next.unwrap()(stream, &mut out) }, 0);
+    assert!(!out.is_released());
+    out
+}
+
+/// That a stream gives its arrays, the first ones aside, with so many allocations each.
+fn check_stream(stream: ArrayStream, allowed: usize) -> Verdict {
+    let mut c_stream = ArrowDeviceArrayStream::empty();
+    stream.export(&mut c_stream);
+    release(next(&mut c_stream).array)?;
+    let (allocations, released) = count(|| {
+        let mut releases = (0..10).map(|_| release(next(&mut c_stream).array));
+        releases.try_for_each(|released| released)
+    });
+    released?;
+    unsafe { c_stream.release.unwrap()(&mut c_stream) };
+    require(allocations <= 10 * allowed, || format!("{allocations} allocations for ten arrays"))
+}
+
+#[test]
+fn a_stream_hands_out_arrays_without_an_allocation() {
+    for plan in [wide(), flat()] {
+        let array = imported(&plan);
+        // With the schema of the array, and with one of the same type that every array is compared with.
+        for schema in [array.schema().unwrap(), schema_of(&plan)] {
+            let arrays = std::iter::repeat(array.clone()).map(Ok);
+            let stream = ArrayStream::new(schema, DeviceType::CPU, arrays);
+            assert_eq!(check_stream(stream, 0), Ok(()));
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_copies_its_arrays_is_found_out() {
+    let arrays = std::iter::repeat_with(|| Ok(imported(&flat())));
+    let stream = ArrayStream::new(schema_of(&flat()), DeviceType::CPU, arrays);
+    assert_complaint(check_stream(stream, 0), "allocations for ten arrays");
+}
+
+#[test]
+fn a_stream_that_is_read_takes_two_allocations_for_an_array_and_of_a_flat_one_one() {
+    for (plan, allowed) in [(wide(), 2), (flat(), 1)] {
+        let array = imported(&plan);
+        let schema = array.schema().unwrap();
+        let mut c_stream = ArrowDeviceArrayStream::empty();
+        let arrays = std::iter::repeat(array).map(Ok);
+        ArrayStream::new(schema, DeviceType::CPU, arrays).export(&mut c_stream);
+        let mut stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
+        drop(stream.next());
+        let (allocations, read) = count(|| stream.by_ref().take(10).filter(Result::is_ok).count());
+        assert_eq!(read, 10);
+        assert!(allocations <= 10 * allowed, "{allocations} allocations for ten arrays");
+    }
 }
 
 /// What a consumer on another thread is given.

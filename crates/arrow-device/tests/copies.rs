@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
 use arrow_device_testkit::recipe::*;
-use arrow_device_testkit::require;
 use arrow_device_testkit::suite::Suite;
+use arrow_device_testkit::{reclaim_until, require};
 
 /// Whether all windows and all bytes of two arrays are the same.
 fn assert_equal(one: &HostArray, other: &HostArray) {
@@ -41,6 +41,7 @@ fn assert_equal(one: &HostArray, other: &HostArray) {
 
 /// Nothing is left on the device, and nothing went wrong there.
 fn assert_clean(state: &Mutex<device::State>) {
+    reclaim_until(|| state.lock().unwrap().blocks() == 0);
     let state = state.lock().unwrap();
     assert_eq!(state.mistakes, Vec::<String>::new());
     assert_eq!(state.blocks(), 0);
@@ -80,7 +81,6 @@ fn every_sample_and_its_slices_come_back_from_a_device_as_they_were() {
         }
     }
     queue.synchronize().unwrap();
-    arrow_device::reclaim();
     assert_clean(&state);
 }
 
@@ -178,8 +178,7 @@ fn the_source_of_a_copy_is_kept_until_the_queue_has_passed_it() {
     arrow_device::reclaim();
     assert_eq!(state.lock().unwrap().blocks(), 1);
     queue.synchronize().unwrap();
-    arrow_device::reclaim();
-    assert!(dropped.load(Ordering::SeqCst));
+    assert!(reclaim_until(|| dropped.load(Ordering::SeqCst)));
     assert_clean(&state);
 }
 
@@ -204,7 +203,6 @@ fn wrong_data_on_a_device_is_found_there() {
     }
     drop(there);
     queue.synchronize().unwrap();
-    arrow_device::reclaim();
     assert_clean(&state);
 }
 

@@ -1,5 +1,7 @@
 //! The examples run to their ends, and what they assert holds.
 
+#[path = "../examples/async_stream.rs"]
+mod async_stream;
 #[path = "../examples/consumer.rs"]
 mod consumer;
 #[path = "../examples/own_device/main.rs"]
@@ -8,6 +10,8 @@ mod own_device;
 mod producer;
 #[path = "../examples/record_batch.rs"]
 mod record_batch;
+#[path = "../examples/stream.rs"]
+mod stream;
 
 use arrow_device::Result;
 
@@ -24,6 +28,16 @@ fn the_consumer_runs() -> Result<()> {
 #[test]
 fn the_record_batch_runs() -> Result<()> {
     record_batch::main()
+}
+
+#[test]
+fn the_asynchronous_stream_runs() -> Result<()> {
+    async_stream::main()
+}
+
+#[test]
+fn the_stream_runs() -> Result<()> {
+    stream::main()
 }
 
 #[test]

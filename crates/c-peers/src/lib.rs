@@ -5,6 +5,8 @@
 //! library is another one.
 
 mod made;
+pub mod pushed;
+pub mod streams;
 
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -157,5 +159,5 @@ unsafe fn answer(outcome: Result<()>, message: *mut c_char, message_size: usize)
         // SAFETY: as above; this is the one more.
         unsafe { message.wrapping_add(len).write(0) };
     }
-    error.kind().errno()
+    error.errno()
 }

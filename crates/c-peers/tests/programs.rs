@@ -32,6 +32,36 @@ fn a_consumer_in_c_understands() {
     succeeds_everywhere("consumer");
 }
 
+// Requirement: STR-1, STR-2, STR-3, STR-5, STR-7
+#[test]
+fn a_producer_of_streams_in_c_is_understood() {
+    succeeds_everywhere("stream_producer");
+}
+
+// Requirement: STR-1, STR-3, STR-4, STR-5, STR-6, STR-7
+#[test]
+fn a_consumer_of_streams_in_c_understands() {
+    succeeds_everywhere("stream_consumer");
+}
+
+// Requirement: ASY-1, ASY-4, ASY-9, ASY-12, ASY-14, ASY-20
+#[test]
+fn an_asynchronous_producer_in_c_is_understood() {
+    succeeds_everywhere("async_producer");
+}
+
+// Requirement: ASY-9, ASY-14
+#[test]
+fn an_asynchronous_producer_runs_clean_under_address_sanitizer() {
+    succeeds_under_address_sanitizer("async_producer");
+}
+
+// Requirement: ASY-9, ASY-14
+#[test]
+fn an_asynchronous_producer_runs_clean_under_valgrind() {
+    succeeds_under_valgrind("async_producer");
+}
+
 // Requirement: SYS-2
 #[test]
 fn a_hostile_producer_in_c_is_refused() {
@@ -62,6 +92,20 @@ fn a_producer_and_a_consumer_run_clean_under_valgrind() {
 #[test]
 fn a_hostile_producer_does_no_harm_under_valgrind() {
     succeeds_under_valgrind("hostile");
+}
+
+// Requirement: STR-6, STR-7
+#[test]
+fn streams_run_clean_under_address_sanitizer() {
+    succeeds_under_address_sanitizer("stream_producer");
+    succeeds_under_address_sanitizer("stream_consumer");
+}
+
+// Requirement: STR-6, STR-7
+#[test]
+fn streams_run_clean_under_valgrind() {
+    succeeds_under_valgrind("stream_producer");
+    succeeds_under_valgrind("stream_consumer");
 }
 
 #[test]

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, block_on, feed};
 use arrow_device::{
-    Array, Batch, Buffer, DataType, DeviceId, Error, ErrorKind, Field, Queue, Schema,
+    Array, ArrayStream, Batch, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Field,
+    Queue, Schema,
 };
 
 use crate::{Check, expect, lab};
@@ -17,6 +19,8 @@ pub(crate) const CHECKS: &[Check] = &[
     ("misuse_is_refused", misuse),
     ("parts_are_released_in_any_order_and_on_any_thread", releases),
     ("a_release_is_deferred_until_the_queue_has_passed", deferred_release),
+    ("streams_fail_and_are_dropped_in_the_middle", streams),
+    ("asynchronous_streams_fail_and_are_dropped_in_the_middle", asynchronous_streams),
 ];
 
 type Outcome = Result<(), String>;
@@ -204,4 +208,63 @@ fn deferred_release() -> Outcome {
     arrow_device::drain(Duration::from_secs(10)).map_err(said)?;
     let left = (lab::allocated(), arrow_device::pending(), arrow_device::leaked());
     expect(left == (0, 0, 0), || format!("after it has passed: {left:?}"))
+}
+
+/// Streams that end, that fail after two batches, that give what they may not, and that lose a callback; read to the end, or
+/// left after the first batch.
+fn streams() -> Outcome {
+    let stranger = || Array::builder(DataType::Null).len(4).finish_ready().map_err(said);
+    for (end, patience) in (0..4).flat_map(|end| [(end, 1), (end, usize::MAX)]) {
+        let owner = Arc::new(());
+        let batch = Array::from(batch(&owner).map_err(said)?);
+        let schema = batch.schema().map_err(said)?;
+        let mut arrays = vec![Ok(batch.clone()), Ok(batch)];
+        match end {
+            1 => arrays.push(Err(Error::new(ErrorKind::TimedOut, "planted"))),
+            2 => arrays.push(Ok(stranger()?)),
+            _ => {}
+        }
+        let mut c_stream = ArrowDeviceArrayStream::empty();
+        ArrayStream::new(schema, DeviceType::CPU, arrays).export(&mut c_stream);
+        if end == 3 {
+            c_stream.get_next = None;
+        }
+        // SAFETY: the struct was just filled, and a missing callback is among the things that an import checks.
+        let stream = unsafe { ArrayStream::import(&raw mut c_stream) };
+        expect(stream.is_ok() == (end != 3), || format!("stream {end} was not refused"))?;
+        let read = stream.map_or(0, |stream| stream.take(patience).filter(Result::is_ok).count());
+        let expected = if end == 3 { 0 } else { patience.min(2) };
+        expect(read == expected, || format!("{read} batches of stream {end}"))?;
+        expect(Arc::strong_count(&owner) == 1, || format!("stream {end} kept something"))?;
+    }
+    Ok(())
+}
+
+/// The same for asynchronous streams: one that ends, one that fails, and one that gives what it may not.
+fn asynchronous_streams() -> Outcome {
+    let stranger = || Array::builder(DataType::Null).len(4).finish_ready().map_err(said);
+    for (end, patience) in (0..3).flat_map(|end| [(end, 1), (end, usize::MAX)]) {
+        let owner = Arc::new(());
+        let batch = Array::from(batch(&owner).map_err(said)?);
+        let schema = batch.schema().map_err(said)?;
+        let mut arrays = vec![Ok(batch.clone()), Ok(batch)];
+        match end {
+            1 => arrays.push(Err(Error::new(ErrorKind::TimedOut, "planted"))),
+            2 => arrays.push(Ok(stranger()?)),
+            _ => {}
+        }
+        let (feeder, fed) = feed(arrays, 1);
+        let (stream, handler) = AsyncStream::new(1);
+        let producer = AsyncProducer::new(schema, DeviceType::CPU, fed);
+        // SAFETY: the handler is the library's own.
+        let drive = unsafe { producer.drive(handler.into_raw()) }.map_err(said)?;
+        let read = std::thread::scope(|threads| {
+            threads.spawn(|| feeder.run());
+            threads.spawn(|| block_on(drive));
+            Blocking::new(stream.arrays()).take(patience).filter(Result::is_ok).count()
+        });
+        expect(read == patience.min(2), || format!("{read} batches of stream {end}"))?;
+        expect(Arc::strong_count(&owner) == 1, || format!("stream {end} kept something"))?;
+    }
+    Ok(())
 }

@@ -12,5 +12,5 @@ fn the_program_runs_where_panics_unwind() {
     let printed = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{printed}\n{}", String::from_utf8_lossy(&output.stderr));
     assert!(printed.contains("where panics unwind\n"), "{printed}");
-    assert!(printed.contains("\ntest result: ok. 8 passed; 0 failed; 0 ignored\n"), "{printed}");
+    assert!(printed.contains("\ntest result: ok. 10 passed; 0 failed; 0 ignored\n"), "{printed}");
 }

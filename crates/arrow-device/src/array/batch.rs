@@ -159,6 +159,13 @@ impl TryFrom<Array> for Batch {
     }
 }
 
+/// A batch is a struct array.
+impl From<Batch> for Array {
+    fn from(batch: Batch) -> Self {
+        batch.rows
+    }
+}
+
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

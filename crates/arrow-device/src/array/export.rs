@@ -7,13 +7,14 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use super::Array;
-use super::tree::{Pending, Readiness, Tree};
+use super::tree::{Node, Pending, Readiness, Tree};
+use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::driver::SyncEvent;
 use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
-use crate::schema::Schema;
+use crate::exchange::guard;
+use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
 impl Array {
@@ -23,8 +24,9 @@ impl Array {
     /// the data is kept until the consumer calls `release`. The consumer's call says that its own work on the data is done.
     ///
     /// No device is called. The event that the array came with or was made with goes out unchanged; an array that is ready
-    /// has none. An array that is not ready, on a type of device that has no events, is an error. Columns with different events cannot share the one place for an event: use
-    /// [`export_on`](Self::export_on) or [`export_settled`](Self::export_settled).
+    /// has none. An array that is not ready, on a type of device that has no events, is an error. Columns with different
+    /// events cannot share the one place for an event: use [`export_on`](Self::export_on) or
+    /// [`export_settled`](Self::export_settled).
     ///
     /// ```
     /// use arrow_device::abi::ArrowDeviceArray;
@@ -102,56 +104,33 @@ impl Array {
     }
 
     fn single_pending(&self) -> Result<Option<Pending>> {
-        match &self.tree().ready {
-            Readiness::Now => Ok(None),
+        let message = match &self.tree().ready {
+            Readiness::Now => return Ok(None),
             _ if !self.may_show_events() => {
-                let message = "the data is not ready, and this type of device has no events to say so; settle it first";
-                Err(Error::new(ErrorKind::NotReady, message)
-                    .during("export")
-                    .on_device(self.device()))
+                "the data is not ready, and this type of device has no events to say so; settle it first".to_owned()
             }
-            Readiness::After(pending) => Ok(Some(pending.clone())),
-            Readiness::AfterAll(all) => {
-                let message = format!(
-                    "the columns are ready after {} different events, and there is room for one; name a queue to join them",
-                    all.len()
-                );
-                Err(Error::new(ErrorKind::NotReady, message)
-                    .during("export")
-                    .on_device(self.device()))
-            }
-        }
+            Readiness::After(pending) => return Ok(Some(pending.clone())),
+            Readiness::AfterAll(all) => format!(
+                "the columns are ready after {} different events, and there is room for one; name a queue to join them",
+                all.len()
+            ),
+        };
+        Err(Error::new(ErrorKind::NotReady, message).during("export").on_device(self.device()))
     }
 
     /// The struct, ready after this.
     pub(crate) fn exported(&self, pending: Option<Pending>) -> Result<ArrowDeviceArray> {
-        let tree = self.tree();
-        let root = self.node_number();
-        let size = tree.size_of(root);
-        let (handle, event) = match &pending {
-            Some(Pending::Event(event)) => match event.sync_event() {
-                SyncEvent::Handle(handle) => (Some(handle), Shown::Slot),
-                SyncEvent::Address(address) => (None, Shown::Address(address)),
-            },
-            Some(Pending::Foreign(address)) => (None, Shown::Address(*address)),
-            None => (None, Shown::Nothing),
+        let (mut array, sync_event) = match pending {
+            None if self.is_leaf() => (self.exported_leaf(), ptr::null_mut()),
+            Some(Pending::Foreign(event)) if self.is_leaf() => {
+                (self.exported_leaf(), event.as_ptr())
+            }
+            pending => self.exported_tree(pending)?,
         };
-        let keep = match pending {
-            Some(Pending::Event(event)) => Some(event),
-            _ => None,
-        };
-        let owner = Whole { _event: keep, tree: tree.clone() };
         let window = self.window();
-        let handle = handle.unwrap_or(ptr::null_mut());
-        let (mut array, slot) = arena::build(size, root, &**tree, owner, handle)?;
         array.length = window.length;
         array.offset = window.offset;
         array.null_count = window.null_count;
-        let sync_event = match event {
-            Shown::Nothing => ptr::null_mut(),
-            Shown::Address(address) => address.as_ptr(),
-            Shown::Slot => slot.cast(),
-        };
         let device = self.device();
         // Host memory has no number, whatever it came with: -1 is what the specification recommends.
         let is_host = device.device_type == DeviceType::CPU;
@@ -163,14 +142,87 @@ impl Array {
             reserved: [0; 3],
         })
     }
+
+    fn is_leaf(&self) -> bool {
+        let checks = self.tree().schema.checks();
+        checks.get(self.node_number() as usize).is_some_and(|check| check.is_leaf)
+    }
+
+    /// A struct for a node that has nothing below it. It needs no arena: it refers to the tree's own table of buffers, and
+    /// holds a share of the tree, which also keeps what an imported array came with as `sync_event`.
+    fn exported_leaf(&self) -> ArrowArray {
+        let node = self.node();
+        ArrowArray {
+            n_buffers: i64::from(node.n_buffers),
+            buffers: node.buffers.cast_mut(),
+            release: Some(release_leaf),
+            private_data: Arc::into_raw(self.tree().clone()).cast_mut().cast(),
+            ..ArrowArray::empty()
+        }
+    }
+
+    /// A struct for a node and everything below it, in an arena; and what its `sync_event` is.
+    fn exported_tree(&self, pending: Option<Pending>) -> Result<(ArrowArray, *mut c_void)> {
+        let (tree, root) = (self.tree(), self.node_number());
+        let tables = Tables { nodes: tree.nodes(), checks: tree.schema.checks() };
+        let shown = Shown::of(pending.as_ref());
+        let event = pending.as_ref().and_then(Pending::event).cloned();
+        let owner = Whole { _event: event, tree: tree.clone() };
+        let size = tree.size_of(root);
+        let (array, variable) = arena::build(size, root, &tables, owner, shown.handle())?;
+        Ok((array, shown.address(variable)))
+    }
+}
+
+/// The callback of a leaf.
+///
+/// # Safety
+/// As the specification says of a release callback: `array` is a struct that `exported_leaf` filled, or a bitwise move of
+/// one, and not released yet (a null pointer and a released struct are tolerated).
+unsafe extern "C" fn release_leaf(array: *mut ArrowArray) {
+    guard::silent(|| {
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        let Some(array) = (unsafe { array.as_mut() }) else { return };
+        if array.release.take().is_some() {
+            let tree = array.private_data.cast_const().cast::<Tree>();
+            // SAFETY: `private_data` is the consumer's to keep, so it is the share that `exported_leaf` gave away; it is
+            // taken back once, since a release "MUST" mark the struct as released.
+            drop(unsafe { Arc::from_raw(tree) });
+        }
+    });
 }
 
 /// What `sync_event` is.
 enum Shown {
     Nothing,
-    /// The arena's own variable, which holds the handle.
-    Slot,
+    /// The arena's own variable, which holds this handle.
+    Handle(*mut c_void),
     Address(NonNull<c_void>),
+}
+
+impl Shown {
+    fn of(pending: Option<&Pending>) -> Self {
+        match pending {
+            None => Self::Nothing,
+            Some(Pending::Foreign(address)) => Self::Address(*address),
+            Some(Pending::Event(event)) => match event.sync_event() {
+                SyncEvent::Handle(handle) => Self::Handle(handle),
+                SyncEvent::Address(address) => Self::Address(address),
+            },
+        }
+    }
+
+    fn handle(&self) -> *mut c_void {
+        if let Self::Handle(handle) = self { *handle } else { ptr::null_mut() }
+    }
+
+    fn address(&self, variable: *mut *mut c_void) -> *mut c_void {
+        match self {
+            Self::Nothing => ptr::null_mut(),
+            Self::Handle(_) => variable.cast(),
+            Self::Address(address) => address.as_ptr(),
+        }
+    }
 }
 
 impl Tree {
@@ -191,24 +243,40 @@ impl Tree {
     }
 }
 
-impl Source<ArrowArray> for Tree {
-    #[inline]
+/// The tables of a tree that is being exported.
+struct Tables<'tree> {
+    nodes: &'tree [Node],
+    checks: &'tree [Check],
+}
+
+impl Source<ArrowArray> for Tables<'_> {
+    #[inline(always)]
     fn below(&self, source: u32) -> Below {
-        self.schema.below(source)
+        Check::below(self.checks.get(source as usize))
     }
 
-    #[inline]
-    fn fill(&self, source: u32, words: &mut Words) -> ArrowArray {
-        let mut out = ArrowArray::empty();
-        if let Some(node) = self.nodes().get(source as usize) {
-            out.length = node.window.length;
-            out.offset = node.window.offset;
-            out.null_count = node.window.null_count;
-            out.n_buffers = i64::from(node.n_buffers);
+    #[inline(always)]
+    fn node(&self, source: u32, words: &mut Words, links: Links<ArrowArray>) -> ArrowArray {
+        let mut window = Window { length: 0, offset: 0, null_count: 0 };
+        let (mut n_buffers, mut buffers) = (0, ptr::null_mut());
+        if let Some(node) = self.nodes.get(source as usize) {
+            window = node.window;
+            n_buffers = i64::from(node.n_buffers);
             // SAFETY: a node's table has `n_buffers` entries, and the tree keeps it.
-            out.buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
+            buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
         }
-        out
+        ArrowArray {
+            length: window.length,
+            null_count: window.null_count,
+            offset: window.offset,
+            n_buffers,
+            n_children: links.n_children,
+            buffers,
+            children: links.children,
+            dictionary: links.dictionary,
+            release: Some(links.release),
+            private_data: links.private_data,
+        }
     }
 }
 
@@ -254,13 +322,5 @@ impl arena::Node for ArrowArray {
 
     fn private_data(&self) -> *mut c_void {
         self.private_data
-    }
-
-    fn link(&mut self, links: Links<Self>) {
-        self.n_children = links.n_children;
-        self.children = links.children;
-        self.dictionary = links.dictionary;
-        self.release = Some(links.release);
-        self.private_data = links.private_data;
     }
 }

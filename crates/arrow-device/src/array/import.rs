@@ -13,7 +13,7 @@ use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::pending;
-use crate::schema::{Check, Schema};
+use crate::schema::{Check, NO_BUFFER, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 impl Array {
@@ -142,23 +142,30 @@ unsafe fn read_nodes(root: &ArrowArray, schema: &Schema) -> Result<Nodes> {
     let checks = schema.checks();
     if let [check] = checks {
         // SAFETY: as promised by the caller.
-        let node = unsafe { read_node(root, check, &mut []) }
-            .map_err(|fault| fault.explain(schema, 0, root))?;
+        let node = unsafe { read_node(root, check) }
+            .ok_or_else(|| Fault::Node.explain(schema, 0, root))?;
         return Ok(Nodes::One([node]));
     }
-    let mut nodes = vec![unvisited(root); checks.len()];
+    // Nodes are numbered in the order in which they are found here, level by level.
+    let mut nodes = Vec::with_capacity(checks.len());
+    nodes.push(unvisited(root));
     for (number, check) in checks.iter().enumerate() {
-        let (visited, rest) = nodes.split_at_mut(number + 1);
-        let Some(node) = visited.last_mut() else { continue };
-        // SAFETY: `unvisited` put a struct's address there: the root's, or one that `read_node` saw not to be null in the
-        // table of its parent, which the caller vouches for.
+        // Most nodes are leaves, and were read with their parent.
+        if check.is_leaf {
+            continue;
+        }
+        let Some(node) = nodes.get_mut(number) else { break };
+        // SAFETY: `unvisited` put a struct's address there: the root's, or one that was seen not to be null in the table of
+        // its parent, which the caller vouches for.
         let source = unsafe { &*node.buffers.cast::<ArrowArray>() };
-        // Children have larger numbers than their parent.
-        let first = (check.first_child as usize).saturating_sub(number + 1);
-        let below = check.children as usize + usize::from(check.has_dictionary);
-        let children = rest.get_mut(first..first + below).unwrap_or_default();
         // SAFETY: as promised by the caller.
-        *node = unsafe { read_node(source, check, children) }
+        *node = unsafe { read_node(source, check) }
+            .ok_or_else(|| Fault::Node.explain(schema, number as u32, source))?;
+        let first = check.first_child as usize;
+        let below = first + check.children as usize + usize::from(check.has_dictionary);
+        let below = checks.get(first..below).unwrap_or_default();
+        // SAFETY: as promised by the caller, for a struct that keeps to its rules.
+        unsafe { read_below(source, check, below, &mut nodes) }
             .map_err(|fault| fault.explain(schema, number as u32, source))?;
     }
     Ok(Nodes::Many(nodes.into()))
@@ -170,112 +177,155 @@ fn unvisited(source: *const ArrowArray) -> Node {
     Node { window, buffers: source.cast(), n_buffers: 0, extents: Node::NO_EXTENTS }
 }
 
-/// What is wrong with a node. Kept small, so that a check that passes costs nothing for it.
-#[derive(Clone, Copy)]
+/// What is wrong with a node or with one right below it.
 enum Fault {
+    /// The node breaks a rule of its own.
     Node,
+    /// The child is not what the node needs.
     Child(usize),
+    /// The child, which is a leaf, breaks a rule of its own.
+    Leaf(usize),
 }
 
-/// Checks a struct, copies it, and notes where the structs of its children are.
+/// Looks at the children and the dictionary of a node: reads the leaves, and notes where the others are.
 ///
 /// # Safety
-/// As for [`Array::import`].
-#[inline]
-unsafe fn read_node(
+/// As for [`Array::import`]; the node's own struct keeps to its rules.
+#[inline(never)]
+unsafe fn read_below(
     source: &ArrowArray,
     check: &Check,
-    children: &mut [Node],
-) -> Result<Node, Fault> {
-    // SAFETY: as promised by the caller.
-    if !unsafe { keeps_to(source, check) } {
-        return Err(Fault::Node);
-    }
+    below: &[Check],
+    nodes: &mut Vec<Node>,
+) -> Result<(), Fault> {
     let regular = check.children as usize;
-    let end = source.offset + source.length;
-    for (index, child) in children.iter_mut().enumerate() {
-        let pointer: *const ArrowArray = if index < regular {
-            // SAFETY: `keeps_to` saw that the table is there and has `regular` entries.
-            unsafe { source.children.wrapping_add(index).read() }
-        } else {
-            source.dictionary
-        };
-        // SAFETY: null or a struct, says the caller.
-        let Some(below) = (unsafe { pointer.as_ref() }) else { return Err(Fault::Child(index)) };
-        let elements = i64::from(check.elements_in_child);
-        // No overflow: `largest_end` takes `elements` into account.
-        if below.is_released() | ((index < regular) & (below.length < end * elements)) {
-            return Err(Fault::Child(index));
-        }
-        *child = unvisited(pointer);
+    // No overflow: `largest_end` takes the elements into account.
+    let least = (source.offset + source.length) * i64::from(check.elements_in_child);
+    for (index, check) in below.iter().take(regular).enumerate() {
+        // SAFETY: the table is there and has `regular` entries: the node keeps to its rules.
+        let child = unsafe { source.children.wrapping_add(index).read() };
+        // SAFETY: as promised by the caller.
+        nodes.push(unsafe { read_child(child, check, least, index) }?);
+    }
+    if let Some(check) = below.get(regular) {
+        // SAFETY: as promised by the caller.
+        nodes.push(unsafe { read_child(source.dictionary, check, 0, regular) }?);
     }
     if check.is_run_ends {
         // SAFETY: as promised by the caller; both children were seen just now.
         unsafe { check_run_ends(source) }?;
     }
-    let null_count = if check.is_all_null {
-        source.length
-    } else if !check.has_validity || source.null_count == 0 {
-        0
+    Ok(())
+}
+
+/// Reads a child if it is a leaf, and otherwise notes where it is.
+///
+/// # Safety
+/// As for [`Array::import`]: the pointer is null or leads to a struct.
+#[inline(always)]
+unsafe fn read_child(
+    pointer: *const ArrowArray,
+    check: &Check,
+    least: i64,
+    index: usize,
+) -> Result<Node, Fault> {
+    // SAFETY: as promised by the caller.
+    let Some(child) = (unsafe { pointer.as_ref() }) else { return Err(Fault::Child(index)) };
+    if child.is_released() | (child.length < least) {
+        return Err(Fault::Child(index));
+    }
+    if !check.is_leaf {
+        return Ok(unvisited(pointer));
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { read(child, check, true) }.ok_or(Fault::Leaf(index))
+}
+
+/// Copies a struct, if it keeps to all rules that can be seen in it alone. [`explain`] says which one it breaks.
+///
+/// # Safety
+/// As for [`Array::import`].
+unsafe fn read_node(source: &ArrowArray, check: &Check) -> Option<Node> {
+    // SAFETY: as promised by the caller.
+    unsafe { read(source, check, false) }
+}
+
+/// [`read_node`], where it is known in advance that nothing may be below the node.
+///
+/// # Safety
+/// As for [`Array::import`].
+#[inline(always)]
+unsafe fn read(source: &ArrowArray, check: &Check, is_leaf: bool) -> Option<Node> {
+    let ArrowArray { length, offset, null_count, n_buffers, n_children, buffers, .. } = *source;
+    let expected = i64::from(check.buffers);
+    let end = length.wrapping_add(offset);
+    // None of these is negative where all is well. The last three may overflow only where one before them is negative.
+    let signs = length
+        | offset
+        | end
+        | check.largest_end.wrapping_sub(end)
+        | null_count.wrapping_add(1)
+        | length.wrapping_sub(null_count);
+    let more = n_buffers.wrapping_sub(expected).cast_unsigned();
+    let below_fits = if is_leaf {
+        (n_children.cast_unsigned() | source.dictionary.addr() as u64) == 0
     } else {
-        // SAFETY: `keeps_to` saw that there is a first buffer.
-        let validity = unsafe { source.buffers.read() };
-        // Without a bitmap nothing is null, counted or not.
-        if validity.is_null() { 0 } else { source.null_count }
+        (n_children == i64::from(check.children))
+            & (source.dictionary.is_null() != check.has_dictionary)
+            & (source.children.is_null() <= (check.children == 0))
     };
-    Ok(Node {
-        window: Window { offset: source.offset, length: source.length, null_count },
-        buffers: source.buffers.cast_const(),
-        n_buffers: source.n_buffers as u32,
+    let has_table = !buffers.is_null() | (expected == 0);
+    if (signs < 0) | (more > u64::from(check.more_buffers)) | !below_fits | !has_table {
+        return None;
+    }
+    // SAFETY: the table is there and has at least as many entries.
+    let missing = unsafe { missing(buffers.cast_const(), check.fixed_buffers) };
+    if ((length > 0) & (missing & check.required != 0))
+        | ((null_count > 0) & (missing & check.required_for_nulls != 0))
+    {
+        return None;
+    }
+    if more > 0 {
+        // SAFETY: the table has `n_buffers` entries, and that is at least one.
+        let sizes = unsafe { buffers.wrapping_add(n_buffers as usize - 1).read() };
+        if sizes.is_null() {
+            return None;
+        }
+    }
+    let null_count = match (check.has_validity, check.is_all_null) {
+        // Without a bitmap nothing is null, counted or not.
+        (true, _) if missing & 1 == 0 => null_count,
+        (false, true) => length,
+        _ => 0,
+    };
+    Some(Node {
+        window: Window { offset, length, null_count },
+        buffers: buffers.cast_const(),
+        n_buffers: n_buffers as u32,
         extents: Node::NO_EXTENTS,
     })
 }
 
-/// Whether a struct keeps to all rules that can be seen in it alone. [`explain`] says which one it breaks.
+/// Which of the first buffers are null, as bits, and [`NO_BUFFER`].
 ///
 /// # Safety
-/// As for [`Array::import`].
-unsafe fn keeps_to(source: &ArrowArray, check: &Check) -> bool {
-    let (length, offset, null_count) = (source.length, source.offset, source.null_count);
-    let buffers = i64::from(check.buffers);
-    let fits = (length >= 0)
-        & (offset >= 0)
-        & (offset.saturating_add(length) <= check.largest_end)
-        & (null_count >= -1)
-        & (null_count <= length)
-        & (source.n_children == i64::from(check.children))
-        & (source.dictionary.is_null() != check.has_dictionary)
-        & (source.children.is_null() <= (check.children == 0))
-        & if check.is_variadic {
-            (source.n_buffers >= buffers) & (source.n_buffers <= MAX_BUFFERS)
-        } else {
-            source.n_buffers == buffers
+/// `buffers` has `count` entries.
+#[inline(always)]
+unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
+    let is_null = |index: u8| {
+        // SAFETY: promised by the caller.
+        let buffer = unsafe { buffers.wrapping_add(usize::from(index)).read() };
+        u8::from(buffer.is_null()) << index
+    };
+    // No type has more than three that are not variadic.
+    NO_BUFFER
+        | match count {
+            0 => 0,
+            1 => is_null(0),
+            2 => is_null(0) | is_null(1),
+            _ => is_null(0) | is_null(1) | is_null(2),
         }
-        & (source.buffers.is_null() <= (buffers == 0));
-    if !fits {
-        return false;
-    }
-    let mut missing = 0_u8;
-    for index in 0..usize::from(check.buffers) - usize::from(check.is_variadic) {
-        // SAFETY: the table is there and has at least this many entries.
-        let buffer = unsafe { source.buffers.wrapping_add(index).read() };
-        missing |= u8::from(buffer.is_null()) << index;
-    }
-    let nulls_need_bitmap =
-        null_count > 0 && (!check.has_validity || missing & 1 != 0) && !check.is_all_null;
-    if nulls_need_bitmap || (length > 0 && missing & !check.may_be_null != 0) {
-        return false;
-    }
-    if check.is_variadic && source.n_buffers > buffers {
-        // SAFETY: the table has `n_buffers` entries, and that is at least one.
-        let sizes = unsafe { source.buffers.wrapping_add(source.n_buffers as usize - 1).read() };
-        return !sizes.is_null();
-    }
-    true
 }
-
-/// More data buffers than this no view array has.
-pub(crate) const MAX_BUFFERS: i64 = i32::MAX as i64;
 
 /// Run ends are not null, and there are as many as values.
 ///
@@ -307,15 +357,13 @@ impl Fault {
         let data_type = node.field.data_type();
         match self {
             Self::Node => {
-                // SAFETY: `keeps_to` looked at the same members in the same order.
+                // SAFETY: `read_node` looked at the same members in the same order.
                 let (kind, message) = unsafe { explain(source, &Check::new(node), data_type) };
                 Error::new(kind, message).at(place)
             }
-            Self::Child(index) => {
-                let below = node.below();
-                let child_number = below.start + index as u32;
-                let regular = node.children().len();
-                let child: *const ArrowArray = if index < regular {
+            Self::Child(index) | Self::Leaf(index) => {
+                let child_number = node.below().start + index as u32;
+                let child: *const ArrowArray = if index < node.children().len() {
                     // SAFETY: the table was seen to be there and to have this entry.
                     unsafe { source.children.wrapping_add(index).read() }
                 } else {
@@ -323,6 +371,9 @@ impl Fault {
                 };
                 // SAFETY: null or a struct, as import's caller promised.
                 let (kind, message) = match unsafe { child.as_ref() } {
+                    Some(child) if matches!(self, Self::Leaf(_)) => {
+                        return Self::Node.explain(schema, child_number, child);
+                    }
                     None => {
                         (ErrorKind::Malformed, "a null pointer in place of an array".to_owned())
                     }
@@ -366,7 +417,7 @@ fn explain_child(
 }
 
 /// # Safety
-/// As for [`keeps_to`].
+/// As for [`read_node`].
 unsafe fn explain(
     source: &ArrowArray,
     check: &Check,
@@ -404,10 +455,8 @@ unsafe fn explain(
     if source.children.is_null() && check.children > 0 {
         return (Malformed, format!("the table of {n_children} children is null"));
     }
-    let count_is_wrong =
-        if check.is_variadic { n_buffers < expected } else { n_buffers != expected };
-    if count_is_wrong || n_buffers > MAX_BUFFERS {
-        let least = if check.is_variadic { "at least " } else { "" };
+    if n_buffers < expected || n_buffers - expected > i64::from(check.more_buffers) {
+        let least = if check.more_buffers > 0 { "at least " } else { "" };
         return (
             SchemaMismatch,
             format!("{data_type} has {least}{expected} buffers, not {n_buffers}"),
@@ -416,7 +465,7 @@ unsafe fn explain(
     if source.buffers.is_null() {
         return (Malformed, format!("the table of {n_buffers} buffers is null"));
     }
-    for index in 0..usize::from(check.buffers) - usize::from(check.is_variadic) {
+    for index in 0..usize::from(check.fixed_buffers) {
         // SAFETY: the table is there and has this entry.
         let buffer = unsafe { source.buffers.wrapping_add(index).read() };
         if !buffer.is_null() {
@@ -428,7 +477,7 @@ unsafe fn explain(
                 format!("null count is {null_count} and there is no validity bitmap"),
             );
         }
-        if length > 0 && check.may_be_null & (1 << index) == 0 {
+        if length > 0 && check.required & (1 << index) != 0 {
             return (Malformed, format!("buffer {index} is null but length is {length}"));
         }
     }

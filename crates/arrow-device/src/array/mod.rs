@@ -289,6 +289,13 @@ impl Array {
         self.named.as_ref().map_or((&self.tree.schema, self.node), |(schema, node)| (schema, *node))
     }
 
+    /// Whether the type is that of a schema, metadata left aside; the root's own name and nullability too.
+    pub(crate) fn fits(&self, schema: &Schema) -> bool {
+        let is_whole = self.node == 0 && self.named.is_none();
+        (is_whole && self.tree.schema.is_same(schema))
+            || schema.data_type().equals_ignoring_metadata(self.data_type())
+    }
+
     pub(crate) fn schema_node(&self) -> &crate::schema::Node {
         self.tree.schema.node(self.node)
     }

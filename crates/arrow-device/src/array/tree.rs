@@ -84,7 +84,7 @@ pub(crate) enum Pending {
 }
 
 impl Pending {
-    fn event(&self) -> Option<&Event> {
+    pub(super) fn event(&self) -> Option<&Event> {
         match self {
             Self::Event(event) => Some(event),
             Self::Foreign(_) => None,

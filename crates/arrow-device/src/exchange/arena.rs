@@ -38,9 +38,6 @@ pub(crate) trait Node: Sized + 'static {
 
     /// Its producer's data.
     fn private_data(&self) -> *mut c_void;
-
-    /// Sets what the arena provides.
-    fn link(&mut self, links: Links<Self>);
 }
 
 /// The members of a node that lead to other nodes and back to the arena.
@@ -72,8 +69,8 @@ pub(crate) trait Source<N> {
     /// Where the children of a node are.
     fn below(&self, source: u32) -> Below;
 
-    /// The struct of a node, but for its [`Links`].
-    fn fill(&self, source: u32, words: &mut Words) -> N;
+    /// The struct of a node.
+    fn node(&self, source: u32, words: &mut Words, links: Links<N>) -> N;
 }
 
 /// The numbers of the children of a node.
@@ -89,7 +86,7 @@ pub(crate) struct Below {
 struct Header<N: Node> {
     /// Nodes that are not released.
     live: AtomicUsize,
-    /// Taken by the release of the root, which nothing else runs at the same time as.
+    /// Touched by the release of the root and by nothing else.
     owner: Option<N::Owner>,
     /// What `sync_event` points to, where a handle has to be shown.
     event: *mut c_void,
@@ -153,13 +150,33 @@ impl Words {
             return ptr::null_mut();
         }
         let table = self.next.cast::<*const c_void>();
-        // SAFETY: the caller promises the source; `left` words of the arena lie from `next` on, and `count` is not more. The
-        // arena is freshly taken, so the two do not overlap.
-        unsafe { ptr::copy_nonoverlapping(entries, table, count) };
+        // Few entries are the rule, and cheaper to copy one by one than by a call.
+        match count {
+            // SAFETY: the caller promises the source; `left` words of the arena lie from `next` on, and `count` is not more.
+            1 => unsafe { copy_some::<1>(entries, table) },
+            // SAFETY: as above.
+            2 => unsafe { copy_some::<2>(entries, table) },
+            // SAFETY: as above.
+            3 => unsafe { copy_some::<3>(entries, table) },
+            // SAFETY: as above. The arena is freshly taken, so the two do not overlap.
+            _ => unsafe { ptr::copy_nonoverlapping(entries, table, count) },
+        }
         self.next = self.next.wrapping_add(count);
         self.left -= count;
         table
     }
+}
+
+/// Copies so many entries.
+///
+/// # Safety
+/// They can be read, and written, there.
+#[inline(always)]
+unsafe fn copy_some<const COUNT: usize>(from: *const *const c_void, to: *mut *const c_void) {
+    // SAFETY: promised by the caller.
+    let entries = unsafe { from.cast::<[*const c_void; COUNT]>().read() };
+    // SAFETY: as above.
+    unsafe { to.cast::<[*const c_void; COUNT]>().write(entries) }
 }
 
 /// Builds an arena and returns the struct of the root, and where the event's handle is kept.
@@ -184,7 +201,17 @@ pub(crate) fn build<N: Node>(
     let child_table = arena.slot(size.nodes).cast::<*mut N>().as_ptr();
     let words = Words { next: child_table.wrapping_add(child_words).cast(), left: size.words };
     let mut filling = Filling { arena, tree, size, next_slot: 1, child_table, words };
-    match filling.node(0, root) {
+    let filled = filling.below(0, root);
+    let node = filled.map(|(links, numbers)| {
+        let slot = arena.slot(0).as_ptr();
+        // SAFETY: the slot lies in the block, which nobody else sees yet; its node is not written, and atomics and numbers
+        // have no destructor, so the assignments read nothing of what was there before.
+        unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
+        // SAFETY: as above.
+        unsafe { (*slot).numbers = numbers };
+        tree.node(root, &mut filling.words, links)
+    });
+    match node {
         Ok(node) if filling.next_slot == size.nodes => {
             // SAFETY: the header is initialised; this makes a pointer to one of its members.
             let event = unsafe { &raw mut (*header.as_ptr()).event };
@@ -223,80 +250,75 @@ struct Filling<'tree, N: Node, S> {
 struct TooLarge;
 
 impl<N: Node, S: Source<N>> Filling<'_, N, S> {
-    /// Fills everything below a slot, writes the slot's own books, and returns its struct.
-    fn node(&mut self, slot_index: usize, source: u32) -> Result<N, TooLarge> {
+    #[inline(always)]
+    fn slot(&mut self, source: u32, links: Links<N>, numbers: Numbers) -> Slot<N> {
+        let node = self.tree.node(source, &mut self.words, links);
+        Slot { node, share: AtomicPtr::new(ptr::null_mut()), numbers }
+    }
+
+    /// Fills everything below a slot, and returns what leads there.
+    fn below(&mut self, index: usize, source: u32) -> Result<(Links<N>, Numbers), TooLarge> {
         let below = self.tree.below(source);
-        let first_slot = self.next_slot;
         let count = below.count as usize;
+        let first_slot = self.next_slot;
         if count > self.size.nodes - first_slot.min(self.size.nodes) {
             return Err(TooLarge);
         }
         self.next_slot += count;
-        let children = self.child_table;
-        self.child_table = children.wrapping_add(count);
-        for index in 0..count {
-            let number = below.first.wrapping_add(index as u32);
-            let slot = self.arena.slot(first_slot + index);
+        let table = self.child_table;
+        self.child_table = table.wrapping_add(count);
+        let mut slot = self.arena.slot(first_slot).as_ptr();
+        for child in 0..count {
             // SAFETY: each node but the root has a word in the tables of children, and `count` slots, and so words, were
             // left.
-            unsafe { children.wrapping_add(index).write(slot.as_ptr().cast()) };
+            unsafe { table.wrapping_add(child).write(slot.cast()) };
+            let number = below.first.wrapping_add(child as u32);
             // Most nodes have nothing below them.
-            let child = match self.tree.below(number).count {
-                0 => self.leaf(first_slot + index, number),
-                _ => self.node(first_slot + index, number)?,
-            };
-            // SAFETY: a slot of the arena, which nobody else sees yet; its node is its first member.
-            unsafe { slot.cast::<N>().write(child) };
+            if self.tree.below(number).count == 0 {
+                let (links, numbers) = leaf(first_slot + child, number, slot);
+                // SAFETY: a slot of the block, which nobody else sees yet.
+                unsafe { slot.write(self.slot(number, links, numbers)) };
+            } else {
+                let (links, numbers) = self.below(first_slot + child, number)?;
+                // SAFETY: as above.
+                unsafe { slot.write(self.slot(number, links, numbers)) };
+            }
+            slot = slot.wrapping_add(1);
         }
-        let numbers = Numbers {
-            index: slot_index as u32,
-            source,
-            first_child: first_slot as u32,
-            children: below.count,
-        };
-        let mut node = self.tree.fill(source, &mut self.words);
         let regular = count - usize::from(below.has_dictionary);
         let dictionary = if below.has_dictionary {
             self.arena.slot(first_slot + regular).as_ptr().cast()
         } else {
             ptr::null_mut()
         };
-        let children = if regular > 0 { children } else { ptr::null_mut() };
-        self.finish(numbers, &mut node, regular, children, dictionary);
-        Ok(node)
-    }
-
-    #[inline]
-    fn leaf(&mut self, slot_index: usize, source: u32) -> N {
-        let numbers = Numbers { index: slot_index as u32, source, first_child: 0, children: 0 };
-        let mut node = self.tree.fill(source, &mut self.words);
-        self.finish(numbers, &mut node, 0, ptr::null_mut(), ptr::null_mut());
-        node
-    }
-
-    #[inline]
-    fn finish(
-        &mut self,
-        numbers: Numbers,
-        node: &mut N,
-        regular: usize,
-        children: *mut *mut N,
-        dictionary: *mut N,
-    ) {
-        let slot = self.arena.slot(numbers.index as usize).as_ptr();
-        // SAFETY: the slot lies in the block, which nobody else sees yet. Atomics and numbers have no destructor, so the
-        // assignment reads nothing of what was there before.
-        unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
-        // SAFETY: as above.
-        unsafe { (*slot).numbers = numbers };
-        node.link(Links {
+        let links = Links {
             n_children: regular as i64,
-            children,
+            children: if regular > 0 { table } else { ptr::null_mut() },
             dictionary,
             release: release::<N>,
-            private_data: slot.cast(),
-        });
+            private_data: self.arena.slot(index).as_ptr().cast(),
+        };
+        let numbers = Numbers {
+            index: index as u32,
+            source,
+            first_child: first_slot as u32,
+            children: below.count,
+        };
+        Ok((links, numbers))
     }
+}
+
+/// The links and numbers of a node that has nothing below it.
+#[inline(always)]
+fn leaf<N: Node>(index: usize, source: u32, slot: *mut Slot<N>) -> (Links<N>, Numbers) {
+    let links = Links {
+        n_children: 0,
+        children: ptr::null_mut(),
+        dictionary: ptr::null_mut(),
+        release: release::<N>,
+        private_data: slot.cast(),
+    };
+    (links, Numbers { index: index as u32, source, first_child: 0, children: 0 })
 }
 
 /// A block, seen as what it holds. Copies of it are pointers.

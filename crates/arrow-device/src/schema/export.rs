@@ -73,15 +73,22 @@ impl Image {
         Self { nodes, _formats: formats }
     }
 
-    fn node(&self, number: u32) -> ArrowSchema {
-        let mut out = ArrowSchema::empty();
-        if let Some(node) = self.nodes.get(number as usize) {
-            out.format = node.format;
-            out.name = node.name;
-            out.metadata = node.metadata;
-            out.flags = node.flags;
+    fn node(&self, number: u32, links: Links<ArrowSchema>) -> ArrowSchema {
+        let node = self.nodes.get(number as usize);
+        ArrowSchema {
+            n_children: links.n_children,
+            children: links.children,
+            dictionary: links.dictionary,
+            release: Some(links.release),
+            private_data: links.private_data,
+            ..node.map_or_else(ArrowSchema::empty, |node| ArrowSchema {
+                format: node.format,
+                name: node.name,
+                metadata: node.metadata,
+                flags: node.flags,
+                ..ArrowSchema::empty()
+            })
         }
-        out
     }
 }
 
@@ -119,8 +126,8 @@ impl Source<ArrowSchema> for Drawing<'_> {
         self.schema.below(source)
     }
 
-    fn fill(&self, source: u32, _words: &mut Words) -> ArrowSchema {
-        self.image.node(source)
+    fn node(&self, source: u32, _words: &mut Words, links: Links<ArrowSchema>) -> ArrowSchema {
+        self.image.node(source, links)
     }
 }
 
@@ -133,13 +140,5 @@ impl arena::Node for ArrowSchema {
 
     fn private_data(&self) -> *mut c_void {
         self.private_data
-    }
-
-    fn link(&mut self, links: Links<Self>) {
-        self.n_children = links.n_children;
-        self.children = links.children;
-        self.dictionary = links.dictionary;
-        self.release = Some(links.release);
-        self.private_data = links.private_data;
     }
 }

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_char};
 use std::sync::Arc;
 
-use super::metadata::encoded_len;
+use super::metadata::encoded;
 use super::table::{MAX_DEPTH, MAX_NODES};
 use super::text::{TextBlob, TextBlobBuilder, TextSpan};
 use super::{Field, Metadata, Schema, format};
@@ -188,16 +188,8 @@ impl Reader {
     /// # Safety
     /// `metadata` is null or in the encoding of the C data interface.
     unsafe fn read_metadata(&mut self, metadata: *const c_char) -> Result<Option<usize>> {
-        if metadata.is_null() {
-            return Ok(None);
-        }
-        let len = encoded_len(|at| {
-            // SAFETY: `encoded_len` asks for a length only after all before it was accounted for, so these four bytes
-            // belong to the encoding; they need not be aligned.
-            Ok(unsafe { metadata.wrapping_byte_add(at).cast::<i32>().read_unaligned() })
-        })?;
-        // SAFETY: the encoding is `len` bytes long: that is what its lengths add up to.
-        let bytes = unsafe { std::slice::from_raw_parts(metadata.cast::<u8>(), len) };
+        // SAFETY: as promised by the caller.
+        let Some(bytes) = (unsafe { encoded(metadata) })? else { return Ok(None) };
         let start = self.metadata.len();
         self.metadata.extend_from_slice(bytes);
         Ok(Some(start))

@@ -4,6 +4,7 @@
 //! the value's length and the value; nothing is aligned, nothing ends with a NUL, and the bytes may be anything. A
 //! [`Metadata`] is a share of such bytes that were checked once; pairs are decoded when they are looked at.
 
+use std::ffi::c_char;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -65,6 +66,18 @@ impl Metadata {
         let len = encoded_len(|at| length_at(bytes, at))?;
         let encoded = bytes.get(..len).ok_or_else(|| ends_early(bytes.len()))?;
         Self::decode_shared(&encoded.into(), 0)
+    }
+
+    /// Copies an encoding out of another party's memory. Null means no pairs.
+    ///
+    /// # Safety
+    /// `metadata` is null or in the encoding of the C data interface.
+    pub(crate) unsafe fn copy(metadata: *const c_char) -> Result<Self> {
+        // SAFETY: as promised by the caller.
+        match unsafe { encoded(metadata) }? {
+            Some(bytes) => Self::decode(bytes).map(|(metadata, _)| metadata),
+            None => Ok(Self::EMPTY),
+        }
     }
 
     /// Like [`decode`](Self::decode), for an encoding at `start` of a blob that many fields share. Nothing is
@@ -183,6 +196,23 @@ impl fmt::Debug for MetadataPairs<'_> {
         let pairs = self.clone().map(|(key, value)| (Printable(key), Printable(value)));
         f.debug_map().entries(pairs).finish()
     }
+}
+
+/// The bytes of another party's encoding; `None` for null.
+///
+/// # Safety
+/// `metadata` is null or in the encoding of the C data interface, and stays as it is for as long as the bytes are used.
+pub(crate) unsafe fn encoded<'a>(metadata: *const c_char) -> Result<Option<&'a [u8]>> {
+    if metadata.is_null() {
+        return Ok(None);
+    }
+    let len = encoded_len(|at| {
+        // SAFETY: `encoded_len` asks for a length only after all before it was accounted for, so these four bytes belong to
+        // the encoding; they need not be aligned.
+        Ok(unsafe { metadata.wrapping_byte_add(at).cast::<i32>().read_unaligned() })
+    })?;
+    // SAFETY: the encoding is `len` bytes long: that is what its lengths add up to.
+    Ok(Some(unsafe { std::slice::from_raw_parts(metadata.cast::<u8>(), len) }))
 }
 
 /// How many bytes an encoding takes, learned from its lengths alone.

@@ -164,14 +164,7 @@ impl Schema {
     /// Where the children of a node are, the dictionary as the last one.
     #[inline]
     pub(crate) fn below(&self, number: u32) -> Below {
-        match self.checks().get(number as usize) {
-            Some(Check { first_child, children, has_dictionary, .. }) => Below {
-                first: *first_child,
-                count: children + u32::from(*has_dictionary),
-                has_dictionary: *has_dictionary,
-            },
-            None => Below { first: 0, count: 0, has_dictionary: false },
-        }
+        Check::below(self.checks().get(number as usize))
     }
 
     pub(super) fn image(&self) -> &OnceLock<Image> {

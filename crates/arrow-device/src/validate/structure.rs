@@ -5,8 +5,8 @@
 
 use super::Summary;
 use crate::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
-use crate::array::import::{MAX_BUFFERS, readiness};
-use crate::schema::{MAX_DEPTH, MAX_NODES};
+use crate::array::import::readiness;
+use crate::schema::{MAX_BUFFERS, MAX_DEPTH, MAX_NODES};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Place, Result, Step};
 
 /// Checks what an array's structs say of themselves, without knowing its type.

@@ -1,0 +1,246 @@
+//! The conversion for one major of arrow-rs. `lib.rs` has this source in it once for each; `super::arrow` is the major.
+//!
+//! `types` has types and schemas, `source` shows arrays of arrow-rs as C structs, `data` shows ours as `ArrayData`.
+
+use std::sync::Arc;
+
+use arrow_device::{Array, Batch, DataType, Error, ErrorKind, Field, Result, Schema};
+
+use super::arrow;
+use super::arrow::array::{Array as _, ArrayRef, RecordBatch};
+use super::arrow::schema as rs;
+use crate::block::Block;
+use source::Source;
+
+mod data;
+mod reader;
+mod source;
+mod types;
+
+pub use reader::Reader;
+
+/// Made of something of arrow-rs.
+///
+/// | of | made |
+/// |---|---|
+/// | `&DataType` | [`DataType`] |
+/// | `&Field` | [`Field`] |
+/// | `&Schema` | [`Schema`], whose root is a struct |
+/// | `ArrayRef` | [`Array`], nullable, without name and metadata |
+/// | `(&Field, ArrayRef)` | [`Array`], with the field's name, nullability and metadata |
+/// | `RecordBatch` | [`Batch`] |
+/// | a `RecordBatchReader` | [`ArrayStream`](arrow_device::ArrayStream) |
+/// | `(&Schema, RecordBatch)` with a [`Schema`] of ours | [`Batch`]: for many batches of one schema, which is then converted once |
+///
+/// Arrays keep their memory. An error of kind [`InvalidArgument`](ErrorKind::InvalidArgument) says that C could not carry
+/// the type (a name with a NUL byte, an empty time zone), [`LimitExceeded`](ErrorKind::LimitExceeded) that it is nested too
+/// deep, [`SchemaMismatch`](ErrorKind::SchemaMismatch) that an array is of another type than its field or schema.
+pub trait FromArrow<T>: Sized {
+    /// The same, of `arrow-device`.
+    fn from_arrow(value: T) -> Result<Self>;
+}
+
+/// Has something of arrow-rs that is the same.
+///
+/// [`DataType`], [`Field`] and [`Schema`] become those of arrow-rs, an [`Array`] an `ArrayRef`, a [`Batch`] a `RecordBatch`.
+/// (A stream is used up by its reader: see [`Reader`].)
+///
+/// An array has to lie in host memory. Its event is waited for, and all of its data is checked, at the cost of
+/// [`Array::validate`]; arrow-rs relies on it.
+pub trait ToArrow {
+    /// What it is in arrow-rs.
+    type Arrow;
+
+    /// The same, of arrow-rs.
+    ///
+    /// # Errors
+    /// * [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the type, or the array is on a device.
+    /// * [`InvalidData`](ErrorKind::InvalidData): the data is wrong, and where.
+    fn to_arrow(&self) -> Result<Self::Arrow>;
+}
+
+/// Has something of arrow-rs that is the same, without a look at the data.
+pub trait ToArrowUnchecked: ToArrow {
+    /// [`to_arrow`](ToArrow::to_arrow) for data that is known to be valid.
+    ///
+    /// # Safety
+    /// [`Array::validate`] would find nothing, and text and views are valid in elements that are null, too.
+    unsafe fn to_arrow_unchecked(&self) -> Result<Self::Arrow>;
+}
+
+impl FromArrow<&rs::DataType> for DataType {
+    fn from_arrow(value: &rs::DataType) -> Result<Self> {
+        types::data_type_from(value)
+    }
+}
+
+impl FromArrow<&rs::Field> for Field {
+    fn from_arrow(value: &rs::Field) -> Result<Self> {
+        types::field_from(value)
+    }
+}
+
+impl FromArrow<&rs::Schema> for Schema {
+    fn from_arrow(value: &rs::Schema) -> Result<Self> {
+        types::schema_from(value)
+    }
+}
+
+impl FromArrow<ArrayRef> for Array {
+    fn from_arrow(value: ArrayRef) -> Result<Self> {
+        let schema = Schema::try_from(types::data_type_from(value.data_type())?)?;
+        take(&schema, value)
+    }
+}
+
+impl FromArrow<(&rs::Field, ArrayRef)> for Array {
+    fn from_arrow((field, array): (&rs::Field, ArrayRef)) -> Result<Self> {
+        let schema = Schema::new(types::field_from(field)?)?;
+        if !types::is_laid_out_as(schema.data_type(), array.data_type()) {
+            return Err(mismatch(schema.data_type(), array.data_type()));
+        }
+        take(&schema, array)
+    }
+}
+
+impl FromArrow<RecordBatch> for Batch {
+    fn from_arrow(value: RecordBatch) -> Result<Self> {
+        let schema = types::schema_from(value.schema_ref())?;
+        Self::try_from(take(&schema, value)?)
+    }
+}
+
+impl FromArrow<(&Schema, RecordBatch)> for Batch {
+    fn from_arrow((schema, batch): (&Schema, RecordBatch)) -> Result<Self> {
+        let fields = batch.schema_ref().fields();
+        if schema.columns().len() != fields.len()
+            || !matches!(schema.data_type(), DataType::Struct(_))
+        {
+            let message = format!("{} columns do not fit {schema}", fields.len());
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).during("from_arrow"));
+        }
+        for (ours, theirs) in schema.columns().iter().zip(fields) {
+            if !types::is_laid_out_as(ours.data_type(), theirs.data_type()) {
+                return Err(mismatch(ours.data_type(), theirs.data_type()));
+            }
+        }
+        Self::try_from(take(schema, batch)?)
+    }
+}
+
+/// What can be shown as C structs, and then owns them.
+trait Tree: Send + Sync + 'static {
+    fn root(&self) -> Source<'_>;
+}
+
+impl Tree for ArrayRef {
+    fn root(&self) -> Source<'_> {
+        Source::Array(&**self)
+    }
+}
+
+impl Tree for RecordBatch {
+    fn root(&self) -> Source<'_> {
+        Source::Batch(self)
+    }
+}
+
+/// Shows something of arrow-rs as C structs, and takes them over.
+fn take<T: Tree>(schema: &Schema, owner: T) -> Result<Array> {
+    let (block, base) = Block::<T>::write(&owner.root())?;
+    let mut c_array = block.own(base, owner);
+    // SAFETY: the structs were written just now, for arrays of this schema's type, with tables as long as they say; arrow-rs
+    // upholds that its buffers cover their elements and are not written to, and the owner keeps them until the release, which
+    // may run on any thread because all of it is `Send + Sync`.
+    unsafe { Array::import_host(&raw mut c_array, schema) }
+        .map_err(|error| error.during("from_arrow"))
+}
+
+fn mismatch(ours: &DataType, theirs: &rs::DataType) -> Error {
+    let message = format!("the type is {theirs}, not {ours}");
+    Error::new(ErrorKind::SchemaMismatch, message).during("from_arrow")
+}
+
+impl ToArrow for DataType {
+    type Arrow = rs::DataType;
+
+    fn to_arrow(&self) -> Result<rs::DataType> {
+        // A schema is made of nothing that is no type, and arrow-rs would panic.
+        Schema::try_from(self.clone())?;
+        types::data_type_to(self)
+    }
+}
+
+impl ToArrow for Field {
+    type Arrow = rs::Field;
+
+    fn to_arrow(&self) -> Result<rs::Field> {
+        Schema::new(self.clone())?;
+        types::field_to(self)
+    }
+}
+
+impl ToArrow for Schema {
+    type Arrow = rs::SchemaRef;
+
+    fn to_arrow(&self) -> Result<rs::SchemaRef> {
+        types::schema_to(self).map(Arc::new)
+    }
+}
+
+impl ToArrow for Array {
+    type Arrow = ArrayRef;
+
+    fn to_arrow(&self) -> Result<ArrayRef> {
+        let host = data::readable(self)?;
+        self.validate().map_err(|error| error.during("to_arrow"))?;
+        // SAFETY: all of it was checked just now.
+        unsafe { data::array(&host, data::Trust::Checked) }
+    }
+}
+
+impl ToArrowUnchecked for Array {
+    unsafe fn to_arrow_unchecked(&self) -> Result<ArrayRef> {
+        let host = data::readable(self)?;
+        // SAFETY: promised by the caller.
+        unsafe { data::array(&host, data::Trust::Promised) }
+    }
+}
+
+impl ToArrow for Batch {
+    type Arrow = RecordBatch;
+
+    fn to_arrow(&self) -> Result<RecordBatch> {
+        data::readable(self.as_array())?;
+        let schema = self.schema()?.to_arrow()?;
+        self.as_array().validate().map_err(|error| error.during("to_arrow"))?;
+        // SAFETY: all of it was checked just now.
+        unsafe { record_batch(self, schema, data::Trust::Checked) }
+    }
+}
+
+impl ToArrowUnchecked for Batch {
+    unsafe fn to_arrow_unchecked(&self) -> Result<RecordBatch> {
+        let schema = self.schema()?.to_arrow()?;
+        // SAFETY: promised by the caller.
+        unsafe { record_batch(self, schema, data::Trust::Promised) }
+    }
+}
+
+/// # Safety
+/// As for [`data::array`], for each column.
+unsafe fn record_batch(
+    batch: &Batch,
+    schema: rs::SchemaRef,
+    trust: data::Trust,
+) -> Result<RecordBatch> {
+    let columns = batch.columns()?.into_iter().map(|column| {
+        let host = data::readable(&column)?;
+        // SAFETY: promised by the caller.
+        unsafe { data::array(&host, trust) }
+    });
+    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.row_count()));
+    RecordBatch::try_new_with_options(schema, columns, &options)
+        .map_err(|error| Error::new(ErrorKind::InvalidData, error.to_string()).during("to_arrow"))
+}

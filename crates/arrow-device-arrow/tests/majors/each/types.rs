@@ -1,0 +1,129 @@
+//! Types, fields and schemas: what is kept, and what is an error because it could not be.
+
+use std::sync::Arc;
+
+use arrow_device::{DataType, ErrorKind, Field, Metadata, Schema, TimeUnit, UnionMode};
+
+use super::arrow::schema as rs;
+use super::ours::{FromArrow as _, ToArrow as _};
+
+fn round_trip(field: &Field) {
+    let theirs = field.to_arrow().unwrap();
+    assert_eq!(&Field::from_arrow(&theirs).unwrap(), field);
+}
+
+#[test]
+fn flags_and_metadata_are_kept_at_every_level() {
+    let pairs = [("a", "1"), ("b", "2")];
+    let marked = |name: &str, data_type| {
+        Field::new(name, data_type, true).with_metadata(Metadata::from_pairs(pairs).unwrap())
+    };
+    let json = marked("j", DataType::Utf8).with_extension("arrow.json", "").unwrap();
+    let sorted = |field: Field| Field::from_arrow(&field.to_arrow().unwrap()).unwrap();
+    assert_eq!(sorted(json.clone()).extension(), json.extension());
+    assert_eq!(sorted(json.clone()).metadata().len(), 4);
+
+    let ordered = DataType::Dictionary {
+        index: Box::new(DataType::UInt8),
+        values: Arc::new(Field::new("", DataType::Utf8, true)),
+        ordered: true,
+    };
+    let DataType::Map { entries, .. } = DataType::map(DataType::Utf8, ordered.clone()) else {
+        panic!("a map is made by `map`");
+    };
+    let map = DataType::Map { entries, keys_sorted: true };
+    round_trip(&marked("m", map.clone()));
+    round_trip(&marked("o", ordered.clone()));
+    round_trip(&Field::new("n", DataType::list(marked("item", map)), false));
+    round_trip(&Field::new("s", DataType::struct_([marked("x", ordered)]), false));
+    let theirs = rs::Field::new(
+        "d",
+        rs::DataType::Dictionary(rs::DataType::Int8.into(), rs::DataType::Utf8.into()),
+        true,
+    );
+    let DataType::Dictionary { ordered, .. } = *Field::from_arrow(&theirs).unwrap().data_type()
+    else {
+        panic!("a dictionary is one")
+    };
+    assert!(!ordered);
+}
+
+#[test]
+fn what_arrow_rs_has_no_place_for_is_an_error_and_not_lost() {
+    let dictionary = |values: Field| DataType::Dictionary {
+        index: Box::new(DataType::Int8),
+        values: Arc::new(values),
+        ordered: true,
+    };
+    let pairs = |pairs: [(&[u8], &[u8]); 2]| {
+        Field::new("x", DataType::Int8, true).with_metadata(Metadata::from_pairs(pairs).unwrap())
+    };
+    let plain = |data_type| Field::new("x", data_type, true);
+    for lost in [
+        pairs([(b"a", b"1"), (b"a", b"2")]),
+        pairs([(b"a", b"\xff"), (b"b", b"2")]),
+        plain(DataType::Decimal128 { precision: 10, scale: 128 }),
+        plain(DataType::Decimal256 { precision: 10, scale: -129 }),
+        plain(dictionary(pairs([(b"a", b"1"), (b"b", b"2")]))),
+        plain(dictionary(plain(dictionary(plain(DataType::Utf8))))),
+        plain(DataType::list(pairs([(b"a", b"1"), (b"a", b"2")]))),
+    ] {
+        let error = lost.to_arrow().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{lost}: {error}");
+    }
+    let error = Schema::try_from(DataType::Int8).unwrap().to_arrow().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{error}");
+}
+
+#[test]
+fn a_type_that_is_none_is_an_error_and_no_panic() {
+    let union = |type_ids: &[i8]| DataType::Union {
+        mode: UnionMode::Sparse,
+        type_ids: type_ids.into(),
+        fields: [Field::from(DataType::Int8), Field::from(DataType::Utf8)].into(),
+    };
+    let deep = (0..1000).fold(DataType::Int8, |inner, _| DataType::list(inner));
+    for (wrong, kind) in [
+        (union(&[3, 3]), ErrorKind::InvalidArgument),
+        (union(&[-1, 3]), ErrorKind::InvalidArgument),
+        (union(&[3]), ErrorKind::InvalidArgument),
+        (DataType::list(union(&[3, 3])), ErrorKind::InvalidArgument),
+        (DataType::dictionary(DataType::Utf8, DataType::Utf8), ErrorKind::InvalidArgument),
+        (deep, ErrorKind::LimitExceeded),
+    ] {
+        assert_eq!(wrong.to_arrow().unwrap_err().kind(), kind);
+        assert_eq!(Field::new("x", wrong, true).to_arrow().unwrap_err().kind(), kind);
+    }
+}
+
+#[test]
+fn what_c_cannot_say_is_an_error() {
+    let zone = rs::DataType::Timestamp(rs::TimeUnit::Second, Some("".into()));
+    for (name, data_type) in [("a\0b", rs::DataType::Int8), ("z", zone)] {
+        let schema = rs::Schema::new(vec![rs::Field::new(name, data_type, true)]);
+        let error = Schema::from_arrow(&schema).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    }
+    let deep = (0..1000).fold(rs::DataType::Int8, |inner, _| {
+        rs::DataType::List(Arc::new(rs::Field::new("item", inner, true)))
+    });
+    let error = DataType::from_arrow(&deep).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    let fits = (0..64).fold(rs::DataType::Int8, |inner, _| {
+        rs::DataType::List(Arc::new(rs::Field::new("item", inner, true)))
+    });
+    let fits = DataType::from_arrow(&fits).unwrap();
+    Schema::try_from(fits).unwrap();
+}
+
+#[test]
+fn time_zones_and_units_are_kept() {
+    for unit in
+        [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond]
+    {
+        for zone in [None, Some("UTC".into()), Some("+05:30".into())] {
+            round_trip(&Field::new("t", DataType::Timestamp(unit, zone), true));
+        }
+        round_trip(&Field::new("d", DataType::Duration(unit), true));
+    }
+}

@@ -1,0 +1,49 @@
+//! Peers for asynchronous streams: a producer and a consumer that are written by hand against the C structs, each with a
+//! fault to order, and each with an eye on what the other does.
+//!
+//! Neither has a thread or waits for anything: a test moves them on, step by step, and sees what happened. The
+//! [`Source`] knows the rules for consumers, the [`Sink`] those for producers; what was done wrong to one is its verdict.
+
+mod sink;
+mod source;
+
+use std::ffi::{CStr, c_char};
+
+pub use sink::{Sink, SinkFault};
+pub use source::{Source, SourceFault};
+
+use crate::plan::{Content, Plan, integers};
+
+/// Three numbers that begin with this one.
+pub fn numbers(first: i64) -> Plan {
+    Plan {
+        format: c"l".into(),
+        name: None,
+        metadata: None,
+        flags: 2,
+        length: 3,
+        null_count: 0,
+        offset: 0,
+        buffers: vec![Content::Null, Content::Bytes(integers(8, first..first + 3))],
+        children: Vec::new(),
+        dictionary: None,
+    }
+}
+
+/// What a stream came to, as its consumer sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing yet.
+    Open,
+    /// The end, and the release.
+    Ended,
+    /// An error and its text, and the release.
+    Failed(i32, Option<String>),
+    /// The release, and nothing before it.
+    Released,
+}
+
+fn text_of(text: *const c_char) -> Option<String> {
+    let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
+    text.map(|text| text.to_string_lossy().into_owned())
+}

@@ -1,0 +1,35 @@
+//! What is fuzzed: functions that take any bytes and panic where a promise is broken.
+//!
+//! The folder `fuzz` runs them under libFuzzer, and a test runs its corpus through the same functions, so that what was
+//! found once stays found. The bytes are [`Choices`](crate::generate::Choices), so every string of them means something.
+//!
+//! | target | from bytes to | promise |
+//! |---|---|---|
+//! | [`formats`] | a format string, children, flags | a type that is written and read again as the same, or a typed error |
+//! | [`metadata`] | the encoding of key-value pairs | accepted exactly where a naive reading accepts it, and then the same pairs |
+//! | [`schemas`] | a tree of `ArrowSchema` structs | one release; what is accepted can be exported, and is the same when read again |
+//! | [`arrays`] | a schema and a tree of `ArrowArray` structs | one release; what is accepted can be exported, moved and released in any order, and read where memory is honest |
+//! | [`data`] | an array with any bytes in its buffers | validation and reading end with a value or an error, and what validation accepts can be read whole |
+
+mod arrays;
+mod data;
+mod links;
+mod schemas;
+mod strings;
+
+pub use arrays::arrays;
+pub use data::data;
+pub use schemas::schemas;
+pub use strings::{formats, metadata};
+
+/// A function that is fuzzed.
+pub type Target = fn(&[u8]);
+
+/// All targets by their names.
+pub const TARGETS: [(&str, Target); 5] = [
+    ("formats", formats),
+    ("metadata", metadata),
+    ("schemas", schemas),
+    ("arrays", arrays),
+    ("data", data),
+];

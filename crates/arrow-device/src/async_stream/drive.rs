@@ -1,0 +1,454 @@
+//! The producer's side: a future that takes arrays out of a stream and pushes them into a handler.
+//!
+//! The future makes all calls of the handler, one after the other, and the last one on every path is `release`, its own drop
+//! included. The consumer's calls only leave a wish and wake the future, on whatever thread they come.
+
+use std::cell::Cell;
+use std::ffi::{CString, c_char, c_int};
+use std::fmt;
+use std::pin::Pin;
+use std::ptr;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+
+use super::Failure;
+use super::outgoing::{Outgoing, Promise, Sending};
+use super::protocol::Sound;
+use super::protocol::producer::{Credit, Next};
+use super::tickets::{Place, Places, Tickets};
+use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
+use crate::exchange::guard;
+use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
+
+static PRODUCERS: Tickets<Arc<ProducerCredit>> = Tickets::new();
+static PLACES: Places<ArrowAsyncProducer> = Places::new();
+
+pub(super) type ProducerCredit = Credit<Sound, Failure>;
+
+/// So many tasks are sent before other futures of the executor get their turn.
+const TURN: usize = 32;
+
+/// A stream of arrays that is about to be produced for another party.
+///
+/// The source is any [`Stream`] of results of [`Array`](crate::Array)s, [`Batch`](crate::Batch)es or [`Outgoing`]s, all of
+/// this schema and on this type of device. Its errors are [`Error`]s or [`Failure`]s.
+#[derive(Debug)]
+pub struct AsyncProducer<S> {
+    source: S,
+    promise: Promise,
+    metadata: Metadata,
+}
+
+impl<S> AsyncProducer<S> {
+    /// Produces what the source gives.
+    pub fn new(schema: Schema, device_type: DeviceType, source: S) -> Self {
+        let promise = Promise { schema, device_type };
+        Self { source, promise, metadata: Metadata::EMPTY }
+    }
+
+    /// Says something about the stream as a whole: how many rows there will be, for instance.
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Takes a consumer's handler over, and makes the future that fills it.
+    ///
+    /// Nothing happens until the future is polled; then it calls the handler from the threads that poll it, and `release`
+    /// when the source ends, fails or panics, when the consumer cancels or refuses something, or when the future is dropped.
+    ///
+    /// # Errors
+    /// [`Malformed`](ErrorKind::Malformed), if a callback of the handler is missing. It is released before this returns,
+    /// where it can be.
+    ///
+    /// # Safety
+    /// `handler` is null, or points to a handler that
+    ///
+    /// * stays where it is until its `release` is called, and was given to nobody else,
+    /// * has callbacks that can be called on any thread, one at a time, where they are not null,
+    /// * calls `request` and `cancel` on the producer only between `on_schema` and `release`, or later while the process has
+    ///   this library, and extracts tasks that are copies of those it was shown.
+    pub unsafe fn drive(self, handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Drive<S>> {
+        // SAFETY: promised by the caller.
+        let handler = unsafe { Handler::new(handler) }?;
+        let credit = Arc::new(ProducerCredit::new());
+        let additional_metadata = encoded(&self.metadata);
+        let place = PLACES.put(ArrowAsyncProducer {
+            device_type: self.promise.device_type.0,
+            request: Some(request),
+            cancel: Some(cancel),
+            additional_metadata,
+            private_data: PRODUCERS.issue(credit.clone()),
+        });
+        handler.show(&place);
+        let calls = Calls { handler, place: Some(place), credit, _metadata: self.metadata };
+        Ok(Drive {
+            calls,
+            source: Some(Box::pin(self.source)),
+            promise: Arc::new(self.promise),
+            ahead: None,
+            stage: Stage::Start,
+        })
+    }
+}
+
+/// How a stream that did not fail came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The source ended, and the consumer was told.
+    Finished,
+    /// The consumer cancelled.
+    Cancelled,
+}
+
+/// The future that fills a consumer's handler. Made by [`AsyncProducer::drive`].
+///
+/// Its result says how the stream ended: the error is the source's, or what the consumer answered.
+///
+/// It looks one array ahead, once the consumer has asked for the first, so that the consumer learns of the end without asking
+/// for more. It is woken from inside the consumer's calls: an executor whose wakers poll right there, which few do, gets
+/// nothing done in that poll.
+pub struct Drive<S> {
+    calls: Calls,
+    /// Nothing any more after the end.
+    source: Option<Pin<Box<S>>>,
+    promise: Arc<Promise>,
+    /// Taken out of the source, and waiting for credit.
+    ahead: Option<Outgoing>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Start,
+    Open,
+    Over,
+}
+
+impl<S, T, E> Future for Drive<S>
+where
+    S: Stream<Item = Result<T, E>>,
+    T: Into<Outgoing>,
+    E: Into<Failure>,
+{
+    type Output = Result<Ending>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Ending>> {
+        let this = &mut *self;
+        if this.stage == Stage::Over {
+            let message = "the stream is over, and was polled again";
+            return Poll::Ready(Err(Error::new(ErrorKind::InvalidArgument, message)));
+        }
+        if is_waking(&this.calls.credit) {
+            return Poll::Pending;
+        }
+        let mut turn = TURN;
+        loop {
+            let (credits, asked) = match this.calls.credit.look(context.waker()) {
+                Next::Fail(failure) => return Poll::Ready(this.fail(failure)),
+                Next::Stop => return Poll::Ready(this.finish(Ok(Ending::Cancelled))),
+                Next::Go { credits, asked } => (credits, asked),
+            };
+            if this.stage == Stage::Start {
+                this.stage = Stage::Open;
+                match this.calls.on_schema(&this.promise.schema) {
+                    Ok(0) => continue,
+                    Ok(code) => return Poll::Ready(this.refused(code, "on_schema")),
+                    Err(error) => return Poll::Ready(this.fail(error.into())),
+                }
+            }
+            if this.ahead.is_none() {
+                if !asked {
+                    return Poll::Pending;
+                }
+                match this.poll_source(context) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Some(Ok(next))) => this.ahead = Some(next),
+                    Poll::Ready(Some(Err(failure))) => return Poll::Ready(this.fail(failure)),
+                    Poll::Ready(None) => {
+                        // No error may follow the end, so what went wrong meanwhile comes first.
+                        if let Next::Fail(failure) = this.calls.credit.look(context.waker()) {
+                            return Poll::Ready(this.fail(failure));
+                        }
+                        let end = match this.calls.on_next_task(None, &Metadata::EMPTY) {
+                            0 => this.finish(Ok(Ending::Finished)),
+                            code => this.refused(code, "on_next_task"),
+                        };
+                        return Poll::Ready(end);
+                    }
+                }
+                continue;
+            }
+            if credits == 0 {
+                return Poll::Pending;
+            }
+            if turn == 0 {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            turn -= 1;
+            if let Some(next) = this.ahead.take() {
+                this.calls.credit.spend();
+                let code = this.send(next);
+                if code != 0 {
+                    return Poll::Ready(this.refused(code, "on_next_task"));
+                }
+            }
+        }
+    }
+}
+
+impl<S, T, E> Drive<S>
+where
+    S: Stream<Item = Result<T, E>>,
+    T: Into<Outgoing>,
+    E: Into<Failure>,
+{
+    /// The next array of the source, if it keeps the promise.
+    fn poll_source(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Outgoing, Failure>>> {
+        let Some(source) = &mut self.source else { return Poll::Ready(None) };
+        let promise = &self.promise;
+        let polled = guard::or_panicked(|| {
+            let item = source.as_mut().poll_next(context);
+            let checked = |next: T| -> Result<Outgoing, Failure> {
+                let next = next.into();
+                next.check(promise)?;
+                Ok(next)
+            };
+            Ok(item.map(|item| item.map(|next| next.map_err(Into::into).and_then(checked))))
+        });
+        polled.unwrap_or_else(|panicked| Poll::Ready(Some(Err(panicked.into()))))
+    }
+}
+
+impl<S> Drive<S> {
+    fn send(&mut self, next: Outgoing) -> c_int {
+        let metadata = next.metadata.clone();
+        let mut sending = Sending::new(next, &self.promise, &self.calls.credit);
+        let code = self.calls.on_next_task(Some(&mut sending.c_task), &metadata);
+        if code != 0 {
+            sending.withdraw();
+        }
+        code
+    }
+
+    /// Reports an error and ends the stream with it.
+    fn fail(&mut self, failure: Failure) -> Result<Ending> {
+        self.calls.on_error(&failure);
+        self.finish(Err(failure.error))
+    }
+
+    /// The consumer answered with an error.
+    fn refused(&mut self, code: c_int, callback: &'static str) -> Result<Ending> {
+        let message = format!("the consumer returned {code}");
+        self.finish(Err(Error::from_peer(code, Some(message)).during(callback)))
+    }
+
+    /// The last thing, on every path.
+    fn finish(&mut self, ending: Result<Ending>) -> Result<Ending> {
+        self.stage = Stage::Over;
+        self.calls.release();
+        // The source's own `Drop` may panic, and then all is done.
+        self.ahead = None;
+        self.source = None;
+        ending
+    }
+}
+
+impl<S> Drop for Drive<S> {
+    fn drop(&mut self) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        if !self.calls.credit.is_cancelled() {
+            let message = "the producer was dropped before the end of the stream";
+            self.calls.on_error(&Error::new(ErrorKind::Cancelled, message).into());
+        }
+        self.calls.release();
+    }
+}
+
+impl<S> fmt::Debug for Drive<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drive")
+            .field("promise", &self.promise)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A consumer's handler, and the producer that was shown to it.
+struct Calls {
+    handler: Handler,
+    /// Nothing any more after the release.
+    place: Option<Place<ArrowAsyncProducer>>,
+    credit: Arc<ProducerCredit>,
+    /// What the producer's `additional_metadata` points to.
+    _metadata: Metadata,
+}
+
+/// The callbacks of a handler, read once.
+#[derive(Clone, Copy)]
+struct Handler {
+    address: *mut ArrowAsyncDeviceStreamHandler,
+    on_schema: unsafe extern "C" fn(*mut ArrowAsyncDeviceStreamHandler, *mut ArrowSchema) -> c_int,
+    on_next_task: unsafe extern "C" fn(
+        *mut ArrowAsyncDeviceStreamHandler,
+        *mut ArrowAsyncTask,
+        *const c_char,
+    ) -> c_int,
+    on_error: unsafe extern "C" fn(
+        *mut ArrowAsyncDeviceStreamHandler,
+        c_int,
+        *const c_char,
+        *const c_char,
+    ),
+    release: unsafe extern "C" fn(*mut ArrowAsyncDeviceStreamHandler),
+}
+
+// SAFETY: handler callbacks "should only be called in a serialized manner, but are not guaranteed to be called from the same
+// thread every time"; `&mut` serialises them.
+unsafe impl Send for Handler {}
+// SAFETY: with a shared reference none is called.
+unsafe impl Sync for Handler {}
+
+impl Handler {
+    /// Reads a handler, or releases it if it cannot be used.
+    ///
+    /// # Safety
+    /// As for [`AsyncProducer::drive`].
+    unsafe fn new(address: *mut ArrowAsyncDeviceStreamHandler) -> Result<Self> {
+        let missing = |name: &str| {
+            Error::new(ErrorKind::Malformed, format!("`{name}` of the handler is null"))
+                .during("drive")
+        };
+        // SAFETY: promised by the caller.
+        let Some(handler) = (unsafe { address.as_ref() }) else {
+            let message = "no handler: a null pointer";
+            return Err(Error::new(ErrorKind::InvalidArgument, message).during("drive"));
+        };
+        let release = handler.release.ok_or_else(|| missing("release"))?;
+        let read = || {
+            Ok(Self {
+                address,
+                on_schema: handler.on_schema.ok_or_else(|| missing("on_schema"))?,
+                on_next_task: handler.on_next_task.ok_or_else(|| missing("on_next_task"))?,
+                on_error: handler.on_error.ok_or_else(|| missing("on_error"))?,
+                release,
+            })
+        };
+        let read: Result<Self> = read();
+        if read.is_err() {
+            // SAFETY: "it is valid for this to be called by a producer with or without" anything before; it is the last call.
+            unsafe { release(address) };
+        }
+        read
+    }
+
+    /// Writes down which producer the handler has.
+    fn show(&self, place: &Place<ArrowAsyncProducer>) {
+        // SAFETY: the producer "must be populated by the producer"; the handler stays until its release.
+        unsafe { (*self.address).producer = place.as_ptr() };
+    }
+}
+
+impl Calls {
+    fn on_schema(&mut self, schema: &Schema) -> Result<c_int> {
+        let mut c_schema = ArrowSchema::empty();
+        schema.export(&mut c_schema)?;
+        // SAFETY: the handler is not released, and `&mut` keeps other callbacks away.
+        let code = unsafe { (self.handler.on_schema)(self.handler.address, &raw mut c_schema) };
+        if let Some(release) = c_schema.release {
+            // SAFETY: the consumer did not move it, so it is ours still, and not released.
+            unsafe { release(&raw mut c_schema) };
+        }
+        Ok(code)
+    }
+
+    fn on_next_task(&mut self, task: Option<&mut ArrowAsyncTask>, metadata: &Metadata) -> c_int {
+        let task = task.map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: as in `on_schema`; the task and the metadata are good during the call.
+        unsafe { (self.handler.on_next_task)(self.handler.address, task, encoded(metadata)) }
+    }
+
+    fn on_error(&mut self, Failure { error, metadata }: &Failure) {
+        let mut text = error.to_string();
+        text.retain(|letter| letter != '\0');
+        let text = CString::new(text).unwrap_or_default();
+        let (code, metadata) = (error.errno(), encoded(metadata));
+        // SAFETY: as in `on_schema`; the text and the metadata are good during the call.
+        unsafe { (self.handler.on_error)(self.handler.address, code, text.as_ptr(), metadata) };
+    }
+
+    /// Calls `release`, once.
+    fn release(&mut self) {
+        let Some(place) = self.place.take() else { return };
+        self.credit.close();
+        // SAFETY: the last call on the handler, and the only one of this, since the place was taken.
+        unsafe { (self.handler.release)(self.handler.address) };
+        // The producer is cleaned up "after calling the release callback".
+        // SAFETY: the place holds our struct. Nobody reads the member any more.
+        let ticket = unsafe { (*place.as_ptr()).private_data };
+        drop(PRODUCERS.take(ticket));
+        // SAFETY: as above.
+        unsafe { (*place.as_ptr()).additional_metadata = ptr::null() };
+        PLACES.rest(place);
+    }
+}
+
+fn encoded(metadata: &Metadata) -> *const c_char {
+    metadata.as_encoded_bytes().map_or(ptr::null(), |bytes| bytes.as_ptr().cast())
+}
+
+unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
+    guard::silent(|| {
+        // SAFETY: a producer of ours, or null, as the contract of `drive` says.
+        let Some(credit) = (unsafe { find(producer) }) else { return };
+        let refused = || {
+            let message = format!("{count} tasks were requested; at least one must be");
+            Error::new(ErrorKind::InvalidArgument, message).during("request").into()
+        };
+        with_waking(&credit, || credit.request(count, refused));
+    });
+}
+
+unsafe extern "C" fn cancel(producer: *mut ArrowAsyncProducer) {
+    guard::silent(|| {
+        // SAFETY: as in `request`.
+        let Some(credit) = (unsafe { find(producer) }) else { return };
+        with_waking(&credit, || credit.cancel());
+    });
+}
+
+/// # Safety
+/// Null, or a producer that a handler was shown, whether or not it is released by now.
+unsafe fn find(producer: *mut ArrowAsyncProducer) -> Option<Arc<ProducerCredit>> {
+    if producer.is_null() {
+        return None;
+    }
+    // SAFETY: the place of a producer is never freed, and the member is written only where a place is used again.
+    PRODUCERS.find(unsafe { (*producer).private_data })
+}
+
+thread_local! {
+    /// The stream that is being woken from inside a call of its consumer.
+    static WAKING: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Does what may wake the stream. It will not call its consumer meanwhile: `request` "must not synchronously call
+/// `on_next_task` or `on_error`".
+pub(super) fn with_waking<T>(credit: &Arc<ProducerCredit>, body: impl FnOnce() -> T) -> T {
+    let before = WAKING.try_with(|waking| waking.replace(Arc::as_ptr(credit).addr())).unwrap_or(0);
+    let outcome = body();
+    let _ = WAKING.try_with(|waking| waking.set(before));
+    outcome
+}
+
+fn is_waking(credit: &Arc<ProducerCredit>) -> bool {
+    WAKING.try_with(|waking| waking.get() == Arc::as_ptr(credit).addr()).unwrap_or(false)
+}

@@ -1,0 +1,307 @@
+//! The consumer's callbacks, as C sees them.
+//!
+//! Each is a step of the protocol between two pieces of reading: what the producer shows is read once and checked first, and
+//! then the protocol says what becomes of it. Nothing that a producer shows is kept but what was moved or copied.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use super::protocol::Sound;
+use super::protocol::consumer::{Calls, Consumer, Fault, Refusal, Verdict};
+use super::stream::StreamInfo;
+use super::task::ForeignTask;
+use super::tickets::{Place, Places, Tickets};
+use super::{Failure, this_thread};
+use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
+use crate::exchange::guard;
+use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
+
+static HANDLERS: Tickets<Arc<Shared>> = Tickets::new();
+static PLACES: Places<ArrowAsyncDeviceStreamHandler> = Places::new();
+
+/// What the stream, its tasks and its handler share.
+pub(super) struct Shared {
+    pub(super) consumer: Consumer<Sound, ForeignProducer, ForeignTask, Failure>,
+    pub(super) info: OnceLock<Arc<StreamInfo>>,
+    pub(super) error_metadata: OnceLock<Metadata>,
+}
+
+impl Shared {
+    pub(super) fn new(window: usize) -> Self {
+        let consumer = Consumer::new(window as u64);
+        Self { consumer, info: OnceLock::new(), error_metadata: OnceLock::new() }
+    }
+}
+
+/// The handler of an [`AsyncStream`](super::AsyncStream), for one producer to be given.
+///
+/// One that is dropped and not given away ends the stream with an error, as a producer does that releases it at once.
+pub struct StreamHandler {
+    place: Option<Place<ArrowAsyncDeviceStreamHandler>>,
+}
+
+impl StreamHandler {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let handler = ArrowAsyncDeviceStreamHandler {
+            on_schema: Some(on_schema),
+            on_next_task: Some(on_next_task),
+            on_error: Some(on_error),
+            release: Some(release),
+            private_data: HANDLERS.issue(shared),
+            ..ArrowAsyncDeviceStreamHandler::empty()
+        };
+        Self { place: Some(PLACES.put(handler)) }
+    }
+
+    /// The C struct, to be given to a producer, which calls `release` on it in the end.
+    ///
+    /// Whoever calls through the pointer must keep to what the Arrow C device interface says of memory:
+    ///
+    /// * `producer` is null or points to a producer until `release` is entered, and its callbacks, where they are not null,
+    ///   can be called on any thread;
+    /// * `on_schema` gets null or a struct as [`Schema::import`] wants it;
+    /// * `on_next_task` gets null or a task whose callback can be called once on any thread and writes a struct as
+    ///   [`Array::import`](crate::Array::import) wants it, or returns an error and writes nothing;
+    /// * texts end with a NUL byte and metadata is encoded as in an `ArrowSchema`, or they are null.
+    ///
+    /// The order and number of calls need not be right: what is wrong ends the stream with an error, and calls after the
+    /// release find nothing to do.
+    pub fn into_raw(mut self) -> *mut ArrowAsyncDeviceStreamHandler {
+        match self.place.take() {
+            Some(place) => place.as_ptr(),
+            None => std::ptr::null_mut(),
+        }
+    }
+}
+
+impl Drop for StreamHandler {
+    fn drop(&mut self) {
+        if let Some(place) = self.place.take() {
+            // SAFETY: the handler was given to nobody, so this is the first and last call.
+            unsafe { release(place.as_ptr()) };
+        }
+    }
+}
+
+impl fmt::Debug for StreamHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StreamHandler")
+    }
+}
+
+/// What was read of a producer, once, when it showed itself.
+#[derive(Clone, Copy)]
+pub(super) struct ForeignProducer {
+    address: *mut ArrowAsyncProducer,
+    request: unsafe extern "C" fn(*mut ArrowAsyncProducer, i64),
+    cancel: unsafe extern "C" fn(*mut ArrowAsyncProducer),
+}
+
+// SAFETY: `cancel` "must be idempotent and thread-safe"; `request` is called by one thread at a time and may be called from
+// any, as the contract of `into_raw` says.
+unsafe impl Send for ForeignProducer {}
+
+impl Calls for ForeignProducer {
+    fn request(&self, count: i64) {
+        // SAFETY: the producer "must remain valid at least until just before calling `release`", and the protocol calls only
+        // in between: it makes `release` wait for this call.
+        unsafe { (self.request)(self.address, count) }
+    }
+
+    fn cancel(&self) {
+        // SAFETY: as in `request`.
+        unsafe { (self.cancel)(self.address) }
+    }
+}
+
+unsafe extern "C" fn on_schema(
+    handler: *mut ArrowAsyncDeviceStreamHandler,
+    schema: *mut ArrowSchema,
+) -> c_int {
+    answer(|| {
+        // The schema is taken and released whatever else is wrong.
+        // SAFETY: the contract of `into_raw`.
+        let schema = unsafe { Schema::import(schema) };
+        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        let shared = unsafe { find(handler) }?;
+        // SAFETY: as above.
+        let opened = unsafe { open(handler, schema) };
+        let producer = opened.map(|(producer, info)| {
+            // The second of two schemas changes nothing: the protocol refuses it.
+            let _ = shared.info.set(Arc::new(info));
+            producer
+        });
+        let outcome = match producer {
+            Ok(producer) => shared.consumer.opened(producer).map_err(refused),
+            Err(error) => Err(refuse(&shared, error.during("on_schema"))),
+        };
+        shared.consumer.pump(this_thread());
+        outcome
+    })
+}
+
+/// Reads what a producer shows of itself together with the schema.
+///
+/// # Safety
+/// The contract of [`StreamHandler::into_raw`], during `on_schema`.
+unsafe fn open(
+    handler: *mut ArrowAsyncDeviceStreamHandler,
+    schema: Result<Schema>,
+) -> Result<(ForeignProducer, StreamInfo)> {
+    let schema = schema?;
+    let malformed = |message: &'static str| Error::new(ErrorKind::Malformed, message);
+    // SAFETY: promised by the caller; the producer has set the member by now, and nobody writes to it meanwhile.
+    let address = unsafe { (*handler).producer };
+    // SAFETY: promised by the caller.
+    let Some(producer) = (unsafe { address.as_ref() }) else {
+        return Err(malformed("`producer` of the handler is null"));
+    };
+    let request = producer.request.ok_or_else(|| malformed("`request` of the producer is null"))?;
+    let cancel = producer.cancel.ok_or_else(|| malformed("`cancel` of the producer is null"))?;
+    // SAFETY: promised by the caller.
+    let metadata = unsafe { Metadata::copy(producer.additional_metadata) }?;
+    let info = StreamInfo { schema, device_type: DeviceType(producer.device_type), metadata };
+    Ok((ForeignProducer { address, request, cancel }, info))
+}
+
+unsafe extern "C" fn on_next_task(
+    handler: *mut ArrowAsyncDeviceStreamHandler,
+    task: *mut ArrowAsyncTask,
+    metadata: *const c_char,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        let shared = unsafe { find(handler) }?;
+        // SAFETY: the contract of `into_raw`.
+        match unsafe { task.as_ref() } {
+            None => shared.consumer.ended().map_err(refused),
+            // SAFETY: as above.
+            Some(task) => match unsafe { take(task, metadata) } {
+                Ok(task) => match shared.consumer.arrived(task) {
+                    Verdict::Kept => Ok(()),
+                    Verdict::Discard(task) => {
+                        drop(task);
+                        Ok(())
+                    }
+                    Verdict::Refuse(task, refusal) => {
+                        task.leave();
+                        Err(refused(refusal))
+                    }
+                },
+                Err(error) => Err(refuse(&shared, error.during("on_next_task"))),
+            },
+        }
+    })
+}
+
+/// Moves a task out. "If the consumer wants to use the task beyond the scope of this method, it must copy or move its
+/// contents".
+///
+/// # Safety
+/// The contract of [`StreamHandler::into_raw`], during `on_next_task`.
+unsafe fn take(task: &ArrowAsyncTask, metadata: *const c_char) -> Result<ForeignTask> {
+    let ArrowAsyncTask { extract_data, private_data } = *task;
+    if extract_data.is_none() {
+        return Err(Error::new(ErrorKind::Malformed, "`extract_data` of the task is null"));
+    }
+    // SAFETY: promised by the caller.
+    let metadata = unsafe { Metadata::copy(metadata) }?;
+    Ok(ForeignTask::new(ArrowAsyncTask { extract_data, private_data }, metadata))
+}
+
+unsafe extern "C" fn on_error(
+    handler: *mut ArrowAsyncDeviceStreamHandler,
+    code: c_int,
+    message: *const c_char,
+    metadata: *const c_char,
+) {
+    guard::silent(|| {
+        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        let Ok(shared) = (unsafe { find(handler) }) else { return };
+        // SAFETY: the contract of `into_raw`: null, or a text that is good during this call.
+        let text = (!message.is_null()).then(|| unsafe { CStr::from_ptr(message) });
+        let text = text.map(|text| text.to_string_lossy().into_owned());
+        // The error is worth more than what is wrong with its metadata.
+        // SAFETY: as above.
+        let metadata = unsafe { Metadata::copy(metadata) }.unwrap_or_default();
+        let error = Error::from_peer(code, text.filter(|text| !text.is_empty()));
+        shared.consumer.failed(Failure { error, metadata });
+    });
+}
+
+unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
+    guard::silent(|| {
+        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        let Some(ticket) = (unsafe { ticket_of(handler) }) else { return };
+        // Nothing the second time.
+        let Some(shared) = HANDLERS.take(ticket) else { return };
+        shared.consumer.released(this_thread());
+        // SAFETY: the handler is ours, in its place, and this is the one call that got the ticket. Nobody reads the member
+        // meanwhile: this is the last call.
+        unsafe { (*handler).release = None };
+        // SAFETY: it was put there, and rests once since the ticket was taken once.
+        unsafe { PLACES.rest_at(handler) };
+    });
+}
+
+/// # Safety
+/// A handler that [`StreamHandler::into_raw`] gave, whether or not it is released, or null.
+unsafe fn ticket_of(handler: *mut ArrowAsyncDeviceStreamHandler) -> Option<*mut std::ffi::c_void> {
+    // SAFETY: the place of a handler is never freed, and the member is written only where a place is used again.
+    (!handler.is_null()).then(|| unsafe { (*handler).private_data })
+}
+
+/// # Safety
+/// As for [`ticket_of`].
+unsafe fn find(handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Arc<Shared>> {
+    // SAFETY: promised by the caller.
+    let ticket = unsafe { ticket_of(handler) };
+    ticket.and_then(|ticket| HANDLERS.find(ticket)).ok_or_else(|| refused(Refusal::Late))
+}
+
+/// Ends the stream with an error, which is also the answer to the producer.
+fn refuse(shared: &Shared, error: Error) -> Error {
+    let answer = Error::new(error.kind(), "");
+    shared.consumer.failed(error.into());
+    answer
+}
+
+/// The answer to a producer.
+fn refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Fault(fault) => Failure::from(fault).error,
+        Refusal::Cancelled => Error::new(ErrorKind::Cancelled, "nobody wants the stream any more"),
+        Refusal::Late => Error::new(ErrorKind::Released, "the stream is over"),
+    }
+}
+
+fn answer(body: impl FnOnce() -> Result<()>) -> c_int {
+    guard::or_panicked(body).map_or_else(|error| error.errno(), |()| 0)
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        let (operation, message) = match fault {
+            Fault::SchemaTwice => ("on_schema", "the producer gave a second schema"),
+            Fault::TaskBeforeSchema => {
+                ("on_next_task", "the producer gave a task before the schema")
+            }
+            Fault::TaskWithoutRequest => {
+                ("on_next_task", "the producer gave more tasks than it was asked for")
+            }
+            Fault::TaskAfterEnd => ("on_next_task", "the producer gave a task after the end"),
+            Fault::EndBeforeSchema => {
+                ("on_next_task", "the producer ended the stream before it gave the schema")
+            }
+            Fault::EndTwice => ("on_next_task", "the producer ended the stream twice"),
+            Fault::ReleaseBeforeSchema => {
+                ("release", "the producer released the handler before it gave the schema")
+            }
+            Fault::ReleaseBeforeEnd => {
+                ("release", "the producer released the handler before the end of the stream")
+            }
+        };
+        Error::new(ErrorKind::Malformed, message).during(operation).into()
+    }
+}

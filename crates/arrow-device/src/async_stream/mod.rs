@@ -1,0 +1,113 @@
+//! Asynchronous streams: arrays that a producer pushes, as many as the consumer asked for.
+//!
+//! Two libraries in one process exchange arrays without either waiting for the other. The consumer makes a *handler*, a C
+//! struct of callbacks, and gives it to the producer. The producer calls it with the schema, then with *tasks*, one for each
+//! array, and never with more of them than were asked for. A task gives its array when it is
+//! [extracted](Task::extract), on the thread that wants the array.
+//!
+//! Both sides are here, on no particular runtime, with no thread of their own and without blocking:
+//!
+//! | to | use |
+//! |---|---|
+//! | read a stream that somebody else produces | [`AsyncStream`], a [`Stream`](futures_core::Stream) of [`Task`]s; [`Arrays`] of arrays |
+//! | produce one from any [`Stream`](futures_core::Stream) of arrays | [`AsyncProducer`], which makes a future, [`Drive`] |
+//! | make an iterator such a stream, with a bound on what is in flight | [`feed`] |
+//! | read such a stream with a plain loop | [`Blocking`] |
+//!
+//! ```
+//! use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, feed};
+//! use arrow_device::{Array, DataType, DeviceType, Schema};
+//!
+//! // The consumer wants at most four arrays ahead of what it has taken.
+//! let (stream, handler) = AsyncStream::new(4);
+//!
+//! // The producer, here in the same program: a thousand arrays that an iterator makes.
+//! let numbers = (0..1000_i64).map(|number| Array::from_values(DataType::Int64, [Some(number)]));
+//! let (feeder, arrays) = feed(numbers, 2);
+//! let producer = AsyncProducer::new(Schema::new(DataType::Int64)?, DeviceType::CPU, arrays);
+//! let drive = unsafe { producer.drive(handler.into_raw()) }?;
+//!
+//! // Which threads do what is the program's choice. Any executor can drive the future; here it is a loop of this crate.
+//! std::thread::scope(|threads| {
+//!     threads.spawn(|| feeder.run());
+//!     threads.spawn(|| arrow_device::async_stream::block_on(drive));
+//!     let mut sum = 0;
+//!     for array in Blocking::new(stream.arrays()) {
+//!         let host = array?.host()?;
+//!         let numbers = host.values::<i64>()?;
+//!         sum += numbers.iter().flatten().sum::<i64>();
+//!     }
+//!     assert_eq!(sum, 499_500);
+//!     Ok::<(), arrow_device::Error>(())
+//! })?;
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! # Inside
+//!
+//! Who may call what when is in `protocol`, which knows nothing of C. `handler`, `stream` and `task` are the consumer's side
+//! of the C structs, `outgoing` and `drive` the producer's. `tickets` is why a callback that comes too late finds nothing
+//! instead of freed memory. `feed` and `blocking` lead to iterators and back.
+
+mod blocking;
+mod drive;
+mod feed;
+mod handler;
+mod outgoing;
+mod protocol;
+mod stream;
+mod task;
+mod tickets;
+
+/// What the protocol is built from. The model puts others in their place.
+mod threads {
+    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+}
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use blocking::{Blocking, block_on};
+pub use drive::{AsyncProducer, Drive, Ending};
+pub use feed::{Fed, Feeder, feed};
+pub use handler::StreamHandler;
+pub use outgoing::Outgoing;
+pub use stream::{Arrays, AsyncStream, Opened, StreamInfo};
+pub use task::Task;
+
+use crate::{Error, Metadata};
+
+/// An error with the pairs that the producer said along with it.
+///
+/// What an [`AsyncProducer`]'s source fails with; a plain [`Error`] becomes one without pairs.
+#[derive(Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: Error,
+    /// What else the producer has to say about it.
+    pub metadata: Metadata,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, metadata: Metadata::EMPTY }
+    }
+}
+
+/// A number for this thread, which no other thread of the process ever has.
+fn this_thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    let fresh = || NEXT.fetch_add(1, Ordering::Relaxed);
+    // While a thread is being torn down it gets a new number each time: no call of its own is running then.
+    NUMBER
+        .try_with(|number| {
+            if number.get() == 0 {
+                number.set(fresh());
+            }
+            number.get()
+        })
+        .unwrap_or_else(|_| fresh())
+}

@@ -1,0 +1,181 @@
+//! What a producer sends: an array that is there, or the work that makes one; and the C task that carries it.
+
+use std::ffi::c_int;
+use std::fmt;
+use std::sync::Arc;
+
+use super::drive::{ProducerCredit, with_waking};
+use super::tickets::Tickets;
+use crate::abi::{ArrowAsyncTask, ArrowDeviceArray};
+use crate::exchange::guard;
+use crate::{Array, Batch, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
+
+static TASKS: Tickets<Sent> = Tickets::new();
+
+/// One array to be sent, with what there is to say about it.
+///
+/// ```
+/// use arrow_device::async_stream::Outgoing;
+/// use arrow_device::{Array, DataType, Metadata};
+///
+/// let ready = Array::from_values(DataType::Int32, [Some(1), None])?;
+/// let _as_it_is = Outgoing::from(ready);
+/// // Decoded on the thread that wants it, when it wants it.
+/// let _later = Outgoing::later(|| Array::from_values(DataType::Int32, [Some(2)]))
+///     .with_metadata(Metadata::from_pairs([("part", "2 of 2")])?);
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+pub struct Outgoing {
+    work: Work,
+    pub(super) metadata: Metadata,
+}
+
+enum Work {
+    Ready(Array),
+    Later(Later),
+}
+
+struct Later(Box<dyn FnOnce() -> Result<Array> + Send>);
+
+// SAFETY: with a shared reference to it nothing can be done.
+unsafe impl Sync for Later {}
+
+impl Outgoing {
+    /// An array that is made when the consumer extracts it, on the consumer's thread. Not made at all if nobody wants it.
+    ///
+    /// If this fails, or panics, the consumer is told, and the stream ends with that error.
+    pub fn later(work: impl FnOnce() -> Result<Array> + Send + 'static) -> Self {
+        Self { work: Work::Later(Later(Box::new(work))), metadata: Metadata::EMPTY }
+    }
+
+    /// Says something about this array.
+    pub fn with_metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Holds an array that is there against what the stream says of all of them.
+    pub(super) fn check(&self, promise: &Promise) -> Result<()> {
+        match &self.work {
+            Work::Ready(array) => promise.check(array),
+            Work::Later(_) => Ok(()),
+        }
+    }
+}
+
+impl From<Array> for Outgoing {
+    fn from(array: Array) -> Self {
+        Self { work: Work::Ready(array), metadata: Metadata::EMPTY }
+    }
+}
+
+impl From<Batch> for Outgoing {
+    fn from(batch: Batch) -> Self {
+        Array::from(batch).into()
+    }
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Outgoing");
+        match &self.work {
+            Work::Ready(array) => shown.field("array", array),
+            Work::Later(_) => shown.field("array", &"later"),
+        };
+        shown.field("metadata", &self.metadata).finish()
+    }
+}
+
+/// What a stream says of all its arrays.
+#[derive(Debug)]
+pub(super) struct Promise {
+    pub(super) schema: Schema,
+    pub(super) device_type: DeviceType,
+}
+
+impl Promise {
+    fn check(&self, array: &Array) -> Result<()> {
+        if array.device().device_type != self.device_type {
+            let message = format!("the stream is on devices of type {}", self.device_type);
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).on_device(array.device()));
+        }
+        if !array.fits(&self.schema) {
+            let message = format!(
+                "the stream has arrays of type {}, and this one is of type {}",
+                self.schema.data_type(),
+                array.data_type()
+            );
+            return Err(Error::new(ErrorKind::SchemaMismatch, message));
+        }
+        Ok(())
+    }
+}
+
+/// A task that a consumer may extract.
+struct Sent {
+    work: Work,
+    promise: Arc<Promise>,
+    credit: Arc<ProducerCredit>,
+}
+
+/// A task as C sees it. It is the consumer's unless it is [withdrawn](Self::withdraw).
+pub(super) struct Sending {
+    pub(super) c_task: ArrowAsyncTask,
+}
+
+impl Sending {
+    pub(super) fn new(
+        what: Outgoing,
+        promise: &Arc<Promise>,
+        credit: &Arc<ProducerCredit>,
+    ) -> Self {
+        let sent = Sent { work: what.work, promise: promise.clone(), credit: credit.clone() };
+        let private_data = TASKS.issue(sent);
+        Self { c_task: ArrowAsyncTask { extract_data: Some(extract_data), private_data } }
+    }
+
+    /// Cleans up a task that the consumer did not want. Does nothing if it was extracted all the same.
+    pub(super) fn withdraw(self) {
+        drop(TASKS.take(self.c_task.private_data));
+    }
+}
+
+unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDeviceArray) -> c_int {
+    let outcome = guard::or_panicked(|| {
+        // SAFETY: the consumer's copy of a task of ours, or null.
+        let ticket = (!task.is_null()).then(|| unsafe { (*task).private_data });
+        let Some(sent) = ticket.and_then(|ticket| TASKS.take(ticket)) else {
+            return Err(Error::new(ErrorKind::InvalidArgument, "there is no such task any more"));
+        };
+        let Sent { work, promise, credit } = sent;
+        if out.is_null() {
+            // A panic in somebody's `Drop` is no reason to say that cleaning up has failed.
+            guard::silent(|| drop(work));
+            return Ok(());
+        }
+        let made = guard::or_panicked(|| make(work, &promise));
+        let made = made.map_err(|error| {
+            let answer = Error::from_peer(error.errno(), None);
+            with_waking(&credit, || credit.task_failed(error.during("extract_data").into()));
+            answer
+        })?;
+        // SAFETY: "ownership of the Array is given to the pointer passed in as a parameter", which is not null.
+        unsafe { out.write(made) };
+        Ok(())
+    });
+    outcome.map_or_else(|error| error.errno(), |()| 0)
+}
+
+fn make(work: Work, promise: &Promise) -> Result<ArrowDeviceArray> {
+    let array = match work {
+        Work::Ready(array) => array,
+        Work::Later(Later(work)) => {
+            let array = work()?;
+            promise.check(&array)?;
+            array
+        }
+    };
+    let mut out = ArrowDeviceArray::empty();
+    array.export(&mut out)?;
+    Ok(out)
+}

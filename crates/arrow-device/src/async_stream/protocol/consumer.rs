@@ -1,0 +1,365 @@
+//! What a consumer knows of one stream, and who may call the producer.
+//!
+//! All of it lies under one lock, which is never held while a producer, a task or a waker is called. Producers are of type
+//! `P`, tasks `T`, errors `E`; dropping a task discards it, so none is dropped under the lock either.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::sync::PoisonError;
+use std::task::{Poll, Waker};
+
+use super::super::threads::{Condvar, Mutex, MutexGuard};
+use super::{Rules, wake};
+
+/// What a consumer calls on a producer.
+pub(crate) trait Calls: Copy {
+    /// Allows so many more tasks.
+    fn request(&self, count: i64);
+    /// Asks it to stop.
+    fn cancel(&self);
+}
+
+/// What a producer did that it may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    SchemaTwice,
+    TaskBeforeSchema,
+    TaskWithoutRequest,
+    TaskAfterEnd,
+    EndBeforeSchema,
+    EndTwice,
+    ReleaseBeforeSchema,
+    ReleaseBeforeEnd,
+}
+
+/// Why a callback answers with an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The producer broke a rule. It is told, and the stream ends with an error.
+    Fault(Fault),
+    /// The consumer does not want the stream any more.
+    Cancelled,
+    /// The stream is over.
+    Late,
+}
+
+/// What becomes of a task.
+#[derive(Debug)]
+pub(crate) enum Verdict<T> {
+    Kept,
+    /// Nobody wants it: extract it with NULL, and answer with success.
+    Discard(T),
+    /// Answer with an error, and leave the task to the producer.
+    Refuse(T, Refusal),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// For the schema.
+    Waiting,
+    /// The one stage in which the producer may be called.
+    Open,
+    Ended,
+    /// There was an error, the producer's or one that it was told.
+    Failed,
+    Released,
+}
+
+struct State<P, T, E> {
+    stage: Stage,
+    producer: Option<P>,
+    /// The thread that is in the producer.
+    caller: Option<u64>,
+    /// How many tasks may be asked for ahead.
+    window: u64,
+    /// To be asked for.
+    owed: u64,
+    /// Asked for, and not there yet.
+    outstanding: u64,
+    tasks: VecDeque<T>,
+    /// To be told after the tasks.
+    error: Option<E>,
+    /// A task failed. Its error is told if the producer has nothing to say about it.
+    failed_task: Option<E>,
+    cancelled: bool,
+    cancel_was_told: bool,
+    waker: Option<Waker>,
+}
+
+/// One stream, as its consumer sees it.
+pub(crate) struct Consumer<R, P, T, E> {
+    state: Mutex<State<P, T, E>>,
+    left: Condvar,
+    rules: PhantomData<fn() -> R>,
+}
+
+impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
+    pub(crate) fn new(window: u64) -> Self {
+        let state = State {
+            stage: Stage::Waiting,
+            producer: None,
+            caller: None,
+            window: window.max(1),
+            owed: 0,
+            outstanding: 0,
+            tasks: VecDeque::new(),
+            error: None,
+            failed_task: None,
+            cancelled: false,
+            cancel_was_told: false,
+            waker: None,
+        };
+        Self { state: Mutex::new(state), left: Condvar::new(), rules: PhantomData }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<P, T, E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- what the producer calls. After `opened`, `pump`.
+
+    /// The schema is there, and with it the producer.
+    pub(crate) fn opened(&self, producer: P) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        let outcome = match state.stage {
+            Stage::Waiting if state.cancelled && R::CANCEL_IS_REMEMBERED => {
+                state.stage = Stage::Failed;
+                Err(Refusal::Cancelled)
+            }
+            Stage::Waiting => {
+                state.stage = Stage::Open;
+                state.producer = Some(producer);
+                state.owed = state.window;
+                Ok(())
+            }
+            Stage::Open | Stage::Ended => Err(state.fault(Fault::SchemaTwice)),
+            Stage::Failed | Stage::Released => Err(Refusal::Late),
+        };
+        let waker = state.waker.take();
+        drop(state);
+        wake(waker);
+        outcome
+    }
+
+    /// A task is there.
+    pub(crate) fn arrived(&self, task: T) -> Verdict<T> {
+        let mut state = self.lock();
+        if state.stage == Stage::Released {
+            return Verdict::Refuse(task, Refusal::Late);
+        }
+        if state.cancelled && R::CANCEL_DISCARDS {
+            return Verdict::Discard(task);
+        }
+        let refusal = match state.stage {
+            Stage::Open if state.outstanding > 0 => {
+                state.outstanding -= 1;
+                state.tasks.push_back(task);
+                let waker = state.waker.take();
+                drop(state);
+                wake(waker);
+                return Verdict::Kept;
+            }
+            Stage::Open => state.fault(Fault::TaskWithoutRequest),
+            Stage::Waiting => state.fault(Fault::TaskBeforeSchema),
+            Stage::Ended => state.fault(Fault::TaskAfterEnd),
+            Stage::Failed | Stage::Released => Refusal::Late,
+        };
+        let waker = state.waker.take();
+        drop(state);
+        wake(waker);
+        Verdict::Refuse(task, refusal)
+    }
+
+    /// There will be no more tasks.
+    pub(crate) fn ended(&self) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        let outcome = match state.stage {
+            Stage::Open => {
+                state.stage = Stage::Ended;
+                state.error = state.failed_task.take();
+                Ok(())
+            }
+            Stage::Waiting => Err(state.fault(Fault::EndBeforeSchema)),
+            Stage::Ended => Err(state.fault(Fault::EndTwice)),
+            Stage::Failed | Stage::Released => Err(Refusal::Late),
+        };
+        let waker = state.waker.take();
+        drop(state);
+        wake(waker);
+        outcome
+    }
+
+    /// The producer reports an error, or said something that is refused with one. The first error counts.
+    pub(crate) fn failed(&self, error: E) {
+        let mut state = self.lock();
+        let mut unheard = Some(error);
+        if !matches!(state.stage, Stage::Failed | Stage::Released) {
+            if R::ERROR_ENDS_CALLS {
+                state.stage = Stage::Failed;
+            }
+            if state.error.is_none() {
+                state.error = unheard.take();
+            }
+        }
+        let waker = state.waker.take();
+        drop(state);
+        drop(unheard);
+        wake(waker);
+    }
+
+    /// The last call. Waits for a thread of ours that is in the producer, unless it is this one.
+    pub(crate) fn released(&self, me: u64) {
+        let mut state = self.lock();
+        let early = match state.stage {
+            Stage::Waiting => Some(Fault::ReleaseBeforeSchema),
+            Stage::Open => Some(Fault::ReleaseBeforeEnd),
+            Stage::Ended | Stage::Failed | Stage::Released => None,
+        };
+        if let (Some(fault), None) = (early, &state.error) {
+            state.error = Some(state.failed_task.take().unwrap_or_else(|| fault.into()));
+        }
+        state.stage = Stage::Released;
+        let is_other = |who: u64| who != me || !R::RELEASE_KNOWS_ITS_THREAD;
+        while R::RELEASE_WAITS && state.caller.is_some_and(is_other) {
+            state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let waker = state.waker.take();
+        drop(state);
+        wake(waker);
+    }
+
+    // ---- what the consumer calls
+
+    /// Calls the producer for whatever is wanted of it, unless somebody is at that already, who then looks again.
+    pub(crate) fn pump(&self, me: u64) {
+        let mut state = self.lock();
+        if state.caller.is_some() && R::ONE_CALLER {
+            return;
+        }
+        while let Some((producer, call)) = state.next_call::<R>() {
+            state.caller = Some(me);
+            drop(state);
+            match call {
+                Call::Request(count) => producer.request(count),
+                Call::Cancel => producer.cancel(),
+            }
+            state = self.lock();
+            state.caller = None;
+            if let (Call::Request(count), false) = (call, R::COUNTS_BEFORE_ASKING) {
+                state.outstanding += count.unsigned_abs();
+            }
+            if state.stage == Stage::Released {
+                self.left.notify_all();
+            }
+            if !R::CALLER_LOOKS_AGAIN {
+                return;
+            }
+        }
+    }
+
+    /// The next task. A waker is kept where there is nothing to say. After a task, `pump`.
+    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Option<Result<T, E>>> {
+        // Cloned before the lock, since that is the executor's code.
+        let mut mine = Some(waker.clone());
+        let mut state = self.lock();
+        let outcome = if let Some(task) = state.tasks.pop_front() {
+            state.owed += 1;
+            Poll::Ready(Some(Ok(task)))
+        } else if let Some(error) = state.error.take() {
+            Poll::Ready(Some(Err(error)))
+        } else if matches!(state.stage, Stage::Waiting | Stage::Open) {
+            if !R::STORES_WAKER_AT_ONCE {
+                drop(state);
+                state = self.lock();
+            }
+            mine = std::mem::replace(&mut state.waker, mine);
+            Poll::Pending
+        } else {
+            Poll::Ready(None)
+        };
+        drop(state);
+        drop(mine);
+        outcome
+    }
+
+    /// Whether the schema has come, or never will.
+    pub(crate) fn poll_opened(&self, waker: &Waker) -> Poll<Result<(), Option<E>>> {
+        let mut mine = Some(waker.clone());
+        let mut state = self.lock();
+        let outcome = match (state.stage, &state.producer) {
+            (_, Some(_)) => Poll::Ready(Ok(())),
+            (Stage::Waiting, None) => {
+                mine = std::mem::replace(&mut state.waker, mine);
+                Poll::Pending
+            }
+            _ => Poll::Ready(Err(state.error.take())),
+        };
+        drop(state);
+        drop(mine);
+        outcome
+    }
+
+    /// Nothing more is wanted. Gives back what was not polled yet, to be discarded after a `pump`.
+    pub(crate) fn cancel(&self) -> VecDeque<T> {
+        let mut state = self.lock();
+        state.cancelled = true;
+        let waker = state.waker.take();
+        let tasks = std::mem::take(&mut state.tasks);
+        drop(state);
+        drop(waker);
+        tasks
+    }
+
+    /// A task did not give its data. The producer goes on to report an error, or releases; either ends the stream with an
+    /// error, and so does the end that came before.
+    pub(crate) fn task_failed(&self, error: E) {
+        let mut state = self.lock();
+        let unheard = match state.stage {
+            Stage::Open if state.failed_task.is_none() => state.failed_task.replace(error),
+            // The end, and perhaps the release, came before this task was looked at.
+            Stage::Ended | Stage::Released if state.error.is_none() => state.error.replace(error),
+            _ => Some(error),
+        };
+        drop(state);
+        drop(unheard);
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Call {
+    Request(i64),
+    Cancel,
+}
+
+impl<P: Calls, T, E: From<Fault>> State<P, T, E> {
+    /// Takes what is to be called next.
+    fn next_call<R: Rules>(&mut self) -> Option<(P, Call)> {
+        let may_call = match self.stage {
+            Stage::Open => true,
+            Stage::Released => !R::RELEASE_ENDS_CALLS,
+            Stage::Waiting | Stage::Ended | Stage::Failed => false,
+        };
+        let producer = self.producer.filter(|_| may_call)?;
+        if self.cancelled {
+            let told = std::mem::replace(&mut self.cancel_was_told, true);
+            return (!told).then_some((producer, Call::Cancel));
+        }
+        if self.owed == 0 {
+            return None;
+        }
+        let count = i64::try_from(self.owed).unwrap_or(i64::MAX);
+        self.owed -= count.unsigned_abs();
+        if R::COUNTS_BEFORE_ASKING {
+            self.outstanding += count.unsigned_abs();
+        }
+        Some((producer, Call::Request(count)))
+    }
+
+    fn fault(&mut self, fault: Fault) -> Refusal {
+        if self.error.is_none() {
+            self.error = Some(fault.into());
+        }
+        self.stage = Stage::Failed;
+        Refusal::Fault(fault)
+    }
+}

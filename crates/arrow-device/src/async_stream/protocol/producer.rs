@@ -1,0 +1,149 @@
+//! What a producer knows of its consumer's wishes: how much it may send, and whether to stop.
+//!
+//! `request` and `cancel` come from any thread at any time, also from inside the callbacks that the producer is making, so
+//! they only write something down and wake the one that drives the stream. The order of callbacks is not in here: there is
+//! one driver, and it makes them one after the other.
+
+use std::marker::PhantomData;
+use std::sync::PoisonError;
+use std::task::Waker;
+
+use super::super::threads::{Mutex, MutexGuard};
+use super::{Rules, wake};
+
+struct State<E> {
+    credits: u64,
+    /// There was a request.
+    asked: bool,
+    cancelled: bool,
+    /// To be reported to the consumer.
+    fault: Option<E>,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+/// What the driver does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next<E> {
+    /// Report this.
+    Fail(E),
+    /// Release.
+    Stop,
+    /// Go on, with so many credits. `asked` says whether there ever was a request.
+    Go { credits: u64, asked: bool },
+}
+
+/// The consumer's wishes.
+pub(crate) struct Credit<R, E> {
+    state: Mutex<State<E>>,
+    rules: PhantomData<fn() -> R>,
+}
+
+impl<R: Rules, E> Credit<R, E> {
+    pub(crate) fn new() -> Self {
+        let state = State {
+            credits: 0,
+            asked: false,
+            cancelled: false,
+            fault: None,
+            closed: false,
+            waker: None,
+        };
+        Self { state: Mutex::new(state), rules: PhantomData }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<E>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- what the consumer calls, on any thread
+
+    /// Allows `count` more tasks; a count that cannot be becomes the error that `refused` makes.
+    pub(crate) fn request(&self, count: i64, refused: impl FnOnce() -> E) {
+        let mut state = self.lock();
+        let is_over = (state.closed && R::CLOSING_ENDS_REQUESTS)
+            || (state.cancelled && R::CANCEL_ENDS_REQUESTS);
+        if is_over {
+            return;
+        }
+        match u64::try_from(count) {
+            Ok(count) if count > 0 => {
+                let before = if R::CREDITS_ADD_UP { state.credits } else { 0 };
+                state.credits = before.saturating_add(count);
+                state.asked = true;
+            }
+            _ if state.fault.is_none() => state.fault = Some(refused()),
+            _ => {}
+        }
+        let waker = state.waker.take();
+        drop(state);
+        wake(waker);
+    }
+
+    /// Asks to stop. Again and again, if somebody likes.
+    pub(crate) fn cancel(&self) {
+        let mut state = self.lock();
+        state.cancelled = true;
+        let waker = state.waker.take();
+        drop(state);
+        wake(waker);
+    }
+
+    /// A task could not give its data. Says whether that can still be reported.
+    pub(crate) fn task_failed(&self, error: E) -> bool {
+        let mut state = self.lock();
+        let can_report = !state.closed;
+        let mut unheard = Some(error);
+        if can_report && state.fault.is_none() {
+            state.fault = unheard.take();
+        }
+        let waker = state.waker.take();
+        drop(state);
+        drop(unheard);
+        wake(waker);
+        can_report
+    }
+
+    // ---- what the driver calls
+
+    /// What to do now. The waker is kept in the same step, so that whatever changes afterwards wakes it.
+    pub(crate) fn look(&self, waker: &Waker) -> Next<E> {
+        let mut mine = Some(waker.clone());
+        let mut state = self.lock();
+        let next = if let Some(fault) = state.fault.take() {
+            Next::Fail(fault)
+        } else if state.cancelled {
+            Next::Stop
+        } else {
+            Next::Go { credits: state.credits, asked: state.asked }
+        };
+        if !R::STORES_WAKER_AT_ONCE {
+            drop(state);
+            state = self.lock();
+        }
+        mine = std::mem::replace(&mut state.waker, mine);
+        drop(state);
+        drop(mine);
+        next
+    }
+
+    /// One task is being sent.
+    pub(crate) fn spend(&self) {
+        let mut state = self.lock();
+        state.credits = state.credits.saturating_sub(1);
+    }
+
+    /// Whether to stop.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.lock().cancelled
+    }
+
+    /// The consumer is released, or about to be.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let waker = state.waker.take();
+        drop(state);
+        drop(waker);
+    }
+}

@@ -1,0 +1,220 @@
+//! The consumer's side, as its user sees it.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_core::Stream;
+use futures_core::stream::FusedStream;
+
+use super::handler::{Shared, StreamHandler};
+use super::task::Task;
+use super::this_thread;
+use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
+
+/// What a producer says about a whole stream, with its schema.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct StreamInfo {
+    /// The schema of every array.
+    pub schema: Schema,
+    /// The type of device that every array is on.
+    pub device_type: DeviceType,
+    /// What else there is to say.
+    pub metadata: Metadata,
+}
+
+/// An asynchronous stream that another party produces: a [`Stream`] of [`Task`]s.
+///
+/// [`new`](Self::new) makes it together with the handler that the producer is given. The producer is asked for as many tasks
+/// as the window says, and for one more whenever a task is taken out, so it is never more than a window ahead, and stands
+/// still where nobody polls.
+///
+/// After the last task comes the end, or one error; then the stream is over. It is over with an error too if the producer
+/// releases the handler before the end, or breaks a rule of the interface.
+///
+/// Dropping the stream, at any time, cancels it and discards the tasks that were not taken out. Those that were stay good.
+///
+/// ```no_run
+/// use arrow_device::abi::ArrowAsyncDeviceStreamHandler;
+/// use arrow_device::async_stream::AsyncStream;
+/// # use futures_core::Stream;
+/// # async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
+/// #     std::future::poll_fn(|context| std::pin::Pin::new(&mut *stream).poll_next(context)).await
+/// # }
+///
+/// unsafe extern "C" {
+///     // Some library's function that starts to produce.
+///     fn scan_table(handler: *mut ArrowAsyncDeviceStreamHandler);
+/// }
+///
+/// # async fn read() -> arrow_device::Result<()> {
+/// let (mut stream, handler) = AsyncStream::new(8);
+/// unsafe { scan_table(handler.into_raw()) };
+/// println!("{}", stream.opened().await?.schema);
+/// while let Some(task) = next(&mut stream).await {
+///     let array = task?.extract()?;
+///     println!("{} rows", array.len());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct AsyncStream {
+    shared: Arc<Shared>,
+    over: bool,
+}
+
+impl AsyncStream {
+    /// A stream, and the handler through which a producer will fill it. At most `window` tasks are asked for ahead of what is
+    /// taken out; a window of 0 is one of 1.
+    pub fn new(window: usize) -> (Self, StreamHandler) {
+        let shared = Arc::new(Shared::new(window));
+        let handler = StreamHandler::new(shared.clone());
+        (Self { shared, over: false }, handler)
+    }
+
+    /// What the producer says about the stream, once it has said so.
+    pub fn info(&self) -> Option<&StreamInfo> {
+        self.shared.info.get().map(Arc::as_ref)
+    }
+
+    /// Waits for the schema and what comes with it. The error, if there is one, is not told again by the stream.
+    pub fn opened(&mut self) -> Opened<'_> {
+        Opened { stream: self }
+    }
+
+    /// [`opened`](Self::opened), for a future that is written by hand.
+    pub fn poll_opened(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        match ready!(self.shared.consumer.poll_opened(context.waker())) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(failure) => {
+                self.over = true;
+                let error = failure.map(|failure| self.tell(failure));
+                let again = || Error::new(ErrorKind::Cancelled, "the stream is over");
+                Poll::Ready(Err(error.unwrap_or_else(again).during("on_schema")))
+            }
+        }
+    }
+
+    /// What the producer said along with the error that the stream ended with.
+    pub fn error_metadata(&self) -> Option<&Metadata> {
+        self.shared.error_metadata.get()
+    }
+
+    /// A stream of arrays, each extracted on the thread that polls. It ends after the first error.
+    pub fn arrays(self) -> Arrays {
+        Arrays { stream: Some(self) }
+    }
+
+    fn tell(&self, failure: super::Failure) -> Error {
+        // There is one error.
+        let _ = self.shared.error_metadata.set(failure.metadata);
+        failure.error
+    }
+}
+
+impl Stream for AsyncStream {
+    type Item = Result<Task>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Task>>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        match ready!(self.shared.consumer.poll(context.waker())) {
+            Some(Ok(foreign)) => {
+                self.shared.consumer.pump(this_thread());
+                let Some(info) = self.shared.info.get() else {
+                    // Tasks are refused before the schema.
+                    return Poll::Ready(None);
+                };
+                let task = Task::new(foreign, info.clone(), self.shared.clone());
+                Poll::Ready(Some(Ok(task)))
+            }
+            Some(Err(failure)) => {
+                self.over = true;
+                Poll::Ready(Some(Err(self.tell(failure))))
+            }
+            None => {
+                self.over = true;
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+impl FusedStream for AsyncStream {
+    fn is_terminated(&self) -> bool {
+        self.over
+    }
+}
+
+impl Drop for AsyncStream {
+    fn drop(&mut self) {
+        let tasks = self.shared.consumer.cancel();
+        self.shared.consumer.pump(this_thread());
+        drop(tasks);
+    }
+}
+
+impl fmt::Debug for AsyncStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncStream").field("info", &self.info()).finish_non_exhaustive()
+    }
+}
+
+/// The future that [`AsyncStream::opened`] makes.
+#[derive(Debug)]
+pub struct Opened<'stream> {
+    stream: &'stream mut AsyncStream,
+}
+
+impl<'stream> Future for Opened<'stream> {
+    type Output = Result<Arc<StreamInfo>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        ready!(self.stream.poll_opened(context))?;
+        let info = self.stream.shared.info.get().cloned();
+        Poll::Ready(info.ok_or_else(|| Error::new(ErrorKind::Cancelled, "the stream is over")))
+    }
+}
+
+/// The arrays of an [`AsyncStream`]. Made by [`AsyncStream::arrays`].
+#[derive(Debug)]
+pub struct Arrays {
+    /// Nothing any more after the end.
+    stream: Option<AsyncStream>,
+}
+
+impl Arrays {
+    /// The stream of tasks again, unless it is over.
+    pub fn into_tasks(self) -> Option<AsyncStream> {
+        self.stream
+    }
+}
+
+impl Stream for Arrays {
+    type Item = Result<Array>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Array>>> {
+        let Some(stream) = &mut self.stream else { return Poll::Ready(None) };
+        let item = ready!(Pin::new(stream).poll_next(context));
+        let item = item.map(|task| task.and_then(Task::extract));
+        if !matches!(item, Some(Ok(_))) {
+            self.stream = None;
+        }
+        Poll::Ready(item)
+    }
+}
+
+impl FusedStream for Arrays {
+    fn is_terminated(&self) -> bool {
+        self.stream.is_none()
+    }
+}

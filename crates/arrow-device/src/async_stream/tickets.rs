@@ -1,0 +1,132 @@
+//! What C may still name: numbers instead of pointers, and structs whose memory stays.
+//!
+//! Shipped peers call `request` after `release`, or extract a task twice. A pointer to our state in `private_data` would then
+//! lead to freed memory. So `private_data` holds a *ticket*, a number that is looked up and never used again, and the structs
+//! that a peer holds pointers to lie in *places*, which go back to this module and not to the allocator. Whoever comes too
+//! late reads a struct of the right type, and finds that its ticket is no longer there.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::sync::lock;
+
+/// What tickets stand for.
+pub(super) struct Tickets<T>(Mutex<BTreeMap<usize, T>>);
+
+impl<T> Tickets<T> {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(BTreeMap::new()))
+    }
+
+    /// A new ticket, as `private_data` holds it.
+    pub(super) fn issue(&self, what: T) -> *mut c_void {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        lock(&self.0).insert(number, what);
+        ptr::without_provenance_mut(number)
+    }
+
+    /// Takes back what a ticket stood for; nothing the second time.
+    pub(super) fn take(&self, ticket: *mut c_void) -> Option<T> {
+        lock(&self.0).remove(&ticket.addr())
+    }
+}
+
+impl<T: Clone> Tickets<T> {
+    pub(super) fn find(&self, ticket: *mut c_void) -> Option<T> {
+        lock(&self.0).get(&ticket.addr()).cloned()
+    }
+}
+
+/// How many places rest before the one that has rested longest is used again.
+const RESTING: usize = 64;
+
+/// The places of one kind of struct that nobody uses.
+pub(super) struct Places<C>(Mutex<VecDeque<Place<C>>>);
+
+/// Memory for one struct that C holds a pointer to. It is never freed, and used again after a rest.
+pub(super) struct Place<C>(NonNull<C>);
+
+// SAFETY: a place is an address. Whoever has it says what is done there.
+unsafe impl<C> Send for Place<C> {}
+// SAFETY: as above.
+unsafe impl<C> Sync for Place<C> {}
+
+impl<C> Places<C> {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(VecDeque::new()))
+    }
+
+    /// Puts a struct into a place.
+    pub(super) fn put(&self, c_struct: C) -> Place<C> {
+        let rested = {
+            let mut places = lock(&self.0);
+            if places.len() > RESTING { places.pop_front() } else { None }
+        };
+        match rested {
+            Some(place) => {
+                // SAFETY: the place was made below, is not freed, and was nobody's any more.
+                unsafe { place.as_ptr().write(c_struct) };
+                place
+            }
+            None => Place(NonNull::from(Box::leak(Box::new(c_struct)))),
+        }
+    }
+
+    /// Lets a place rest, as it was left.
+    pub(super) fn rest(&self, place: Place<C>) {
+        lock(&self.0).push_back(place);
+    }
+
+    /// [`rest`](Self::rest) for the pointer that C has.
+    ///
+    /// # Safety
+    /// It is one of [`put`](Self::put), and rests once.
+    pub(super) unsafe fn rest_at(&self, pointer: *mut C) {
+        if let Some(place) = NonNull::new(pointer) {
+            self.rest(Place(place));
+        }
+    }
+}
+
+impl<C> Place<C> {
+    pub(super) fn as_ptr(&self) -> *mut C {
+        self.0.as_ptr()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_good_once() {
+        let tickets = Tickets::new();
+        let (first, second) = (tickets.issue("one"), tickets.issue("two"));
+        assert_eq!(tickets.find(first), Some("one"));
+        assert_eq!((tickets.take(first), tickets.take(first)), (Some("one"), None));
+        assert_eq!((tickets.find(first), tickets.find(ptr::null_mut())), (None, None));
+        assert_ne!(tickets.issue("three"), first, "numbers come back never");
+        assert_eq!(tickets.take(second), Some("two"));
+    }
+
+    #[test]
+    fn a_place_rests_long_before_it_is_used_again() {
+        static PLACES: Places<u64> = Places::new();
+        let first = PLACES.put(7);
+        let address = first.as_ptr();
+        PLACES.rest(first);
+        for round in 0..RESTING {
+            let place = PLACES.put(8);
+            assert_ne!(place.as_ptr(), address, "after {round} others");
+            PLACES.rest(place);
+        }
+        // SAFETY: places are never freed.
+        let left = unsafe { address.read() };
+        assert_eq!(left, 7, "and is as it was left");
+        assert_eq!(PLACES.put(9).as_ptr(), address);
+    }
+}

@@ -1,0 +1,150 @@
+//! The two C structs for streams: what they have in common, and where they differ.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::producer::Manner;
+use crate::abi::{
+    ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema,
+};
+use crate::schema::Schema;
+use crate::{Array, DeviceType, Result};
+
+/// A C struct for streams.
+pub(super) trait CStream: Sized + 'static {
+    /// The struct of an array.
+    type Chunk;
+
+    /// A released struct.
+    const EMPTY: Self;
+
+    /// The released struct of an array: the end of a stream.
+    const END: Self::Chunk;
+
+    /// A struct with all its members.
+    fn new(device_type: DeviceType, callbacks: Callbacks<Self>, private_data: *mut c_void) -> Self;
+
+    fn device_type(&self) -> DeviceType;
+
+    fn callbacks(&self) -> Callbacks<Self>;
+
+    fn private_data_mut(&mut self) -> &mut *mut c_void;
+
+    fn release_mut(&mut self) -> &mut Option<Release<Self>>;
+
+    fn is_end(chunk: &Self::Chunk) -> bool;
+
+    /// Takes an array over.
+    ///
+    /// # Safety
+    /// As for [`Array::import`].
+    unsafe fn import_chunk(chunk: &mut Self::Chunk, schema: &Schema) -> Result<Array>;
+
+    /// Hands an array over.
+    fn export_chunk(array: &Array, manner: &Manner) -> Result<Self::Chunk>;
+}
+
+pub(super) type GetSchema<S> = unsafe extern "C" fn(*mut S, *mut ArrowSchema) -> c_int;
+pub(super) type GetNext<S> = unsafe extern "C" fn(*mut S, *mut <S as CStream>::Chunk) -> c_int;
+pub(super) type GetLastError<S> = unsafe extern "C" fn(*mut S) -> *const c_char;
+pub(super) type Release<S> = unsafe extern "C" fn(*mut S);
+
+/// The callbacks of a struct. All are mandatory, and whoever filled it may have forgotten one.
+pub(super) struct Callbacks<S: CStream> {
+    pub(super) get_schema: Option<GetSchema<S>>,
+    pub(super) get_next: Option<GetNext<S>>,
+    pub(super) get_last_error: Option<GetLastError<S>>,
+    pub(super) release: Option<Release<S>>,
+}
+
+impl CStream for ArrowDeviceArrayStream {
+    type Chunk = ArrowDeviceArray;
+
+    const EMPTY: Self = Self::empty();
+    const END: ArrowDeviceArray = ArrowDeviceArray::empty();
+
+    fn new(device_type: DeviceType, callbacks: Callbacks<Self>, private_data: *mut c_void) -> Self {
+        let Callbacks { get_schema, get_next, get_last_error, release } = callbacks;
+        let device_type = device_type.0;
+        Self { device_type, get_schema, get_next, get_last_error, release, private_data }
+    }
+
+    fn device_type(&self) -> DeviceType {
+        DeviceType(self.device_type)
+    }
+
+    fn callbacks(&self) -> Callbacks<Self> {
+        let Self { get_schema, get_next, get_last_error, release, .. } = *self;
+        Callbacks { get_schema, get_next, get_last_error, release }
+    }
+
+    fn private_data_mut(&mut self) -> &mut *mut c_void {
+        &mut self.private_data
+    }
+
+    fn release_mut(&mut self) -> &mut Option<Release<Self>> {
+        &mut self.release
+    }
+
+    fn is_end(chunk: &ArrowDeviceArray) -> bool {
+        chunk.array.is_released()
+    }
+
+    unsafe fn import_chunk(chunk: &mut ArrowDeviceArray, schema: &Schema) -> Result<Array> {
+        // SAFETY: promised by the caller.
+        unsafe { Array::import(chunk, schema) }
+    }
+
+    fn export_chunk(array: &Array, manner: &Manner) -> Result<ArrowDeviceArray> {
+        let mut out = Self::END;
+        match manner {
+            Manner::AsItIs => array.export(&mut out),
+            Manner::On(queue) => array.export_on(queue, &mut out),
+            Manner::Settled => array.export_settled(&mut out),
+        }?;
+        Ok(out)
+    }
+}
+
+impl CStream for ArrowArrayStream {
+    type Chunk = ArrowArray;
+
+    const EMPTY: Self = Self::empty();
+    const END: ArrowArray = ArrowArray::empty();
+
+    fn new(_: DeviceType, callbacks: Callbacks<Self>, private_data: *mut c_void) -> Self {
+        let Callbacks { get_schema, get_next, get_last_error, release } = callbacks;
+        Self { get_schema, get_next, get_last_error, release, private_data }
+    }
+
+    fn device_type(&self) -> DeviceType {
+        DeviceType::CPU
+    }
+
+    fn callbacks(&self) -> Callbacks<Self> {
+        let Self { get_schema, get_next, get_last_error, release, .. } = *self;
+        Callbacks { get_schema, get_next, get_last_error, release }
+    }
+
+    fn private_data_mut(&mut self) -> &mut *mut c_void {
+        &mut self.private_data
+    }
+
+    fn release_mut(&mut self) -> &mut Option<Release<Self>> {
+        &mut self.release
+    }
+
+    fn is_end(chunk: &ArrowArray) -> bool {
+        chunk.is_released()
+    }
+
+    unsafe fn import_chunk(chunk: &mut ArrowArray, schema: &Schema) -> Result<Array> {
+        // SAFETY: promised by the caller.
+        unsafe { Array::import_host(chunk, schema) }
+    }
+
+    fn export_chunk(array: &Array, _: &Manner) -> Result<ArrowArray> {
+        let mut out = Self::END;
+        array.export_host(&mut out)?;
+        Ok(out)
+    }
+}

@@ -1,0 +1,260 @@
+//! Streams: arrays of one type on one type of device, one after the other.
+//!
+//! An [`ArrayStream`] is an iterator, whoever makes the arrays: another party behind a C struct ([`foreign`]), or an iterator
+//! of this program. It can be handed to another party as a C struct ([`producer`]). What the two C structs, of device arrays
+//! and of plain ones, have in common and where they differ is in [`c_stream`].
+//!
+//! Every array goes through [`ArrayStream::next`], which is the one place where it is held against the schema and the type of
+//! device. A stream keeps what makes its arrays until the end or the first error, and not a moment longer; arrays that were
+//! taken out of it do not need it.
+
+mod c_stream;
+mod foreign;
+mod producer;
+
+use std::fmt;
+use std::iter::FusedIterator;
+
+use crate::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
+use crate::schema::Schema;
+use crate::{Array, Batch, DeviceType, Error, ErrorKind, Queue, Result};
+use producer::Manner;
+
+/// Arrays of one type on one type of device, one after the other: an iterator of [`Result`]s of [`Array`]s.
+///
+/// Made by [`import`](Self::import) from a C struct, or by [`new`](Self::new) from any iterator. The schema and the type of
+/// device are known before the first array. The arrays need not be structs, and may lie on several devices of the one type.
+///
+/// # The end, and errors
+///
+/// After the last array, and after the first error, there is nothing more: the iterator is fused, and what made the arrays
+/// is dropped or released at once. The specification does not say what state a stream is in after an error, so nobody is
+/// asked to go on. An array on another type of device, or of another type than the schema's, is such an error; it is
+/// released.
+///
+/// # Threads
+///
+/// A stream can be sent to another thread. To read one from several threads, share it in a `Mutex`: C streams need calls
+/// to come one after the other, and taking an array out needs `&mut` for that reason.
+///
+/// ```
+/// use std::sync::Mutex;
+///
+/// use arrow_device::{Array, ArrayStream, DataType, DeviceType, Result};
+///
+/// let numbers = (0..100).map(|number| Array::from_values(DataType::Int32, [Some(number)]));
+/// let stream = ArrayStream::new(DataType::Int32.try_into()?, DeviceType::CPU, numbers);
+/// let stream = Mutex::new(stream);
+/// let take = || stream.lock().ok().and_then(|mut stream| stream.next());
+/// let count = || -> Result<usize> { std::iter::from_fn(take).try_fold(0, |all, array| Ok(all + array?.len())) };
+/// let counts = std::thread::scope(|threads| {
+///     let threads = [threads.spawn(count), threads.spawn(count)];
+///     threads.map(|thread| thread.join().unwrap())
+/// });
+/// let [one, other] = counts;
+/// assert_eq!(one? + other?, 100);
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+pub struct ArrayStream {
+    schema: Schema,
+    device_type: DeviceType,
+    /// Nothing any more after the end.
+    source: Option<Source>,
+    /// There is nothing more, or the source panicked.
+    is_at_end: bool,
+}
+
+/// Where the arrays come from.
+struct Source(Box<dyn Iterator<Item = Result<Array>> + Send>);
+
+// SAFETY: with a shared reference to a source nothing can be done.
+unsafe impl Sync for Source {}
+
+impl ArrayStream {
+    /// The arrays or batches of an iterator, which all have this schema and lie on this type of device.
+    ///
+    /// An error of another library becomes one of this crate with [`Error::other`].
+    ///
+    /// ```
+    /// use arrow_device::abi::ArrowDeviceArrayStream;
+    /// use arrow_device::{Array, ArrayStream, Batch, DataType, DeviceType, Field, Schema};
+    ///
+    /// let schema = Schema::batch([Field::new("id", DataType::Int64, false)])?;
+    /// let batches = (0..3_i64).map({
+    ///     let schema = schema.clone();
+    ///     move |id| Batch::new(schema.clone(), [Array::from_values(DataType::Int64, [Some(id)])?])
+    /// });
+    /// let stream = ArrayStream::new(schema, DeviceType::CPU, batches);
+    ///
+    /// let mut c_stream = ArrowDeviceArrayStream::empty();
+    /// stream.export(&mut c_stream);
+    ///
+    /// // The other party.
+    /// let stream = unsafe { ArrayStream::import(&mut c_stream) }?;
+    /// assert_eq!(stream.schema().columns()[0].name(), "id");
+    /// assert_eq!(stream.into_batches().count(), 3);
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn new<I, A>(schema: Schema, device_type: DeviceType, arrays: I) -> Self
+    where
+        I: IntoIterator<Item = Result<A>, IntoIter: Send + 'static>,
+        A: Into<Array>,
+    {
+        let arrays = arrays.into_iter().map(|array| array.map(Into::into));
+        Self::from_source(schema, device_type, arrays)
+    }
+
+    fn from_source(
+        schema: Schema,
+        device_type: DeviceType,
+        source: impl Iterator<Item = Result<Array>> + Send + 'static,
+    ) -> Self {
+        let source = Some(Source(Box::new(source)));
+        Self { schema, device_type, source, is_at_end: false }
+    }
+
+    /// Takes a stream over from the producer that filled the struct, and asks it for the schema.
+    ///
+    /// The struct is moved: the source is marked released, whatever the outcome. The producer's `release` is called once:
+    /// after the end, after an error, or when the stream is dropped, on the thread where that happens.
+    ///
+    /// # Errors
+    /// * [`Released`](ErrorKind::Released): the stream is released.
+    /// * [`Malformed`](ErrorKind::Malformed): a callback is missing, or the schema is malformed.
+    /// * What the producer says, if it fails to give the schema.
+    ///
+    /// # Safety
+    /// `stream` is null, or points to a struct that may be read and written and that holds what the Arrow C device stream
+    /// interface says: either it is released, or its callbacks, where they are not null,
+    ///
+    /// * can be called on any thread, one at a time, with the struct at any address,
+    /// * write a struct that is as [`Schema::import`] or [`Array::import`] wants it, or return an error, and then nothing is
+    ///   owed for what was written,
+    /// * give a text, after an error, that ends with a NUL byte, or null.
+    ///
+    /// Everything that the errors name need not be ruled out.
+    pub unsafe fn import(stream: *mut ArrowDeviceArrayStream) -> Result<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { foreign::import(stream) }
+    }
+
+    /// Takes over a stream of plain `ArrowArray`s, which lie in host memory. It is a stream on the type of device
+    /// [`CPU`](DeviceType::CPU), like any other.
+    ///
+    /// # Safety
+    /// As for [`import`](Self::import), with the buffers in host memory.
+    pub unsafe fn import_host(stream: *mut ArrowArrayStream) -> Result<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { foreign::import(stream) }
+    }
+
+    /// Hands the stream to a consumer: fills the struct that the consumer allocated.
+    ///
+    /// The struct is overwritten without being released. From then on the stream is the consumer's until it calls `release`,
+    /// and it may use and release it on any thread.
+    ///
+    /// Each array is handed on as by [`Array::export`]: no device is called, its event goes out unchanged, and columns with
+    /// different events are an error; for those use [`export_on`](Self::export_on).
+    ///
+    /// An error or a panic of the iterator, or an array that does not belong into the stream, reaches the consumer as an
+    /// `errno` value ([`Error::errno`]) and a text that holds the error and its causes. It gets the same again if it goes on
+    /// asking, so that nobody takes what came before for all there is.
+    pub fn export(self, out: &mut ArrowDeviceArrayStream) {
+        *out = producer::export(self, Manner::AsItIs);
+    }
+
+    /// [`export`](Self::export), with the events of each array joined on this queue: see [`Array::export_on`]. What several
+    /// columns on different queues need, as those of a [`Batch`].
+    pub fn export_on(self, queue: &Queue, out: &mut ArrowDeviceArrayStream) {
+        *out = producer::export(self, Manner::On(queue.clone()));
+    }
+
+    /// [`export`](Self::export) without events, for consumers that are known to ignore them: `get_next` waits on the host
+    /// until the array is ready.
+    pub fn export_settled(self, out: &mut ArrowDeviceArrayStream) {
+        *out = producer::export(self, Manner::Settled);
+    }
+
+    /// Hands the stream to a consumer that only knows plain `ArrowArray`s, which lie in host memory.
+    ///
+    /// An error for a stream on any other type of device; `out` is left as it was then, and the stream is dropped.
+    pub fn export_host(self, out: &mut ArrowArrayStream) -> Result<()> {
+        if self.device_type != DeviceType::CPU {
+            let message = format!(
+                "only host memory travels without the device interface, and these arrays lie on {}",
+                self.device_type
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message).during("export"));
+        }
+        *out = producer::export(self, Manner::AsItIs);
+        Ok(())
+    }
+
+    /// The schema of every array. Asks nobody.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The type of device that every array is on.
+    pub fn device_type(&self) -> DeviceType {
+        self.device_type
+    }
+
+    /// The arrays as [`Batch`]es. One that is none is an error, and does not end the stream.
+    pub fn into_batches(self) -> impl FusedIterator<Item = Result<Batch>> + Send + Sync {
+        self.map(|array| Batch::try_from(array?))
+    }
+
+    /// The array, if it belongs into this stream. If not, it is dropped.
+    fn accept(&self, array: Array) -> Result<Array> {
+        let device = array.device();
+        if device.device_type != self.device_type {
+            let message = format!(
+                "an array of the stream lies on {device}, and the stream is one of {}",
+                self.device_type
+            );
+            return Err(Error::new(ErrorKind::Malformed, message).during("stream"));
+        }
+        if !array.fits(&self.schema) {
+            let message = format!(
+                "an array of the stream has the type {}, and the schema says {}",
+                array.data_type(),
+                self.schema.data_type()
+            );
+            return Err(Error::new(ErrorKind::SchemaMismatch, message).during("stream"));
+        }
+        Ok(array)
+    }
+}
+
+impl Iterator for ArrayStream {
+    type Item = Result<Array>;
+
+    fn next(&mut self) -> Option<Result<Array>> {
+        // Until the source has answered. It stays where it is if it panics: dropping it now could panic again.
+        if std::mem::replace(&mut self.is_at_end, true) {
+            return None;
+        }
+        let next = self.source.as_mut()?.0.next();
+        let next = next.map(|array| array.and_then(|array| self.accept(array)));
+        match next {
+            Some(Ok(_)) => self.is_at_end = false,
+            _ => self.source = None,
+        }
+        next
+    }
+}
+
+impl FusedIterator for ArrayStream {}
+
+impl fmt::Debug for ArrayStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = if self.is_at_end { ", at its end" } else { "" };
+        write!(f, "ArrayStream({} on {}{end})", self.schema.data_type(), self.device_type)
+    }
+}
+
+const _: () = {
+    const fn thread_safe<T: Send + Sync>() {}
+    thread_safe::<ArrayStream>();
+};

@@ -1,0 +1,168 @@
+//! Streams that another party reads: filling the C structs.
+//!
+//! `private_data` is a [`Producer`] in an allocation of its own. It is used by the callbacks alone, which the consumer calls
+//! one at a time, and freed by `release`. Nothing of it points into the struct, which may be moved.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr::{self, NonNull};
+
+use super::ArrayStream;
+use super::c_stream::{CStream, Callbacks};
+use crate::abi::ArrowSchema;
+use crate::exchange::guard;
+use crate::schema::Schema;
+use crate::{Error, ErrorKind, Queue, Result, error};
+
+/// How arrays that are not ready are handed on.
+pub(super) enum Manner {
+    AsItIs,
+    On(Queue),
+    Settled,
+}
+
+/// What a stream's `private_data` is.
+struct Producer {
+    schema: Schema,
+    /// Dropped after an error.
+    stream: Option<ArrayStream>,
+    manner: Manner,
+    /// The error that `get_next` returned, and goes on returning.
+    failure: Option<Failure>,
+    /// The text that goes with what the last call returned.
+    last_error: Option<CString>,
+}
+
+struct Failure {
+    errno: c_int,
+    text: CString,
+}
+
+/// The struct of a stream that is the consumer's from now on.
+pub(super) fn export<S: CStream>(stream: ArrayStream, manner: Manner) -> S {
+    let (schema, device_type) = (stream.schema.clone(), stream.device_type);
+    let stream = Some(stream);
+    let producer = Producer { schema, stream, manner, failure: None, last_error: None };
+    let callbacks = Callbacks {
+        get_schema: Some(get_schema::<S>),
+        get_next: Some(get_next::<S>),
+        get_last_error: Some(get_last_error::<S>),
+        release: Some(release::<S>),
+    };
+    S::new(device_type, callbacks, Box::into_raw(Box::new(producer)).cast())
+}
+
+impl Producer {
+    /// The next array for C.
+    fn next<S: CStream>(&mut self) -> Result<S::Chunk, &Failure> {
+        if self.failure.is_none() {
+            let (stream, manner) = (&mut self.stream, &self.manner);
+            let next = guard::or_panicked(|| match stream.as_mut().and_then(Iterator::next) {
+                Some(array) => S::export_chunk(&array?, manner),
+                None => Ok(S::END),
+            });
+            match next {
+                Ok(chunk) => return Ok(chunk),
+                Err(error) => {
+                    let stream = self.stream.take();
+                    guard::silent(|| drop(stream));
+                    self.failure = Some(Failure::new(&error));
+                }
+            }
+        }
+        self.failure.as_ref().map_or_else(|| Ok(S::END), Err)
+    }
+
+    fn schema(&self) -> Result<ArrowSchema> {
+        let mut out = ArrowSchema::empty();
+        guard::or_panicked(|| self.schema.export(&mut out))?;
+        Ok(out)
+    }
+}
+
+impl Failure {
+    /// An error as C is told it: its text is followed by that of its cause, and so on. What another party said is said again
+    /// as it was, however often it is handed on.
+    fn new(error: &Error) -> Self {
+        let mut text = if error.is_from_peer() {
+            error.message().as_bytes().to_vec()
+        } else {
+            let texts: Vec<String> = error::chain(error).map(ToString::to_string).collect();
+            texts.join(": ").into_bytes()
+        };
+        text.retain(|byte| *byte != 0);
+        Self { errno: error.errno(), text: CString::new(text).unwrap_or_default() }
+    }
+}
+
+/// What a call without a stream or without a place for the result returns.
+fn no_place() -> c_int {
+    ErrorKind::InvalidArgument.errno()
+}
+
+/// # Safety
+/// `stream` is null or a struct that this module filled, and nothing else uses it during `'a`.
+unsafe fn producer<'a, S: CStream>(stream: *mut S) -> Option<&'a mut Producer> {
+    // SAFETY: promised by the caller.
+    let stream = unsafe { stream.as_mut() }?;
+    let producer = NonNull::new(stream.private_data_mut().cast::<Producer>())?;
+    // SAFETY: `export` put a producer there, which lives until `release` sets the pointer to null.
+    Some(unsafe { &mut *producer.as_ptr() })
+}
+
+unsafe extern "C" fn get_schema<S: CStream>(stream: *mut S, out: *mut ArrowSchema) -> c_int {
+    // SAFETY: called by the consumer, with its stream, one call at a time.
+    let Some(producer) = (unsafe { producer(stream) }) else { return no_place() };
+    producer.last_error = None;
+    if out.is_null() {
+        return no_place();
+    }
+    let (schema, errno) = match producer.schema() {
+        Ok(schema) => (schema, 0),
+        Err(error) => {
+            let Failure { errno, text } = Failure::new(&error);
+            producer.last_error = Some(text);
+            (ArrowSchema::empty(), errno)
+        }
+    };
+    // SAFETY: the consumer's place for the result, which holds anything.
+    unsafe { out.write(schema) };
+    errno
+}
+
+unsafe extern "C" fn get_next<S: CStream>(stream: *mut S, out: *mut S::Chunk) -> c_int {
+    // SAFETY: called by the consumer, with its stream, one call at a time.
+    let Some(producer) = (unsafe { producer(stream) }) else { return no_place() };
+    producer.last_error = None;
+    if out.is_null() {
+        return no_place();
+    }
+    let (chunk, failed) = match producer.next::<S>() {
+        Ok(chunk) => (chunk, None),
+        Err(Failure { errno, text }) => (S::END, Some((*errno, text.clone()))),
+    };
+    // SAFETY: the consumer's place for the result, which holds anything.
+    unsafe { out.write(chunk) };
+    let (errno, text) = failed.unzip();
+    producer.last_error = text;
+    errno.unwrap_or(0)
+}
+
+unsafe extern "C" fn get_last_error<S: CStream>(stream: *mut S) -> *const c_char {
+    // SAFETY: called by the consumer, with its stream, one call at a time.
+    let Some(producer) = (unsafe { producer(stream) }) else { return ptr::null() };
+    producer.last_error.as_ref().map_or(ptr::null(), |text| text.as_ptr())
+}
+
+unsafe extern "C" fn release<S: CStream>(stream: *mut S) {
+    // SAFETY: called by the consumer, with its stream, after all other calls.
+    let Some(stream) = (unsafe { stream.as_mut() }) else { return };
+    *stream.release_mut() = None;
+    let producer: *mut c_void = std::mem::replace(stream.private_data_mut(), ptr::null_mut());
+    if producer.is_null() {
+        return;
+    }
+    // SAFETY: `export` made it with `Box::into_raw`, and the pointer to it is gone from the struct.
+    let producer = unsafe { Box::from_raw(producer.cast::<Producer>()) };
+    // The iterator is somebody else's, and may panic when it is dropped.
+    guard::silent(|| drop(producer));
+}
