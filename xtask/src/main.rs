@@ -1,10 +1,12 @@
 //! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask requirements`, `cargo xtask lint`.
 //!
-//! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`setup`] finds and installs the tools they
-//! use, [`requirements`] and [`lint`] look at the tree, and [`shell`] runs the commands of all of them.
+//! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`setup`] finds and
+//! installs the tools they use, [`peers`] those that are other implementations of Arrow, [`requirements`] and [`lint`]
+//! look at the tree, and [`shell`] runs the commands of all of them.
 
 mod fuzz;
 mod lint;
+mod peers;
 mod requirements;
 mod setup;
 mod shell;
@@ -17,8 +19,8 @@ The project's own chores.
 
 cargo xtask test [--setup] [--all | --only TIER]
     Run the tests and count them. The last line is the result, and is written to target/test-summary.txt.
-    --setup      first install what is missing: Debian packages (as root or through sudo); with --all also
-                 Rust toolchains and cargo-deny
+    --setup      first install what is missing: Debian packages (as root or through sudo),
+                 Python packages in target/peers; with --all also Rust toolchains and cargo-deny
     --all        also the tiers that take long
     --only TIER  this tier alone
     What needs a tool that is missing is skipped and the reason printed. With CI=true or

@@ -1,9 +1,9 @@
 //! The tools that tests and checks use: how to see whether one is there, and how to install it.
 //!
 //! Looking never installs anything. Installing happens only for `--setup`, says first what it will do, and uses
-//! the system's package manager, rustup and cargo.
+//! the system's package manager, rustup, cargo and, in a folder of its own, pip.
 
-use crate::shell;
+use crate::{peers, shell};
 
 /// The oldest Rust the project promises to build with; the workspace manifest is the one place that says it.
 pub(crate) const OLDEST_RUST: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -25,6 +25,8 @@ enum Source {
     Rustup(&'static [&'static str]),
     /// A crate with a command of that name.
     Crate(&'static str),
+    /// Python packages, by this function.
+    Python(fn() -> Result<(), String>),
     /// Nothing here can install it; the text says what to do.
     ByHand(&'static str),
 }
@@ -83,6 +85,24 @@ pub(crate) const CARGO_DENY: Tool = Tool {
     source: Source::Crate("cargo-deny"),
 };
 
+pub(crate) const PYTHON: Tool = Tool {
+    name: "Python 3 with venv",
+    is_present: peers::has_python,
+    source: Source::Debian("python3-venv"),
+};
+
+pub(crate) const PEER_WHEELS: Tool = Tool {
+    name: "Arrow C++, in the pyarrow wheel",
+    is_present: peers::has_wheels,
+    source: Source::Python(peers::install_wheels),
+};
+
+pub(crate) const PEER_SOURCES: Tool = Tool {
+    name: "the sources of nanoarrow",
+    is_present: peers::has_sources,
+    source: Source::Python(peers::install_sources),
+};
+
 pub(crate) const CARGO_FUZZ: Tool = Tool {
     name: "cargo-fuzz",
     is_present: || shell::output_of(&["cargo", "fuzz", "--version"]).is_some(),
@@ -125,6 +145,7 @@ impl Tool {
             }
             Source::Rustup(words) => format!("rustup toolchain install {}", words.join(" ")),
             Source::Crate(name) => format!("cargo install --locked {name}"),
+            Source::Python(_) => "pass --setup to `cargo xtask test`".to_owned(),
             Source::ByHand(text) => text.to_owned(),
         }
     }
@@ -137,23 +158,26 @@ const RUSTUP_INSTALL: &[&str] = &["rustup", "toolchain", "install", "--no-self-u
 /// then skipped, or fails, by the same rule as ever.
 pub(crate) fn install(tools: &[Tool]) {
     let mut packages = Vec::new();
-    let mut commands = Vec::new();
+    let (mut commands, mut functions) = (Vec::new(), Vec::new());
     for tool in tools.iter().filter(|tool| tool.is_installable() && !tool.is_present()) {
         match tool.source {
             Source::Debian(package) => packages.push(package),
             Source::Rustup(words) => commands.push([RUSTUP_INSTALL, words].concat()),
             Source::Crate(name) => commands.push(vec!["cargo", "install", "--locked", name]),
+            Source::Python(function) => functions.push(function),
             Source::ByHand(_) => {}
         }
         println!("setup: will install {}", tool.name);
     }
-    if packages.is_empty() && commands.is_empty() {
+    if packages.is_empty() && commands.is_empty() && functions.is_empty() {
         println!("setup: nothing to install");
         return;
     }
     let of_packages = if packages.is_empty() { Ok(()) } else { install_packages(&packages) };
     let of_commands = commands.iter().map(|words| shell::run(words, &[]));
-    for problem in std::iter::once(of_packages).chain(of_commands).filter_map(Result::err) {
+    let of_functions = functions.into_iter().map(|function| function());
+    let all = std::iter::once(of_packages).chain(of_commands).chain(of_functions);
+    for problem in all.filter_map(Result::err) {
         println!("setup: {problem}");
     }
 }

@@ -1,0 +1,115 @@
+//! Other implementations of Arrow that tests are run against: Python packages with libraries, headers or C sources in them.
+//!
+//! Versions are pinned in `crates/foreign-peers`. Everything lies in `target/peers`, or where `ARROW_DEVICE_PEERS` says:
+//! `venv` holds installed wheels, `sources` unpacked source distributions. Nothing is installed for the user or the system.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::shell;
+
+/// Packages whose wheels are installed.
+const WHEELS: &str = "crates/foreign-peers/requirements.txt";
+/// Packages whose sources are unpacked.
+const SOURCES: &str = "crates/foreign-peers/sources.txt";
+
+/// Whether all wheels are installed in the versions that are pinned.
+pub(crate) fn has_wheels() -> bool {
+    let Ok(pythons) = fs::read_dir(folder().join("venv/lib")) else { return false };
+    let packages: Vec<PathBuf> =
+        pythons.flatten().map(|python| python.path().join("site-packages")).collect();
+    are_all(WHEELS, |name, version| {
+        let about = format!("{}-{version}.dist-info", name.replace('-', "_"));
+        packages.iter().any(|folder| folder.join(&about).is_dir())
+    })
+}
+
+/// Whether all sources are unpacked in the versions that are pinned.
+pub(crate) fn has_sources() -> bool {
+    let unpacked = folder().join("sources");
+    are_all(SOURCES, |name, version| unpacked.join(format!("{name}-{version}")).is_dir())
+}
+
+/// Whether a Python environment can be made.
+pub(crate) fn has_python() -> bool {
+    shell::output_of(&["python3", "-c", "import ensurepip, venv"]).is_some()
+}
+
+/// Installs the wheels.
+pub(crate) fn install_wheels() -> Result<(), String> {
+    let pip = environment()?;
+    shell::run(&[&pip, "install", "--quiet", "--only-binary=:all:", "--requirement", WHEELS], &[])
+}
+
+/// Answers pip when it asks a source package what it is, so that nothing of it is built.
+const ANSWERS: &str = "crates/foreign-peers/python";
+
+/// Downloads the sources and unpacks them.
+pub(crate) fn install_sources() -> Result<(), String> {
+    let pip = environment()?;
+    let sources = folder().join("sources").display().to_string();
+    let answers = format!("PYTHONPATH={}", shell::root().join(ANSWERS).display());
+    for (name, version) in pins(SOURCES)? {
+        let pin = format!("{name}=={version}");
+        let from_source = format!("--no-binary={name}");
+        let download = ["env", &answers, &pip, "download", "--quiet", "--no-deps"];
+        let which = ["--no-build-isolation", &from_source, "--dest", &sources, &pin];
+        shell::run(&[&download[..], &which[..]].concat(), &[])?;
+        let archive = format!("{sources}/{name}-{version}.tar.gz");
+        shell::run(
+            &["tar", "--extract", "--gzip", "--directory", &sources, "--file", &archive],
+            &[],
+        )?;
+    }
+    Ok(())
+}
+
+/// Makes the environment where there is none; its pip.
+fn environment() -> Result<String, String> {
+    let folder = folder().join("venv");
+    let pip = folder.join("bin/pip").display().to_string();
+    if shell::output_of(&[&pip, "--version"]).is_none() {
+        shell::run(&["python3", "-m", "venv", &folder.display().to_string()], &[])?;
+    }
+    Ok(pip)
+}
+
+fn folder() -> PathBuf {
+    std::env::var_os("ARROW_DEVICE_PEERS")
+        .map_or_else(|| shell::root().join("target/peers"), PathBuf::from)
+}
+
+fn are_all(file: &str, is_there: impl Fn(&str, &str) -> bool) -> bool {
+    pins(file).is_ok_and(|pins| pins.iter().all(|(name, version)| is_there(name, version)))
+}
+
+/// The names and versions in a file of pins.
+fn pins(file: &str) -> Result<Vec<(String, String)>, String> {
+    parsed(&shell::read(file)?).ok_or_else(|| format!("{file} has a line that pins no version"))
+}
+
+fn parsed(text: &str) -> Option<Vec<(String, String)>> {
+    let lines = text.lines().map(str::trim);
+    let pins = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    pins.map(|pin| pin.split_once("==").map(|(name, version)| (name.into(), version.into())))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_package_is_pinned_to_one_version() {
+        assert!(!pins(WHEELS).unwrap().is_empty() && !pins(SOURCES).unwrap().is_empty());
+        assert_eq!(parsed("# words\n\na==1.2\n"), Some(vec![("a".into(), "1.2".into())]));
+        assert_eq!(parsed("a>=1"), None);
+    }
+
+    #[test]
+    fn what_is_pinned_otherwise_is_missing() {
+        assert!(are_all(WHEELS, |name, version| !name.is_empty() && !version.is_empty()));
+        assert!(!are_all(WHEELS, |_, version| version == "no such version"));
+        assert!(!are_all("no such file", |_, _| true));
+    }
+}
