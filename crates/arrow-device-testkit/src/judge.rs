@@ -53,23 +53,26 @@ impl Stage {
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) event: Event,
-    handle: Box<Handle>,
+    // Not a box: nobody else may look into a box while it is moved about.
+    handle: Arc<Handle>,
 }
 
 #[derive(Debug)]
-struct Handle(*mut c_void);
+struct Handle(#[expect(dead_code, reason = "C reads it")] *mut c_void);
 
 // SAFETY: the handle of an event, which can be used on any thread.
 unsafe impl Send for Handle {}
+// SAFETY: as above; nobody writes to it.
+unsafe impl Sync for Handle {}
 
 impl Shown {
     pub(crate) fn new(event: Event) -> Self {
-        let handle = Box::new(Handle(event.raw().as_ptr()));
+        let handle = Arc::new(Handle(event.raw().as_ptr()));
         Self { event, handle }
     }
 
-    pub(crate) fn sync_event(&mut self) -> *mut c_void {
-        (&raw mut self.handle.0).cast()
+    pub(crate) fn sync_event(&self) -> *mut c_void {
+        Arc::as_ptr(&self.handle).cast_mut().cast()
     }
 }
 
@@ -180,7 +183,7 @@ pub fn consumer(consume: &Consume<'_>) -> Verdict {
     let Stage { manual, device, queue, ledger } = &stage;
     let writer = device.open_queue().map_err(|error| error.to_string())?;
     manual.submit(&writer);
-    let mut shown = Shown::new(writer.record().map_err(|error| error.to_string())?);
+    let shown = Shown::new(writer.record().map_err(|error| error.to_string())?);
     let (event, sync_event) = (shown.event.raw().bits(), shown.sync_event());
     let watch = Watch { manual: manual.clone(), queue: queue.clone(), ledger: ledger.clone() };
     let plan = batch();

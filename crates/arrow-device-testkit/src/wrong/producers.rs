@@ -42,7 +42,7 @@ impl Way {
         if !self.records_early {
             manual.submit(queue);
         }
-        let mut shown = Shown::new(queue.record().unwrap());
+        let shown = Shown::new(queue.record().unwrap());
         if self.records_early {
             manual.submit(queue);
         }
