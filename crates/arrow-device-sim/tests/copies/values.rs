@@ -1,7 +1,7 @@
 //! Whatever is copied from wherever to wherever has the values that it had, as a naive reader sees them.
 
 use arrow_device::copy::Options;
-use arrow_device::{Array, Queue};
+use arrow_device::{Array, DataType, Queue};
 use arrow_device_testkit::generate::{self, Generated};
 use arrow_device_testkit::kinds;
 use arrow_device_testkit::ledger::Ledger;
@@ -67,6 +67,35 @@ fn arbitrary_arrays_and_their_slices_go_from_every_place_to_every_other() {
             _ => {
                 let part = array.slice(from, len).unwrap();
                 tour(&world, &part, &oracle::slice(&expected, from, len), number);
+            }
+        }
+    }
+}
+
+/// Shipped consumers refuse texts and lists without elements that have no offsets at all.
+#[test]
+fn one_offset_is_left_of_what_is_empty_on_every_way() {
+    let world = World::new(5);
+    let words = Array::from_texts(DataType::Utf8, [Some("one"), Some("two")]).unwrap();
+    let lists = Array::from_lists(DataType::list(DataType::Utf8), [Some(2), None], words).unwrap();
+    let empty = lists.slice(1, 0).unwrap();
+    for there in &world.places {
+        let source = empty.copy_to(&there.queue).unwrap();
+        for here in &world.places {
+            let options = Options::new().always(true);
+            let copy = source.copy_with(&here.queue, &options).unwrap();
+            let back = copy.copy_to(&Queue::host()).unwrap();
+            for node in [&back, &back.child(0).unwrap()] {
+                let view = node.on(&Queue::host()).unwrap();
+                let offsets = view.buffer(1).location().address().cast::<i32>();
+                assert!(!offsets.is_null(), "{} -> {}", there.name, here.name);
+                assert_eq!(
+                    unsafe { offsets.read_unaligned() },
+                    0,
+                    "{} -> {}",
+                    there.name,
+                    here.name
+                );
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Copies that the host makes itself: into host memory, and straight into a device's memory where the host can write there.
 
-use super::pack::{Change, Piece};
+use super::pack::{Change, Piece, ZEROS};
 use super::run::no_way;
 use super::source::{Source, copy_bytes, host_address, host_len, zeroed};
 use super::step;
@@ -59,6 +59,9 @@ pub(super) unsafe fn changed(source: &Source, piece: &Piece, change: &Change) ->
     if let Change::Made(bytes) = change {
         return Ok(bytes.to_vec());
     }
+    if let Change::Zeros = change {
+        return Ok(ZEROS.to_vec());
+    }
     let mut bytes = zeroed(piece.len).map_err(|error| error.at_step(step::STAGE))?;
     // SAFETY: promised by the caller; there is room for the piece.
     unsafe { fill(source, piece, bytes.as_mut_ptr()) }?;
@@ -71,6 +74,11 @@ unsafe fn fill(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
     if let Change::Made(bytes) = &piece.change {
         // SAFETY: promised by the caller: a piece that was made is as long as what it replaces.
         unsafe { copy_bytes(bytes.as_ptr(), to, piece.len) };
+        return Ok(());
+    }
+    if !piece.has_source() {
+        // SAFETY: promised by the caller.
+        unsafe { to.write_bytes(0, host_len(piece.len)) };
         return Ok(());
     }
     // SAFETY: promised by the caller.

@@ -25,6 +25,11 @@ impl Piece {
     pub(super) fn end(&self) -> u64 {
         self.to + self.len
     }
+
+    /// Whether there is something to read.
+    pub(super) fn has_source(&self) -> bool {
+        !matches!(self.change, Change::Zeros)
+    }
 }
 
 /// What happens to a piece on its way.
@@ -35,7 +40,12 @@ pub(super) enum Change {
     Rebase(Rebase),
     /// These are its bytes already.
     Made(Box<[u8]>),
+    /// It comes from nowhere: zeros, no more of them than [`ZEROS`] has.
+    Zeros,
 }
+
+/// What [`Change::Zeros`] is made of.
+pub(super) static ZEROS: [u8; 8] = [0; 8];
 
 /// All pieces of a copy. What was added before is not added again, so that what is shared moves once.
 #[derive(Debug)]
@@ -63,7 +73,7 @@ impl Pieces {
         let key: Key = match &change {
             Change::Nothing => (from.base.bits(), from.offset, len, None, false),
             Change::Rebase(rebase) => (from.base.bits(), from.offset, len, Some(*rebase), false),
-            Change::Made(_) => (from.base.bits(), from.offset, len, None, true),
+            Change::Made(_) | Change::Zeros => (from.base.bits(), from.offset, len, None, true),
         };
         if let Some(known) = self.known.get(&key).copied()
             && self.list.get(known).is_some_and(|piece| is_same(&piece.change, &change))

@@ -72,12 +72,13 @@ impl Plan {
         };
         let host = DeviceId::CPU;
         let all = self.count(|_| true);
+        let read = self.count(Piece::has_source);
         let once = |(_, regions): (u64, u64)| u64::from(regions > 0);
         match &self.route {
             Route::Shared => vec![hop(Way::Shared, from, to, (0, 0), 0)],
             Route::Gather => vec![hop(Way::HostCopy, from, to, all, 0)],
             Route::FromHost => vec![hop(Way::FromHost, from, to, all, once(all))],
-            Route::ToHost => vec![hop(Way::ToHost, from, to, all, once(all))],
+            Route::ToHost => vec![hop(Way::ToHost, from, to, read, once(read))],
             Route::Within | Route::Peer(_) => {
                 let way = match self.route {
                     Route::Within => Way::Within,
@@ -85,9 +86,12 @@ impl Plan {
                 };
                 let direct = self.count(|piece| matches!(piece.change, Change::Nothing));
                 let detour = self.count(|piece| !matches!(piece.change, Change::Nothing));
+                let fetched = (read.0 - direct.0, read.1 - direct.1);
                 let mut hops = vec![hop(way, from, to, direct, once(direct))];
+                if fetched.1 > 0 {
+                    hops.push(hop(Way::ToHost, from, host, fetched, 1));
+                }
                 if detour.1 > 0 {
-                    hops.push(hop(Way::ToHost, from, host, detour, 1));
                     hops.push(hop(Way::FromHost, host, to, detour, 1));
                 }
                 hops
@@ -95,7 +99,7 @@ impl Plan {
             Route::Staged => {
                 let shape = staged::shape(self);
                 vec![
-                    hop(Way::ToHost, from, host, (all.0, shape.regions_in), shape.chunks),
+                    hop(Way::ToHost, from, host, (read.0, shape.regions_in), shape.chunks),
                     hop(
                         Way::FromHost,
                         host,

@@ -1,9 +1,9 @@
 //! Carrying a plan out.
 
-use super::pack::{Change, Piece};
+use super::pack::{Change, Piece, ZEROS};
 use super::plan::Plan;
 use super::route::Route;
-use super::source::{Shown, Source, Span, at_address};
+use super::source::{Shown, Source, Span, at_address, host_address, host_len};
 use super::target::Target;
 use super::walk::Walked;
 use super::{gather, result, staged, step};
@@ -90,7 +90,7 @@ impl Plan {
     fn to_host(&self, pieces: &[Piece], mut target: Target) -> Result<Target> {
         let Source::Lane(lane) = &self.source else { return Err(no_way()) };
         let queue = lane.queue()?;
-        let regions = regions(pieces, &target, |_| true);
+        let regions = regions(pieces, &target, Piece::has_source);
         // SAFETY: the sources were checked when the copy was planned, as far as anybody can, and are kept by the lane; the
         // target was allocated for these pieces and is kept until the wait is over, or by the queue.
         let submitted = unsafe { queue.copy(driver::Route::ToHost, &regions) };
@@ -106,6 +106,11 @@ impl Plan {
             if let Change::Rebase(rebase) = piece.change {
                 // SAFETY: host memory that was just written to as a whole, and that nobody else has yet.
                 rebase.apply(unsafe { target.bytes(number, piece) }, 0);
+            }
+            if !piece.has_source() {
+                let to = host_address(target.spot(number, piece, 0).ok_or_else(no_way)?);
+                // SAFETY: host memory that was allocated for this piece, and that nobody else has yet.
+                unsafe { to.write_bytes(0, host_len(piece.len)) };
             }
         }
         Ok(target)
@@ -173,25 +178,32 @@ impl Plan {
     /// Offsets that begin at another number go to the host and back.
     fn by_detour(&self, pieces: &[Piece], target: &Target) -> Result<()> {
         let changed = |piece: &&Piece| !matches!(piece.change, Change::Nothing);
-        let spans: Vec<Span> = pieces.iter().filter(changed).map(Piece::span).collect();
-        if spans.is_empty() {
+        if !pieces.iter().any(|piece| changed(&piece)) {
             return Ok(());
         }
-        // SAFETY: checked when the copy was planned; the lane keeps the source.
-        let mut bytes = unsafe { self.source.read(&spans, step::FETCH) }?;
+        let read = pieces.iter().filter(changed).filter(|piece| piece.has_source());
+        let spans: Vec<Span> = read.map(Piece::span).collect();
+        let mut bytes = match spans.is_empty() {
+            true => Vec::new(),
+            // SAFETY: checked when the copy was planned; the lane keeps the source.
+            false => unsafe { self.source.read(&spans, step::FETCH) }?,
+        };
         let mut rest = bytes.as_mut_slice();
         let mut regions = Vec::with_capacity(spans.len());
         for (number, piece) in pieces.iter().enumerate() {
+            let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
+            if !piece.has_source() {
+                regions.push(Region { from: at_address(ZEROS.as_ptr()), to, len: piece.len });
+            }
             let Change::Rebase(rebase) = piece.change else { continue };
-            let len = super::source::host_len(piece.len).min(rest.len());
+            let len = host_len(piece.len).min(rest.len());
             let (own, others) = rest.split_at_mut(len);
             rest = others;
             rebase.apply(own, 0);
-            let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
             regions.push(Region { from: at_address(own.as_ptr()), to, len: piece.len });
         }
-        // SAFETY: the sources are parts of `bytes`, which is kept below until the queue has passed; the target was allocated
-        // for these pieces, on this queue.
+        // SAFETY: the sources are parts of `bytes`, which is kept below until the queue has passed, or never go; the target was
+        // allocated for these pieces, on this queue.
         let submitted = unsafe { self.queue.copy(driver::Route::FromHost, &regions) };
         self.queue.keep_until_done(bytes);
         submitted.map_err(|error| error.at_step(step::SUBMIT))

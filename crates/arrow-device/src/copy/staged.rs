@@ -58,7 +58,7 @@ pub(super) fn shape(plan: &Plan) -> Shape {
     for (start, end) in chunks(total, plan.options.chunk) {
         let parts = parts(pieces, start, end);
         shape.chunks += 1;
-        shape.regions_in += parts.len() as u64;
+        shape.regions_in += parts.iter().filter(|part| part.piece.has_source()).count() as u64;
         match plan.layout {
             Layout::Packed { .. } => {
                 shape.regions_out += 1;
@@ -108,7 +108,8 @@ fn read(queue: &Queue, parts: &[Part<'_>], block: StagingBlock) -> Result<Stagin
         let to = at_address(block.address().wrapping_add(host_len(part.to)));
         Region { from, to, len: part.len }
     };
-    let regions: Vec<Region> = parts.iter().map(region).collect();
+    let read = parts.iter().filter(|part| part.piece.has_source());
+    let regions: Vec<Region> = read.map(region).collect();
     // SAFETY: the sources were checked when the copy was planned, and the lane keeps them; the block has room for a chunk and
     // is kept until the wait is over, or by the queue.
     let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
@@ -130,6 +131,11 @@ fn change(parts: &[Part<'_>], bytes: &mut [u8]) {
             gap.fill(0);
         }
         end = start + len;
+        if !part.piece.has_source()
+            && let Some(own) = bytes.get_mut(start..end)
+        {
+            own.fill(0);
+        }
         if let Change::Rebase(rebase) = part.piece.change
             && let Some(own) = bytes.get_mut(start..end)
         {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::lengths::Awaited;
-use super::pack::{Change, Pieces};
+use super::pack::{Change, Pieces, ZEROS};
 use super::report::{Cut, Note};
 use super::source::{Source, Span};
 use crate::array::{Node, Window};
@@ -337,9 +337,19 @@ impl<'a> Walk<'a> {
         self.children(number).try_for_each(|child| self.set_whole(child))
     }
 
-    /// Below a node without elements nothing is referred to.
+    /// Below a node without elements nothing is referred to. Where there are offsets, one remains: a format without elements
+    /// needs none, but shipped consumers refuse that.
     fn nothing_below(&mut self, number: usize) -> Result<()> {
-        let below = self.schema.node(number as u32).below();
+        let node = self.schema.node(number as u32);
+        let below = node.below();
+        let has_offsets = matches!(
+            node.layout.buffers().get(1),
+            Some(BufferKind::Offsets32 | BufferKind::Offsets64)
+        );
+        if has_offsets && self.items.get(number).is_some_and(|item| item.window.offset == 0) {
+            let nowhere = Spot { base: Raw::NULL, offset: 0 };
+            self.add(number, 1, Span { spot: nowhere, len: ZEROS.len() as u64 }, Change::Zeros);
+        }
         for child in below {
             match self.terms.trims {
                 true => self.set_live(child as usize, 0..0)?,
