@@ -6,48 +6,17 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow_array_60::{ArrayRef, Int64Array, RecordBatch};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Batch, Schema};
 use arrow_device_arrow::v60::{FromArrow as _, ToArrow as _, ToArrowUnchecked as _};
+use arrow_device_testkit::allocations::{Counting, count};
 use arrow_schema_60 as rs;
-
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-        unsafe { System.realloc(block, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(block, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// How often this thread asked for memory meanwhile.
-fn count<T>(work: impl FnOnce() -> T) -> (usize, T) {
-    let before = COUNT.get();
-    let result = work();
-    (COUNT.get() - before, result)
-}
 
 const COLUMNS: usize = 1000;
 
@@ -58,13 +27,12 @@ fn wide() -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema), vec![column; COLUMNS]).unwrap()
 }
 
-/// Exports something small, so that what a thread does once is done.
+/// Exports a small batch, so that what a thread does once is done.
 fn warm_up() {
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let batch = Batch::from_arrow(RecordBatch::try_from_iter([("one", column)]).unwrap()).unwrap();
     let mut c_array = ArrowDeviceArray::empty();
-    arrow_device::Array::from_values(arrow_device::DataType::Int8, [Some(1_i8)])
-        .unwrap()
-        .export(&mut c_array)
-        .unwrap();
+    batch.export(&mut c_array).unwrap();
     unsafe { (c_array.array.release.unwrap())(&raw mut c_array.array) };
 }
 

@@ -13,11 +13,11 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Queue, Ready, Result, Schema, View};
 use arrow_device_sim::{Call, Kind, Mistake, Sim, for_each_fault};
+use arrow_device_testkit::reclaim_until;
 use arrow_device_testkit::skewed::{self, Omission};
 use support::producer::{destroy_event_early, pending_numbers};
 
@@ -61,16 +61,6 @@ fn exported(array: &Array) -> ArrowDeviceArray {
     let mut c_array = ArrowDeviceArray::empty();
     array.export(&mut c_array).unwrap();
     c_array
-}
-
-/// Other tests share the list of what waits for its last use, so a look at it may come too early.
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "still not so: {what}");
-        arrow_device::reclaim();
-        std::thread::yield_now();
-    }
 }
 
 /// Runs a test on every seed; these kinds of mistakes are reported each time, and no others.
@@ -138,7 +128,7 @@ fn an_import_waits_for_an_event_that_is_still_pending() {
         drop(view);
         assert_eq!(releases.load(Ordering::SeqCst), 0, "released before the queue passed");
         two.synchronize().unwrap();
-        eventually("released", || releases.load(Ordering::SeqCst) == 1);
+        assert!(reclaim_until(|| releases.load(Ordering::SeqCst) == 1), "released");
     });
 }
 
@@ -364,7 +354,7 @@ fn views_and_arrays_can_go_on_other_threads() {
             .collect();
         drop(array);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        eventually("released", || releases.load(Ordering::SeqCst) == 1);
+        assert!(reclaim_until(|| releases.load(Ordering::SeqCst) == 1), "released");
     }
 }
 
@@ -407,7 +397,7 @@ fn where_recording_fails_the_whole_queue_is_waited_for() {
         drop((view, array));
         assert_eq!(releases.load(Ordering::SeqCst), 0, "released before the queue passed");
         two.synchronize().unwrap();
-        eventually("released", || releases.load(Ordering::SeqCst) == 1);
+        assert!(reclaim_until(|| releases.load(Ordering::SeqCst) == 1), "released");
     });
 }
 

@@ -128,6 +128,7 @@
 //! | [`relay`] | whole peers that hand on what they get, with a fault to order |
 //! | [`stream`] | a producer and a consumer of streams, with faults to order, and the checks that find them |
 //! | [`pushed`] | the same for asynchronous streams, moved on step by step |
+//! | [`allocations`] | counting how often the allocator is asked |
 //! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
 //! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
@@ -154,6 +155,7 @@
     reason = "it is run by tests, and a test that goes wrong ends there"
 )]
 
+pub mod allocations;
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
@@ -197,7 +199,7 @@ pub fn assert_complaint(verdict: Verdict, expected: &str) {
 /// One look at the list of what waits for its last use is not enough: it is one for all tests of a program, and
 /// another test's thread may be the one that releases.
 pub fn reclaim_until(is_so: impl Fn() -> bool) -> bool {
-    let patience = std::time::Instant::now() + std::time::Duration::from_secs(3);
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(5);
     while !is_so() {
         if std::time::Instant::now() > patience {
             return false;

@@ -7,11 +7,9 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
 use arrow_device::{Array, ArrayStream, DeviceType, Schema};
+use arrow_device_testkit::allocations::{Counting, count};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::kinds::Kind;
 use arrow_device_testkit::ledger::Ledger;
@@ -20,38 +18,8 @@ use arrow_device_testkit::producer;
 use arrow_device_testkit::relay::{Handwritten, Relay};
 use arrow_device_testkit::{Verdict, assert_complaint, require};
 
-struct Counting;
-
-thread_local! {
-    static COUNT: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        let _ = COUNT.try_with(|count| count.set(count.get() + 1));
-        unsafe { System.realloc(block, layout, size) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// How often this thread asked for memory meanwhile.
-fn count<T>(work: impl FnOnce() -> T) -> (usize, T) {
-    let before = COUNT.get();
-    let result = work();
-    (COUNT.get() - before, result)
-}
 
 /// More columns than anybody expects.
 const WIDE: usize = if cfg!(miri) { 50 } else { 1000 };

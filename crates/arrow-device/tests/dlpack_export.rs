@@ -9,15 +9,11 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-use arrow_device_testkit::tensors;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::{Conversion, Copying, Dtype, Exported, Managed, Order, Tensor};
 use arrow_device::{Array, Buffer, DataType, DeviceId, ErrorKind, Queue};
-use arrow_device_testkit::Verdict;
+use arrow_device_testkit::allocations::{Counting, count};
+use arrow_device_testkit::{Verdict, tensors};
 use tensors::consumer::{Promise, check_legacy, check_versioned, plant};
 use tensors::{Count, Counted};
 
@@ -238,32 +234,8 @@ fn tensor_of(managed: &Managed<DLManagedTensorVersioned>) -> DLTensor {
     unsafe { managed.as_ptr().read() }.dl_tensor
 }
 
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-}
-
-// SAFETY: passes everything on to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-fn allocations<T>(work: impl FnOnce() -> T) -> (usize, T) {
-    let before = ALLOCATIONS.get();
-    let result = work();
-    (ALLOCATIONS.get() - before, result)
-}
 
 #[test]
 fn an_export_is_one_allocation_and_none_where_the_block_is_recycled() {
@@ -273,12 +245,12 @@ fn an_export_is_one_allocation_and_none_where_the_block_is_recycled() {
         tensor.export(Order::Host, Copying::Never).unwrap()
     };
     let (first, second) = (tensor.clone(), tensor.clone());
-    let (asked, managed) = allocations(|| export(first));
+    let (asked, managed) = count(|| export(first));
     assert!(asked <= 1 + 1, "{asked} for a thread's first block and its shelf");
     drop(managed);
-    let (asked, managed) = allocations(|| export(second));
+    let (asked, managed) = count(|| export(second));
     assert_eq!(asked, 0);
-    let (asked, third) = allocations(|| export(tensor));
+    let (asked, third) = count(|| export(tensor));
     assert!(asked <= 1, "{asked}");
     drop((managed, third));
 }

@@ -6,25 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::{Duration, Instant};
 
 use arrow_device::copy::{Job, Options};
 use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Memory, Queue, Recycler};
 use arrow_device_sim::{Kind, Sim};
+use arrow_device_testkit::reclaim_until;
 
 use crate::places::{imported, words};
 
 /// Other tests share the list of what waits for its last use, so a look at it may come too early.
 #[track_caller]
-fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !is_so() {
-        assert!(Instant::now() < deadline, "still not so: {what}");
-        arrow_device::reclaim();
-        std::thread::yield_now();
-    }
-}
-
 #[test]
 fn a_column_of_a_packed_batch_keeps_all_of_it_and_one_with_separate_buffers_its_own() {
     let sim = Sim::builder().build();
@@ -37,14 +28,14 @@ fn a_column_of_a_packed_batch_keeps_all_of_it_and_one_with_separate_buffers_its_
         drop(there);
         queue.synchronize().unwrap();
         if is_small {
-            eventually("the large column is freed", || sim.allocated() < 11_000);
+            assert!(reclaim_until(|| sim.allocated() < 11_000), "the large column is freed");
         } else {
             arrow_device::reclaim();
             assert!(sim.allocated() > 60_000);
         }
         assert!(column.to_host().unwrap().equals(&small).unwrap());
         drop(column);
-        eventually("all is freed", || sim.allocated() == 0);
+        assert!(reclaim_until(|| sim.allocated() == 0), "all is freed");
     }
 }
 
@@ -61,7 +52,7 @@ fn destinations_are_recycled_within_their_bound() {
             let there = source.copy_to(&queue).unwrap();
             assert!(there.to_host().unwrap().equals(&source).unwrap());
             drop(there);
-            eventually("it has come back", || recycler.kept() > 0);
+            assert!(reclaim_until(|| recycler.kept() > 0), "it has come back");
             most = most.max(sim.allocated());
         }
         // Twenty copies, and the memory of one.
@@ -69,7 +60,7 @@ fn destinations_are_recycled_within_their_bound() {
         assert_eq!(device.held().allocated, recycler.kept());
         // Larger than the bound is not kept, and what is kept can be let go.
         drop(device.allocate(2 << 20).unwrap());
-        eventually("the large one is freed", || sim.allocated() == recycler.kept());
+        assert!(reclaim_until(|| sim.allocated() == recycler.kept()), "the large one is freed");
         recycler.clear();
         assert_eq!((sim.allocated(), device.held().allocated), (0, 0));
     }
@@ -86,7 +77,7 @@ fn a_recycled_destination_on_the_host_is_filled_again() {
         assert!(back.equals(&words(500)).unwrap());
         assert_eq!(recycler.kept(), 0);
         drop(back);
-        eventually("it has come back", || recycler.kept() > 0);
+        assert!(reclaim_until(|| recycler.kept() > 0), "it has come back");
     }
 }
 
@@ -132,7 +123,10 @@ fn staging_memory_is_kept_and_used_again() {
         copy.wait().unwrap();
         assert!(copy.to_host().unwrap().equals(&words(1000)).unwrap());
         drop(copy);
-        eventually("no more than four chunks are kept", || (1..=4 * 1024).contains(&held()));
+        assert!(
+            reclaim_until(|| (1..=4 * 1024).contains(&held())),
+            "no more than four chunks are kept"
+        );
     }
 }
 
@@ -154,10 +148,13 @@ fn bytes_are_counted_while_they_are_held() {
     drop(there);
     drop(again);
     queue.synchronize().unwrap();
-    eventually("all is let go", || {
-        let held = device.held();
-        (held.allocated, held.imported, held.exported) == (0, 0, 0)
-    });
+    assert!(
+        reclaim_until(|| {
+            let held = device.held();
+            (held.allocated, held.imported, held.exported) == (0, 0, 0)
+        }),
+        "all is let go"
+    );
 }
 
 /// An array on one of two devices that have no common path.

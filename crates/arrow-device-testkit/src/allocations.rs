@@ -1,0 +1,54 @@
+//! Counting how often the allocator is asked. Each thread counts for itself, so that tests do not disturb each other.
+//!
+//! ```
+//! use arrow_device_testkit::allocations::{Counting, count};
+//!
+//! #[global_allocator]
+//! static ALLOCATOR: Counting = Counting;
+//!
+//! let (allocations, numbers) = count(|| vec![1, 2, 3]);
+//! assert_eq!((allocations, numbers.len()), (1, 3));
+//! ```
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The system's allocator, which counts. A program names it as its global allocator.
+#[derive(Debug)]
+pub struct Counting;
+
+// SAFETY: passes everything on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        one_more();
+        // SAFETY: promised by the caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        one_more();
+        // SAFETY: promised by the caller.
+        unsafe { System.realloc(block, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: promised by the caller.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+fn one_more() {
+    // Nobody counts while a thread is being torn down.
+    let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+}
+
+/// How often this thread asked for memory meanwhile: 0 in a program without the allocator.
+pub fn count<T>(work: impl FnOnce() -> T) -> (usize, T) {
+    let before = COUNT.get();
+    let result = work();
+    (COUNT.get() - before, result)
+}
