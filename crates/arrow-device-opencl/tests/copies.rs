@@ -109,6 +109,24 @@ fn arbitrary_arrays_come_back_and_shrink_where_they_do_not() {
     });
 }
 
+#[test]
+fn threads_share_a_device() {
+    let Some(device) = support::device() else { return };
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let device = &device;
+            scope.spawn(move || {
+                let queue = device.open_queue().unwrap();
+                for Generated { plan, .. } in generate::samples(25, seed) {
+                    let (array, expected) = built(&plan);
+                    let there = array.copy_to(&queue).unwrap();
+                    assert_is(&there.to_host().unwrap(), &expected, &format!("thread {seed}"));
+                }
+            });
+        }
+    });
+}
+
 // Requirement: STR-1, STR-6
 #[test]
 fn streams_go_through_the_c_struct() {
