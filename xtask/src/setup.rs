@@ -19,7 +19,7 @@ pub(crate) struct Tool {
 /// Where a tool comes from.
 #[derive(Debug, Clone, Copy)]
 enum Source {
-    /// A package of Debian and its relatives.
+    /// Packages of Debian and its relatives, with spaces between them.
     Debian(&'static str),
     /// A toolchain of rustup: its name and what belongs to it.
     Rustup(&'static [&'static str]),
@@ -47,6 +47,18 @@ pub(crate) const VALGRIND: Tool = Tool {
     name: "valgrind",
     is_present: || shell::output_of(&["valgrind", "--version"]).is_some(),
     source: Source::Debian("valgrind"),
+};
+
+/// The loader, and a driver for the processor.
+pub(crate) const OPENCL: Tool = Tool {
+    name: "an OpenCL driver",
+    is_present: || {
+        let has_driver =
+            std::fs::read_dir("/etc/OpenCL/vendors").is_ok_and(|mut files| files.next().is_some());
+        let libraries = shell::output_of(&["/sbin/ldconfig", "--print-cache"]);
+        has_driver && libraries.is_some_and(|list| list.contains("libOpenCL.so.1"))
+    },
+    source: Source::Debian("pocl-opencl-icd ocl-icd-libopencl1"),
 };
 
 pub(crate) const MIRI: Tool = Tool {
@@ -140,8 +152,8 @@ impl Tool {
     /// How a reader gets the tool.
     pub(crate) fn advice(&self) -> String {
         match self.source {
-            Source::Debian(package) => {
-                format!("install the package {package}, or pass --setup to `cargo xtask test`")
+            Source::Debian(packages) => {
+                format!("install {packages} with apt-get, or pass --setup to `cargo xtask test`")
             }
             Source::Rustup(words) => format!("rustup toolchain install {}", words.join(" ")),
             Source::Crate(name) => format!("cargo install --locked {name}"),
@@ -161,7 +173,7 @@ pub(crate) fn install(tools: &[Tool]) {
     let (mut commands, mut functions) = (Vec::new(), Vec::new());
     for tool in tools.iter().filter(|tool| tool.is_installable() && !tool.is_present()) {
         match tool.source {
-            Source::Debian(package) => packages.push(package),
+            Source::Debian(names) => packages.extend(names.split(' ')),
             Source::Rustup(words) => commands.push([RUSTUP_INSTALL, words].concat()),
             Source::Crate(name) => commands.push(vec!["cargo", "install", "--locked", name]),
             Source::Python(function) => functions.push(function),

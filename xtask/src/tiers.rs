@@ -48,6 +48,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PYTHON,
             setup::PEER_WHEELS,
             setup::PEER_SOURCES,
+            setup::OPENCL,
         ],
         variables: &[],
         command: &["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"],

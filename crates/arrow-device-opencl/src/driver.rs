@@ -1,0 +1,488 @@
+//! The [`Driver`] of an OpenCL device: raw handles in, calls of OpenCL out.
+//!
+//! It holds a reference to its context, and a queue of its own on which the host maps memory. All else belongs to whoever
+//! has the handles.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+use arrow_device::driver::{
+    Addressing, Allocation, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
+    SyncEvent, Waiting, not_reachable,
+};
+use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
+
+use crate::Kind;
+use crate::api::{Api, BLOCKING, BufferRegion, Handle, NON_BLOCKING, SvmApi};
+use crate::context::{Context, OwnQueue};
+use crate::error::check_on;
+
+const READ_WRITE: u64 = 1;
+const IN_HOST_MEMORY: u64 = 1 << 4;
+const REGION: u32 = 0x1220;
+const MAP_TO_READ: u64 = 1;
+const MAP_TO_FILL: u64 = 1 << 2;
+/// How often `is_idle` looks whether an empty queue has noticed that it is empty.
+const LOOKS: u32 = 200;
+
+pub(crate) struct OpenClDriver {
+    api: &'static Api,
+    /// Shared virtual memory, where the device was opened for it.
+    svm: Option<&'static SvmApi>,
+    /// For mapping. Never given anything that waits for another queue. Dropped before its context.
+    maps: OwnQueue,
+    context: Context,
+    device: Handle,
+    id: DeviceId,
+    /// All devices of the context.
+    reachable: Vec<DeviceId>,
+    /// Host and device share their memory.
+    is_unified: bool,
+    properties: Properties,
+}
+
+// SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except those that modify the
+// state of cl_kernel objects"), and nothing in it is changed.
+unsafe impl Send for OpenClDriver {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for OpenClDriver {}
+
+impl OpenClDriver {
+    /// # Safety
+    /// The device is one of the context's.
+    pub(crate) unsafe fn new(
+        api: &'static Api,
+        context: Context,
+        device: Handle,
+        kind: Kind,
+    ) -> Result<Self> {
+        let id = api.id_of(device)?;
+        // SAFETY: promised by the caller.
+        let facts = unsafe { api.facts(device) }?;
+        let svm = match kind {
+            Kind::Buffers => None,
+            Kind::Svm if facts.has_svm => api.svm.as_ref(),
+            Kind::Svm => {
+                let message = "it has no shared virtual memory; open it with `Kind::Buffers`";
+                let error = Error::new(ErrorKind::Unsupported, message);
+                return Err(error.during("open").on_device(id));
+            }
+        };
+        // SAFETY: the context is alive in its owner; the device is promised by the caller.
+        let maps = unsafe { OwnQueue::open(api, context.handle(), device) }?;
+        // SAFETY: as above.
+        let all = unsafe { api.devices_of(context.handle()) }?;
+        let reachable = all.into_iter().map(|device| api.id_of(device)).collect::<Result<_>>()?;
+        let is_handle = svm.is_none();
+        let addressing = if is_handle { Addressing::Handle } else { Addressing::Address };
+        let access = if facts.is_unified { HostAccess::Mapped } else { HostAccess::None };
+        let properties = Properties::new(facts.name)
+            .with_alignment(facts.alignment)
+            .with_addressing(addressing)
+            .with_parts(is_handle)
+            .with_host_access(access);
+        let is_unified = facts.is_unified;
+        Ok(Self { api, svm, maps, context, device, id, reachable, is_unified, properties })
+    }
+
+    fn check(&self, code: i32, operation: &'static str) -> Result<()> {
+        check_on(code, operation, self.id)
+    }
+
+    /// Keeps what was submitted before apart from what comes later, on a queue that does not by itself.
+    ///
+    /// # Safety
+    /// The queue is alive.
+    unsafe fn fence(&self, queue: Raw<Queue>) -> Result<()> {
+        // SAFETY: promised by the caller.
+        if unsafe { self.api.is_out_of_order(queue.as_ptr()) }? {
+            // SAFETY: promised by the caller; an empty list stands for all that was submitted.
+            unsafe { self.barrier(queue, &[], false) }?;
+        }
+        Ok(())
+    }
+
+    /// A barrier behind these events or, without any, behind everything; and its event, if wanted, else null.
+    ///
+    /// # Safety
+    /// The queue and the events are alive.
+    unsafe fn barrier(
+        &self,
+        queue: Raw<Queue>,
+        events: &[Handle],
+        wants_event: bool,
+    ) -> Result<Handle> {
+        let mut made = ptr::null_mut();
+        let list = if events.is_empty() { ptr::null() } else { events.as_ptr() };
+        let out: *mut Handle = if wants_event { &mut made } else { ptr::null_mut() };
+        // SAFETY: promised by the caller; the list has this many events.
+        let code = unsafe { (self.api.barrier)(queue.as_ptr(), events.len() as u32, list, out) };
+        self.check(code, "enqueue a barrier").map(|()| made)
+    }
+
+    /// # Safety
+    /// The queue is alive.
+    unsafe fn flush(&self, queue: Raw<Queue>) -> Result<()> {
+        // SAFETY: promised by the caller.
+        self.check(unsafe { (self.api.flush)(queue.as_ptr()) }, "flush the queue")
+    }
+
+    /// # Safety
+    /// As [`Driver::copy`].
+    unsafe fn copy_one(&self, queue: Raw<Queue>, route: Route<'_>, region: &Region) -> Result<()> {
+        let (from, to, len) = (region.from, region.to, region.len as usize);
+        let queue = queue.as_ptr();
+        let (wait, event) = (ptr::null(), ptr::null_mut());
+        let code = if let Some(svm) = self.svm {
+            let (to, from) = (address(to), address(from));
+            // SAFETY: promised by the caller, for both sides; the call does not wait.
+            unsafe { (svm.copy)(queue, NON_BLOCKING, to, from, len, 0, wait, event) }
+        } else {
+            let (memory, at) = match route {
+                Route::FromHost => (to.base.as_ptr(), to.offset as usize),
+                _ => (from.base.as_ptr(), from.offset as usize),
+            };
+            match route {
+                Route::FromHost => {
+                    let host = address(from);
+                    // SAFETY: as above.
+                    unsafe {
+                        (self.api.write)(queue, memory, NON_BLOCKING, at, len, host, 0, wait, event)
+                    }
+                }
+                Route::ToHost => {
+                    let host = address(to);
+                    // SAFETY: as above.
+                    unsafe {
+                        (self.api.read)(queue, memory, NON_BLOCKING, at, len, host, 0, wait, event)
+                    }
+                }
+                // Within a context memory belongs to no device, so that a peer's is like one's own.
+                _ => {
+                    let (other, to_at) = (to.base.as_ptr(), to.offset as usize);
+                    // SAFETY: as above.
+                    unsafe { (self.api.copy)(queue, memory, other, at, to_at, len, 0, wait, event) }
+                }
+            }
+        };
+        self.check(code, "copy")
+    }
+
+    /// # Safety
+    /// As [`Driver::map`], on the driver's own queue; waits for nothing else.
+    unsafe fn map_for(&self, spot: Spot, len: u64, flags: u64) -> Result<NonNull<u8>> {
+        let (queue, len) = (self.maps.handle(), len as usize);
+        let (wait, event) = (ptr::null(), ptr::null_mut());
+        let mut code = 0;
+        let mapped = if let Some(svm) = self.svm {
+            let at = address(spot);
+            // SAFETY: promised by the caller.
+            code = unsafe { (svm.map)(queue, BLOCKING, flags, at, len, 0, wait, event) };
+            at
+        } else {
+            let (memory, at) = (spot.base.as_ptr(), spot.offset as usize);
+            // SAFETY: promised by the caller.
+            unsafe {
+                (self.api.map)(queue, memory, BLOCKING, flags, at, len, 0, wait, event, &mut code)
+            }
+        };
+        self.check(code, "map")?;
+        NonNull::new(mapped.cast()).ok_or_else(|| {
+            Error::new(ErrorKind::Driver, "it was mapped at address 0").on_device(self.id)
+        })
+    }
+
+    /// # Safety
+    /// As [`Driver::unmap`]; the queue is alive.
+    unsafe fn unmap_on(
+        &self,
+        queue: Handle,
+        spot: Spot,
+        address: NonNull<u8>,
+        event: *mut Handle,
+    ) -> Result<()> {
+        let (at, wait) = (address.as_ptr().cast::<c_void>(), ptr::null());
+        let code = match self.svm {
+            // SAFETY: promised by the caller.
+            Some(svm) => unsafe { (svm.unmap)(queue, at, 0, wait, event) },
+            // SAFETY: promised by the caller.
+            None => unsafe { (self.api.unmap)(queue, spot.base.as_ptr(), at, 0, wait, event) },
+        };
+        self.check(code, "unmap")
+    }
+}
+
+/// Where a spot is that is an address.
+fn address(spot: Spot) -> *mut c_void {
+    spot.base.as_ptr().cast::<u8>().wrapping_add(spot.offset as usize).cast()
+}
+
+impl fmt::Debug for OpenClDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenClDriver({}, context {:?})", self.id, self.context.handle())
+    }
+}
+
+// SAFETY: memory is a buffer or an SVM block of its own, valid until it is released. An event is that of a barrier, which is
+// complete when all commands before it are ("waits for all commands previously enqueued in command_queue to complete"), and
+// a queue that waits gets a barrier behind the event; queues that are not in order get one around every list of copies, too.
+// `clFinish` waits for everything. A blocking map returns when the memory is there. `sync_event` is the `cl_event` itself.
+// `reaches` says yes for the devices of the context, which share its memory objects.
+unsafe impl Driver for OpenClDriver {
+    fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime { name: "opencl", instance: self.context.handle().addr() }
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn reaches(&self, memory: DeviceId) -> Result<()> {
+        let reached = memory == self.id || self.reachable.contains(&memory);
+        if reached { Ok(()) } else { Err(not_reachable(self.id, memory)) }
+    }
+
+    unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        let context = self.context.handle();
+        let size = usize::try_from(len).unwrap_or(usize::MAX);
+        if let Some(svm) = self.svm {
+            // SAFETY: the context is alive in its owner; an alignment of 0 is the device's largest.
+            let memory = unsafe { (svm.allocate)(context, READ_WRITE, size, 0) };
+            let refused = || {
+                let message = format!("{len} bytes of shared virtual memory asked for");
+                let error = Error::new(ErrorKind::OutOfMemory, message);
+                error.during("allocate").on_device(self.id)
+            };
+            return if memory.is_null() { Err(refused()) } else { Ok(Raw::from_ptr(memory)) };
+        }
+        let flags = READ_WRITE | if self.is_unified { IN_HOST_MEMORY } else { 0 };
+        let mut code = 0;
+        // SAFETY: the context is alive in its owner; no host memory is given.
+        let memory =
+            unsafe { (self.api.create_buffer)(context, flags, size, ptr::null_mut(), &mut code) };
+        self.check(code, "allocate").map(|()| Raw::from_ptr(memory))
+    }
+
+    unsafe fn free(&self, memory: Raw<Memory>, _len: u64) {
+        match self.svm {
+            // SAFETY: `allocate` gave it, and nothing uses it any more.
+            Some(svm) => unsafe { (svm.free)(self.context.handle(), memory.as_ptr()) },
+            // SAFETY: the reference is the one that `allocate` gave.
+            None => _ = unsafe { (self.api.release_memory)(memory.as_ptr()) },
+        }
+    }
+
+    unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
+        // A part of a part is one of the root: OpenCL makes no others.
+        // SAFETY: promised by the caller.
+        let (root, begin) = unsafe { self.api.root_of(memory.as_ptr()) }?;
+        let origin = begin.saturating_add(offset as usize);
+        let region = BufferRegion { origin, size: len as usize };
+        let mut code = 0;
+        let what = (&raw const region).cast();
+        // SAFETY: as above; a region is what this kind of part is made from.
+        let part = unsafe { (self.api.create_sub_buffer)(root, 0, REGION, what, &mut code) };
+        self.check(code, "part").map(|()| Raw::from_ptr(part))
+    }
+
+    unsafe fn free_part(&self, part: Raw<Memory>) {
+        // SAFETY: the reference is the one that `part` gave.
+        let _ = unsafe { (self.api.release_memory)(part.as_ptr()) };
+    }
+
+    fn open_queue(&self) -> Result<Raw<Queue>> {
+        // SAFETY: the context is alive in its owner, and the device is one of its.
+        let queue = unsafe { OwnQueue::open(self.api, self.context.handle(), self.device) };
+        queue
+            .map(|queue| Raw::from_ptr(queue.into_handle()))
+            .map_err(|error| error.on_device(self.id))
+    }
+
+    unsafe fn close_queue(&self, queue: Raw<Queue>) {
+        // SAFETY: the reference is the one that `open_queue` gave. Work that was submitted still finishes ("the command-queue
+        // is deleted" once "all commands queued to the command-queue have finished").
+        let _ = unsafe { (self.api.release_queue)(queue.as_ptr()) };
+    }
+
+    unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        // The event behind everything tells whether it went well; `clFinish` only that it is over.
+        // SAFETY: promised by the caller.
+        let event = unsafe { self.barrier(queue, &[], true) }?;
+        // SAFETY: promised by the caller.
+        let finished = self.check(unsafe { (self.api.finish)(queue.as_ptr()) }, "finish the queue");
+        // SAFETY: the event was just made.
+        let passed = finished.and_then(|()| unsafe { self.api.await_event(event, None) });
+        // SAFETY: the reference is the one that the barrier gave.
+        let _ = unsafe { (self.api.release_event)(event) };
+        passed.map(drop).map_err(|error| error.on_device(self.id))
+    }
+
+    unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        // OpenCL cannot be asked this. A barrier on a queue without work passes as soon as the driver gets to it.
+        // SAFETY: promised by the caller.
+        let event = unsafe { self.barrier(queue, &[], true) }?;
+        // SAFETY: promised by the caller.
+        let mut answer = unsafe { self.flush(queue) }.map(|()| false);
+        for _ in 0..LOOKS {
+            if !matches!(answer, Ok(false)) {
+                break;
+            }
+            std::thread::yield_now();
+            // SAFETY: the event was just made.
+            answer = unsafe { self.api.status_of(event) }.map(|status| status <= 0);
+        }
+        // SAFETY: the reference is the one that the barrier gave.
+        let _ = unsafe { (self.api.release_event)(event) };
+        answer
+    }
+
+    fn make_event(&self) -> Result<Raw<Event>> {
+        // OpenCL's come into being when they are recorded.
+        Ok(Raw::NULL)
+    }
+
+    unsafe fn destroy_event(&self, event: Raw<Event>) {
+        if !event.is_null() {
+            // SAFETY: the reference is the one that `record` gave.
+            let _ = unsafe { (self.api.release_event)(event.as_ptr()) };
+        }
+    }
+
+    unsafe fn record(&self, queue: Raw<Queue>, _event: Raw<Event>) -> Result<Raw<Event>> {
+        // SAFETY: promised by the caller.
+        let event = unsafe { self.barrier(queue, &[], true) }?;
+        // Others may wait for it, which needs this ("the application must call a clFlush").
+        // SAFETY: promised by the caller.
+        unsafe { self.flush(queue) }.inspect_err(|_| {
+            // SAFETY: the reference is the one that the barrier gave.
+            let _ = unsafe { (self.api.release_event)(event) };
+        })?;
+        Ok(Raw::from_ptr(event))
+    }
+
+    unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        let event = event.as_ptr();
+        // SAFETY: promised by the caller.
+        let status = unsafe { self.api.pushed_status_of(event) }?;
+        // SAFETY: promised by the caller.
+        if unsafe { self.api.context_of_event(event) }? != self.context.handle() {
+            return Ok(Waiting::HostMustWait);
+        }
+        if status < 0 {
+            return Err(crate::error::failed(status, "wait for an event").on_device(self.id));
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.barrier(queue, &[event], false) }?;
+        Ok(Waiting::Queued)
+    }
+
+    unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        // SAFETY: promised by the caller.
+        unsafe { self.api.is_over(event.as_ptr()) }.map_err(|error| error.on_device(self.id))
+    }
+
+    unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        // SAFETY: promised by the caller.
+        unsafe { self.api.await_event(event.as_ptr(), timeout) }
+            .map_err(|error| error.on_device(self.id))
+    }
+
+    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
+        SyncEvent::Handle(event.as_ptr())
+    }
+
+    unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        // SAFETY: by the convention it points to a `cl_event`; nothing is known of how it is aligned.
+        let event = unsafe { sync_event.cast::<Handle>().read_unaligned() };
+        if event.is_null() {
+            let message =
+                "sync_event points to a null cl_event; without an event it has to be null itself";
+            let error = Error::new(ErrorKind::Malformed, message);
+            return Err(error.during("read_sync_event").on_device(self.id));
+        }
+        Ok(Raw::from_ptr(event))
+    }
+
+    unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        // SAFETY: promised by the caller.
+        unsafe { self.fence(queue) }?;
+        for region in regions {
+            // SAFETY: promised by the caller.
+            unsafe { self.copy_one(queue, route, region) }?;
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.fence(queue) }?;
+        // SAFETY: promised by the caller.
+        unsafe { self.flush(queue) }
+    }
+
+    unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
+        // SAFETY: promised by the caller.
+        unsafe { self.map_for(spot, len, MAP_TO_READ) }
+    }
+
+    unsafe fn unmap(&self, spot: Spot, _len: u64, address: NonNull<u8>) {
+        let mut event = ptr::null_mut();
+        // SAFETY: promised by the caller.
+        if unsafe { self.unmap_on(self.maps.handle(), spot, address, &mut event) }.is_ok() {
+            // Whoever gets the memory next may write to it on any queue: the mapping has to be over by then.
+            // SAFETY: the event was just made.
+            let _ = unsafe { self.api.await_event(event, None) };
+            // SAFETY: the reference is the one that the call above gave.
+            let _ = unsafe { (self.api.release_event)(event) };
+        }
+    }
+
+    unsafe fn map_to_fill(
+        &self,
+        _queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+    ) -> Result<Option<NonNull<u8>>> {
+        if !self.is_unified {
+            return Ok(None);
+        }
+        // Nothing was submitted for this memory, so no queue has to be waited for.
+        // SAFETY: promised by the caller.
+        unsafe { self.map_for(spot, len, MAP_TO_FILL) }.map(Some)
+    }
+
+    unsafe fn unmap_filled(
+        &self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        _len: u64,
+        address: NonNull<u8>,
+    ) -> Result<()> {
+        // On the queue of what comes later, so that it comes later.
+        // SAFETY: promised by the caller.
+        unsafe { self.unmap_on(queue.as_ptr(), spot, address, ptr::null_mut()) }?;
+        // SAFETY: promised by the caller.
+        unsafe { self.fence(queue) }?;
+        // SAFETY: promised by the caller.
+        unsafe { self.flush(queue) }
+    }
+
+    unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
+        if self.svm.is_some() {
+            return Ok(None);
+        }
+        // SAFETY: promised by the caller.
+        let (context, size) = unsafe { self.api.extent_of(base.as_ptr()) }?;
+        let device = if context == self.context.handle() {
+            self.id
+        } else {
+            // SAFETY: the memory keeps its context.
+            let devices = unsafe { self.api.devices_of(context) }?;
+            let first = devices.first().copied().unwrap_or(ptr::null_mut());
+            self.api.id_of(first)?
+        };
+        Ok(Some(Allocation { device, remaining: size as u64 }))
+    }
+}

@@ -1,0 +1,80 @@
+//! Asking and awaiting a `cl_event`, whoever made it.
+
+use std::time::{Duration, Instant};
+
+use arrow_device::Result;
+
+use crate::api::{Api, Code, Handle};
+use crate::error::{check, failed};
+
+/// The status of work that its queue has not even been told to begin.
+const QUEUED: Code = 3;
+/// The code of a wait for work that failed.
+const FAILED_IN_WAIT_LIST: Code = -14;
+/// How often a wait with a limit asks again at once, before it begins to pause.
+const EAGER: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(100);
+
+impl Api {
+    /// The event's status, once its queue was told to get on with it: waits on another queue rely on that, and whoever made
+    /// the event may have left it out.
+    ///
+    /// # Safety
+    /// The event is alive.
+    pub(crate) unsafe fn pushed_status_of(&self, event: Handle) -> Result<Code> {
+        // SAFETY: promised by the caller.
+        let status = unsafe { self.status_of(event) }?;
+        if status == QUEUED {
+            // SAFETY: promised by the caller.
+            let queue = unsafe { self.queue_of_event(event) }?;
+            if !queue.is_null() {
+                // SAFETY: a queue lives at least until its work is done, and this is not.
+                check(unsafe { (self.flush)(queue) }, "flush the event's queue")?;
+            }
+        }
+        Ok(status)
+    }
+
+    /// Whether it has passed. Failed work has passed, too: it is not running any more.
+    ///
+    /// # Safety
+    /// The event is alive.
+    pub(crate) unsafe fn is_over(&self, event: Handle) -> Result<bool> {
+        // SAFETY: promised by the caller.
+        unsafe { self.pushed_status_of(event) }.map(|status| status <= 0)
+    }
+
+    /// Waits until it has passed or the time is over; returns whether it has passed. Failed work is an error.
+    ///
+    /// # Safety
+    /// The event is alive.
+    pub(crate) unsafe fn await_event(
+        &self,
+        event: Handle,
+        timeout: Option<Duration>,
+    ) -> Result<bool> {
+        let Some(timeout) = timeout else {
+            // SAFETY: promised by the caller. This flushes the event's queue.
+            let code = unsafe { (self.wait_for_events)(1, &event) };
+            if code != FAILED_IN_WAIT_LIST {
+                check(code, "wait for an event")?;
+            }
+            // SAFETY: promised by the caller.
+            let status = unsafe { self.status_of(event) }?;
+            return if status < 0 { Err(failed(status, "wait for an event")) } else { Ok(true) };
+        };
+        let start = Instant::now();
+        let mut asked = 0;
+        loop {
+            // SAFETY: promised by the caller.
+            match unsafe { self.pushed_status_of(event) }? {
+                0 => return Ok(true),
+                status if status < 0 => return Err(failed(status, "wait for an event")),
+                _ if start.elapsed() >= timeout => return Ok(false),
+                _ if asked < EAGER => std::thread::yield_now(),
+                _ => std::thread::sleep(PAUSE.min(timeout)),
+            }
+            asked += 1;
+        }
+    }
+}

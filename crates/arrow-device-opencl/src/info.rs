@@ -1,0 +1,243 @@
+//! Questions to the driver about its objects, and the devices it has.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use arrow_device::{DeviceId, DeviceType, Result};
+
+use crate::api::{Api, Code, Handle, Info};
+use crate::error::check;
+
+const ALL_DEVICES: u64 = 0xffff_ffff;
+const NO_SUCH_DEVICE: Code = -1;
+
+const DEVICE_NAME: u32 = 0x102b;
+const DEVICE_PLATFORM: u32 = 0x1031;
+const DEVICE_ALIGNMENT_IN_BITS: u32 = 0x1019;
+const DEVICE_UNIFIED_MEMORY: u32 = 0x1035;
+const DEVICE_SVM_CAPABILITIES: u32 = 0x1053;
+const COARSE_BUFFERS: u64 = 1;
+const PLATFORM_NAME: u32 = 0x0902;
+const CONTEXT_DEVICES: u32 = 0x1081;
+const QUEUE_PROPERTIES: u32 = 0x1093;
+const OUT_OF_ORDER: u64 = 1;
+const MEMORY_SIZE: u32 = 0x1102;
+const MEMORY_CONTEXT: u32 = 0x1106;
+const MEMORY_ROOT: u32 = 0x1107;
+const MEMORY_OFFSET: u32 = 0x1108;
+const EVENT_QUEUE: u32 = 0x11d0;
+const EVENT_STATUS: u32 = 0x11d3;
+const EVENT_CONTEXT: u32 = 0x11d4;
+
+/// A type for which any bytes are a value.
+trait Plain: Copy {
+    const ZERO: Self;
+}
+impl Plain for u32 {
+    const ZERO: Self = 0;
+}
+impl Plain for i32 {
+    const ZERO: Self = 0;
+}
+impl Plain for u64 {
+    const ZERO: Self = 0;
+}
+impl Plain for usize {
+    const ZERO: Self = 0;
+}
+impl Plain for Handle {
+    const ZERO: Self = ptr::null_mut();
+}
+
+/// # Safety
+/// `object` is alive and of the kind that `info` is about.
+unsafe fn value<T: Plain>(
+    info: Info,
+    object: Handle,
+    what: u32,
+    operation: &'static str,
+) -> Result<T> {
+    let mut value = T::ZERO;
+    let out = (&raw mut value).cast::<c_void>();
+    // SAFETY: the object is promised by the caller. OpenCL writes at most as many bytes as it is told fit.
+    let code = unsafe { info(object, what, size_of::<T>(), out, ptr::null_mut()) };
+    check(code, operation).map(|()| value)
+}
+
+/// # Safety
+/// As [`value`].
+unsafe fn list<T: Plain>(
+    info: Info,
+    object: Handle,
+    what: u32,
+    operation: &'static str,
+) -> Result<Vec<T>> {
+    let mut size = 0;
+    // SAFETY: promised by the caller; with no room given only the size is written.
+    let code = unsafe { info(object, what, 0, ptr::null_mut(), &mut size) };
+    check(code, operation)?;
+    let mut values = vec![T::ZERO; size / size_of::<T>()];
+    let room = size_of_val(values.as_slice());
+    // SAFETY: promised by the caller; `values` has this many bytes.
+    let code = unsafe { info(object, what, room, values.as_mut_ptr().cast(), ptr::null_mut()) };
+    check(code, operation).map(|()| values)
+}
+
+impl Plain for u8 {
+    const ZERO: Self = 0;
+}
+
+/// # Safety
+/// As [`value`].
+unsafe fn text(info: Info, object: Handle, what: u32, operation: &'static str) -> Result<String> {
+    // SAFETY: promised by the caller.
+    let bytes = unsafe { list::<u8>(info, object, what, operation) }?;
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    Ok(String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).trim().to_owned())
+}
+
+/// What a device is like.
+pub(crate) struct DeviceFacts {
+    pub(crate) name: String,
+    pub(crate) alignment: usize,
+    pub(crate) is_unified: bool,
+    pub(crate) has_svm: bool,
+}
+
+impl Api {
+    /// All devices of all platforms, in the loader's order.
+    pub(crate) fn devices(&self) -> Result<Vec<Handle>> {
+        let mut count = 0;
+        // SAFETY: with no room given only the count is written.
+        let code = unsafe { (self.get_platform_ids)(0, ptr::null_mut(), &mut count) };
+        check(code, "list platforms")?;
+        let mut platforms = vec![ptr::null_mut(); count as usize];
+        // SAFETY: there is room for `count` platforms.
+        let code =
+            unsafe { (self.get_platform_ids)(count, platforms.as_mut_ptr(), ptr::null_mut()) };
+        check(code, "list platforms")?;
+        let mut devices = Vec::new();
+        for platform in platforms {
+            let mut count = 0;
+            // SAFETY: the platform was just listed; with no room given only the count is written.
+            let code = unsafe {
+                (self.get_device_ids)(platform, ALL_DEVICES, 0, ptr::null_mut(), &mut count)
+            };
+            if code == NO_SUCH_DEVICE {
+                continue;
+            }
+            check(code, "list devices")?;
+            let mut some = vec![ptr::null_mut(); count as usize];
+            let room = some.as_mut_ptr();
+            // SAFETY: as above; there is room for `count` devices.
+            let code = unsafe {
+                (self.get_device_ids)(platform, ALL_DEVICES, count, room, ptr::null_mut())
+            };
+            check(code, "list devices")?;
+            devices.extend(some);
+        }
+        Ok(devices)
+    }
+
+    /// The number of a device in this process; -1 for one that is not listed, such as a sub-device.
+    pub(crate) fn id_of(&self, device: Handle) -> Result<DeviceId> {
+        let position = self.devices()?.iter().position(|known| *known == device);
+        Ok(DeviceId::new(DeviceType::OPENCL, position.map_or(-1, |index| index as i64)))
+    }
+
+    /// # Safety
+    /// The device is one of this process.
+    pub(crate) unsafe fn facts(&self, device: Handle) -> Result<DeviceFacts> {
+        const ASK: &str = "ask the device";
+        let info = self.get_device_info;
+        // SAFETY: promised by the caller, as for the questions below.
+        let platform = unsafe { value(info, device, DEVICE_PLATFORM, ASK) }?;
+        // SAFETY: the device's own platform.
+        let platform = unsafe { text(self.get_platform_info, platform, PLATFORM_NAME, ASK) }?;
+        // SAFETY: as above.
+        let name = unsafe { text(info, device, DEVICE_NAME, ASK) }?;
+        // SAFETY: as above.
+        let bits: u32 = unsafe { value(info, device, DEVICE_ALIGNMENT_IN_BITS, ASK) }?;
+        // SAFETY: as above.
+        let is_unified: u32 = unsafe { value(info, device, DEVICE_UNIFIED_MEMORY, ASK) }?;
+        // Before OpenCL 2.0 this is an error.
+        // SAFETY: as above.
+        let svm: u64 = unsafe { value(info, device, DEVICE_SVM_CAPABILITIES, ASK) }.unwrap_or(0);
+        Ok(DeviceFacts {
+            name: format!("{name} ({platform})"),
+            alignment: (bits as usize / 8).max(1),
+            is_unified: is_unified != 0,
+            has_svm: svm & COARSE_BUFFERS != 0 && self.svm.is_some(),
+        })
+    }
+
+    /// # Safety
+    /// The context is alive.
+    pub(crate) unsafe fn devices_of(&self, context: Handle) -> Result<Vec<Handle>> {
+        // SAFETY: promised by the caller.
+        unsafe { list(self.get_context_info, context, CONTEXT_DEVICES, "ask the context") }
+    }
+
+    /// # Safety
+    /// The queue is alive.
+    pub(crate) unsafe fn is_out_of_order(&self, queue: Handle) -> Result<bool> {
+        // SAFETY: promised by the caller.
+        let properties: u64 =
+            unsafe { value(self.get_queue_info, queue, QUEUE_PROPERTIES, "ask the queue") }?;
+        Ok(properties & OUT_OF_ORDER != 0)
+    }
+
+    /// The context of a `cl_mem` and its size.
+    ///
+    /// # Safety
+    /// The memory is alive.
+    pub(crate) unsafe fn extent_of(&self, memory: Handle) -> Result<(Handle, usize)> {
+        let info = self.get_memory_info;
+        // SAFETY: promised by the caller.
+        let context = unsafe { value(info, memory, MEMORY_CONTEXT, "ask the memory") }?;
+        // SAFETY: as above.
+        let size = unsafe { value(info, memory, MEMORY_SIZE, "ask the memory") }?;
+        Ok((context, size))
+    }
+
+    /// The root buffer of a `cl_mem` and where in it that begins.
+    ///
+    /// # Safety
+    /// The memory is alive.
+    pub(crate) unsafe fn root_of(&self, memory: Handle) -> Result<(Handle, usize)> {
+        let info = self.get_memory_info;
+        // SAFETY: promised by the caller.
+        let root: Handle = unsafe { value(info, memory, MEMORY_ROOT, "ask the memory") }?;
+        if root.is_null() {
+            return Ok((memory, 0));
+        }
+        // SAFETY: as above.
+        let offset = unsafe { value(info, memory, MEMORY_OFFSET, "ask the memory") }?;
+        Ok((root, offset))
+    }
+
+    /// 0 for complete, positive for what is to come, negative for what failed.
+    ///
+    /// # Safety
+    /// The event is alive.
+    pub(crate) unsafe fn status_of(&self, event: Handle) -> Result<Code> {
+        // SAFETY: promised by the caller.
+        unsafe { value(self.get_event_info, event, EVENT_STATUS, "ask the event") }
+    }
+
+    /// # Safety
+    /// The event is alive.
+    pub(crate) unsafe fn context_of_event(&self, event: Handle) -> Result<Handle> {
+        // SAFETY: promised by the caller.
+        unsafe { value(self.get_event_info, event, EVENT_CONTEXT, "ask the event") }
+    }
+
+    /// The queue of an event; null for a user event.
+    ///
+    /// # Safety
+    /// The event is alive.
+    pub(crate) unsafe fn queue_of_event(&self, event: Handle) -> Result<Handle> {
+        // SAFETY: promised by the caller.
+        unsafe { value(self.get_event_info, event, EVENT_QUEUE, "ask the event") }
+    }
+}
