@@ -1,4 +1,5 @@
-// What the files that answer to the tests share. All of it is in arrow_cpp.cc.
+// What the files that answer to the tests share. It is in arrow_cpp.cc, and in streams.cc what
+// is said of streams.
 #pragma once
 
 #include <arrow/api.h>
@@ -58,3 +59,9 @@ arrow::Result<std::pair<T, std::shared_ptr<arrow::Device::SyncEvent>>> Place(con
   }
   return std::make_pair(there, event);
 }
+
+// The batches of a stream, as streams.h numbers them.
+arrow::Result<arrow::RecordBatchVector> Batches(size_t number, int place);
+using NextBatch = std::function<arrow::Result<std::shared_ptr<arrow::RecordBatch>>()>;
+// Reads to the end, and compares with what that stream has in that place.
+arrow::Status CompareBatches(const arrow::Schema& schema, const NextBatch& next, size_t number, int place);

@@ -40,7 +40,10 @@ Result<ArrayVector> Arrays(size_t number, int place) {
   return chunks;
 }
 
+}  // namespace
+
 Result<RecordBatchVector> Batches(size_t number, int place) {
+  if (!IsBatches(number)) return Status::Invalid("stream ", number, " is one of arrays");
   const size_t first = number * kShapes - cases::Arrays().size();
   if (first + kShapes > cases::Batches().size()) return Status::Invalid("there is no stream ", number);
   RecordBatchVector batches;
@@ -55,6 +58,25 @@ Result<RecordBatchVector> Batches(size_t number, int place) {
   }
   return batches;
 }
+
+Status CompareBatches(const arrow::Schema& found, const NextBatch& next, size_t number, int place) {
+  ARROW_ASSIGN_OR_RAISE(auto some, Batches(number, ADF_HOST));
+  const auto schema = some[0]->schema();
+  ARROW_RETURN_NOT_OK(Require(found.Equals(*schema, /*check_metadata=*/true), "the schema is another one"));
+  const size_t first = number * kShapes - cases::Arrays().size();
+  for (const size_t shape : Shapes(place)) {
+    ARROW_ASSIGN_OR_RAISE(auto expected, cases::MakeBatch(cases::Batches()[first + shape]));
+    ARROW_ASSIGN_OR_RAISE(auto batch, next());
+    ARROW_RETURN_NOT_OK(Require(batch != nullptr, "the stream ends too early"));
+    ARROW_ASSIGN_OR_RAISE(auto here, ToHost(batch, place == ADF_HOST));
+    ARROW_RETURN_NOT_OK(here->ValidateFull());
+    ARROW_RETURN_NOT_OK(Require(here->Equals(*expected, /*check_metadata=*/true, Strictly()), "the batches differ"));
+  }
+  ARROW_ASSIGN_OR_RAISE(auto end, next());
+  return Require(end == nullptr, "the stream goes on too long");
+}
+
+namespace {
 
 Result<std::shared_ptr<RecordBatchReader>> Reader(size_t number, int place) {
   ARROW_ASSIGN_OR_RAISE(auto batches, Batches(number, place));
@@ -74,21 +96,7 @@ Status CompareChunks(const ChunkedArray& found, const ArrayVector& expected, boo
 }
 
 Status CompareReader(RecordBatchReader& found, size_t number, int place) {
-  ARROW_ASSIGN_OR_RAISE(auto shapes, Batches(number, ADF_HOST));
-  // The first is there in every place, and the others are found by their number.
-  const auto schema = shapes[0]->schema();
-  ARROW_RETURN_NOT_OK(Require(found.schema()->Equals(*schema, /*check_metadata=*/true), "the schema is another one"));
-  const size_t first = number * kShapes - cases::Arrays().size();
-  for (const size_t shape : Shapes(place)) {
-    ARROW_ASSIGN_OR_RAISE(auto expected, cases::MakeBatch(cases::Batches()[first + shape]));
-    ARROW_ASSIGN_OR_RAISE(auto batch, found.Next());
-    ARROW_RETURN_NOT_OK(Require(batch != nullptr, "the stream ends too early"));
-    ARROW_ASSIGN_OR_RAISE(auto here, ToHost(batch, place == ADF_HOST));
-    ARROW_RETURN_NOT_OK(here->ValidateFull());
-    ARROW_RETURN_NOT_OK(Require(here->Equals(*expected, /*check_metadata=*/true, Strictly()), "the batches differ"));
-  }
-  ARROW_ASSIGN_OR_RAISE(auto end, found.Next());
-  return Require(end == nullptr, "the stream goes on too long");
+  return CompareBatches(*found.schema(), [&] { return found.Next(); }, number, place);
 }
 
 Result<std::shared_ptr<ChunkedArray>> Chunks(size_t number, int place) {

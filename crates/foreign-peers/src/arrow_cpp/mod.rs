@@ -1,5 +1,6 @@
 //! Arrow C++ from the `pyarrow` wheel. `cpp/arrow_cpp.h` says what the functions do.
 
+pub mod asynchronous;
 mod streams;
 
 use std::ffi::{c_char, c_int, c_void};
@@ -98,10 +99,12 @@ fn load() -> Result<Mutex<ArrowCpp>, String> {
         .include(&abi, false)
         .include(&sim, false)
         .source(build::here("cpp/arrow_cpp.cc"), &[])
+        .source(build::here("cpp/async.cc"), &[])
         .source(build::here("cpp/cases.cc"), &[])
         .source(build::here("cpp/sim_device.cc"), &[])
         .source(build::here("cpp/streams.cc"), &[])
         .depends_on(build::here("cpp/arrow_cpp.h"))
+        .depends_on(build::here("cpp/async.h"))
         .depends_on(build::here("cpp/cases.h"))
         .depends_on(build::here("cpp/common.h"))
         .depends_on(build::here("cpp/streams.h"))
