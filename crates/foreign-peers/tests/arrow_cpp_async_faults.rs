@@ -86,6 +86,7 @@ fn read_all(stream: AsyncStream, source: &Source) -> (usize, Result<(), ErrorKin
     }
 }
 
+// Requirement: ASY-11
 #[test]
 fn its_producer_reports_an_error_after_a_refusal_and_loses_the_code() {
     const TEST: &str = "its_producer_reports_an_error_after_a_refusal_and_loses_the_code";
@@ -166,6 +167,7 @@ fn after_one_task(cpp: &ArrowCpp, sink: &Sink, then: impl FnOnce(&AtomicBool)) {
     sink.discard();
 }
 
+// Requirement: ASY-7
 #[test]
 fn its_producer_blocks_its_thread_and_reports_a_cancel_as_an_error() {
     const TEST: &str = "its_producer_blocks_its_thread_and_reports_a_cancel_as_an_error";
@@ -177,6 +179,7 @@ fn its_producer_blocks_its_thread_and_reports_a_cancel_as_an_error() {
         });
         let complaint = sink.complaints().unwrap_err();
         assert!(complaint.contains("a cancel led to an error"), "{complaint}");
+        assert!(matches!(sink.outcome(), Outcome::Failed(libc::EINVAL, _)));
 
         let sink = Sink::new(1, None);
         let mut drive = pin!(ours(4, SentHandler(sink.handler())));
@@ -196,6 +199,7 @@ fn its_producer_blocks_its_thread_and_reports_a_cancel_as_an_error() {
     });
 }
 
+// Requirement: ASY-6
 #[test]
 fn its_producer_takes_a_request_for_less_than_nothing_for_one_for_all() {
     const TEST: &str = "its_producer_takes_a_request_for_less_than_nothing_for_one_for_all";
@@ -237,6 +241,7 @@ fn its_task_that_fails_says_nothing_and_gives_nothing() {
     });
 }
 
+// Requirement: ASY-9
 #[test]
 fn its_consumer_that_is_dropped_forgets_its_tasks_and_does_not_cancel() {
     const TEST: &str = "its_consumer_that_is_dropped_forgets_its_tasks_and_does_not_cancel";
@@ -304,6 +309,7 @@ impl Drop for Watched {
     }
 }
 
+// Requirement: ASY-14
 #[test]
 fn its_consumer_asks_for_more_after_the_release() {
     const TEST: &str = "its_consumer_asks_for_more_after_the_release";
