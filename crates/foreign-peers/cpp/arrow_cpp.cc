@@ -4,8 +4,7 @@
 #include <arrow/c/bridge.h>
 #include <arrow/config.h>
 
-#include "cases.h"
-#include "sim_device.h"
+#include "common.h"
 
 namespace {
 
@@ -23,58 +22,12 @@ thread_local std::string last_error;
 // The software device in use. The tests take turns.
 std::shared_ptr<sim::Manager> device;
 
-template <typename Body>
-int guarded(Body body) {
-  Status status;
-  try {
-    status = body();
-  } catch (const std::exception& error) {
-    status = Status::UnknownError("exception: ", error.what());
-  }
-  last_error = status.ToString();
-  return status.ok() ? 0 : 1;
-}
-
-Result<std::shared_ptr<arrow::MemoryManager>> Mapper(ArrowDeviceType type, int64_t id) {
-  if (type == ARROW_DEVICE_EXT_DEV && device != nullptr && id == device->device()->device_id()) return device;
-  return arrow::DefaultDeviceMemoryMapper(type, id);
-}
-
-Result<std::shared_ptr<sim::Manager>> Device() {
-  if (device == nullptr) return Status::Invalid("no software device is in use");
-  return device;
-}
-
-Status Require(bool holds, const std::string& complaint) {
-  return holds ? Status::OK() : Status::Invalid(complaint);
-}
-
 FieldPtr FieldOf(const cases::Case& which) {
   return arrow::field("column", which.type, true, arrow::key_value_metadata({"key"}, {"value"}));
 }
 
-const arrow::EqualOptions& Strictly() {
-  static const auto options = arrow::EqualOptions::Defaults().nans_equal(true).signed_zeros_equal(false);
-  return options;
-}
-
-Status RequireEqual(const Array& left, const Array& right) {
-  if (left.Equals(right, Strictly())) return Status::OK();
-  return Status::Invalid("they differ: ", left.ToString(), " and ", right.ToString());
-}
-
 // Arrow C++ is not asked where an array lies: it takes a struct for one on the host if its first child is of the null type.
 bool IsOnHost(const ArrowDeviceArray& array) { return array.device_type == ARROW_DEVICE_CPU; }
-
-Result<ArrayPtr> ToHost(const ArrayPtr& array, bool is_on_host) {
-  if (is_on_host) return array;
-  return array->CopyTo(arrow::default_cpu_memory_manager());
-}
-
-Result<BatchPtr> ToHost(const BatchPtr& batch, bool is_on_host) {
-  if (is_on_host) return batch;
-  return batch->CopyTo(arrow::default_cpu_memory_manager());
-}
 
 Status CompareArray(const cases::Case& which, const ArrayPtr& array, const FieldPtr& field) {
   ARROW_ASSIGN_OR_RAISE(auto expected, cases::MakeArray(which));
@@ -100,7 +53,41 @@ Result<std::pair<const cases::Case*, bool>> Find(size_t number) {
   return Status::Invalid("there is no case ", number);
 }
 
-// An export counts nulls that are not counted yet, which it cannot do on the device: it reads the bitmap on the host.
+Result<ArrayPtr> NumbersWithNulls() {
+  return cases::MakeArray({"", arrow::int32(), 6, true, 0, 6});
+}
+
+}  // namespace
+
+int Remember(const Status& status) {
+  last_error = status.ToString();
+  return status.ok() ? 0 : 1;
+}
+
+Result<std::shared_ptr<arrow::MemoryManager>> Mapper(ArrowDeviceType type, int64_t id) {
+  if (type == ARROW_DEVICE_EXT_DEV && device != nullptr && id == device->device()->device_id()) return device;
+  return arrow::DefaultDeviceMemoryMapper(type, id);
+}
+
+Result<std::shared_ptr<sim::Manager>> Device() {
+  if (device == nullptr) return Status::Invalid("no software device is in use");
+  return device;
+}
+
+Status Require(bool holds, const std::string& complaint) {
+  return holds ? Status::OK() : Status::Invalid(complaint);
+}
+
+const arrow::EqualOptions& Strictly() {
+  static const auto options = arrow::EqualOptions::Defaults().nans_equal(true).signed_zeros_equal(false);
+  return options;
+}
+
+Status RequireEqual(const Array& left, const Array& right) {
+  if (left.Equals(right, Strictly())) return Status::OK();
+  return Status::Invalid("they differ: ", left.ToString(), " and ", right.ToString());
+}
+
 void CountNulls(const arrow::ArrayData& data) {
   data.GetNullCount();
   for (const auto& child : data.child_data) CountNulls(*child);
@@ -112,29 +99,6 @@ void CountNulls(const Array& array) { CountNulls(*array.data()); }
 void CountNulls(const RecordBatch& batch) {
   for (const auto& column : batch.column_data()) CountNulls(*column);
 }
-
-// Brings something to where a case is exported, and says what to wait for.
-template <typename T>
-Result<std::pair<T, std::shared_ptr<arrow::Device::SyncEvent>>> Place(const T& thing, int place) {
-  std::shared_ptr<arrow::Device::SyncEvent> event;
-  if (place == ADF_HOST) return std::make_pair(thing, event);
-  CountNulls(*thing);
-  ARROW_ASSIGN_OR_RAISE(auto manager, Device());
-  manager->OnlySubmit(place == ADF_PENDING);
-  auto copied = thing->CopyTo(manager);
-  manager->OnlySubmit(false);
-  ARROW_ASSIGN_OR_RAISE(auto there, copied);
-  if (place == ADF_PENDING) {
-    ARROW_ASSIGN_OR_RAISE(event, manager->Record());
-  }
-  return std::make_pair(there, event);
-}
-
-Result<ArrayPtr> NumbersWithNulls() {
-  return cases::MakeArray({"", arrow::int32(), 6, true, 0, 6});
-}
-
-}  // namespace
 
 extern "C" {
 

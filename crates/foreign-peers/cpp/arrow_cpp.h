@@ -4,7 +4,7 @@
  * moved when it returns 0; what Arrow C++ leaves unreleased when it fails stays as it is, for the tests to see.
  *
  * A new entry point is a declaration here, a function in arrow_cpp.cc that is run by `guarded`, and a line in the table
- * of `src/arrow_cpp.rs`.
+ * of `src/arrow_cpp/`.
  */
 #ifndef ARROW_DEVICE_FOREIGN_ARROW_CPP_H
 #define ARROW_DEVICE_FOREIGN_ARROW_CPP_H

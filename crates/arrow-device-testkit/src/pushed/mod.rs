@@ -38,6 +38,18 @@ pub fn numbers(first: i64) -> Plan {
     }
 }
 
+/// A batch whose one column these numbers are.
+pub fn batch(first: i64) -> Plan {
+    let column = Plan { name: Some(c"n".into()), ..numbers(first) };
+    Plan {
+        format: c"+s".into(),
+        flags: 0,
+        buffers: vec![Content::Null],
+        children: vec![column],
+        ..numbers(first)
+    }
+}
+
 /// What a stream came to, as its consumer sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -9,8 +9,9 @@ use arrow_device::abi::{
     ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowDeviceArray,
 };
 
-use super::numbers;
+use super::{batch, numbers};
 use crate::ledger::Ledger;
+use crate::plan::Plan;
 use crate::{Verdict, plan, producer, require};
 
 /// What a producer does that it may not. Each breaks one rule and no other.
@@ -100,6 +101,8 @@ struct Inner {
     producer: *mut ArrowAsyncProducer,
     fault: Option<SourceFault>,
     total: usize,
+    /// What the array with this first number is.
+    array: fn(i64) -> Plan,
     books: Arc<Ledger>,
     _metadata: Vec<u8>,
     state: Mutex<State>,
@@ -155,6 +158,24 @@ impl Source {
         total: usize,
         fault: Option<SourceFault>,
     ) -> Self {
+        Self::of(handler, total, fault, numbers)
+    }
+
+    /// The same with each array as the column of a batch.
+    pub fn of_batches(
+        handler: *mut ArrowAsyncDeviceStreamHandler,
+        total: usize,
+        fault: Option<SourceFault>,
+    ) -> Self {
+        Self::of(handler, total, fault, batch)
+    }
+
+    fn of(
+        handler: *mut ArrowAsyncDeviceStreamHandler,
+        total: usize,
+        fault: Option<SourceFault>,
+        array: fn(i64) -> Plan,
+    ) -> Self {
         use SourceFault::{BadMetadata, NoCancel, NoProducer, NoRequest};
         let metadata = match fault {
             Some(BadMetadata) => (-1_i32).to_ne_bytes().to_vec(),
@@ -176,6 +197,7 @@ impl Source {
             producer,
             fault,
             total,
+            array,
             books,
             _metadata: metadata,
             state,
@@ -371,7 +393,7 @@ impl Inner {
     fn show_schema(&self) -> bool {
         let mut schema = match self.fault {
             Some(SourceFault::NoSchema) => arrow_device::abi::ArrowSchema::empty(),
-            _ => producer::schema(&numbers(0), &self.books),
+            _ => producer::schema(&(self.array)(0), &self.books),
         };
         let handler = unsafe { &*self.handler };
         {
@@ -558,7 +580,7 @@ unsafe extern "C" fn extract(task: *mut ArrowAsyncTask, out: *mut ArrowDeviceArr
         return 0;
     }
     let array = || {
-        let mut plan = numbers(sent.number as i64);
+        let mut plan = (source.array)(sent.number as i64);
         if source.has(F::OtherType) && sent.number == 1 {
             plan.buffers.push(crate::plan::Content::Null);
         }

@@ -1,5 +1,8 @@
 //! Arrow C++ from the `pyarrow` wheel. `cpp/arrow_cpp.h` says what the functions do.
 
+pub mod asynchronous;
+mod streams;
+
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -96,10 +99,15 @@ fn load() -> Result<Mutex<ArrowCpp>, String> {
         .include(&abi, false)
         .include(&sim, false)
         .source(build::here("cpp/arrow_cpp.cc"), &[])
+        .source(build::here("cpp/async.cc"), &[])
         .source(build::here("cpp/cases.cc"), &[])
         .source(build::here("cpp/sim_device.cc"), &[])
+        .source(build::here("cpp/streams.cc"), &[])
         .depends_on(build::here("cpp/arrow_cpp.h"))
+        .depends_on(build::here("cpp/async.h"))
         .depends_on(build::here("cpp/cases.h"))
+        .depends_on(build::here("cpp/common.h"))
+        .depends_on(build::here("cpp/streams.h"))
         .depends_on(build::here("cpp/sim_device.h"))
         .depends_on(abi.join("arrow_device/abi.h"))
         .depends_on(sim.join("arrow_device/sim.h"))
