@@ -376,7 +376,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// As the trait says.
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()>;
 
-    /// Whether the queue has finished everything. Never waits.
+    /// Whether the queue has finished everything. Never waits; a runtime that has to be asked by work of its own may say no for
+    /// a moment longer than is so.
     ///
     /// # Safety
     /// As the trait says.

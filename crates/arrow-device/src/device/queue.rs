@@ -80,7 +80,7 @@ impl Queue {
         unsafe { self.driver().synchronize(self.0.raw) }
     }
 
-    /// Whether everything submitted so far has finished. Never waits.
+    /// Whether everything submitted so far has finished. Never waits; some devices say no for a moment longer than is so.
     pub fn is_idle(&self) -> Result<bool> {
         // SAFETY: the handle is alive in its owner.
         unsafe { self.driver().is_idle(self.0.raw) }
