@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
+#[path = "../examples/shader/vk.rs"]
+mod vk;
 
 use arrow_device_testkit::suite::{Check, Suite};
 use arrow_device_vulkan::Placement;

@@ -115,38 +115,40 @@ impl Vulkan {
         self.messages.clone()
     }
 
-    /// Submits, with a timeline to wait for or to signal.
-    pub(crate) fn submit(
+    /// Records commands, in a pool of their own.
+    pub(crate) fn record(
         &self,
-        commands: &[vk::CommandBuffer],
-        wait: Option<vk::Semaphore>,
-        signal: Option<vk::Semaphore>,
-    ) -> Result<()> {
-        let one = [1];
-        let (wait, signal): (Vec<_>, Vec<_>) =
-            (wait.into_iter().collect(), signal.into_iter().collect());
-        let stages = vec![vk::PipelineStageFlags::ALL_COMMANDS; wait.len()];
-        let mut values = vk::TimelineSemaphoreSubmitInfo::default()
-            .wait_semaphore_values(one.get(..wait.len()).unwrap_or_default())
-            .signal_semaphore_values(one.get(..signal.len()).unwrap_or_default());
-        let batch = vk::SubmitInfo::default()
-            .wait_semaphores(&wait)
-            .wait_dst_stage_mask(&stages)
-            .command_buffers(commands)
-            .signal_semaphores(&signal)
-            .push_next(&mut values);
+        record: &dyn Fn(vk::CommandBuffer),
+    ) -> Result<(vk::CommandPool, vk::CommandBuffer)> {
+        let info = vk::CommandPoolCreateInfo::default().queue_family_index(self.family);
+        // SAFETY: the family is one of the device's.
+        let pool = unsafe { self.device.create_command_pool(&info, None) }?;
+        let info =
+            vk::CommandBufferAllocateInfo::default().command_pool(pool).command_buffer_count(1);
+        // SAFETY: the pool was just made.
+        let made = unsafe { self.device.allocate_command_buffers(&info) }?;
+        let commands = *made.first().ok_or("no commands")?;
+        let info = vk::CommandBufferBeginInfo::default();
+        // SAFETY: they were just made.
+        unsafe { self.device.begin_command_buffer(commands, &info) }?;
+        record(commands);
+        // SAFETY: they are being recorded.
+        unsafe { self.device.end_command_buffer(commands) }?;
+        Ok((pool, commands))
+    }
+
+    pub(crate) fn submit(&self, commands: &[vk::CommandBuffer]) -> Result<()> {
+        let batch = vk::SubmitInfo::default().command_buffers(commands);
         let _locked = self.lock.lock().map_err(|_| "the lock is poisoned")?;
         // SAFETY: the lock is held, and the handles are alive.
         Ok(unsafe { self.device.queue_submit(self.queue, &[batch], vk::Fence::null()) }?)
     }
 
-    /// A timeline semaphore at 0.
-    pub(crate) fn timeline(&self) -> Result<vk::Semaphore> {
-        let mut kind =
-            vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
-        let info = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
-        // SAFETY: the device is alive, with the feature.
-        Ok(unsafe { self.device.create_semaphore(&info, None) }?)
+    /// Waits until the queue has done everything.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let _locked = self.lock.lock().map_err(|_| "the lock is poisoned")?;
+        // SAFETY: the lock is held.
+        Ok(unsafe { self.device.queue_wait_idle(self.queue) }?)
     }
 }
 
@@ -205,19 +207,28 @@ unsafe extern "system" fn hear(
     vk::FALSE
 }
 
-/// Holds back whatever is submitted to a queue, until it is opened.
+/// Holds back whatever is submitted to a queue, until it is opened: commands that wait for an event which the host sets.
 pub(crate) struct Gate {
     vulkan: Arc<Vulkan>,
-    semaphore: vk::Semaphore,
+    commands: vk::CommandPool,
+    event: vk::Event,
     is_closed: bool,
 }
 
 impl Gate {
     /// Closes it before whatever is submitted to the queue from now on.
     pub(crate) fn before(vulkan: &Arc<Vulkan>) -> Result<Self> {
-        let semaphore = vulkan.timeline()?;
-        let gate = Self { vulkan: vulkan.clone(), semaphore, is_closed: true };
-        vulkan.submit(&[], Some(semaphore), None)?;
+        let info = vk::EventCreateInfo::default();
+        // SAFETY: the device is alive.
+        let event = unsafe { vulkan.device.create_event(&info, None) }?;
+        let wait = |commands| {
+            let (from, to) = (vk::PipelineStageFlags::HOST, vk::PipelineStageFlags::ALL_COMMANDS);
+            // SAFETY: the commands are being recorded, and the event stays until they are done.
+            unsafe { vulkan.device.cmd_wait_events(commands, &[event], from, to, &[], &[], &[]) };
+        };
+        let (commands, recorded) = vulkan.record(&wait)?;
+        let gate = Self { vulkan: vulkan.clone(), commands, event, is_closed: true };
+        vulkan.submit(&[recorded])?;
         Ok(gate)
     }
 
@@ -225,19 +236,19 @@ impl Gate {
         if !std::mem::take(&mut self.is_closed) {
             return Ok(());
         }
-        let info = vk::SemaphoreSignalInfo::default().semaphore(self.semaphore).value(1);
-        // SAFETY: the semaphore is alive, and nobody else signals it.
-        Ok(unsafe { self.vulkan.device.signal_semaphore(&info) }?)
+        // SAFETY: the event is alive, and nobody else sets it.
+        Ok(unsafe { self.vulkan.device.set_event(self.event) }?)
     }
 }
 
 impl Drop for Gate {
     fn drop(&mut self) {
         let _ = self.open();
-        let Ok(_locked) = self.vulkan.lock.lock() else { return };
-        // SAFETY: the lock is held. The queue goes on, because the gate is open.
-        let _ = unsafe { self.vulkan.device.queue_wait_idle(self.vulkan.queue) };
+        // The queue goes on, because the gate is open.
+        let _ = self.vulkan.finish();
         // SAFETY: what waited for it has passed.
-        unsafe { self.vulkan.device.destroy_semaphore(self.semaphore, None) };
+        unsafe { self.vulkan.device.destroy_event(self.event, None) };
+        // SAFETY: as above.
+        unsafe { self.vulkan.device.destroy_command_pool(self.commands, None) };
     }
 }

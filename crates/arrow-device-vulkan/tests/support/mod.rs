@@ -1,8 +1,6 @@
-//! What the tests share: a device under the validation layer, or the reason why there is none.
+//! What the tests share: a device under the validation layer, or the reason why there is none. A test program that uses it has
+//! the example's `vk` as a module.
 #![allow(dead_code)]
-
-#[path = "../../examples/shader/vk.rs"]
-pub(crate) mod vk;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,7 +8,8 @@ use std::sync::Arc;
 use arrow_device::Device;
 use arrow_device_testkit::reclaim_until;
 use arrow_device_vulkan::{Handles, Placement, open_from};
-use vk::Vulkan;
+
+use crate::vk::Vulkan;
 
 /// A device of the test's own, opened by the library. At the end everything has to be destroyed, and the validation layer must
 /// have said nothing.
@@ -60,8 +59,9 @@ impl Drop for Bench {
             return;
         }
         let messages = vulkan.messages();
-        reclaim_until(|| Arc::strong_count(&vulkan) == 1);
-        assert_eq!(Arc::strong_count(&vulkan), 1, "something still holds the device");
+        // Each try takes up to some seconds.
+        let is_alone = (0..10).any(|_| reclaim_until(|| Arc::strong_count(&vulkan) == 1));
+        assert!(is_alone, "something still holds the device");
         drop(vulkan);
         let messages = messages.lock().unwrap();
         assert!(messages.is_empty(), "the validation layer said: {messages:#?}");
