@@ -65,6 +65,13 @@ impl Logical {
     /// # Safety
     /// As [`open_from`](crate::open_from).
     pub(crate) unsafe fn of(handles: Handles) -> Result<Arc<Self>> {
+        let refused = |message| Error::new(ErrorKind::InvalidArgument, message).during("open");
+        if [handles.instance, handles.physical_device, handles.device].contains(&0) {
+            return Err(refused("a handle is null"));
+        }
+        if handles.queues.is_empty() || handles.queues.iter().any(|queue| queue.handle == 0) {
+            return Err(refused("at least one queue is needed, and none may be null"));
+        }
         let mut open = lock(&OPEN);
         open.retain(|(_, known)| known.strong_count() > 0);
         let known = open.iter().filter(|(known, _)| *known == handles.device);
@@ -87,13 +94,6 @@ impl Logical {
     /// # Safety
     /// As [`open_from`](crate::open_from).
     unsafe fn new(mut handles: Handles) -> Result<Self> {
-        let refused = |message| Error::new(ErrorKind::InvalidArgument, message).during("open");
-        if [handles.instance, handles.physical_device, handles.device].contains(&0) {
-            return Err(refused("a handle is null"));
-        }
-        if handles.queues.is_empty() || handles.queues.iter().any(|queue| queue.handle == 0) {
-            return Err(refused("at least one queue is needed, and none may be null"));
-        }
         let get_instance_proc_addr = loader::proc_addr(handles.loader)?;
         handles.loader = loader::as_pointer(get_instance_proc_addr);
         let id = DeviceId::new(DeviceType::VULKAN, handles.device.cast_signed());

@@ -58,14 +58,19 @@ impl Drop for Bench {
         if std::thread::panicking() {
             return;
         }
-        let messages = vulkan.messages();
-        // Each try takes up to some seconds.
-        let is_alone = (0..10).any(|_| reclaim_until(|| Arc::strong_count(&vulkan) == 1));
-        assert!(is_alone, "something still holds the device");
-        drop(vulkan);
-        let messages = messages.lock().unwrap();
-        assert!(messages.is_empty(), "the validation layer said: {messages:#?}");
+        finish(vulkan);
     }
+}
+
+/// Destroys a device, which nobody may use any more. The layer must have said nothing, then either.
+pub(crate) fn finish(vulkan: Arc<Vulkan>) {
+    let messages = vulkan.messages();
+    // Each try takes up to some seconds.
+    let is_alone = (0..10).any(|_| reclaim_until(|| Arc::strong_count(&vulkan) == 1));
+    assert!(is_alone, "something still holds the device");
+    drop(vulkan);
+    let messages = messages.lock().unwrap();
+    assert!(messages.is_empty(), "the validation layer said: {messages:#?}");
 }
 
 /// A device under the validation layer.
