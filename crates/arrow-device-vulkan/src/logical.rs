@@ -184,7 +184,7 @@ impl Logical {
             None => false,
         };
         if has_passed {
-            self.finish_writes();
+            self.finish_writes()?;
             self.tidy();
         }
         Ok(has_passed)
@@ -197,7 +197,7 @@ impl Logical {
         let waited = lane.wait(&self.vk, point.value, timeout);
         let has_passed = self.check(waited, "wait on the host")?;
         if has_passed {
-            self.finish_writes();
+            self.finish_writes()?;
             self.tidy();
         }
         Ok(has_passed)
@@ -258,7 +258,7 @@ impl Drop for Logical {
             std::mem::forget(self.handles.owner.take());
             return;
         }
-        self.finish_writes();
+        let _ = self.finish_writes();
         self.give_up_writes();
         for lane in &self.lanes {
             // SAFETY: nothing is being executed, and nobody has the lane any more.

@@ -213,15 +213,23 @@ impl Logical {
         self.return_staging(staging);
     }
 
-    /// Writes for the host whatever has passed.
-    pub(crate) fn finish_writes(&self) {
+    /// Writes for the host whatever has passed. After an error nobody may be told that anything has.
+    pub(crate) fn finish_writes(&self) -> Result<()> {
         if self.write_count.load(Ordering::Acquire) == 0 {
-            return;
+            return Ok(());
         }
         // Whoever comes by meanwhile waits, because they may say next that all is there.
         let mut writes = lock(&self.writes);
-        let passed: Vec<u64> =
-            self.lanes.iter().map(|lane| lane.passed(&self.vk).unwrap_or(0)).collect();
+        let passed: Result<Vec<u64>, vk::Result> =
+            self.lanes.iter().map(|lane| lane.passed(&self.vk)).collect();
+        let passed = match passed {
+            Ok(passed) => passed,
+            Err(code) => {
+                // A lost device takes this lock again.
+                drop(writes);
+                return self.check(Err(code), "ask the timeline");
+            }
+        };
         let is_over = |write: &mut HostWrite| {
             passed.get(write.point.lane).is_some_and(|passed| *passed >= write.point.value)
         };
@@ -234,6 +242,7 @@ impl Logical {
             self.return_staging([over.staging]);
         }
         self.write_count.store(writes.len(), Ordering::Release);
+        Ok(())
     }
 
     /// Forgets what is still to be written. Of a lost device's staging nothing is known, so it is not used again.

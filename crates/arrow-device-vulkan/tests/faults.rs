@@ -19,7 +19,7 @@ use support::Bench;
 const BOTH: [Placement; 2] = [Placement::HostVisible, Placement::DeviceOnly];
 
 fn text() -> Array {
-    Array::from_values(DataType::Utf8, [Some("one"), None, Some("three")]).unwrap()
+    Array::from_texts(DataType::Utf8, [Some("one"), None, Some("three")]).unwrap()
 }
 
 /// There, on, out as a C struct and back.

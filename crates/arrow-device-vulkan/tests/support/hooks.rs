@@ -128,32 +128,37 @@ macro_rules! hook {
     };
 }
 
-type Callbacks = *const vk::AllocationCallbacks<'static>;
-
 hook!(ALLOCATE allocate vk::PFN_vkAllocateMemory,
-    (device: vk::Device, info: *const vk::MemoryAllocateInfo<'_>, callbacks: Callbacks, out: *mut vk::DeviceMemory));
+    (device: vk::Device, info: *const vk::MemoryAllocateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::DeviceMemory));
 hook!(BUFFER buffer vk::PFN_vkCreateBuffer,
-    (device: vk::Device, info: *const vk::BufferCreateInfo<'_>, callbacks: Callbacks, out: *mut vk::Buffer));
+    (device: vk::Device, info: *const vk::BufferCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::Buffer));
 hook!(BIND bind vk::PFN_vkBindBufferMemory,
     (device: vk::Device, buffer: vk::Buffer, memory: vk::DeviceMemory, offset: u64));
 hook!(MAP map vk::PFN_vkMapMemory,
     (device: vk::Device, memory: vk::DeviceMemory, offset: u64, size: u64, flags: vk::MemoryMapFlags, out: *mut *mut c_void));
 hook!(EVENT event vk::PFN_vkCreateEvent,
-    (device: vk::Device, info: *const vk::EventCreateInfo<'_>, callbacks: Callbacks, out: *mut vk::Event));
+    (device: vk::Device, info: *const vk::EventCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::Event));
 hook!(STATUS status vk::PFN_vkGetEventStatus, (device: vk::Device, event: vk::Event));
 hook!(COMMANDS commands vk::PFN_vkAllocateCommandBuffers,
     (device: vk::Device, info: *const vk::CommandBufferAllocateInfo<'_>, out: *mut vk::CommandBuffer));
 hook!(BEGIN begin vk::PFN_vkBeginCommandBuffer,
     (commands: vk::CommandBuffer, info: *const vk::CommandBufferBeginInfo<'_>));
-hook!(END end vk::PFN_vkEndCommandBuffer, (commands: vk::CommandBuffer));
 hook!(WAIT wait vk::PFN_vkWaitSemaphores,
     (device: vk::Device, info: *const vk::SemaphoreWaitInfo<'_>, timeout: u64));
 hook!(COUNTER counter vk::PFN_vkGetSemaphoreCounterValue,
     (device: vk::Device, semaphore: vk::Semaphore, out: *mut u64));
 hook!(POOL pool vk::PFN_vkCreateCommandPool,
-    (device: vk::Device, info: *const vk::CommandPoolCreateInfo<'_>, callbacks: Callbacks, out: *mut vk::CommandPool));
+    (device: vk::Device, info: *const vk::CommandPoolCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool));
 hook!(SEMAPHORE semaphore vk::PFN_vkCreateSemaphore,
-    (device: vk::Device, info: *const vk::SemaphoreCreateInfo<'_>, callbacks: Callbacks, out: *mut vk::Semaphore));
+    (device: vk::Device, info: *const vk::SemaphoreCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::Semaphore));
+
+static END: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
+
+/// Recording ends also when that fails.
+unsafe extern "system" fn end(commands: vk::CommandBuffer) -> vk::Result {
+    let ended = unsafe { END.get::<vk::PFN_vkEndCommandBuffer>()(commands) };
+    failure().unwrap_or(ended)
+}
 
 static SUBMIT: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
 
