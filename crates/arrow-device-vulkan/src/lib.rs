@@ -1,4 +1,104 @@
-//! Vulkan devices for [`arrow_device`].
+//! Vulkan devices for [`arrow_device`]: Arrow data in `VkBuffer`s, ordered by `VkEvent`s.
+//!
+//! Nothing is linked. The Vulkan loader (`libvulkan.so.1`, `vulkan-1.dll`) is loaded by the first call, and a machine without
+//! one, or without a driver, gets an error that says what to install.
+//!
+//! ```
+//! if let Err(why) = arrow_device_vulkan::is_available() {
+//!     println!("no Vulkan here: {why}");
+//!     return Ok(());
+//! }
+//! let device = arrow_device_vulkan::open(0)?;
+//! let queue = device.open_queue()?;
+//! let array = arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
+//! let there = array.copy_to(&queue)?;
+//! assert_eq!(there.device(), device.id());
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! # What both sides agree on
+//!
+//! | member of `ArrowDeviceArray` | what it is |
+//! |---|---|
+//! | `device_type` | `ARROW_DEVICE_VULKAN`, 7 |
+//! | `buffers[i]` | a `VkBuffer`, with the usages `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`; shared by the families of all queues that were given, or exclusive where these are of one family. Never an offset into one |
+//! | `device_id` | the value of the `VkDevice` handle |
+//! | `sync_event` | null, or a pointer to a `VkEvent`, which is set by a command behind a full barrier, from all commands (`VK_PIPELINE_STAGE_ALL_COMMANDS_BIT`). The host may ask for its status: it is not made with `VK_EVENT_CREATE_DEVICE_ONLY_BIT` |
+//!
+//! Both sides use one `VkDevice`, its queues and their locks. The struct tells none of these, so that the application gives
+//! them to everybody: [`open_from`] takes them, and [`open_for`] finds the device of an array by its number afterwards. Who
+//! has no device of their own gets one from [`open`], and [`handles_of`] tells others what it is.
+//!
+//! # An engine's own device
+//!
+//! ```no_run
+//! # let engine = || (1, 2, 3, 4, 0);
+//! use std::sync::{Arc, Mutex};
+//!
+//! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+//! use arrow_device::{Array, Schema};
+//! use arrow_device_vulkan::{Handles, Placement, open_from};
+//!
+//! # let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
+//! // The handles as numbers: `as_raw()` in ash.
+//! let (instance, physical_device, device, queue, family) = engine();
+//! let lock = Arc::new(Mutex::new(()));
+//! let handles = Handles::new(instance, physical_device, device)
+//!     .with_queue(queue, family, lock.clone());
+//! // SAFETY: they are alive, were made for Vulkan 1.2 with timeline semaphores, and the engine holds the lock, too.
+//! let device = unsafe { open_from(handles, Placement::Automatic) }?;
+//! let queue = device.open_queue()?;
+//!
+//! // An array from somebody who was given the same device.
+//! // SAFETY: the structs were filled by a producer that keeps to the interface.
+//! let schema = unsafe { Schema::import(&mut c_schema) }?;
+//! let array = unsafe { Array::import(&mut c_array, &schema) }?;
+//! // From here on the `VkQueue` waits for the array's event.
+//! let view = array.on(&queue)?;
+//! let buffer = view.buffer(1).location().spot().base.bits(); // a `VkBuffer`, to be bound
+//! {
+//!     let _locked = lock.lock();
+//!     // vkQueueSubmit(queue.raw().bits(), ...)
+//! }
+//! // The use ends here: the buffers are kept until the queue has passed what was submitted.
+//! drop(view);
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! What the device has to have: Vulkan 1.2 and the feature `timelineSemaphore`.
+//!
+//! # Queues
+//!
+//! [`Queue::raw`](arrow_device::Queue::raw) is a `VkQueue`, and its order is that of submission, whoever submits. What this
+//! crate submits begins and ends with a full barrier, so that it is in order with all that was submitted before and will be
+//! after; barriers between the application's own commands are the application's. [`open_queue`](arrow_device::Device::open_queue)
+//! goes through the queues that were given, in turn: there may be only one, and then everybody has it. A device of
+//! [`open`] has one.
+//!
+//! Whoever holds a queue's [lock](SubmitLock) calls nothing of this library, which takes it for its own submissions.
+//!
+//! # Waiting
+//!
+//! The queues of a device wait for each other by timeline semaphores, for all events that were made here. Of somebody else's
+//! `VkEvent` the struct does not tell which queue sets it, and events may not cross queues. So a device with one queue waits for
+//! it by a command, and with several queues the host waits, asking again and again.
+//! The work that sets an event has to be submitted before the array is exported.
+//! An event that is [adopted](arrow_device::Event::adopt) stays alive until the queues that wait for it have passed it.
+//!
+//! # Memory
+//!
+//! Each allocation is a `VkDeviceMemory` with a `VkBuffer`. The buffers of an array that was copied to the device are
+//! several `VkBuffer`s, bound to one memory. Where the number of allocations matters, give the device an
+//! [allocator](arrow_device::Device::with_allocator): [`Recycler`](arrow_device::Recycler), or your own by [`adopt_memory`].
+//!
+//! [`Placement`] says whether the host reads and writes the memory in place, or by staging buffers. What is given to a copy
+//! in host memory is read when the copy is submitted. What a copy writes to host memory is there when this library says that the
+//! copy has passed: staging buffers are emptied by whichever thread learns of it first. Buffers that others made are read through
+//! staging, also where their memory is mapped, because Vulkan does not tell what memory a buffer has.
+//!
+//! # A device that is lost
+//!
+//! It stays lost: every call is an [`ErrorKind::DeviceLost`], and what was kept for its queues is let go of.
 
 mod driver;
 mod error;

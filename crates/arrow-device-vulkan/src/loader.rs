@@ -49,8 +49,8 @@ fn find() -> Result<ash::Entry, String> {
 pub(crate) fn proc_addr(given: Option<NonNull<c_void>>) -> Result<GetInstanceProcAddr> {
     match given {
         None => Ok(load()?.static_fn().get_instance_proc_addr),
-        // SAFETY: whoever gave it promised that it is this function; a function pointer is as large as any other.
         Some(given) => {
+            // SAFETY: whoever gave it promised that it is this function; a function pointer is as large as any other.
             Ok(unsafe { std::mem::transmute::<NonNull<c_void>, GetInstanceProcAddr>(given) })
         }
     }

@@ -196,8 +196,10 @@ unsafe extern "system" fn hear(
     data: *const vk::DebugUtilsMessengerCallbackDataEXT<'_>,
     kept: *mut c_void,
 ) -> vk::Bool32 {
-    // SAFETY: the layer shows a message that is alive during the call.
-    let message = unsafe { (*data).message_as_c_str() };
+    // SAFETY: the layer shows something that is alive during the call.
+    let data = unsafe { &*data };
+    // SAFETY: its message ends with a zero.
+    let message = unsafe { data.message_as_c_str() };
     let text = message.map_or_else(Default::default, CStr::to_string_lossy).into_owned();
     // SAFETY: `listen` gave a share that stays.
     let messages = unsafe { &*kept.cast::<Mutex<Vec<String>>>() };

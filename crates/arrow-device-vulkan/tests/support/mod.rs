@@ -34,6 +34,7 @@ impl Bench {
         change: impl FnOnce(Handles) -> Handles,
     ) -> Option<Self> {
         let vulkan = vulkan()?;
+        // SAFETY: the handles keep what they are the handles of, whose lock everybody takes.
         let device = unsafe { open_from(change(vulkan.handles()), placement) }.unwrap();
         Some(Self { device: Some(device), vulkan: Some(vulkan) })
     }
