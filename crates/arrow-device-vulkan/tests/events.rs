@@ -70,6 +70,9 @@ fn an_event_passes_when_its_work_has() {
     gate.open().unwrap();
     event.synchronize().unwrap();
     assert!(event.is_complete().unwrap() && event.wait_timeout(Duration::ZERO).unwrap());
+    // And so do others see it.
+    let raw = ash::vk::Event::from_raw(event.raw().bits() as u64);
+    assert!(unsafe { bench.vulkan().device.get_event_status(raw) }.unwrap());
     queue.synchronize().unwrap();
     // An empty queue says so as soon as the driver gets to it.
     assert!((0..10_000).any(|_| queue.is_idle().unwrap()));
@@ -271,4 +274,30 @@ fn events_that_are_let_go_of_early_are_destroyed_later() {
     }
     gate.open().unwrap();
     queue.synchronize().unwrap();
+}
+
+/// Otherwise that it says nothing would mean nothing.
+#[test]
+fn the_validation_layer_finds_what_lacks_a_barrier() {
+    let Some(bench) = Bench::new() else { return };
+    drop(bench);
+    if !Vulkan::has_layer() {
+        return;
+    }
+    let vulkan = Vulkan::new(true).unwrap();
+    let messages = vulkan.messages();
+    let device = unsafe { open_from(vulkan.handles(), Placement::Automatic) }.unwrap();
+    let queue = device.open_queue().unwrap();
+    let mut memory = queue.allocate(64).unwrap();
+    let buffer = ash::vk::Buffer::from_raw(memory.spot(&queue).unwrap().base.bits() as u64);
+    let (pool, _) = vulkan
+        .record(&|commands| {
+            for value in [1, 2] {
+                unsafe { vulkan.device.cmd_fill_buffer(commands, buffer, 0, 64, value) };
+            }
+        })
+        .unwrap();
+    unsafe { vulkan.device.destroy_command_pool(pool, None) };
+    let found = messages.lock().unwrap().join("\n");
+    assert!(found.contains("SYNC-HAZARD-WRITE-AFTER-WRITE"), "{found}");
 }

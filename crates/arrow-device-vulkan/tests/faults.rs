@@ -1,4 +1,5 @@
-//! Calls of Vulkan that fail: every one of them in turn, and all of them because the device is lost.
+//! What the library calls of Vulkan, seen from in between: calls that fail, every one of them in turn or all because the device
+//! is lost; locks, barriers, and two queues.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::undocumented_unsafe_blocks)]
 
 #[path = "support/hooks.rs"]
@@ -156,7 +157,31 @@ fn a_loader_without_what_is_needed_is_refused() {
     support::finish(vulkan);
 }
 
-/// Not a fault, but what it takes to have two queues where the driver has one.
+#[test]
+fn every_submission_is_made_under_the_lock_of_the_queue() {
+    let _alone = hooks::alone();
+    let Some(bench) = Bench::by(Placement::DeviceOnly, hooks::watched) else { return };
+    hooks::unlocked();
+    everything(&bench).unwrap();
+    assert_eq!(hooks::unlocked(), 0);
+}
+
+/// A driver for the processor runs all in order by itself, so that a barrier is not missed there.
+// Requirement: ARR-20
+#[test]
+fn whatever_is_submitted_stands_between_full_barriers() {
+    let _alone = hooks::alone();
+    let Some(bench) = Bench::by(Placement::DeviceOnly, hooks::hooked) else { return };
+    let queue = bench.open_queue().unwrap();
+    hooks::commands_seen();
+    text().copy_to(&queue).unwrap();
+    let seen = hooks::commands_seen();
+    // One submission for all regions, and the rest for events behind it.
+    let events = seen.strip_prefix("(|c|)").unwrap();
+    assert!(events.len() >= 5 && events.replace("(|s|)", "").is_empty(), "{seen}");
+}
+
+/// It takes something in between to have two queues where the driver has one.
 // Requirement: ARR-5, ARR-20
 #[test]
 fn a_queue_waits_for_another_one_by_its_timeline() {

@@ -11,10 +11,10 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicPtr, AtomicU64, Ordering::SeqCst};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_device_vulkan::Handles;
+use arrow_device_vulkan::{Handles, SubmitLock};
 use ash::vk;
 
 /// Calls that may fail are counted down, and the one at 0 fails with `CODE`; if `FOR_EVER`, so do all after it.
@@ -23,6 +23,12 @@ static CODE: AtomicI32 = AtomicI32::new(0);
 static FOR_EVER: AtomicI32 = AtomicI32::new(0);
 /// Semaphores that the second queue was told to wait for.
 static WAITS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a watched lock is held, and how many submissions came without it.
+static IS_HELD: AtomicBool = AtomicBool::new(false);
+static UNLOCKED: AtomicU64 = AtomicU64::new(0);
+/// What was recorded, a letter for each command.
+static COMMANDS_SEEN: Mutex<String> = Mutex::new(String::new());
 
 /// The orders, for one test at a time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -52,6 +58,40 @@ pub(crate) fn obey() -> bool {
 
 pub(crate) fn waits() -> u64 {
     WAITS.load(SeqCst)
+}
+
+/// How many submissions came without the lock of a [`watched`] queue.
+pub(crate) fn unlocked() -> u64 {
+    UNLOCKED.swap(0, SeqCst)
+}
+
+/// What was recorded since the last time: `(` begins, `)` ends, `|` is a full barrier, `c` a copy, `s` sets an event.
+pub(crate) fn commands_seen() -> String {
+    std::mem::take(&mut COMMANDS_SEEN.lock().unwrap())
+}
+
+fn see(command: char) {
+    COMMANDS_SEEN.lock().unwrap().push(command);
+}
+
+struct Watched(Arc<dyn SubmitLock>);
+
+impl SubmitLock for Watched {
+    fn while_locked(&self, submit: &mut dyn FnMut()) {
+        self.0.while_locked(&mut || {
+            IS_HELD.store(true, SeqCst);
+            submit();
+            IS_HELD.store(false, SeqCst);
+        });
+    }
+}
+
+/// The same device, with an eye on its queue's lock.
+pub(crate) fn watched(mut handles: Handles) -> Handles {
+    for queue in &mut handles.queues {
+        queue.lock = Arc::new(Watched(queue.lock.clone()));
+    }
+    hooked(handles)
 }
 
 fn failure() -> Option<vk::Result> {
@@ -141,8 +181,6 @@ hook!(EVENT event vk::PFN_vkCreateEvent,
 hook!(STATUS status vk::PFN_vkGetEventStatus, (device: vk::Device, event: vk::Event));
 hook!(COMMANDS commands vk::PFN_vkAllocateCommandBuffers,
     (device: vk::Device, info: *const vk::CommandBufferAllocateInfo<'_>, out: *mut vk::CommandBuffer));
-hook!(BEGIN begin vk::PFN_vkBeginCommandBuffer,
-    (commands: vk::CommandBuffer, info: *const vk::CommandBufferBeginInfo<'_>));
 hook!(WAIT wait vk::PFN_vkWaitSemaphores,
     (device: vk::Device, info: *const vk::SemaphoreWaitInfo<'_>, timeout: u64));
 hook!(COUNTER counter vk::PFN_vkGetSemaphoreCounterValue,
@@ -152,10 +190,86 @@ hook!(POOL pool vk::PFN_vkCreateCommandPool,
 hook!(SEMAPHORE semaphore vk::PFN_vkCreateSemaphore,
     (device: vk::Device, info: *const vk::SemaphoreCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::Semaphore));
 
+static BEGIN: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
+static BARRIER: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
+static COPY: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
+static SET: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
+
+unsafe extern "system" fn begin(
+    commands: vk::CommandBuffer,
+    info: *const vk::CommandBufferBeginInfo<'_>,
+) -> vk::Result {
+    see('(');
+    match failure() {
+        Some(code) => code,
+        None => unsafe { BEGIN.get::<vk::PFN_vkBeginCommandBuffer>()(commands, info) },
+    }
+}
+
+unsafe extern "system" fn barrier(
+    commands: vk::CommandBuffer,
+    from: vk::PipelineStageFlags,
+    to: vk::PipelineStageFlags,
+    flags: vk::DependencyFlags,
+    count: u32,
+    barriers: *const vk::MemoryBarrier<'_>,
+    buffer_count: u32,
+    buffers: *const vk::BufferMemoryBarrier<'_>,
+    image_count: u32,
+    images: *const vk::ImageMemoryBarrier<'_>,
+) {
+    let all = vk::PipelineStageFlags::ALL_COMMANDS;
+    let writes = vk::AccessFlags::MEMORY_WRITE;
+    let reads = vk::AccessFlags::MEMORY_READ | vk::AccessFlags::HOST_READ;
+    let first = unsafe { std::slice::from_raw_parts(barriers, count as usize) }.first();
+    let is_full = from.contains(all)
+        && to.contains(all | vk::PipelineStageFlags::HOST)
+        && first.is_some_and(|first| {
+            first.src_access_mask.contains(writes) && first.dst_access_mask.contains(reads | writes)
+        });
+    see(if is_full { '|' } else { '?' });
+    let real: vk::PFN_vkCmdPipelineBarrier = unsafe { BARRIER.get() };
+    unsafe {
+        real(
+            commands,
+            from,
+            to,
+            flags,
+            count,
+            barriers,
+            buffer_count,
+            buffers,
+            image_count,
+            images,
+        );
+    }
+}
+
+unsafe extern "system" fn copy(
+    commands: vk::CommandBuffer,
+    from: vk::Buffer,
+    to: vk::Buffer,
+    count: u32,
+    regions: *const vk::BufferCopy,
+) {
+    see('c');
+    unsafe { COPY.get::<vk::PFN_vkCmdCopyBuffer>()(commands, from, to, count, regions) };
+}
+
+unsafe extern "system" fn set(
+    commands: vk::CommandBuffer,
+    event: vk::Event,
+    stages: vk::PipelineStageFlags,
+) {
+    see(if stages == vk::PipelineStageFlags::ALL_COMMANDS { 's' } else { '?' });
+    unsafe { SET.get::<vk::PFN_vkCmdSetEvent>()(commands, event, stages) };
+}
+
 static END: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
 
 /// Recording ends also when that fails.
 unsafe extern "system" fn end(commands: vk::CommandBuffer) -> vk::Result {
+    see(')');
     let ended = unsafe { END.get::<vk::PFN_vkEndCommandBuffer>()(commands) };
     failure().unwrap_or(ended)
 }
@@ -169,6 +283,9 @@ unsafe extern "system" fn submit(
     fence: vk::Fence,
 ) -> vk::Result {
     use ash::vk::Handle;
+    if !IS_HELD.load(SeqCst) {
+        UNLOCKED.fetch_add(1, SeqCst);
+    }
     if let Some(code) = failure() {
         return code;
     }
@@ -198,6 +315,9 @@ unsafe extern "system" fn device_proc_addr(
             (&COMMANDS, void(commands as vk::PFN_vkAllocateCommandBuffers))
         }
         b"vkBeginCommandBuffer" => (&BEGIN, void(begin as vk::PFN_vkBeginCommandBuffer)),
+        b"vkCmdPipelineBarrier" => (&BARRIER, void(barrier as vk::PFN_vkCmdPipelineBarrier)),
+        b"vkCmdCopyBuffer" => (&COPY, void(copy as vk::PFN_vkCmdCopyBuffer)),
+        b"vkCmdSetEvent" => (&SET, void(set as vk::PFN_vkCmdSetEvent)),
         b"vkEndCommandBuffer" => (&END, void(end as vk::PFN_vkEndCommandBuffer)),
         b"vkWaitSemaphores" => (&WAIT, void(wait as vk::PFN_vkWaitSemaphores)),
         b"vkGetSemaphoreCounterValue" => {
