@@ -143,7 +143,6 @@ fn threads_share_a_device() {
     });
 }
 
-// Requirement: STR-1, STR-6
 #[test]
 fn streams_go_through_the_c_struct() {
     let Some(device) = Bench::new() else { return };
@@ -205,7 +204,6 @@ fn asynchronous_streams_go_through_the_c_struct() {
     }
 }
 
-// Requirement: DLP-4
 #[test]
 fn tensors_of_every_type_come_back_in_every_layout() {
     let Some(device) = Bench::new() else { return };
@@ -214,7 +212,6 @@ fn tensors_of_every_type_come_back_in_every_layout() {
     assert_eq!(matrix::run(&queue, &matrix::DTYPES), 360);
 }
 
-// Requirement: DLP-4, DLP-5
 #[test]
 fn arrays_and_tensors_have_the_same_values() {
     let Some(device) = Bench::new() else { return };

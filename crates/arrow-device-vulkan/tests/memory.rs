@@ -284,7 +284,6 @@ impl Drop for Foreign {
 }
 
 /// Of somebody else's buffer only the handle is known.
-// Requirement: ARR-5, ARR-20
 #[test]
 fn buffers_that_others_made_are_read_through_staging() {
     for placement in [Placement::HostVisible, Placement::DeviceOnly] {
@@ -350,7 +349,6 @@ fn what_cannot_be_adopted_is_refused() {
     assert!(error.to_string().contains("adopt_memory"), "{error}");
 }
 
-// Requirement: DLP-1
 #[test]
 fn dlpack_has_a_number_for_the_device() {
     let Some((bench, queue)) = bench() else { return };
