@@ -15,8 +15,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::device::driver::Runtime;
 use crate::sync::lock;
-use crate::{Error, ErrorKind, Event, Queue, Result};
+use crate::{Device, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
 static WAITING: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// How many entries wait, those included that a thread has taken out to look at.
@@ -37,6 +38,15 @@ struct Entry {
     uses: Vec<Use>,
     what: Box<dyn Any + Send>,
     process: u32,
+}
+
+impl Entry {
+    /// Whether a device that is out of memory may have some after this is released.
+    fn may_help(&self, device: &Device) -> bool {
+        let runtime = device.driver().runtime();
+        device.id().device_type == DeviceType::CPU
+            || self.uses.iter().any(|used| used.runtime() == runtime)
+    }
 }
 
 /// One queue's use of something, until a point of that queue.
@@ -94,6 +104,13 @@ impl Use {
             Until::Event(event) => event.synchronize().map(|()| true),
             Until::Idle(queue) => queue.synchronize().map(|()| true),
         })
+    }
+
+    fn runtime(&self) -> Runtime {
+        match &self.until {
+            Until::Event(event) => event.runtime(),
+            Until::Idle(queue) => queue.device().driver().runtime(),
+        }
     }
 
     fn passed(answer: Result<bool>) -> bool {
@@ -200,14 +217,16 @@ pub(crate) fn count_leaked() {
     LEAKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Waits for the oldest thing on the list and releases it; returns whether there was one.
-pub(crate) fn release_oldest() -> bool {
+/// Waits for the oldest thing on the list that a queue of this device's runtime uses, and releases it; returns whether there was
+/// one. On the host any queue's will do: what a device still uses may be host memory.
+pub(crate) fn release_oldest(device: &Device) -> bool {
     if sweep().is_some_and(|released| released > 0) {
         return true;
     }
     let oldest = {
         let mut waiting = lock(&WAITING);
-        let oldest = if waiting.is_empty() { None } else { Some(waiting.remove(0)) };
+        let found = waiting.iter().position(|entry| entry.may_help(device));
+        let oldest = found.map(|index| waiting.remove(index));
         IN_HAND.fetch_add(usize::from(oldest.is_some()), Ordering::Relaxed);
         oldest
     };
