@@ -66,8 +66,7 @@ impl Drop for Bench {
 /// Destroys a device, which nobody may use any more. The layer must have said nothing, then either.
 pub(crate) fn finish(vulkan: Arc<Vulkan>) {
     let messages = vulkan.messages();
-    // Each try takes up to some seconds.
-    let is_alone = (0..10).any(|_| reclaim_until(|| Arc::strong_count(&vulkan) == 1));
+    let is_alone = reclaim_until(|| Arc::strong_count(&vulkan) == 1);
     assert!(is_alone, "something still holds the device");
     drop(vulkan);
     let messages = messages.lock().unwrap();
