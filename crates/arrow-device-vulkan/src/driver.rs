@@ -17,6 +17,7 @@ use arrow_device::{DeviceId, ErrorKind, Event, Memory, Queue, Result};
 use ash::vk::{self, Handle};
 
 use crate::Placement;
+use crate::handles::Owner;
 use crate::lane::Work;
 use crate::logical::Logical;
 use crate::memory::{MemoryType, advance};
@@ -28,10 +29,16 @@ pub(crate) struct VulkanDriver {
     logical: Arc<Logical>,
     memory_type: MemoryType,
     properties: Properties,
+    /// Of whoever opened this one, who need not be who opened the device first. Dropped after the device was let go of.
+    _owner: Option<Owner>,
 }
 
 impl VulkanDriver {
-    pub(crate) fn new(logical: Arc<Logical>, placement: Placement) -> Result<Self> {
+    pub(crate) fn new(
+        logical: Arc<Logical>,
+        placement: Placement,
+        owner: Option<Owner>,
+    ) -> Result<Self> {
         let types = &logical.types;
         let (found, why) = match placement {
             Placement::Automatic => (types.unified().or_else(|| types.device_local()), "fits"),
@@ -56,7 +63,7 @@ impl VulkanDriver {
             .with_addressing(Addressing::Handle)
             .with_parts(true)
             .with_host_access(access);
-        Ok(Self { logical, memory_type, properties })
+        Ok(Self { logical, memory_type, properties, _owner: owner })
     }
 
     /// A mapping of what the host does not see: a copy in a staging buffer.

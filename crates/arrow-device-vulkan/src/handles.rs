@@ -35,8 +35,11 @@ pub struct Handles {
     pub device: u64,
     /// The queues that may be used.
     pub queues: Vec<SharedQueue>,
-    pub(crate) owner: Option<Arc<dyn Any + Send + Sync>>,
+    pub(crate) owner: Option<Owner>,
 }
+
+/// What keeps the handles alive.
+pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
 // SAFETY: the address of a function, and handles. Vulkan's handles may be used on any thread ("Vulkan is intended to provide
 // scalable performance when used on multiple host threads"), with locks for those it names.
@@ -89,7 +92,7 @@ impl Handles {
         self
     }
 
-    /// Keeps this as long as anything here uses the device. An owner whose drop destroys the device fits.
+    /// Keeps this as long as anything of the device that is opened with these handles is there. An owner whose drop destroys the device fits.
     pub fn kept_by(mut self, owner: impl Any + Send + Sync) -> Self {
         self.owner = Some(Arc::new(owner));
         self

@@ -164,7 +164,7 @@ pub fn open(index: usize) -> Result<Device> {
 /// The same, with a choice of memory: [`ErrorKind::Unsupported`] where the device does not have it.
 pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
     let logical = own::open(index)?;
-    VulkanDriver::new(logical, placement).map(Device::new)
+    VulkanDriver::new(logical, placement, None).map(Device::new)
 }
 
 /// Opens a device that the application made.
@@ -178,9 +178,10 @@ pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
 /// one, as long as anything of the device is there: call [`drain`](arrow_device::drain) before destroying it. Everybody who
 /// submits to a queue holds its lock.
 pub unsafe fn open_from(handles: Handles, placement: Placement) -> Result<Device> {
+    let owner = handles.owner.clone();
     // SAFETY: promised by the caller.
     let logical = unsafe { Logical::of(handles) }?;
-    VulkanDriver::new(logical, placement).map(Device::new)
+    VulkanDriver::new(logical, placement, owner).map(Device::new)
 }
 
 /// The open device of an `ArrowDeviceArray`'s `device_id`, which is the value of a `VkDevice`.

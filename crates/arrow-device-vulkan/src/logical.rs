@@ -76,6 +76,8 @@ impl Logical {
         open.retain(|(_, known)| known.strong_count() > 0);
         let known = open.iter().filter(|(known, _)| *known == handles.device);
         if let Some(found) = known.filter_map(|(_, found)| found.upgrade()).next() {
+            // Should this be the last that has it, it ends without the lock.
+            drop(open);
             let is_known =
                 |queue: &crate::SharedQueue| found.lane_of(Handle::from_raw(queue.handle)).is_ok();
             if !handles.queues.iter().all(is_known) {

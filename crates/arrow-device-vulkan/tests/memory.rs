@@ -129,6 +129,17 @@ fn what_is_not_a_device_is_refused() {
 }
 
 #[test]
+fn whoever_opens_a_device_again_has_their_owner_kept_too() {
+    let Some((bench, _)) = bench() else { return };
+    let owner = Arc::new(());
+    let handles = bench.vulkan().handles().kept_by(owner.clone());
+    let again = unsafe { open_from(handles, Placement::Automatic) }.unwrap();
+    assert_eq!(Arc::strong_count(&owner), 2);
+    drop(again);
+    assert_eq!(Arc::strong_count(&owner), 1);
+}
+
+#[test]
 fn the_driver_tells_how_large_a_buffer_is() {
     let Some((bench, queue)) = bench() else { return };
     let mut memory = queue.allocate(1000).unwrap();
