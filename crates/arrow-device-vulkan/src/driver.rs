@@ -273,6 +273,10 @@ unsafe impl Driver for VulkanDriver {
         }
     }
 
+    fn maps_in_place(&self, base: Raw<Memory>) -> bool {
+        self.logical.block_of(buffer_of(base)).is_some_and(|block| block.address.is_some())
+    }
+
     unsafe fn unmap(&self, _spot: Spot, _len: u64, address: NonNull<u8>) {
         // Only a copy ends with its mapping.
         self.logical.unpin(address);

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::copy::Way;
 use arrow_device::driver::{Addressing, HostAccess, Raw, Region, Route, Spot};
 use arrow_device::{
     Array, DataType, Device, DeviceId, DeviceType, ErrorKind, Memory, Queue, dlpack,
@@ -225,6 +226,8 @@ fn an_array_is_read_in_place_where_the_host_sees_it() {
         let there = numbers().copy_to(&bench.open_queue().unwrap()).unwrap();
         match placement {
             Placement::HostVisible => {
+                let plan = there.plan_copy(&Queue::host(), &Default::default()).unwrap();
+                assert_eq!(plan.hops().first().unwrap().way, Way::HostCopy);
                 let read = there.host().unwrap();
                 assert_eq!(read.buffer(1).unwrap()[8..12], 7_i32.to_ne_bytes());
             }
@@ -307,6 +310,9 @@ fn buffers_that_others_made_are_read_through_staging() {
         let buffers = [None, Some(memory.into_buffer())];
         let array = Array::builder(DataType::Int32).len(3).buffers(buffers).finish_ready().unwrap();
         let expected = Array::from_values(DataType::Int32, [5, 6, 7].map(Some)).unwrap();
+        // By one list of copies, and not one mapping after the other.
+        let plan = array.plan_copy(&Queue::host(), &Default::default()).unwrap();
+        assert_eq!(plan.hops().first().unwrap().way, Way::ToHost);
         assert_is(&array.to_host().unwrap(), &expected);
         assert_is(&array.slice(1, 1).unwrap().to_host().unwrap(), &expected.slice(1, 1).unwrap());
         let copy = array.copy_with(&queue, &arrow_device::copy::Options::new().always(true));
