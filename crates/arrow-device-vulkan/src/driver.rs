@@ -1,7 +1,7 @@
 //! The [`Driver`] of a Vulkan device: raw handles in, calls of Vulkan out.
 //!
-//! A queue is a `VkQueue`, an event a `VkEvent`, memory a `VkBuffer`. Several drivers may share one [`Logical`] device, and
-//! differ in the memory that they allocate.
+//! A queue is a `VkQueue`, an event a `VkEvent`, memory a `VkBuffer`. Several drivers may share one [`Logical`]
+//! device, and differ in the memory that they allocate.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -29,7 +29,8 @@ pub(crate) struct VulkanDriver {
     logical: Arc<Logical>,
     memory_type: MemoryType,
     properties: Properties,
-    /// Of whoever opened this one, who need not be who opened the device first. Dropped after the device was let go of.
+    /// Of whoever opened this one, who need not be who opened the device first. Dropped after the device was let
+    /// go of.
     _owner: Option<Owner>,
 }
 
@@ -92,8 +93,8 @@ impl VulkanDriver {
     /// Waits until a queue has done everything, by whomever it was submitted.
     fn finish(&self, queue: vk::Queue) -> Result<()> {
         let lane = self.logical.lane_of(queue)?;
-        // SAFETY: nothing is submitted but a signal, which comes behind all commands before it ("the first synchronization scope
-        // additionally includes all commands that occur earlier in submission order").
+        // SAFETY: nothing is submitted but a signal, which comes behind all commands before it ("the first
+        // synchronization scope additionally includes all commands that occur earlier in submission order").
         let point = unsafe { self.logical.submit(lane, Work::default(), &mut None) }?;
         self.logical.wait_for(point, None).map(drop)
     }
@@ -122,12 +123,13 @@ impl fmt::Debug for VulkanDriver {
     }
 }
 
-// SAFETY: memory is a `VkBuffer` bound to memory of its own, or to that of the one it is a part of, until both are destroyed.
-// A queue's order is that of submission, and whatever is submitted here begins and ends with a full pipeline barrier ("the
-// first synchronization scope includes all commands that occur earlier in submission order", the second all later ones). An
-// event stands for a value of the queue's timeline semaphore, whose signal comes behind everything before it; other queues
-// wait for that value. Memory that the host maps is coherent, and stays mapped until it is freed; what is mapped otherwise is a
-// copy. `sync_event` is the `VkEvent` itself. `reaches` says yes for the one device.
+// SAFETY: memory is a `VkBuffer` bound to memory of its own, or to that of the one it is a part of, until both are
+// destroyed. A queue's order is that of submission, and whatever is submitted here begins and ends with a full
+// pipeline barrier ("the first synchronization scope includes all commands that occur earlier in submission
+// order", the second all later ones). An event stands for a value of the queue's timeline semaphore, whose signal
+// comes behind everything before it; other queues wait for that value. Memory that the host maps is coherent, and
+// stays mapped until it is freed; what is mapped otherwise is a copy. `sync_event` is the `VkEvent` itself.
+// `reaches` says yes for the one device.
 unsafe impl Driver for VulkanDriver {
     fn id(&self) -> DeviceId {
         self.logical.id
@@ -288,7 +290,8 @@ unsafe impl Driver for VulkanDriver {
         spot: Spot,
         _len: u64,
     ) -> Result<Option<NonNull<u8>>> {
-        // What the host wrote before a submission is there for its commands ("vkQueueSubmit ... makes all host writes available").
+        // What the host wrote before a submission is there for its commands ("vkQueueSubmit ... makes all host
+        // writes available").
         let block = self.logical.block_of(buffer_of(spot.base));
         Ok(block.and_then(|block| block.address).map(|address| advance(address, spot.offset)))
     }

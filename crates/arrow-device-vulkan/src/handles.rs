@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// An instance, a device of it and its queues, and with what they are called.
 ///
-/// Handles are numbers here, as `as_raw()` of ash's handles gives them, so that no crate of bindings has to be the same on both
-/// sides.
+/// Handles are numbers here, as `as_raw()` of ash's handles gives them, so that no crate of bindings has to be the
+/// same on both sides.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -41,8 +41,8 @@ pub struct Handles {
 /// What keeps the handles alive.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
-// SAFETY: the address of a function, and handles. Vulkan's handles may be used on any thread ("Vulkan is intended to provide
-// scalable performance when used on multiple host threads"), with locks for those it names.
+// SAFETY: the address of a function, and handles. Vulkan's handles may be used on any thread ("Vulkan is intended
+// to provide scalable performance when used on multiple host threads"), with locks for those it names.
 unsafe impl Send for Handles {}
 // SAFETY: as above.
 unsafe impl Sync for Handles {}
@@ -92,7 +92,8 @@ impl Handles {
         self
     }
 
-    /// Keeps this as long as anything of the device that is opened with these handles is there. An owner whose drop destroys the device fits.
+    /// Keeps this as long as anything of the device that is opened with these handles is there. An owner whose
+    /// drop destroys the device fits.
     pub fn kept_by(mut self, owner: impl Any + Send + Sync) -> Self {
         self.owner = Some(Arc::new(owner));
         self
@@ -115,8 +116,8 @@ impl fmt::Debug for SharedQueue {
 /// Which of a device's memory is allocated, and with it how data gets there and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// The device's own memory; where the host can read this fast (integrated GPUs, and drivers for the processor), as with
-    /// [`HostVisible`](Self::HostVisible).
+    /// The device's own memory; where the host can read this fast (integrated GPUs, and drivers for the
+    /// processor), as with [`HostVisible`](Self::HostVisible).
     #[default]
     Automatic,
     /// Memory that the host reads and writes in place.

@@ -1,8 +1,8 @@
-//! A `VkQueue`, as an ordered lane: whatever is submitted here begins and ends with a full barrier, and moves a timeline
-//! semaphore on by one.
+//! A `VkQueue`, as an ordered lane: whatever is submitted here begins and ends with a full barrier, and moves a
+//! timeline semaphore on by one.
 //!
-//! Order is that of submission to the `VkQueue`, so that work which others submit to it is in it, too. A lane owns its
-//! command pool and its semaphore; the `VkQueue` is the application's.
+//! Order is that of submission to the `VkQueue`, so that work which others submit to it is in it, too. A lane owns
+//! its command pool and its semaphore; the `VkQueue` is the application's.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -88,8 +88,8 @@ impl Lane {
         })
     }
 
-    /// Submits; returns the value that the timeline has once it is done. Staging that only these commands use is taken over
-    /// if that went well.
+    /// Submits; returns the value that the timeline has once it is done. Staging that only these commands use is
+    /// taken over if that went well.
     ///
     /// # Safety
     /// The commands keep to Vulkan's rules, and what else they use stays until the value is reached.
@@ -118,8 +118,8 @@ impl Lane {
         Ok(value)
     }
 
-    /// Takes back what submissions needed that are done; returns the staging. Leaves it to the next time where somebody submits
-    /// at this moment.
+    /// Takes back what submissions needed that are done; returns the staging. Leaves it to the next time where
+    /// somebody submits at this moment.
     pub(crate) fn retire(&self, device: &ash::Device) -> Vec<StagingBuffer> {
         let Ok(mut state) = self.state.try_lock() else { return Vec::new() };
         if state.in_flight.is_empty() {
@@ -155,8 +155,8 @@ impl Lane {
             .push_next(&mut values)];
         let mut result = Err(vk::Result::ERROR_UNKNOWN);
         self.lock.while_locked(&mut || {
-            // SAFETY: the handles are alive and everybody who submits to the queue holds its lock ("Host access to queue must
-            // be externally synchronized"); the commands are promised by the caller.
+            // SAFETY: the handles are alive and everybody who submits to the queue holds its lock ("Host access to
+            // queue must be externally synchronized"); the commands are promised by the caller.
             result = unsafe { device.queue_submit(self.queue, &batch, vk::Fence::null()) };
         });
         result

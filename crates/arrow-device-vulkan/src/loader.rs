@@ -1,7 +1,7 @@
 //! The Vulkan loader, and the one instance that belongs to this crate.
 //!
-//! Both are made by the first call that needs them and stay until the process ends, because memory that was handed out is
-//! released through them. `ARROW_DEVICE_VULKAN_LIBRARY` names another library to load.
+//! Both are made by the first call that needs them and stay until the process ends, because memory that was handed
+//! out is released through them. `ARROW_DEVICE_VULKAN_LIBRARY` names another library to load.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
@@ -50,7 +50,8 @@ pub(crate) fn proc_addr(given: Option<NonNull<c_void>>) -> Result<GetInstancePro
     match given {
         None => Ok(load()?.static_fn().get_instance_proc_addr),
         Some(given) => {
-            // SAFETY: whoever gave it promised that it is this function; a function pointer is as large as any other.
+            // SAFETY: whoever gave it promised that it is this function; a function pointer is as large as any
+            // other.
             Ok(unsafe { std::mem::transmute::<NonNull<c_void>, GetInstanceProcAddr>(given) })
         }
     }

@@ -1,5 +1,5 @@
-//! The devices that this crate opens by itself: one `VkDevice` with one queue for each physical device, kept until the
-//! process ends.
+//! The devices that this crate opens by itself: one `VkDevice` with one queue for each physical device, kept until
+//! the process ends.
 
 use std::ffi::c_char;
 use std::sync::{Arc, Mutex};
@@ -110,7 +110,8 @@ fn create_device(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Resu
     Ok(handles.with_queue(queue.as_raw(), family, Arc::new(Mutex::new(()))))
 }
 
-/// "If the VK_KHR_portability_subset extension is included in pProperties ... ppEnabledExtensionNames must include it".
+/// "If the VK_KHR_portability_subset extension is included in pProperties ... ppEnabledExtensionNames must include
+/// it".
 fn extensions_to_enable(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,

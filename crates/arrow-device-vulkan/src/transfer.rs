@@ -1,7 +1,8 @@
-//! Copies: a list of regions as commands of one submission, with the host's memory reached through staging buffers.
+//! Copies: a list of regions as commands of one submission, with the host's memory reached through staging
+//! buffers.
 //!
-//! What the host gives is read when the copy is submitted. What the host gets is written by whichever thread first learns
-//! that the copy has passed, before it is told so.
+//! What the host gives is read when the copy is submitted. What the host gets is written by whichever thread first
+//! learns that the copy has passed, before it is told so.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -111,8 +112,8 @@ impl Logical {
     ) -> Result<Point> {
         let record = |commands| {
             for ((from, to), regions) in batches {
-                // SAFETY: the commands are being recorded; the regions lie inside both, as was checked for buffers that are
-                // known here, and promised by the caller for others.
+                // SAFETY: the commands are being recorded; the regions lie inside both, as was checked for buffers
+                // that are known here, and promised by the caller for others.
                 unsafe { self.vk.cmd_copy_buffer(commands, *from, *to, regions) };
             }
         };
@@ -235,8 +236,8 @@ impl Logical {
         };
         for over in writes.extract_if(.., is_over) {
             for piece in &over.pieces {
-                // SAFETY: the copy into the staging buffer has passed, and the caller of `Driver::copy` keeps the host's side until
-                // it knows that.
+                // SAFETY: the copy into the staging buffer has passed, and the caller of `Driver::copy` keeps the
+                // host's side until it knows that.
                 unsafe { piece.write_from(&over.staging) };
             }
             self.return_staging([over.staging]);

@@ -1,9 +1,10 @@
 //! A table that a compute shader makes, handed over before the shader has run.
 //!
-//! The application makes one Vulkan device and gives it to both halves. The producer submits a shader that computes two
-//! columns, and exports the table with a `VkEvent` instead of waiting. The consumer knows only the two C structs: it finds the
-//! device by the number in them, and reads the right values, because it waits for the event. So that this cannot come out
-//! right by luck, the producer's work is held back until the consumer is at it.
+//! The application makes one Vulkan device and gives it to both halves. The producer submits a shader that
+//! computes two columns, and exports the table with a `VkEvent` instead of waiting. The consumer knows only the
+//! two C structs: it finds the device by the number in them, and reads the right values, because it waits for the
+//! event. So that this cannot come out right by luck, the producer's work is held back until the consumer is at
+//! it.
 //!
 //! `cargo run -p arrow-device-vulkan --example shader`
 
@@ -108,7 +109,8 @@ impl Consumer {
         c_schema: &mut ArrowSchema,
         c_array: &mut ArrowDeviceArray,
     ) -> Result<Self> {
-        // By the convention for Vulkan's device type the number is the `VkDevice`, which the application gave to everybody.
+        // By the convention for Vulkan's device type the number is the `VkDevice`, which the application gave to
+        // everybody.
         let device = open_for(c_array.device_id)?;
         // SAFETY: both structs were filled by a producer that keeps to the interface.
         let schema = unsafe { Schema::import(c_schema) }?;

@@ -1,7 +1,7 @@
 //! The part of Vulkan that an application does itself: an instance, a device, a queue, a compute shader, a gate.
 //!
-//! It knows nothing of arrow-device but how to hand its device over. With validation it asks for the Khronos layer and keeps
-//! every message.
+//! It knows nothing of arrow-device but how to hand its device over. With validation it asks for the Khronos layer
+//! and keeps every message.
 
 #![allow(dead_code, reason = "each program uses a part of it")]
 
@@ -209,7 +209,8 @@ unsafe extern "system" fn hear(
     vk::FALSE
 }
 
-/// Holds back whatever is submitted to a queue, until it is opened: commands that wait for an event which the host sets.
+/// Holds back whatever is submitted to a queue, until it is opened: commands that wait for an event which the host
+/// sets.
 pub(crate) struct Gate {
     vulkan: Arc<Vulkan>,
     commands: vk::CommandPool,

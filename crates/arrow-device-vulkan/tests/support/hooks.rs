@@ -1,7 +1,7 @@
 //! A Vulkan loader with something in between: calls that fail when told to, and a second queue.
 //!
-//! Vulkan's functions carry no state for whoever comes between, so that there is one set of orders for a test program: its
-//! tests take [`alone`] first.
+//! Vulkan's functions carry no state for whoever comes between, so that there is one set of orders for a test
+//! program: its tests take [`alone`] first.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -65,7 +65,8 @@ pub(crate) fn unlocked() -> u64 {
     UNLOCKED.swap(0, SeqCst)
 }
 
-/// What was recorded since the last time: `(` begins, `)` ends, `|` is a full barrier, `c` a copy, `s` sets an event.
+/// What was recorded since the last time: `(` begins, `)` ends, `|` is a full barrier, `c` a copy, `s` sets an
+/// event.
 pub(crate) fn commands_seen() -> String {
     std::mem::take(&mut COMMANDS_SEEN.lock().unwrap())
 }

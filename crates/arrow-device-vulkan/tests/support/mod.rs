@@ -1,5 +1,5 @@
-//! What the tests share: a device under the validation layer, or the reason why there is none. A test program that uses it has
-//! the example's `vk` as a module.
+//! What the tests share: a device under the validation layer, or the reason why there is none. A test program that
+//! uses it has the example's `vk` as a module.
 #![allow(dead_code)]
 
 use std::ops::Deref;
@@ -11,8 +11,8 @@ use arrow_device_vulkan::{Handles, Placement, open_from};
 
 use crate::vk::Vulkan;
 
-/// A device of the test's own, opened by the library. At the end everything has to be destroyed, and the validation layer must
-/// have said nothing.
+/// A device of the test's own, opened by the library. At the end everything has to be destroyed, and the
+/// validation layer must have said nothing.
 pub(crate) struct Bench {
     device: Option<Device>,
     vulkan: Option<Arc<Vulkan>>,
