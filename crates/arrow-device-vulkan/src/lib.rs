@@ -102,7 +102,8 @@
 //!
 //! # A device that is lost
 //!
-//! It stays lost: every call is an [`ErrorKind::DeviceLost`], and what was kept for its queues is let go of.
+//! It stays lost: copies, waits and questions are an [`ErrorKind::DeviceLost`], and what was kept for its queues is let
+//! go of.
 
 mod driver;
 mod error;
