@@ -52,6 +52,7 @@ pub(crate) struct Settings {
     pub(crate) work_time: Duration,
     pub(crate) backtraces: bool,
     pub(crate) log: bool,
+    pub(crate) loose_events: bool,
 }
 
 impl Builder {
@@ -67,8 +68,14 @@ impl Builder {
                 work_time: Duration::ZERO,
                 backtraces: true,
                 log: false,
+                loose_events: false,
             },
         }
+    }
+
+    /// What a simulator is like unless told otherwise.
+    pub(crate) fn settings() -> Settings {
+        Self::new().settings
     }
 
     /// The shape of its devices. Without it they are discrete.

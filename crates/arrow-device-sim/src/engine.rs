@@ -3,7 +3,7 @@
 //! Calls are judged when they are made, in the order in which they take the lock. Nothing foreign runs while the
 //! lock is held: kernels run between two locks, and what is thrown away is dropped after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -41,9 +41,16 @@ pub(crate) struct Engine {
 pub(crate) struct State {
     pub(crate) kind: Kind,
     pub(crate) peer_access: bool,
+    /// Which device was given access to which other one, where not all have it.
+    pub(crate) peers: HashSet<(usize, usize)>,
+    /// Events may be recorded again, and be waited for before they are: what drivers allow and the library's trait does
+    /// not.
+    pub(crate) loose_events: bool,
     pub(crate) devices: Table<DeviceState>,
     pub(crate) queues: Table<QueueState>,
     pub(crate) queue_handles: BTreeMap<usize, usize>,
+    /// Queues that stay open and leak nothing.
+    pub(crate) permanent: HashSet<usize>,
     /// The queue that has, or had last, each lane.
     pub(crate) lanes: Vec<usize>,
     pub(crate) allocations: Table<Allocation>,
@@ -90,9 +97,12 @@ impl Engine {
         let state = State {
             kind: settings.kind,
             peer_access: settings.peer_access,
+            peers: HashSet::new(),
+            loose_events: settings.loose_events,
             devices,
             queues: Table::default(),
             queue_handles: BTreeMap::new(),
+            permanent: HashSet::new(),
             lanes: Vec::new(),
             allocations: Table::default(),
             by_address: BTreeMap::new(),

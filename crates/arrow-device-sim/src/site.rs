@@ -60,12 +60,30 @@ impl Site {
     }
 }
 
+/// The system's number of this thread; 0 where that is not known.
+pub(crate) fn thread() -> u64 {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: a call without arguments that cannot fail.
+    return u64::try_from(unsafe { libc::gettid() }).unwrap_or(0);
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    return 0;
+}
+
 /// Whether a function is between the user and the engine: this crate, the library, the language's own.
 fn is_inside(name: &str) -> bool {
     let path = name.trim_start_matches(['<', '&']).trim_start_matches("dyn ");
-    ["arrow_device::", "arrow_device_sim::", "core::", "alloc::", "std::", "backtrace::", "__"]
-        .iter()
-        .any(|inside| path.starts_with(inside))
+    [
+        "arrow_device::",
+        "arrow_device_sim::",
+        "arrow_device_simdrv::",
+        "core::",
+        "alloc::",
+        "std::",
+        "backtrace::",
+        "__",
+    ]
+    .iter()
+    .any(|inside| path.starts_with(inside))
 }
 
 /// The same by the file that a function stands in, because the name of one that was inlined may lack its path.
@@ -77,13 +95,15 @@ fn is_file_inside(file: &Path) -> bool {
     });
     let is_ours = |package: &str| {
         // As in a checkout, or with a version as a package manager unpacks it.
-        ["arrow-device-sim", "arrow-device", "backtrace"].iter().any(|ours| {
-            let rest = package.strip_prefix(ours);
-            rest.is_some_and(|rest| {
-                let version = rest.strip_prefix('-').unwrap_or(rest);
-                version.is_empty() || version.starts_with(|first: char| first.is_ascii_digit())
-            })
-        })
+        ["arrow-device-simdrv", "arrow-device-sim", "arrow-device", "backtrace"].iter().any(
+            |ours| {
+                let rest = package.strip_prefix(ours);
+                rest.is_some_and(|rest| {
+                    let version = rest.strip_prefix('-').unwrap_or(rest);
+                    version.is_empty() || version.starts_with(|first: char| first.is_ascii_digit())
+                })
+            },
+        )
     };
     file.starts_with("/rustc") || package.is_some_and(is_ours)
 }
