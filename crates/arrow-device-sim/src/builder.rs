@@ -1,5 +1,6 @@
 //! [`Builder`]: what a simulator is to be like.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use arrow_device::driver::{Addressing, HostAccess, Properties};
@@ -53,6 +54,7 @@ pub(crate) struct Settings {
     pub(crate) backtraces: bool,
     pub(crate) log: bool,
     pub(crate) loose_events: bool,
+    pub(crate) own_code: Range<usize>,
 }
 
 impl Builder {
@@ -69,6 +71,7 @@ impl Builder {
                 backtraces: true,
                 log: false,
                 loose_events: false,
+                own_code: 0..0,
             },
         }
     }

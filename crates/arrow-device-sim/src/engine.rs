@@ -4,6 +4,7 @@
 //! lock is held: kernels run between two locks, and what is thrown away is dropped after it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -35,6 +36,8 @@ pub(crate) struct Engine {
     /// Which simulator of the process this is.
     pub(crate) number: usize,
     backtraces: bool,
+    /// Code that is never where a mistake was made.
+    own_code: Range<usize>,
 }
 
 /// See the [module](self).
@@ -128,6 +131,7 @@ impl Engine {
             turn: Condvar::new(),
             number,
             backtraces: settings.backtraces,
+            own_code: settings.own_code.clone(),
         });
         engine.lock().events.set_engine(Arc::as_ptr(&engine));
         engine
@@ -156,7 +160,7 @@ impl Engine {
 
     /// Where the user's program is now.
     pub(crate) fn site(&self) -> RawSite {
-        if self.backtraces { RawSite::stack() } else { RawSite::Unknown }
+        if self.backtraces { RawSite::stack(&self.own_code) } else { RawSite::Unknown }
     }
 }
 

@@ -11,8 +11,9 @@ use crate::builder::Settings;
 use crate::engine::Engine;
 use crate::kernel::KernelMemory;
 use crate::report::Report;
+use crate::site::Site;
 use crate::submit::Launch;
-use crate::{Builder, memory};
+use crate::{Builder, memory, site};
 
 pub use crate::allocation::Placement;
 pub use crate::transfer::{Stretch, Whose};
@@ -73,6 +74,7 @@ impl Hardware {
             memory_limit: memory,
             seed,
             loose_events: true,
+            own_code: site::own_library(),
             ..Builder::settings()
         };
         let ids: Vec<DeviceId> =
@@ -284,14 +286,13 @@ impl Hardware {
         self.engine.with(|state| state.lose(device));
     }
 
-    /// The place in the program that is in the simulator now, in words.
-    pub fn here(&self) -> String {
+    /// The place in the program that is in the simulator now.
+    pub fn here(&self) -> Site {
         let site = self.engine.site();
-        let site = self.engine.with(|state| {
+        self.engine.with(|state| {
             let site = state.sites.add(site);
             state.sites.of(site)
-        });
-        site.to_string()
+        })
     }
 
     /// The mistakes since the last call of this.

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
@@ -136,15 +137,16 @@ pub(crate) enum RawSite {
 }
 
 impl RawSite {
-    /// The stack from here up.
+    /// The stack from here up, without frames at these addresses.
     #[inline(never)]
-    pub(crate) fn stack() -> Self {
+    pub(crate) fn stack(without: &Range<usize>) -> Self {
         let mut frames = [0; DEPTH];
         let mut count = 0;
         if cfg!(miri) {
             return Self::Unknown;
         }
         backtrace::trace(|frame| match frames.get_mut(count) {
+            Some(_) if without.contains(&(frame.ip() as usize)) => true,
             Some(slot) => {
                 *slot = frame.ip() as usize;
                 count += 1;
@@ -154,6 +156,23 @@ impl RawSite {
         });
         Self::Stack(frames, count)
     }
+}
+
+/// Where the code of this library is, when it is one that a program has loaded; nowhere when it is part of the program.
+pub(crate) fn own_library() -> Range<usize> {
+    let here = own_library as *const () as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let lines = maps.lines().filter_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        Some((address(start)?..address(end)?, rest.split_once('/')?.1))
+    });
+    let Some((_, file)) = lines.clone().find(|(range, _)| range.contains(&here)) else {
+        return 0..0;
+    };
+    let own = lines.filter(|(_, other)| *other == file).map(|(range, _)| range);
+    own.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end)).unwrap_or(0..0)
 }
 
 /// The number of a place in [`Sites`].
