@@ -35,9 +35,9 @@ impl Machine {
             }
             Some(event) => event.destroyed.clone(),
         };
-        if let Some(site) = destroyed {
-            let why = format!("This event was destroyed, at {site}.");
-            return Err(self.misuse("EventDestroyed", Code::INVALID_HANDLE, &why));
+        if destroyed.is_some() {
+            let what = ("EventDestroyed", Code::INVALID_HANDLE, "This event was destroyed.");
+            return Err(self.misuse_of(destroyed, what));
         }
         self.events.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
     }

@@ -201,9 +201,18 @@ impl Machine {
     }
 
     /// Notes a mistake of the caller, and returns the code for it.
-    pub(crate) fn misuse(&mut self, kind: &'static str, code: Code, why: &str) -> Code {
+    pub(crate) fn misuse(&mut self, kind: &'static str, code: Code, why: &'static str) -> Code {
+        self.misuse_of(None, (kind, code, why))
+    }
+
+    /// The same, of something that was destroyed before.
+    pub(crate) fn misuse_of(
+        &mut self,
+        ended: Option<Site>,
+        (kind, code, why): (&'static str, Code, &'static str),
+    ) -> Code {
         let here = self.hardware.here();
-        self.record.misuse(kind, code, why, here);
+        self.record.misuse((kind, code, why), ended, here);
         code
     }
 

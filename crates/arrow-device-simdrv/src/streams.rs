@@ -73,17 +73,13 @@ impl Machine {
             Some(stream) => stream.destroyed.clone(),
             None => None,
         };
-        Err(match destroyed {
-            Some(site) => {
-                let why = format!("This stream was destroyed, at {site}.");
-                self.misuse("StreamDestroyed", Code::INVALID_HANDLE, &why)
+        let what = match destroyed {
+            Some(_) => ("StreamDestroyed", Code::INVALID_HANDLE, "This stream was destroyed."),
+            None => {
+                ("UnknownHandle", Code::INVALID_HANDLE, "This handle is no stream of the driver.")
             }
-            None => self.misuse(
-                "UnknownHandle",
-                Code::INVALID_HANDLE,
-                "This handle is no stream of the driver.",
-            ),
-        })
+        };
+        Err(self.misuse_of(destroyed, what))
     }
 
     /// What is known of a stream that was found.

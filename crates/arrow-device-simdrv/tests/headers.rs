@@ -136,8 +136,10 @@ fn rust_class(kind: &str) -> Class {
         "usize" | "u64" | "Option<HostFunction>" => Class::Word,
         _ if kind.starts_with('*') => Class::Word,
         "c_int" | "c_uint" => Class::Int,
-        "u8" => Class::Byte,
-        _ => panic!("unknown type of a parameter: {kind}"),
+        _ => {
+            assert_eq!(kind, "u8", "an unknown type of a parameter");
+            Class::Byte
+        }
     }
 }
 

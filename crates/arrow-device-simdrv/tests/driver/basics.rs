@@ -28,7 +28,7 @@ fn a_stream_that_does_not_wait_is_reported_with_the_callers_line() {
     let reports = driver.sim.take_reports();
     assert_eq!(reports.len(), 1, "{reports:?}");
     assert_eq!(reports[0].kind, "UnorderedRead");
-    assert!(reports[0].text.contains("tests/driver/support.rs"), "{}", reports[0].text);
+    assert!(reports[0].text().contains("tests/driver/support.rs"), "{}", reports[0].text());
 }
 
 #[test]

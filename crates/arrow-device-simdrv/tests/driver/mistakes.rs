@@ -129,8 +129,8 @@ fn an_event_that_is_destroyed_before_it_is_waited_for_is_reported() {
     assert_eq!(call!(scene.driver, "cuStreamWaitEvent", scene.second, scene.event, 0), 400);
     let reports = scene.driver.sim.take_reports();
     assert_eq!(reports[0].kind, "EventDestroyed");
-    assert!(reports[0].text.contains("CUDA_ERROR_INVALID_HANDLE"), "{}", reports[0].text);
-    assert!(reports[0].text.contains("destroyed, at"), "{}", reports[0].text);
+    assert!(reports[0].text().contains("CUDA_ERROR_INVALID_HANDLE"), "{}", reports[0].text());
+    assert!(reports[0].text().contains("destroyed, at"), "{}", reports[0].text());
 }
 
 #[test]
