@@ -171,6 +171,12 @@ extern "C" fn arrow_device_simdrv_set_memory(bytes: u64) {
     call::hardware().set_limit(bytes);
 }
 
+/// The host reads memory that it shares with a device: a mistake where it has not waited for what writes there.
+#[unsafe(no_mangle)]
+extern "C" fn arrow_device_simdrv_host_reads(address: u64, len: u64) {
+    call::hardware().host_reads(address as usize, len);
+}
+
 /// The devices do all that they were given. The host does not learn of it.
 #[unsafe(no_mangle)]
 extern "C" fn arrow_device_simdrv_run_until_idle() {

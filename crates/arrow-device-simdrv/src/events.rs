@@ -106,7 +106,10 @@ impl Machine {
     pub(crate) fn ask_event(&mut self, handle: usize) -> Answer<Then> {
         let (mark, device) = self.settled_event(handle)?;
         match self.hardware.is_complete(mark) {
-            Ok(true) => Ok(Then::Return),
+            Ok(true) => {
+                self.take_turns(device);
+                Ok(Then::Return)
+            }
             Ok(false) if self.not_ready() => Ok(Then::Progress),
             Ok(false) => Err(Code::NOT_READY),
             Err(error) => Err(self.code_of(&error, device)),

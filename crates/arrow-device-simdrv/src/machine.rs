@@ -200,6 +200,13 @@ impl Machine {
         }
     }
 
+    /// Who may use managed memory now: the host, or a device that works on something.
+    pub(crate) fn take_turns(&self, device: usize) {
+        if self.config.managed && !self.config.concurrent_managed {
+            self.hardware.take_turns(device);
+        }
+    }
+
     /// Notes a mistake of the caller, and returns the code for it.
     pub(crate) fn misuse(&mut self, kind: &'static str, code: Code, why: &'static str) -> Code {
         self.misuse_of(None, (kind, code, why))

@@ -9,7 +9,7 @@ use crate::code::{self, Code};
 use crate::thread;
 
 /// Calls beyond this are counted and not kept.
-const MOST_CALLS: usize = 1 << 20;
+const MOST_CALLS: usize = 1 << 18;
 
 /// See the [module](self).
 #[derive(Debug, Default)]

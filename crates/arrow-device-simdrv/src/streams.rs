@@ -133,6 +133,7 @@ impl Machine {
         }
         self.enter(stream);
         work(&self.hardware, lane).map_err(|error| self.code_of(&error, device))?;
+        self.take_turns(device);
         Ok(true)
     }
 
@@ -144,7 +145,10 @@ impl Machine {
         self.must_not_capture(stream)?;
         self.enter(stream);
         match self.hardware.is_idle(lane) {
-            Ok(true) => Ok(Then::Return),
+            Ok(true) => {
+                self.take_turns(device);
+                Ok(Then::Return)
+            }
             Ok(false) if self.not_ready() => Ok(Then::Progress),
             Ok(false) => Err(Code::NOT_READY),
             Err(error) => Err(self.code_of(&error, device)),

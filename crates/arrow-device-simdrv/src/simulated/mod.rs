@@ -179,6 +179,15 @@ impl Simulated {
         unsafe { run() }
     }
 
+    /// Says that the host reads memory here which it shares with a device, pinned or managed: reported where it has not
+    /// waited for what writes there. The simulator cannot see such reads by itself.
+    pub fn host_reads(&self, address: u64, len: u64) {
+        // SAFETY: the type is that of the function.
+        let reads: unsafe extern "C" fn(u64, u64) = unsafe { self.control("host_reads") };
+        // SAFETY: numbers, which the function checks.
+        unsafe { reads(address, len) }
+    }
+
     /// Begins a kernel: work of the test's own, which says what it reads and writes.
     pub fn kernel(&self, name: &str) -> Kernel<'_> {
         Kernel::new(self, name)

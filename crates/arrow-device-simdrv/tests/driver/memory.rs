@@ -116,6 +116,66 @@ fn pinned_memory_is_written_when_the_stream_gets_there() {
 }
 
 #[test]
+fn a_read_of_the_host_that_does_not_wait_is_reported_where_it_is_said() {
+    let driver = started();
+    let stream = driver.made("cuStreamCreate", &[1]);
+    let pinned = driver.made("cuMemHostAlloc", &[8, 0]);
+    assert_eq!(call!(driver, "cuMemsetD8Async", pinned, 6, 4, stream), 0);
+    driver.sim.host_reads(pinned as u64 + 4, 4);
+    assert!(driver.kinds().is_empty(), "other bytes");
+    driver.sim.host_reads(pinned as u64 + 3, 4);
+    assert_eq!(driver.kinds(), ["UnorderedRead"]);
+    driver.sim.run_until_idle();
+    driver.sim.host_reads(pinned as u64, 8);
+    assert_eq!(driver.kinds(), ["UnorderedRead"], "the host has not learnt of it");
+    assert_eq!(call!(driver, "cuStreamSynchronize", stream), 0);
+    driver.sim.host_reads(pinned as u64, 8);
+    assert!(driver.kinds().is_empty());
+}
+
+/// Whether this process may read a byte there, without reading it itself.
+fn is_readable(address: usize) -> bool {
+    let (mut ends, byte) =
+        ([0_i32; 2], std::ptr::with_exposed_provenance::<std::ffi::c_void>(address));
+    // SAFETY: a place for two descriptors.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    // SAFETY: the system says so when it cannot read the byte.
+    let written = unsafe { libc::write(ends[1], byte, 1) };
+    for end in ends {
+        // SAFETY: opened above, and closed once.
+        unsafe { libc::close(end) };
+    }
+    written == 1
+}
+
+#[test]
+fn the_host_and_a_device_take_turns_with_managed_memory_where_the_device_says_so() {
+    for concurrent in [true, false] {
+        let builder = Simulated::builder(Vendor::Cuda).concurrent_managed(concurrent);
+        let driver = started_with(builder);
+        let mut says = 9_i32;
+        assert_eq!(call!(driver, "cuDeviceGetAttribute", &mut says, 89, 0), 0);
+        assert_eq!(says, i32::from(concurrent));
+        let (one, other) =
+            (driver.made("cuStreamCreate", &[1]), driver.made("cuStreamCreate", &[1]));
+        let managed = driver.made("cuMemAllocManaged", &[8, 1]);
+        let memory = driver.made("cuMemAlloc_v2", &[8]);
+        assert!(is_readable(managed) && !is_readable(memory));
+        assert_eq!(call!(driver, "cuMemsetD8Async", memory, 6, 4, one), 0);
+        assert_eq!(call!(driver, "cuMemsetD8Async", memory + 4, 6, 4, other), 0);
+        assert_eq!(is_readable(managed), concurrent);
+        assert_eq!(call!(driver, "cuStreamSynchronize", one), 0);
+        assert_eq!(is_readable(managed), concurrent, "the other stream still works");
+        assert_eq!(call!(driver, "cuStreamSynchronize", other), 0);
+        assert!(is_readable(managed));
+        assert_eq!(call!(driver, "cuMemsetD8Async", managed, 6, 8, one), 0);
+        assert_eq!(is_readable(managed), concurrent);
+        assert_eq!(call!(driver, "cuCtxSynchronize"), 0);
+        assert!(is_readable(managed));
+    }
+}
+
+#[test]
 fn copies_between_devices_name_the_contexts_of_the_memory() {
     let driver = started_with(Simulated::builder(Vendor::Cuda).devices(2));
     let (one, other) = (driver.context(0), driver.context(1));
