@@ -26,13 +26,30 @@
 //! * Copies from ordinary host memory take the bytes before they return, copies to it wait (CUDA); both wait (HIP).
 //! * Ordinary memory, and memory of another loaded copy, are the host's.
 //!
+//! # Mistakes
+//!
+//! Most are those of the software device, by the names of [`arrow_device_sim::Mistake`]. The drivers have their own beside:
+//!
+//! | kind | what was done |
+//! |---|---|
+//! | `NotInitialized` | a call before `cuInit` |
+//! | `NoContext` | a call that needs a context, on a thread that has none |
+//! | `WrongContext` | an event, a kernel or memory with a stream or context that is not its own |
+//! | `UnknownHandle` | a number that the driver never gave |
+//! | `StreamDestroyed`, `EventDestroyed` | a handle after its end |
+//! | `WrongFree` | memory freed by the function for another kind |
+//! | `HostAddressOnDevice`, `WrongDirection` | a copy whose addresses are not what its name says |
+//! | `DefaultStream` | a batch of copies on the default stream |
+//! | `CallInCallback` | the driver called by a function that a stream calls |
+//! | `Capture` | what may not be done while a stream is captured |
+//!
 //! # What it does not do
 //!
 //! * Graphs are captured and never launched. Kernels are closures that a test launches; `cuModuleLoadData` takes a list
 //!   of names, and what they do is nothing.
 //! * There is one context for each device, the primary one.
-//! * Reads and writes of the host are not seen. What a pending copy will write to memory that the host shares holds `0xd5`
-//!   until it runs, and sources that the host changed meanwhile are reported when it does.
+//! * Reads of the host are not seen, unless a test says them ([`Simulated::host_reads`]). What a pending copy will write to
+//!   memory that the host shares holds `0xd5` until it runs; what the host changed meanwhile is reported when it does.
 #![allow(non_snake_case, reason = "the vendors' names")]
 
 mod batch;

@@ -33,19 +33,19 @@ fn a_call_fails_when_it_is_told_to() {
 }
 
 #[test]
-fn a_report_says_whose_thread_it_was() {
+fn a_report_says_whose_thread_it_was_and_is_taken_by_that_one() {
     let driver = started();
     assert_eq!(call!(driver, "cuEventQuery", 3), 400);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             assert_eq!(call!(driver, "cuStreamQuery", 0), 201);
-            assert_eq!(driver.sim.take_reports_of_this_thread().len(), 1);
+            let own = driver.sim.take_reports_of_this_thread();
+            assert_eq!((own.len(), own[0].kind.as_str()), (1, "NoContext"));
         });
     });
-    let driver = started();
-    assert_eq!(call!(driver, "cuEventQuery", 3), 400);
-    assert_eq!(driver.sim.take_reports_of_this_thread().len(), 1);
-    assert!(driver.sim.take_reports().is_empty());
+    let own = driver.sim.take_reports_of_this_thread();
+    assert_eq!((own.len(), own[0].kind.as_str()), (1, "UnknownHandle"));
+    driver.finish();
 }
 
 #[test]
