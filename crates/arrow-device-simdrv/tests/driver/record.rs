@@ -84,3 +84,35 @@ fn the_file_goes_with_the_driver() {
     drop(sim);
     assert!(!path.exists());
 }
+
+const CHILD: &str = "ARROW_DEVICE_SIMDRV_TEST_CHILD";
+
+/// What the next test runs in a process of its own; nothing otherwise.
+#[test]
+fn a_child_that_loads_the_library_by_its_path() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    // SAFETY: loading it runs nothing of it.
+    let library = unsafe { libloading::Library::new(path) }.unwrap();
+    // SAFETY: the types are those of the functions.
+    let init = unsafe { library.get::<unsafe extern "C" fn(u32) -> i32>(b"cuInit") }.unwrap();
+    // SAFETY: as above.
+    let count =
+        unsafe { library.get::<unsafe extern "C" fn(&mut i32) -> i32>(b"cuDeviceGetCount") };
+    let (count, mut devices) = (count.unwrap(), 0);
+    // SAFETY: a flag of 0 and a place for a number.
+    assert_eq!((unsafe { init(0) }, unsafe { count(&mut devices) }), (0, 0));
+    assert_eq!(devices, 3);
+}
+
+#[test]
+fn a_library_that_nobody_configures_asks_the_environment() {
+    let driver = cuda();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "record::a_child_that_loads_the_library_by_its_path"])
+        .env(CHILD, driver.sim.path())
+        .env("ARROW_DEVICE_SIMDRV_CONFIG", "devices=3 memory=4096")
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    driver.finish();
+}
