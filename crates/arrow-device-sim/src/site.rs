@@ -158,7 +158,8 @@ impl RawSite {
     }
 }
 
-/// Where the code of this library is, when it is one that a program has loaded; nowhere when it is part of the program.
+/// Where the code of this library is, when it is one that a program has loaded; nowhere when it is part of the
+/// program.
 pub(crate) fn own_library() -> Range<usize> {
     let here = (own_library as *const ()).addr();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();

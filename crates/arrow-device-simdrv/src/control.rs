@@ -1,6 +1,7 @@
 //! What the library exports besides the drivers' functions: for tests, which use it through [`crate::Simulated`].
 //!
-//! Texts end with a zero and are the library's; they are good during the call that shows them. Results are 0 for success.
+//! Texts end with a zero and are the library's; they are good during the call that shows them. Results are 0 for
+//! success.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -193,8 +194,8 @@ extern "C" fn arrow_device_simdrv_run_until_idle() {
     call::hardware().run_all();
 }
 
-/// Launches a kernel: a function that is called when the stream gets there. A stream without a device of its own is that of
-/// the thread's current one, or of device 0.
+/// Launches a kernel: a function that is called when the stream gets there. A stream without a device of its own
+/// is that of the thread's current one, or of device 0.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn arrow_device_simdrv_launch(
     stream: u64,
