@@ -1,47 +1,101 @@
-//! The demonstration: a producer hands a record batch on a device to a consumer, which hands a part of one column back.
+//! `arrow-device demo`: a producer hands a record batch on a device to a consumer, which hands a part of one column back.
 //!
 //! The two know nothing of each other. All that passes between them is the C structs declared here, as it would between two
-//! libraries in different languages. The device is made of software, so the demonstration runs everywhere; it watches what
-//! both do, and complains of whatever a real device would punish by chance.
+//! libraries in different languages. Without a choice the device is made of software, so the demonstration runs everywhere; it
+//! watches what both do, and complains of whatever a real device would punish by chance.
+
+mod consumer;
+mod mistakes;
+mod producer;
 
 use std::io::Write;
+use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::consumer::Consumer;
-use crate::producer::Producer;
-use crate::{Outcome, consumer, producer};
 use arrow_device::Queue;
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device_sim::Sim;
+use clap::{Arg, ArgMatches, Command};
 
-/// Runs it, telling each step.
-pub(crate) fn run(out: &mut dyn Write) -> Outcome {
-    let sim = Sim::builder().build();
-    exchange(&sim, out)?;
-    arrow_device::drain(Duration::from_secs(10))?;
-    match sim.finish().as_slice() {
-        [] => Ok(writeln!(
-            out,
-            "   The software device watched all of it and has nothing to report."
-        )?),
-        [first, ..] => Err(format!("the software device reports: {first}").into()),
-    }
+use crate::backends::{self, Name, Opened};
+use crate::failure::{Failure, Outcome};
+use consumer::Consumer;
+use producer::Producer;
+
+const EXAMPLES: &str = "\
+Examples:
+  arrow-device demo
+  arrow-device demo --device opencl:0
+  arrow-device demo --break wait        what a missing wait looks like
+  arrow-device demo --break release     what memory that is freed too early looks like
+  arrow-device demo --break write       what a write to shared memory looks like";
+
+pub(crate) fn command() -> Command {
+    Command::new("demo")
+        .about("Hand a record batch from a producer to a consumer and back, through a device")
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("device")
+                .long("device")
+                .value_name("DEVICE")
+                .default_value("ext_dev")
+                .help("The device, as `arrow-device devices` names it; ext_dev is made of software"),
+        )
+        .arg(
+            Arg::new("break")
+                .long("break")
+                .value_name("MISTAKE")
+                .value_parser(clap::builder::PossibleValuesParser::new(
+                    mistakes::ALL.iter().map(|(name, ..)| *name),
+                ))
+                .conflicts_with("device")
+                .help("Have the consumer make a mistake, and show what the software device says of it"),
+        )
 }
 
-fn exchange(sim: &Sim, out: &mut dyn Write) -> Outcome {
+/// Runs it, telling each step.
+pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
+    let wanted = matches.get_one::<String>("break");
+    if let Some(mistake) =
+        mistakes::ALL.iter().find(|(name, ..)| Some(*name) == wanted.map(String::as_str))
+    {
+        return mistakes::run(mistake, out);
+    }
+    let device = matches.get_one::<String>("device").map_or("ext_dev", String::as_str);
+    let opened = backends::open(Name::parse(device)?)?;
+    exchange(&opened, out)?;
+    arrow_device::drain(Duration::from_secs(10))?;
+    let is_watched = opened.sim.is_some();
+    opened.finish()?;
+    if is_watched {
+        writeln!(out, "   The software device watched all of it and has nothing to report.")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn exchange(opened: &Opened, out: &mut dyn Write) -> Outcome<()> {
+    let device = &opened.device;
+    let held_before = device.held().allocated;
     let producer = Producer::default();
-    let producers_queue = sim.device().open_queue()?;
+    let producers_queue = device.open_queue()?;
     let (mut schema, mut array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
     producer.hand_over(&producers_queue, &mut schema, &mut array)?;
+    let name = if opened.sim.is_some() {
+        "the software device".to_owned()
+    } else {
+        opened.name.to_string()
+    };
+    let state = if array.sync_event.is_null() {
+        "The copy is complete: no event goes along."
+    } else {
+        "An event goes along, behind the copy, for which nobody has waited."
+    };
     writeln!(
         out,
-        "1. The producer built a record batch of {} rows in {} buffers on the host, and told a queue of the software device to\n   \
-         copy it there. It exported it as one ArrowSchema and one ArrowDeviceArray of device type {}.\n   \
-         The copy has not run yet: {}.",
+        "1. The producer built a record batch of {} rows in {} buffers on the host, and told a queue of {name} to\n   \
+         copy it there. It exported it as one ArrowSchema and one ArrowDeviceArray of device type {}.\n   {state}",
         array.array.length,
-        producer.buffers_alive(),
+        producer.buffers_made(),
         array.device_type,
-        if array.sync_event.is_null() { "it is ready" } else { "an event goes along" }
     )?;
 
     // SAFETY: the producer filled both structs as the interface asks.
@@ -74,12 +128,13 @@ fn exchange(sim: &Sim, out: &mut dyn Write) -> Outcome {
     drop(fetched);
     drop(producers_queue);
     arrow_device::drain(Duration::from_secs(10))?;
-    match producer.buffers_alive() as u64 + sim.allocated() + arrow_device::leaked() as u64 {
+    let on_device = device.held().allocated.saturating_sub(held_before);
+    match producer.buffers_alive() as u64 + on_device + arrow_device::leaked() as u64 {
         0 => Ok(writeln!(
             out,
             "9. Everything was released once, on the host and on the device: nothing is left alive."
         )?),
-        alive => Err(format!("{alive} things are still alive that nobody uses").into()),
+        _ => Err(Failure::new("something is still alive that nobody uses")),
     }
 }
 
@@ -88,7 +143,7 @@ fn hand_back(
     queue: &Queue,
     consumer: Consumer,
     out: &mut dyn Write,
-) -> Outcome {
+) -> Outcome<()> {
     let (mut schema, mut part) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
     let (column, rows) = (producer::RETURNED_COLUMN, producer::RETURNED_ROWS);
     consumer.hand_back(column, rows.clone(), &mut schema, &mut part)?;
