@@ -55,13 +55,18 @@ pub(crate) struct Opened {
 
 impl Opened {
     /// An error if the device saw a mistake.
-    pub(crate) fn finish(self) -> Outcome<()> {
-        let Some(sim) = self.sim else { return Ok(()) };
-        drop(self.device);
-        match sim.finish().as_slice() {
+    pub(crate) fn finish(mut self) -> Outcome<()> {
+        match self.sim.take().map(Sim::finish).unwrap_or_default().as_slice() {
             [] => Ok(()),
             [first, ..] => Err(Failure::new(format!("the software device reports: {first}"))),
         }
+    }
+}
+
+impl Drop for Opened {
+    /// After a failure it does not matter what else is left behind.
+    fn drop(&mut self) {
+        drop(self.sim.take().map(Sim::finish));
     }
 }
 

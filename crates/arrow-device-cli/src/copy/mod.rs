@@ -30,8 +30,8 @@ Examples:
   arrow-device copy in.parquet out.parquet --through opencl:0         by way of a device
   arrow-device copy in.arrows out.arrows --through ext_dev,opencl:0   by way of two
 
-The output is written beside its place under another name, and moved there when it is complete and every batch has come
-out of the devices as it went in. An older file of that name stays until then.";
+The output is written beside its place under another name, and moved there when it is complete and every batch
+has come out of the devices as it went in. An older file of that name stays until then.";
 
 pub(crate) fn command() -> Command {
     let file =

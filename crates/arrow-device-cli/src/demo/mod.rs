@@ -38,7 +38,7 @@ pub(crate) fn command() -> Command {
                 .long("device")
                 .value_name("DEVICE")
                 .default_value("ext_dev")
-                .help("The device, as `arrow-device devices` names it; ext_dev is made of software"),
+                .help("As `arrow-device devices` names it; ext_dev is made of software"),
         )
         .arg(
             Arg::new("break")
@@ -48,7 +48,7 @@ pub(crate) fn command() -> Command {
                     mistakes::ALL.iter().map(|(name, ..)| *name),
                 ))
                 .conflicts_with("device")
-                .help("Have the consumer make a mistake, and show what the software device says of it"),
+                .help("Make a mistake, and show what is said of it"),
         )
 }
 

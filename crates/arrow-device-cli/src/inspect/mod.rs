@@ -34,7 +34,7 @@ A producer is a function with one of these types, which returns 0 or an errno va
 
 pub(crate) fn command() -> Command {
     Command::new("inspect")
-        .about("Show the columns and buffers of a file, or of what a producer hands over: where they lie and how large they are")
+        .about("Show which buffers a file, or what a producer hands over, is made of, and where they lie")
         .after_help(EXAMPLES)
         .arg(
             Arg::new("INPUT")

@@ -143,8 +143,8 @@ fn write_scale(page: &mut String, region: &Region) -> fmt::Result {
 fn write_block(page: &mut String, block: &Block, has_batches: bool) -> fmt::Result {
     let Some(user) = block.users.first() else { return Ok(()) };
     let bytes = block.extent.at_least();
-    // From 1 for a byte to about 40 for a gigabyte.
-    let grow = 1.0 + (bytes.max(1) as f64).log2() * 1.3;
+    // Room for its name, and more for each doubling of its size.
+    let width = 96.0 + 9.0 * (bytes.max(1) as f64).log2();
     let shared = if block.users.len() > 1 { " shared" } else { "" };
     let times = if block.users.len() > 1 {
         format!(" &times;{}", block.users.len())
@@ -155,7 +155,7 @@ fn write_block(page: &mut String, block: &Block, has_batches: bool) -> fmt::Resu
         block.users.iter().map(|user| format!("{}/{}", user.batch, user.path)).collect();
     writeln!(
         page,
-        "<div class=\"block{shared}\" style=\"{};flex-grow:{grow:.1}\" data-paths=\"{}\" title=\"{}&#10;{} at {:#x}\">\
+        "<div class=\"block{shared}\" style=\"{};width:{width:.0}px\" data-paths=\"{}\" title=\"{}&#10;{} at {:#x}\">\
          <b>{}{times}</b><span>{}</span><em>{}</em></div>",
         Hue(user.column),
         Escaped(&paths.join("\n")),
