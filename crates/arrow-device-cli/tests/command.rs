@@ -1,5 +1,5 @@
 //! The command as somebody at a terminal meets it.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! `arrow-device copy`, as somebody at a terminal meets it. The files are written and read by arrow-rs, without this project.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 #[path = "support/files.rs"]
 mod files;

@@ -1,5 +1,5 @@
 //! `arrow-device inspect`, as somebody at a terminal meets it.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 #[path = "support/files.rs"]
 mod files;

@@ -1,5 +1,5 @@
 //! The page of `arrow-device inspect --html`, in a real browser.
-#![allow(clippy::unwrap_used, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 #[path = "support/files.rs"]
 mod files;

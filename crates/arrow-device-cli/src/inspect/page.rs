@@ -95,9 +95,9 @@ fn write_region(page: &mut String, region: &Region, has_batches: bool) -> fmt::R
     } else {
         format!("{:#x} &ndash; {:#x}", region.start(), region.end())
     };
-    write!(
+    writeln!(
         page,
-        "<div class=\"region\"><h3>{} <span>{place} &middot; {} in {} buffers</span></h3>\n",
+        "<div class=\"region\"><h3>{} <span>{place} &middot; {} in {} buffers</span></h3>",
         label(region.device),
         units::bytes(region.bytes()),
         region.blocks.len()
