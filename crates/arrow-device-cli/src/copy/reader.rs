@@ -21,6 +21,13 @@ impl Sums {
     pub(super) fn next(&self) -> Option<u64> {
         self.0.try_recv().ok()
     }
+
+    #[cfg(test)]
+    pub(super) fn of(sums: impl IntoIterator<Item = u64>) -> Self {
+        let (send, receive) = mpsc::channel();
+        sums.into_iter().for_each(|sum| send.send(sum).unwrap());
+        Self(receive)
+    }
 }
 
 /// What the thread says. After `None` there is nothing more.

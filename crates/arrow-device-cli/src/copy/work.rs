@@ -119,3 +119,34 @@ fn write(
     partial.put_in_place(writer.finish()?)?;
     Ok(copied)
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow_device::{Array, DataType, DeviceType};
+
+    use super::*;
+    use crate::files::Position;
+
+    #[test]
+    fn a_batch_that_changed_on_its_way_is_not_written() {
+        let batch = |number: i32| {
+            let column = Array::from_values(DataType::Int32, [Some(number)]).unwrap();
+            Batch::from_columns([("number", column)]).unwrap()
+        };
+        let target =
+            std::env::temp_dir().join(format!("arrow-device-changed-{}", std::process::id()));
+        let copy = |sent: &Batch, received: Batch| {
+            let (sum, _) = checksum::of(sent.as_array()).unwrap();
+            let schema = received.schema().unwrap();
+            let stream = ArrayStream::new(schema, DeviceType::CPU, [Ok(received)]);
+            let partial = Partial::beside(&target).unwrap();
+            let progress = Progress::new(Position::default());
+            write(stream, &reader::Sums::of([sum]), partial, Format::ArrowStream, &progress)
+        };
+        let failure = copy(&batch(1), batch(2)).err().unwrap().to_string();
+        assert!(failure.contains("another checksum"), "{failure}");
+        assert!(!target.exists());
+        assert_eq!(copy(&batch(1), batch(1)).unwrap().rows, 1);
+        std::fs::remove_file(&target).unwrap();
+    }
+}
