@@ -45,7 +45,7 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // Nothing is left to do if this fails. After `put_in_place` nothing is there any more.
+        // After `put_in_place` nothing is there any more. Nothing is left to do if this fails.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,5 +1,6 @@
 //! The copy itself.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,20 +48,20 @@ pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     let partial = Partial::beside(&output)?;
     let progress = Progress::new(source.position.clone());
     let (stream, sums) = reader::start(source, interrupted.clone());
-    let stream = through::all(stream, &opened)?;
-    let copied = write(stream, &sums, partial, format, &progress);
+    let written = through::all(stream, &opened)
+        .map_err(Failure::from)
+        .and_then(|stream| write(stream, &sums, partial.file()?, format, &progress));
     progress.clear();
-    if interrupted.load(Ordering::Relaxed) {
-        return Err(Failure::interrupted(format!(
-            "interrupted; {} is as it was",
-            output.display()
-        )));
-    }
-    let copied = copied.map_err(|failure| {
-        failure.during(format_args!("{} to {}", input.display(), output.display()))
-    })?;
+    let (copied, file) = match written {
+        Err(_) if interrupted.load(Ordering::Relaxed) => {
+            let message = format!("interrupted; {} is as it was", output.display());
+            return Err(Failure::interrupted(message));
+        }
+        written => written.map_err(|failure| failure.during(input.display()))?,
+    };
     arrow_device::drain(Duration::from_secs(60))?;
     opened.into_iter().try_for_each(Opened::finish)?;
+    partial.put_in_place(file).map_err(|failure| failure.during(output.display()))?;
 
     let names: Vec<String> = names.iter().map(Name::to_string).collect();
     let way =
@@ -89,15 +90,15 @@ fn watch_signals() -> Outcome<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-/// Takes all out of the stream, holds it against the sums, writes it, and puts the file in its place.
+/// Takes all out of the stream, holds it against the sums, and writes it. Gives the file back when it is complete.
 fn write(
     stream: ArrayStream,
     sums: &reader::Sums,
-    partial: Partial,
+    file: File,
     format: Format,
     progress: &Progress,
-) -> Outcome<Copied> {
-    let mut writer = Writer::new(partial.file()?, format, stream.schema().to_arrow()?)?;
+) -> Outcome<(Copied, File)> {
+    let mut writer = Writer::new(file, format, stream.schema().to_arrow()?)?;
     let mut copied = Copied::default();
     for batch in stream.into_batches() {
         let batch: Batch = batch?;
@@ -116,8 +117,7 @@ fn write(
         copied.checksum = copied.checksum.rotate_left(1) ^ sum;
         progress.show(copied.bytes);
     }
-    partial.put_in_place(writer.finish()?)?;
-    Ok(copied)
+    Ok((copied, writer.finish()?))
 }
 
 #[cfg(test)]
@@ -133,20 +133,19 @@ mod tests {
             let column = Array::from_values(DataType::Int32, [Some(number)]).unwrap();
             Batch::from_columns([("number", column)]).unwrap()
         };
-        let target =
-            std::env::temp_dir().join(format!("arrow-device-changed-{}", std::process::id()));
+        let folder = std::env::temp_dir();
+        let target = folder.join(format!("arrow-device-changed-{}", std::process::id()));
         let copy = |sent: &Batch, received: Batch| {
             let (sum, _) = checksum::of(sent.as_array()).unwrap();
             let schema = received.schema().unwrap();
             let stream = ArrayStream::new(schema, DeviceType::CPU, [Ok(received)]);
             let partial = Partial::beside(&target).unwrap();
-            let progress = Progress::new(Position::default());
-            write(stream, &reader::Sums::of([sum]), partial, Format::ArrowStream, &progress)
+            let (file, progress) = (partial.file().unwrap(), Progress::new(Position::default()));
+            write(stream, &reader::Sums::of([sum]), file, Format::ArrowStream, &progress)
         };
         let failure = copy(&batch(1), batch(2)).err().unwrap().to_string();
         assert!(failure.contains("another checksum"), "{failure}");
+        assert_eq!(copy(&batch(1), batch(1)).unwrap().0.rows, 1);
         assert!(!target.exists());
-        assert_eq!(copy(&batch(1), batch(1)).unwrap().rows, 1);
-        std::fs::remove_file(&target).unwrap();
     }
 }
