@@ -148,9 +148,9 @@ pub(crate) const TIERS: &[Tier] = &[
         command: &[
             "cargo",
             "test",
-            "--release",
-            "--package=arrow-device-cli",
-            "--features=files",
+            // As the first tier builds it, so that nothing is built again.
+            "--workspace",
+            "--all-features",
             "--test=large",
         ],
         kind: Kind::Tests,

@@ -183,6 +183,15 @@ fn what_is_no_command_is_refused_in_one_line() {
     }
 }
 
+#[cfg(not(feature = "files"))]
+#[test]
+fn a_build_that_reads_no_files_says_how_to_get_one_that_does() {
+    for arguments in [&["copy", "a.arrow", "b.arrow"][..], &["inspect", "a.arrow"]] {
+        let complaint = complaint(arguments, 1);
+        assert!(complaint.contains("build it with `--features files`"), "{complaint}");
+    }
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     use std::process::Stdio;

@@ -16,7 +16,7 @@ use super::read::Position;
 use crate::failure::Outcome;
 
 /// How large a batch should be: enough that what a copy costs beside its bytes does not matter.
-const BYTES: usize = 16 << 20;
+const BYTES: usize = 8 << 20;
 /// How many rows are looked at to learn how large they are.
 const PROBE: usize = 64;
 /// The most rows of a batch.

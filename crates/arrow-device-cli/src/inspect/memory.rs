@@ -47,10 +47,7 @@ impl Memory {
     pub(super) fn of(surveys: &[Survey]) -> Self {
         let mut places: BTreeMap<(DeviceId, usize), Block> = BTreeMap::new();
         for (batch, survey) in surveys.iter().enumerate() {
-            let columns = survey.columns().iter().enumerate();
-            let nodes = columns
-                .flat_map(|(column, top)| top.all().into_iter().map(move |node| (column, node)));
-            for (column, node) in nodes {
+            for (column, node) in survey.nodes() {
                 for buffer in node.buffers.iter().filter(|buffer| buffer.address != 0) {
                     let block = places.entry((buffer.device, buffer.address)).or_insert(Block {
                         address: buffer.address,
@@ -60,7 +57,8 @@ impl Memory {
                     if buffer.extent.at_least() > block.extent.at_least() {
                         block.extent = buffer.extent;
                     }
-                    let (path, kind) = (node.path.clone(), buffer.kind.clone());
+                    let path = if node.path.is_empty() { "root" } else { &node.path };
+                    let (path, kind) = (path.to_owned(), buffer.kind.clone());
                     block.users.push(User { batch, column, path, kind });
                 }
             }
@@ -150,6 +148,17 @@ mod tests {
             .collect();
         assert_eq!(shared, [["a", "c"]]);
         assert_eq!((memory.block_count(), memory.bytes()), (2, 144));
+    }
+
+    #[test]
+    fn the_buffers_of_the_root_are_there_too() {
+        let items = Array::from_values(DataType::Int32, (0..3).map(Some)).unwrap();
+        let lists = DataType::list(DataType::Int32);
+        let lists = Array::from_lists(lists, [Some(2), None, Some(1)], items.clone()).unwrap();
+        let fields = DataType::struct_([arrow_device::Field::new("x", DataType::Int32, true)]);
+        let rows = Array::from_fields(fields, [true, false, true], [items]).unwrap();
+        let blocks = |array: &Array| Memory::of(&[Survey::of(array).unwrap()]).block_count();
+        assert_eq!((blocks(&lists), blocks(&rows)), (3, 2));
     }
 
     #[test]

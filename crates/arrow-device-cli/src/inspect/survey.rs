@@ -65,7 +65,22 @@ impl Survey {
 
     /// The columns of a batch; the array itself, if it is none.
     pub(super) fn columns(&self) -> &[Node] {
-        if self.root.below.is_empty() { std::slice::from_ref(&self.root) } else { &self.root.below }
+        if self.is_batch() { &self.root.below } else { std::slice::from_ref(&self.root) }
+    }
+
+    /// Every node with the number of the column that it belongs to, as [`columns`](Self::columns) counts them. What belongs to
+    /// all of them has the number behind the last one.
+    pub(super) fn nodes(&self) -> Vec<(usize, &Node)> {
+        let columns = self.columns();
+        let root = self.is_batch().then_some((columns.len(), &self.root));
+        let below = columns.iter().enumerate();
+        let below =
+            below.flat_map(|(column, top)| top.all().into_iter().map(move |node| (column, node)));
+        root.into_iter().chain(below).collect()
+    }
+
+    fn is_batch(&self) -> bool {
+        self.root.data_type == "struct"
     }
 }
 
