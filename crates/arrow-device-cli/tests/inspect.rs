@@ -144,7 +144,10 @@ fn a_file_is_shown_where_it_is_and_on_every_device() {
     for device in devices().iter().filter(|device| *device != "cpu") {
         let shown = output(&["inspect", text(&input), "--device", device, "--batches", "9"]);
         assert!(shown.contains("2 batches, 105 rows, 2 columns"), "{shown}");
-        assert_eq!(shown.matches("  after the event at 0x").count(), 2, "{shown}");
+        let events = shown.lines().filter(|line| line.starts_with("  after the event at 0x"));
+        let mut addresses: Vec<&str> = events.filter_map(|line| line.split(' ').nth(6)).collect();
+        addresses.dedup();
+        assert_eq!(addresses.len(), 2, "{shown}");
         // A copy knows how long all of it is.
         let is_values = |line: &str| line.split_whitespace().take(3).eq(["values", "800", "B"]);
         assert!(shown.lines().any(is_values), "{shown}");

@@ -12,6 +12,8 @@ pub(super) struct Survey {
     pub(super) device: DeviceId,
     pub(super) event: Option<Event>,
     pub(super) root: Node,
+    /// Kept, so that no other array's event is shown at the same address.
+    _shown: Shown,
 }
 
 /// What the array's data is ready after.
@@ -60,7 +62,7 @@ impl Survey {
         };
         let root = Node::of(&shown.0.array, array, array.schema()?, String::new())?;
         let event = Some(event).filter(|event| event.address != 0);
-        Ok(Self { device: array.device(), event, root })
+        Ok(Self { device: array.device(), event, root, _shown: shown })
     }
 
     /// The columns of a batch; the array itself, if it is none.
