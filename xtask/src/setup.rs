@@ -61,6 +61,19 @@ pub(crate) const OPENCL: Tool = Tool {
     source: Source::Debian("pocl-opencl-icd ocl-icd-libopencl1"),
 };
 
+/// The header that the simulated functions are held against.
+pub(crate) const HIP_HEADERS: Tool = Tool {
+    name: "the headers of HIP",
+    is_present: || std::path::Path::new("/usr/include/hip/hip_runtime_api.h").exists(),
+    source: Source::Debian("libamdhip64-dev"),
+};
+
+pub(crate) const CUDA_HEADERS: Tool = Tool {
+    name: "cuda.h of two majors, in wheels",
+    is_present: peers::has_headers,
+    source: Source::Python(peers::install_headers),
+};
+
 /// Looks at the pages that the command draws.
 pub(crate) const CHROMIUM: Tool = Tool {
     name: "the browser chromium",
