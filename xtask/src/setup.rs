@@ -76,6 +76,26 @@ pub(crate) const VULKAN: Tool = Tool {
     source: Source::Debian("mesa-vulkan-drivers libvulkan1 vulkan-validationlayers"),
 };
 
+/// The header that the simulated functions are held against.
+pub(crate) const HIP_HEADERS: Tool = Tool {
+    name: "the headers of HIP",
+    is_present: || std::path::Path::new("/usr/include/hip/hip_runtime_api.h").exists(),
+    source: Source::Debian("libamdhip64-dev"),
+};
+
+pub(crate) const CUDA_HEADERS: Tool = Tool {
+    name: "cuda.h of two majors, in wheels",
+    is_present: peers::has_headers,
+    source: Source::Python(peers::install_headers),
+};
+
+/// Looks at the pages that the command draws.
+pub(crate) const CHROMIUM: Tool = Tool {
+    name: "the browser chromium",
+    is_present: || shell::output_of(&["chromium", "--version"]).is_some(),
+    source: Source::Debian("chromium"),
+};
+
 pub(crate) const MIRI: Tool = Tool {
     name: "nightly Rust with miri and rust-src",
     is_present: || {
