@@ -209,7 +209,7 @@ pub unsafe extern "C" fn ardev_array_export_host(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ardev_array_info(
+pub unsafe extern "C" fn ardev_array_inspect(
     array: *const ArdevArray,
     out: *mut ArdevArrayInfo,
     error: *mut ArdevError,

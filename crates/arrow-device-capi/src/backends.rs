@@ -198,7 +198,7 @@ pub unsafe extern "C" fn ardev_device_open_in(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ardev_device_info(
+pub unsafe extern "C" fn ardev_device_inspect(
     device: *const ArdevDevice,
     out: *mut ArdevDeviceInfo,
     error: *mut ArdevError,

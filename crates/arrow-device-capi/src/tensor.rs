@@ -226,7 +226,7 @@ pub unsafe extern "C" fn ardev_array_from_tensor(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ardev_tensor_info(
+pub unsafe extern "C" fn ardev_tensor_inspect(
     tensor: *const ArdevTensor,
     out: *mut ArdevTensorInfo,
     error: *mut ArdevError,

@@ -140,8 +140,8 @@ int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* devic
 int ardev_device_find(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
                       struct ardev_error* ARDEV_NULLABLE error);
 
-int ardev_device_info(const struct ardev_device* device, struct ardev_device_info* out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+int ardev_device_inspect(const struct ardev_device* device, struct ardev_device_info* out,
+                         struct ardev_error* ARDEV_NULLABLE error);
 
 // EINVAL, with the text of a report, if the device has seen its user make mistakes since this was last asked. Only
 // the software device, for tests, looks for any.
@@ -404,8 +404,8 @@ struct ardev_array_info {
   int32_t has_dictionary;
 };
 
-int ardev_array_info(const struct ardev_array* array, struct ardev_array_info* out,
-                     struct ardev_error* ARDEV_NULLABLE error);
+int ardev_array_inspect(const struct ardev_array* array, struct ardev_array_info* out,
+                        struct ardev_error* ARDEV_NULLABLE error);
 int ardev_array_schema(const struct ardev_array* array, struct ardev_schema** out,
                        struct ardev_error* ARDEV_NULLABLE error);
 // All that is known without a look at the data, line by line.
@@ -584,8 +584,8 @@ struct ardev_tensor_info {
   int32_t is_frozen;  // nobody writes to the memory
 };
 
-int ardev_tensor_info(const struct ardev_tensor* tensor, struct ardev_tensor_info* out,
-                      struct ardev_error* ARDEV_NULLABLE error);
+int ardev_tensor_inspect(const struct ardev_tensor* tensor, struct ardev_tensor_info* out,
+                         struct ardev_error* ARDEV_NULLABLE error);
 void ardev_tensor_free(struct ardev_tensor* ARDEV_NULLABLE tensor);
 
 // ---------------------------------------------------------------------------------------------------- release
