@@ -257,7 +257,7 @@ struct ardev_driver {
   int (*synchronize)(void* context, void* queue);
   int (*is_idle)(void* context, void* queue, bool* out);
 
-  // Records a new event behind all that was submitted to the queue.
+  // Records a new event behind all that was submitted to the queue. It may outlive the queue.
   int (*record)(void* context, void* queue, void** out);
   void (*destroy_event)(void* context, void* event);
   // Makes the queue wait for the event. EXDEV if it cannot: then the host waits instead.
