@@ -1,6 +1,7 @@
 //! What the tests share: where things are, compilers and tools, an installed library.
 #![allow(dead_code)]
 
+pub(crate) mod face;
 pub(crate) mod interface;
 pub(crate) mod software;
 

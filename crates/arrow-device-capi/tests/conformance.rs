@@ -1,0 +1,79 @@
+//! The suite of devices, on a device that was registered as a table of callbacks, and with every step taken through the
+//! functions of the header.
+#![cfg(not(miri))]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod support;
+
+use arrow_device::Device;
+use arrow_device_sim::{Kind, Sim};
+use arrow_device_testkit::Verdict;
+use arrow_device_testkit::kinds;
+use arrow_device_testkit::suite::{Check, Report, Suite};
+
+use support::face::Face;
+use support::software::{Fault, register};
+
+fn reports(sim: &Sim) -> Verdict {
+    sim.take_reports().first().map_or(Ok(()), |report| Err(report.to_string()))
+}
+
+/// Runs the suite on the simulator's device behind a table of callbacks, and looks for what was left behind.
+fn run(sim: Sim) -> Report {
+    let device = register(&sim, Fault::None);
+    let watch = || reports(&sim);
+    let report = Suite::new(&device).through(&Face).watched_by(&watch).run();
+    report.assert();
+    // The device is closed, and its table released, when nothing on it is left.
+    drop(device);
+    arrow_device::drain(std::time::Duration::from_secs(60)).unwrap();
+    let left = sim.finish();
+    assert!(left.is_empty(), "{left:?}");
+    report
+}
+
+// Requirement: SYS-1, ARR-5, ARR-16, ARR-20
+#[test]
+fn a_device_of_callbacks_passes() {
+    let report = run(Sim::builder().seed(1).backtraces(false).build());
+    assert_eq!(report.cases(), 7 * 1598);
+}
+
+// Requirement: SYS-1, ARR-16
+#[test]
+fn a_device_of_callbacks_with_handles_passes() {
+    let report = run(Sim::builder().kind(Kind::Handles).seed(2).backtraces(false).build());
+    assert_eq!(report.cases(), 7 * 1598);
+}
+
+// Requirement: SYS-1, ARR-16
+#[test]
+fn a_device_of_callbacks_that_the_host_reads_passes() {
+    let report = run(Sim::builder().kind(Kind::HostReadable).seed(3).backtraces(false).build());
+    assert_eq!(report.cases(), 8 * 1598);
+}
+
+// Requirement: SYS-1
+#[test]
+fn the_host_passes_through_the_header() {
+    let report = Suite::new(&Device::host()).through(&Face).run();
+    report.assert();
+    assert_eq!(report.cases(), 6 * 1598);
+}
+
+#[test]
+fn a_table_that_leaves_out_a_wait_is_found() {
+    for (fault, check) in
+        [(Fault::WaitsNot, Check::Order), (Fault::KnowsNoEvents, Check::DeferredRelease)]
+    {
+        let sim = Sim::builder().seed(4).backtraces(false).build();
+        let device = register(&sim, fault);
+        let watch = || reports(&sim);
+        let some = kinds::cases_of([kinds::Kind::Fixed("l", 8)]);
+        let report = Suite::new(&device).over(some).only([check]).watched_by(&watch).run();
+        assert!(!report.failures().is_empty(), "{fault:?} is not seen");
+        // What such a device leaves behind is not looked at.
+        drop(device);
+        std::mem::forget(sim);
+    }
+}
