@@ -59,8 +59,7 @@ impl Drop for Owned {
 }
 
 pub(crate) fn import(schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> Result<Owned> {
-    let schema = made(|out, error| unsafe { ardev_schema_import(schema, out, error) });
-    let schema = schema.inspect_err(|_| drop(unsafe { ptr::read(array) }))?;
+    let schema = made(|out, error| unsafe { ardev_schema_import(schema, out, error) })?;
     let array = made(|out, error| unsafe { ardev_array_import(array, schema, out, error) });
     unsafe { ardev_schema_free(schema) };
     array.map(Owned)

@@ -4,6 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arrow_device::driver::{
@@ -26,13 +27,26 @@ pub(crate) enum Fault {
 struct Behind {
     driver: SimDriver,
     fault: Fault,
+    /// Kept until the table is released.
+    _registered: Arc<()>,
+}
+
+/// Whether a table is still in use, for the test that registered it.
+pub(crate) struct Registered(Weak<()>);
+
+impl Registered {
+    pub(crate) fn is_released(&self) -> bool {
+        self.0.strong_count() == 0
+    }
 }
 
 /// Registers the simulator's device anew, as one of C callbacks.
-pub(crate) fn register(sim: &Sim, fault: Fault) -> Device {
+pub(crate) fn register(sim: &Sim, fault: Fault) -> (Device, Registered) {
     let driver = sim.driver();
     let (id, properties) = (driver.id(), driver.properties().clone());
-    let behind = Box::new(Behind { driver, fault });
+    let kept = Arc::new(());
+    let registered = Registered(Arc::downgrade(&kept));
+    let behind = Box::new(Behind { driver, fault, _registered: kept });
     let flags = [
         (properties.host_access == HostAccess::Mapped, ARDEV_DEVICE_HOST_READABLE),
         (properties.addressing == Addressing::Handle, ARDEV_DEVICE_HANDLES),
@@ -75,7 +89,7 @@ pub(crate) fn register(sim: &Sim, fault: Fault) -> Device {
     let device = Device::find(id).unwrap();
     assert_eq!(device.properties().name, "software, by callbacks");
     unsafe { ardev_device_free(out) };
-    device
+    (device, registered)
 }
 
 fn behind<'a>(context: *mut c_void) -> &'a Behind {
@@ -146,7 +160,7 @@ unsafe extern "C" fn destroy_event(context: *mut c_void, event: *mut c_void) {
 }
 
 unsafe extern "C" fn wait(context: *mut c_void, queue: *mut c_void, event: *mut c_void) -> c_int {
-    let Behind { driver, fault } = behind(context);
+    let Behind { driver, fault, .. } = behind(context);
     if *fault == Fault::WaitsNot {
         return 0;
     }
@@ -162,7 +176,7 @@ unsafe extern "C" fn is_complete(
     event: *mut c_void,
     out: *mut bool,
 ) -> c_int {
-    let Behind { driver, fault } = behind(context);
+    let Behind { driver, fault, .. } = behind(context);
     let lies = *fault == Fault::KnowsNoEvents;
     give(unsafe { driver.is_complete(Raw::from_ptr(event)) }, out, |passed| passed || lies)
 }
