@@ -49,6 +49,8 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PEER_WHEELS,
             setup::PEER_SOURCES,
             setup::OPENCL,
+            setup::CMAKE,
+            setup::PKG_CONFIG,
         ],
         variables: &[],
         command: &["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"],

@@ -85,7 +85,7 @@ fn to_rust(array: Owned) -> Result<Array> {
     unsafe { Array::import(&mut c_array, &schema) }
 }
 
-fn from_rust(array: &Array) -> Result<Owned> {
+pub(crate) fn from_rust(array: &Array) -> Result<Owned> {
     let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
     array.schema()?.export(&mut c_schema)?;
     array.export(&mut c_array)?;
@@ -93,7 +93,10 @@ fn from_rust(array: &Array) -> Result<Owned> {
 }
 
 /// Does something with the queue as an object.
-fn with_queue<T>(queue: &Queue, act: impl FnOnce(*mut ArdevQueue) -> Result<T>) -> Result<T> {
+pub(crate) fn with_queue<T>(
+    queue: &Queue,
+    act: impl FnOnce(*mut ArdevQueue) -> Result<T>,
+) -> Result<T> {
     let id = queue.device().id();
     let device =
         made(|out, error| unsafe { ardev_device_find(id.device_type.0, id.id, out, error) })?;
