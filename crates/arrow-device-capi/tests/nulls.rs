@@ -169,7 +169,7 @@ impl Function<'_> {
             matches!(name, "out" | "count" | "size" | "infos" | "sizes" | "handler" | "error")
                 && !c_type.starts_with("const ")
                 && c_type.ends_with('*');
-        if is_output && !(name == "handler" && !c_type.ends_with("**")) {
+        if is_output && (name != "handler" || c_type.ends_with("**")) {
             let pointee = c_type.strip_suffix('*').unwrap();
             return local(pointee, self.end_of(name, pointee));
         }

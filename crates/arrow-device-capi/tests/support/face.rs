@@ -20,12 +20,10 @@ pub(crate) fn call(function: impl FnOnce(*mut ArdevError) -> c_int) -> Result<()
         return Ok(());
     }
     assert_eq!(code, error.code);
-    let kind = usize::try_from(error.kind).unwrap();
     let text = error.text();
-    let place = place_in(&text);
-    let told = Error::new(ErrorKind::ALL[kind], text);
-    Err(place
-        .map_or_else(|| Error::new(ErrorKind::ALL[kind], error.text()), |place| told.at(place)))
+    let place = place_in(&text).unwrap_or_default();
+    let kind = ErrorKind::ALL[usize::try_from(error.kind).unwrap()];
+    Err(Error::new(kind, text).at(place))
 }
 
 /// An object that a function gave.

@@ -1,5 +1,5 @@
 //! What the tests share: where things are, compilers and tools, an installed library.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 pub(crate) mod face;
 pub(crate) mod interface;
