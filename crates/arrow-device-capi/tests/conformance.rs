@@ -31,8 +31,8 @@ fn reports(sim: &Sim) -> Verdict {
 }
 
 /// Runs the suite on the simulator's device behind a table of callbacks, and looks for what was left behind.
-fn run(sim: Sim, cases: impl IntoIterator<Item = Case>) -> Report {
-    let (device, registered) = register(&sim, Fault::None);
+fn run(sim: Sim, table: Fault, cases: impl IntoIterator<Item = Case>) -> Report {
+    let (device, registered) = register(&sim, table);
     let watch = || reports(&sim);
     let report = Suite::new(&device).over(cases).through(&Face).watched_by(&watch).run();
     report.assert();
@@ -47,7 +47,7 @@ fn run(sim: Sim, cases: impl IntoIterator<Item = Case>) -> Report {
 // Requirement: SYS-1, ARR-5, ARR-16, ARR-20
 #[test]
 fn a_device_of_callbacks_passes() {
-    let report = run(Sim::builder().seed(1).backtraces(false).build(), every_type());
+    let report = run(Sim::builder().seed(1).backtraces(false).build(), Fault::None, every_type());
     assert_eq!(report.cases(), 7 * EVERY_TYPE);
 }
 
@@ -55,14 +55,14 @@ fn a_device_of_callbacks_passes() {
 #[test]
 fn a_device_of_callbacks_with_handles_passes() {
     let sim = Sim::builder().kind(Kind::Handles).seed(2).backtraces(false).build();
-    assert_eq!(run(sim, some_types()).cases(), 7 * SOME_TYPES);
+    assert_eq!(run(sim, Fault::None, some_types()).cases(), 7 * SOME_TYPES);
 }
 
 // Requirement: SYS-1, ARR-16
 #[test]
 fn a_device_of_callbacks_that_the_host_reads_passes() {
     let sim = Sim::builder().kind(Kind::HostReadable).seed(3).backtraces(false).build();
-    assert_eq!(run(sim, some_types()).cases(), 8 * SOME_TYPES);
+    assert_eq!(run(sim, Fault::None, some_types()).cases(), 8 * SOME_TYPES);
 }
 
 // Requirement: SYS-1
@@ -71,6 +71,13 @@ fn the_host_passes_through_the_header() {
     let report = Suite::new(&Device::host()).over(some_types()).through(&Face).run();
     report.assert();
     assert_eq!(report.cases(), 6 * SOME_TYPES);
+}
+
+// Requirement: SYS-1, ARR-5, ARR-16
+#[test]
+fn a_device_whose_queues_cannot_wait_and_whose_events_are_handles_passes() {
+    let sim = Sim::builder().seed(6).backtraces(false).build();
+    assert_eq!(run(sim, Fault::HostWaits, some_types()).cases(), 7 * SOME_TYPES);
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub(crate) enum Fault {
     WaitsNot,
     /// Says that an event has passed.
     KnowsNoEvents,
+    /// No fault: events are shown as variables that hold their handles, and queues cannot wait, so that the host has to.
+    HostWaits,
 }
 
 struct Behind {
@@ -47,13 +49,15 @@ pub(crate) fn register(sim: &Sim, fault: Fault) -> (Device, Registered) {
     let kept = Arc::new(());
     let registered = Registered(Arc::downgrade(&kept));
     let behind = Box::new(Behind { driver, fault, _registered: kept });
+    let shows_handles = fault == Fault::HostWaits;
+    let shows_objects = properties.readiness == Readiness::Event && !shows_handles;
     let flags = [
         (properties.host_access == HostAccess::Mapped, ARDEV_DEVICE_HOST_READABLE),
         (properties.addressing == Addressing::Handle, ARDEV_DEVICE_HANDLES),
         (properties.readiness == Readiness::HostWait, ARDEV_DEVICE_NO_EVENTS),
         (properties.readiness == Readiness::QueueOrder, ARDEV_DEVICE_ONE_QUEUE),
         (properties.parts, ARDEV_DEVICE_PARTS),
-        (properties.readiness == Readiness::Event, ARDEV_DEVICE_EVENT_OBJECTS),
+        (shows_objects, ARDEV_DEVICE_EVENT_OBJECTS),
     ];
     let table = ArdevDriver {
         struct_size: size_of::<ArdevDriver>(),
@@ -78,7 +82,7 @@ pub(crate) fn register(sim: &Sim, fault: Fault) -> (Device, Registered) {
         copy: Some(copy),
         map: Some(map),
         unmap: Some(unmap),
-        read_event: Some(read_event),
+        read_event: if shows_handles { None } else { Some(read_event) },
         reaches: None,
         part: Some(part),
         free_part: Some(free_part),
@@ -161,8 +165,10 @@ unsafe extern "C" fn destroy_event(context: *mut c_void, event: *mut c_void) {
 
 unsafe extern "C" fn wait(context: *mut c_void, queue: *mut c_void, event: *mut c_void) -> c_int {
     let Behind { driver, fault, .. } = behind(context);
-    if *fault == Fault::WaitsNot {
-        return 0;
+    match fault {
+        Fault::WaitsNot => return 0,
+        Fault::HostWaits => return 18, // EXDEV
+        _ => {}
     }
     match unsafe { driver.wait(Raw::from_ptr(queue), Raw::from_ptr(event)) } {
         Ok(Waiting::Queued) => 0,
