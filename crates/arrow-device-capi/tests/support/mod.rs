@@ -194,7 +194,6 @@ pub(crate) fn assert_success(what: &str, output: &Output) {
 pub(crate) fn fresh_path(name: &str) -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Relaxed);
-    let test = env::current_exe().unwrap();
-    let test = test.file_stem().unwrap().to_string_lossy().into_owned();
+    let test = env!("CARGO_CRATE_NAME");
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{number}-{name}"))
 }
