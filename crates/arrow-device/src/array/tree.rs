@@ -33,6 +33,14 @@ impl Node {
     /// The lengths of the buffers were not given.
     pub(crate) const NO_EXTENTS: u32 = u32::MAX;
 
+    /// A node without anything.
+    pub(crate) const EMPTY: Self = Self {
+        window: Window { length: 0, offset: 0, null_count: 0 },
+        buffers: std::ptr::null(),
+        n_buffers: 0,
+        extents: Self::NO_EXTENTS,
+    };
+
     /// A buffer's address or handle; null where there is none.
     pub(crate) fn buffer(&self, index: usize) -> *const c_void {
         if index >= self.n_buffers as usize {
