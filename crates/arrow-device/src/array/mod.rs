@@ -210,7 +210,12 @@ impl Array {
     }
 
     pub(crate) fn open_device(&self) -> Result<Device> {
-        Device::find(self.device()).ok_or_else(|| {
+        let device = match self.tree.telling_memory() {
+            // SAFETY: the tree keeps it.
+            Some(memory) => unsafe { Device::find_holding(self.device(), memory) },
+            None => Device::find(self.device()),
+        };
+        device.ok_or_else(|| {
             let message = "this device is not open in this process; open it, or name a queue";
             Error::new(ErrorKind::DeviceMissing, message).on_device(self.device())
         })
