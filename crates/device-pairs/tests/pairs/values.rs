@@ -2,7 +2,7 @@
 
 use arrow_device::copy::Options;
 use arrow_device::{Array, DataType, Queue};
-use arrow_device_pairs::{Place, World};
+use arrow_device_pairs::{Place, ROWS, World};
 use arrow_device_testkit::generate::{self, Generated};
 use arrow_device_testkit::plan::Plan;
 use arrow_device_testkit::trips::{assert_is, built, imported};
@@ -42,7 +42,9 @@ fn there_and_back(source: &Array, [from, to]: [&Place; 2], expected: &Plan, numb
 #[test]
 fn arbitrary_arrays_and_their_slices_go_from_every_place_to_every_other() {
     let world = World::new(1);
-    for (number, Generated { plan, .. }) in generate::samples(40, 7).enumerate() {
+    // As many copies, however many places there are.
+    let count = 3000 / world.pairs().count();
+    for (number, Generated { plan, .. }) in generate::samples(count, 7).enumerate() {
         let (array, expected) = built(&plan);
         let (from, len) = (array.len() / 3, array.len() / 2);
         match number % 3 {
@@ -140,8 +142,9 @@ fn a_copy_without_trimming_has_the_shape_of_its_source() {
 #[test]
 fn threads_share_all_places() {
     let world = World::new(7);
+    let fit = world.places.iter().filter(|place| !ROWS[place.row].on_request);
     let queues: Vec<(String, Queue)> =
-        world.places.iter().map(|place| (place.name.clone(), place.queue.clone())).collect();
+        fit.map(|place| (place.name.clone(), place.queue.clone())).collect();
     std::thread::scope(|scope| {
         for seed in 0..4 {
             let queues = &queues;

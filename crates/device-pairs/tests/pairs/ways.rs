@@ -2,7 +2,7 @@
 
 use arrow_device::copy::{Options, Way};
 use arrow_device::{Array, DataType, DeviceId};
-use arrow_device_pairs::{Memory, Place, World};
+use arrow_device_pairs::{Memory, Place, ROWS, World};
 
 /// What the table of devices promises.
 fn expected(from: &Place, to: &Place) -> Vec<Way> {
@@ -51,4 +51,24 @@ fn what_is_there_already_is_shared() {
         assert_eq!(plan.submissions(), 0, "{place:?}: {plan}");
         assert!(plan.run().unwrap().is_same(&there), "{place:?}");
     }
+}
+
+/// What the tests are worth depends on what they are run on: all that needs no driver is there, and several to a row.
+#[test]
+fn the_host_and_every_kind_of_software_device_are_there() {
+    let world = World::new(14);
+    let rows = |word: &str| ROWS.iter().filter(|row| row.required_as == word).count();
+    let here = |word: &str| {
+        world.places.iter().filter(|place| ROWS[place.row].required_as == word).count()
+    };
+    assert_eq!((rows("host"), here("host")), (1, 1));
+    // Two rows have two devices each.
+    assert_eq!((rows("sim"), here("sim")), (6, 8));
+    // Different kinds are different devices, so that none is taken for another one.
+    let mut ids: Vec<DeviceId> =
+        world.places.iter().map(|place| place.queue.device().id()).collect();
+    ids.sort_by_key(|id| (id.device_type.0, id.id));
+    ids.dedup();
+    assert_eq!(ids.len(), world.places.len(), "{world:?}");
+    println!("{world:?}");
 }
