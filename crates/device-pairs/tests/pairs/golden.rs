@@ -13,6 +13,9 @@ use arrow_ipc::reader::StreamReader;
 
 use crate::streams::{exchange, through};
 
+/// Nearly all files have a few rows in all.
+const MANY: usize = 30;
+
 /// What a reader found in a file.
 struct Read {
     name: String,
@@ -74,8 +77,11 @@ impl Read {
 #[test]
 fn golden_streams_go_from_every_place_to_every_other() {
     let world = World::new(12);
-    for read in read_all() {
-        for (from, to) in world.pairs() {
+    for (number, read) in read_all().into_iter().enumerate() {
+        // A file of many rows takes a few of the pairs, each others.
+        let rows: usize = read.batches.iter().map(RecordBatch::num_rows).sum();
+        let step = if rows > MANY { 41 } else { 1 };
+        for (from, to) in world.pairs().skip(number % step).step_by(step) {
             let stream = through(through(read.stream(), &from.queue), &to.queue);
             read.assert_is(stream, &format!("{from:?} -> {to:?}"));
         }
