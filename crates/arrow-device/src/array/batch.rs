@@ -213,7 +213,7 @@ mod tests {
         array.export(&mut out).unwrap();
         let columns = (0..2).map(|index| {
             // SAFETY: two children, of an array that was just exported.
-            let child = unsafe { out.array.children.add(index).read() };
+            let child = unsafe { out.array.children.wrapping_add(index).read() };
             // SAFETY: as above.
             let child = unsafe { &*child };
             (child.offset, child.length, child.null_count)
