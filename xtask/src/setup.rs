@@ -74,6 +74,21 @@ pub(crate) const OPENCL: Tool = Tool {
     source: Source::Debian("pocl-opencl-icd ocl-icd-libopencl1"),
 };
 
+/// The loader, a driver for the processor, and the layer that finds the mistakes of whoever calls Vulkan.
+pub(crate) const VULKAN: Tool = Tool {
+    name: "a Vulkan driver and the validation layer",
+    is_present: || {
+        let has_driver = std::fs::read_dir("/usr/share/vulkan/icd.d")
+            .is_ok_and(|mut files| files.next().is_some());
+        let layers = "/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json";
+        let libraries = shell::output_of(&["/sbin/ldconfig", "--print-cache"]);
+        has_driver
+            && std::path::Path::new(layers).is_file()
+            && libraries.is_some_and(|list| list.contains("libvulkan.so.1"))
+    },
+    source: Source::Debian("mesa-vulkan-drivers libvulkan1 vulkan-validationlayers"),
+};
+
 /// The header that the simulated functions are held against.
 pub(crate) const HIP_HEADERS: Tool = Tool {
     name: "the headers of HIP",

@@ -49,6 +49,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PEER_WHEELS,
             setup::PEER_SOURCES,
             setup::OPENCL,
+            setup::VULKAN,
             setup::CUDA_HEADERS,
             setup::HIP_HEADERS,
             setup::CHROMIUM,

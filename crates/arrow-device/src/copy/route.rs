@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::source::{Lane, Source};
 use super::step;
-use crate::device::driver::HostAccess;
+use crate::device::driver::{HostAccess, Raw};
 use crate::{Array, Device, DeviceId, DeviceType, Queue, Result};
 
 /// How data gets from one place to another.
@@ -88,7 +88,8 @@ pub(super) fn choose(array: &Array, queue: &Queue, options: &Options) -> Result<
     // The host is between the two, or one of them.
     if options.through.is_none() {
         let device = array.open_device()?;
-        if device.properties().host_access == HostAccess::Mapped {
+        let is_mapped = device.properties().host_access == HostAccess::Mapped;
+        if is_mapped && maps_in_place(array, &device) {
             wait(array)?;
             let route = if is_host(to) { Route::Gather } else { Route::FromHost };
             return Ok((route, Source::Mapped(device)));
@@ -96,6 +97,20 @@ pub(super) fn choose(array: &Array, queue: &Queue, options: &Options) -> Result<
     }
     let route = if is_host(to) { Route::ToHost } else { Route::Staged };
     Ok((route, Source::Lane(Lane::new(array, options.through.clone()))))
+}
+
+/// Whether the host reads all of an array where it is.
+fn maps_in_place(array: &Array, device: &Device) -> bool {
+    let (schema, nodes) = (&array.tree().schema, array.tree().nodes());
+    nodes.iter().zip(schema.nodes()).all(|(node, field)| {
+        // The sizes behind the buffers of views are host memory.
+        let sizes = usize::from(field.layout.is_variadic());
+        let count = (node.n_buffers as usize).saturating_sub(sizes);
+        let bases = (0..count).map(|index| node.buffer(index)).filter(|base| !base.is_null());
+        bases
+            .map(|base| Raw::from_ptr(base.cast_mut()))
+            .all(|base| device.driver().maps_in_place(base))
+    })
 }
 
 fn wait(array: &Array) -> Result<()> {

@@ -458,6 +458,14 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         .on_device(self.id()))
     }
 
+    /// Whether [`map`](Driver::map) shows this memory itself, and not a copy that it has to make first. Calls no runtime.
+    ///
+    /// Where a driver knows of others' memory only its handle, a list of copies is cheaper than many mappings.
+    fn maps_in_place(&self, base: Raw<Memory>) -> bool {
+        let _ = base;
+        true
+    }
+
     /// Ends what `map` began.
     ///
     /// # Safety

@@ -1,0 +1,181 @@
+//! `VkEvent`s, whoever made them.
+//!
+//! An event of this crate's stands for a point of a lane's timeline, which is what the host and other lanes wait
+//! for; the `VkEvent` itself is for others. Of somebody else's event there is only the handle.
+
+use std::time::{Duration, Instant};
+
+use arrow_device::driver::Waiting;
+use arrow_device::{ErrorKind, Result};
+use ash::vk::{self, Handle};
+
+use crate::lane::{ALL_COMMANDS, Lane, Work, everything};
+use crate::logical::{Logical, lock};
+
+/// How often a wait asks again at once, before it begins to pause.
+const EAGER: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// The end of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) lane: usize,
+    pub(crate) value: u64,
+}
+
+/// An event that nobody has any more, and that is still to be set.
+#[derive(Debug)]
+pub(crate) struct Doomed {
+    pub(crate) event: vk::Event,
+    point: Point,
+}
+
+impl Logical {
+    pub(crate) fn make_event(&self) -> Result<vk::Event> {
+        let info = vk::EventCreateInfo::default();
+        // SAFETY: the device is alive as long as this.
+        let event = self.check(unsafe { self.vk.create_event(&info, None) }, "make an event")?;
+        lock(&self.events).insert(event.as_raw(), None);
+        Ok(event)
+    }
+
+    /// # Safety
+    /// The event was made here, and nobody uses it any more.
+    pub(crate) unsafe fn destroy_event(&self, event: vk::Event) {
+        let known = lock(&self.events).remove(&event.as_raw());
+        match known {
+            // "All submitted commands that refer to event must have completed execution".
+            Some(Some(point)) => {
+                lock(&self.doomed).push(Doomed { event, point });
+                self.destroy_doomed();
+            }
+            // SAFETY: promised by the caller; nothing was submitted with it.
+            Some(None) => unsafe { self.vk.destroy_event(event, None) },
+            None => {}
+        }
+    }
+
+    /// Destroys what has passed by now of what nobody has any more.
+    pub(crate) fn destroy_doomed(&self) {
+        let mut doomed = lock(&self.doomed);
+        if doomed.is_empty() {
+            return;
+        }
+        let passed: Vec<u64> =
+            self.lanes.iter().map(|lane| lane.passed(&self.vk).unwrap_or(0)).collect();
+        let is_over = |doomed: &mut Doomed| {
+            passed.get(doomed.point.lane).is_some_and(|passed| *passed >= doomed.point.value)
+        };
+        for over in doomed.extract_if(.., is_over) {
+            // SAFETY: the commands that set it have been executed, and nobody has it.
+            unsafe { self.vk.destroy_event(over.event, None) };
+        }
+    }
+
+    /// Has the lane set the event behind everything.
+    ///
+    /// # Safety
+    /// The event was made here and is not recorded yet.
+    pub(crate) unsafe fn record(&self, lane: &Lane, event: vk::Event) -> Result<()> {
+        let set = |commands| {
+            // SAFETY: the commands are being recorded; the event is alive until they have been executed, by
+            // `destroy_event`.
+            unsafe { self.vk.cmd_set_event(commands, event, ALL_COMMANDS) };
+        };
+        let work = Work { record: Some(&set), ..Work::default() };
+        // SAFETY: as above.
+        let point = unsafe { self.submit(lane, work, &mut None) }?;
+        lock(&self.events).insert(event.as_raw(), Some(point));
+        Ok(())
+    }
+
+    /// # Safety
+    /// The event is alive and stays so until the lane has passed it.
+    pub(crate) unsafe fn wait_on(&self, lane: &Lane, event: vk::Event) -> Result<Waiting> {
+        let known = lock(&self.events).get(&event.as_raw()).copied();
+        match known {
+            Some(None) => {
+                Err(self.error(ErrorKind::InvalidArgument, "the event is not recorded yet"))
+            }
+            // The commands that set it end with a barrier, behind which all that comes later on the same queue is.
+            Some(Some(point)) if point.lane == lane.index => Ok(Waiting::Queued),
+            Some(Some(point)) => {
+                let Some(other) = self.lanes.get(point.lane) else {
+                    return Ok(Waiting::HostMustWait);
+                };
+                let work = Work { behind: Some((other, point.value)), ..Work::default() };
+                // SAFETY: nothing but a wait for what was submitted before.
+                unsafe { self.submit(lane, work, &mut None) }?;
+                Ok(Waiting::Queued)
+            }
+            // "An event must not be used to define a dependency between commands submitted to different queues",
+            // and the C struct does not say which queue sets it.
+            None if self.lanes.len() > 1 => Ok(Waiting::HostMustWait),
+            // SAFETY: promised by the caller.
+            None if unsafe { self.is_set(event) }? => Ok(Waiting::Queued),
+            None => {
+                let wait = |commands| {
+                    let (from, to) = (ALL_COMMANDS, ALL_COMMANDS | vk::PipelineStageFlags::HOST);
+                    let (events, memory) = ([event], [everything()]);
+                    // SAFETY: the commands are being recorded. The event was set from all commands, says the
+                    // convention, and the stages to wait for have to be those ("srcStageMask must be the bitwise
+                    // OR of the stageMask parameter used in previous calls to vkCmdSetEvent").
+                    unsafe {
+                        self.vk.cmd_wait_events(commands, &events, from, to, &memory, &[], &[]);
+                    }
+                };
+                let work = Work { record: Some(&wait), ..Work::default() };
+                // SAFETY: as above; the caller promises that the event stays.
+                unsafe { self.submit(lane, work, &mut None) }?;
+                Ok(Waiting::Queued)
+            }
+        }
+    }
+
+    /// # Safety
+    /// The event is alive.
+    pub(crate) unsafe fn is_complete(&self, event: vk::Event) -> Result<bool> {
+        let known = lock(&self.events).get(&event.as_raw()).copied();
+        match known {
+            Some(Some(point)) => self.has_passed(point),
+            Some(None) => Ok(false),
+            // SAFETY: promised by the caller.
+            None => unsafe { self.is_set(event) },
+        }
+    }
+
+    /// # Safety
+    /// The event is alive.
+    pub(crate) unsafe fn wait_on_host(
+        &self,
+        event: vk::Event,
+        timeout: Option<Duration>,
+    ) -> Result<bool> {
+        let known = lock(&self.events).get(&event.as_raw()).copied();
+        if let Some(Some(point)) = known {
+            return self.wait_for(point, timeout);
+        }
+        let start = Instant::now();
+        let mut asked = 0;
+        loop {
+            // SAFETY: promised by the caller.
+            if unsafe { self.is_set(event) }? {
+                return Ok(true);
+            }
+            match timeout {
+                Some(timeout) if start.elapsed() >= timeout => return Ok(false),
+                _ if asked < EAGER => std::thread::yield_now(),
+                _ => std::thread::sleep(timeout.map_or(PAUSE, |timeout| PAUSE.min(timeout))),
+            }
+            asked += 1;
+        }
+    }
+
+    /// # Safety
+    /// The event is alive.
+    unsafe fn is_set(&self, event: vk::Event) -> Result<bool> {
+        self.require_life()?;
+        // SAFETY: promised by the caller.
+        self.check(unsafe { self.vk.get_event_status(event) }, "ask the event")
+    }
+}

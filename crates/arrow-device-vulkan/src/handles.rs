@@ -1,0 +1,127 @@
+//! A Vulkan device as its handles: what an application gives to [`open_from`](crate::open_from), and what
+//! [`handles_of`](crate::handles_of) tells.
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An instance, a device of it and its queues, and with what they are called.
+///
+/// Handles are numbers here, as `as_raw()` of ash's handles gives them, so that no crate of bindings has to be the
+/// same on both sides.
+///
+/// ```
+/// use std::sync::{Arc, Mutex};
+///
+/// use arrow_device_vulkan::Handles;
+///
+/// # let (instance, physical_device, device, queue, family) = (1, 2, 3, 4, 0);
+/// // The lock that the application takes around its own `vkQueueSubmit`.
+/// let lock = Arc::new(Mutex::new(()));
+/// let handles = Handles::new(instance, physical_device, device).with_queue(queue, family, lock);
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Handles {
+    /// `vkGetInstanceProcAddr` of the loader that made the others; `None` for that of the system's loader.
+    pub loader: Option<NonNull<c_void>>,
+    /// The `VkInstance`, made for Vulkan 1.2 or later.
+    pub instance: u64,
+    /// The `VkPhysicalDevice`.
+    pub physical_device: u64,
+    /// The `VkDevice`, with the feature `timelineSemaphore`.
+    pub device: u64,
+    /// The queues that may be used.
+    pub queues: Vec<SharedQueue>,
+    pub(crate) owner: Option<Owner>,
+}
+
+/// What keeps the handles alive.
+pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
+
+// SAFETY: the address of a function, and handles. Vulkan's handles may be used on any thread ("Vulkan is intended
+// to provide scalable performance when used on multiple host threads"), with locks for those it names.
+unsafe impl Send for Handles {}
+// SAFETY: as above.
+unsafe impl Sync for Handles {}
+
+/// A `VkQueue` that others submit to as well.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct SharedQueue {
+    /// The `VkQueue`.
+    pub handle: u64,
+    /// The index of its family.
+    pub family: u32,
+    /// What everybody holds while submitting to it.
+    pub lock: Arc<dyn SubmitLock>,
+}
+
+/// Keeps two threads from submitting to one `VkQueue` at the same time, as Vulkan asks of its callers.
+///
+/// A [`Mutex`] is one. Whoever holds it must not call into this library or drop what is its.
+pub trait SubmitLock: Send + Sync {
+    /// Calls `submit` once, while nobody else submits to the queue. Does not panic.
+    fn while_locked(&self, submit: &mut dyn FnMut());
+}
+
+impl<T: Send> SubmitLock for Mutex<T> {
+    fn while_locked(&self, submit: &mut dyn FnMut()) {
+        let _locked = self.lock().unwrap_or_else(PoisonError::into_inner);
+        submit();
+    }
+}
+
+impl Handles {
+    /// Without a queue yet, called through the system's loader.
+    pub fn new(instance: u64, physical_device: u64, device: u64) -> Self {
+        Self { loader: None, instance, physical_device, device, queues: Vec::new(), owner: None }
+    }
+
+    /// Adds a queue, which is of a family that can compute, draw or transfer.
+    pub fn with_queue(mut self, handle: u64, family: u32, lock: Arc<dyn SubmitLock>) -> Self {
+        self.queues.push(SharedQueue { handle, family, lock });
+        self
+    }
+
+    /// Calls Vulkan through this `vkGetInstanceProcAddr`.
+    pub fn with_loader(mut self, get_instance_proc_addr: NonNull<c_void>) -> Self {
+        self.loader = Some(get_instance_proc_addr);
+        self
+    }
+
+    /// Keeps this as long as anything of the device that is opened with these handles is there. An owner whose
+    /// drop destroys the device fits.
+    pub fn kept_by(mut self, owner: impl Any + Send + Sync) -> Self {
+        self.owner = Some(Arc::new(owner));
+        self
+    }
+}
+
+impl fmt::Debug for Handles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { instance, device, queues, .. } = self;
+        write!(f, "Handles(instance {instance:#x}, device {device:#x}, {queues:?})")
+    }
+}
+
+impl fmt::Debug for SharedQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "queue {:#x} of family {}", self.handle, self.family)
+    }
+}
+
+/// Which of a device's memory is allocated, and with it how data gets there and back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Placement {
+    /// The device's own memory; where the host can read this fast (integrated GPUs, and drivers for the
+    /// processor), as with [`HostVisible`](Self::HostVisible).
+    #[default]
+    Automatic,
+    /// Memory that the host reads and writes in place.
+    HostVisible,
+    /// The device's own memory, in which the host does not look: data goes through staging buffers.
+    DeviceOnly,
+}

@@ -1,0 +1,282 @@
+//! Vulkan devices for [`arrow_device`]: Arrow data in `VkBuffer`s, ordered by `VkEvent`s.
+//!
+//! Nothing is linked. The Vulkan loader (`libvulkan.so.1`, `vulkan-1.dll`) is loaded by the first call, and a
+//! machine without one, or without a driver, gets an error that says what to install.
+//!
+//! ```
+//! if let Err(why) = arrow_device_vulkan::is_available() {
+//!     println!("no Vulkan here: {why}");
+//!     return Ok(());
+//! }
+//! let device = arrow_device_vulkan::open(0)?;
+//! let queue = device.open_queue()?;
+//! let array = arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
+//! let there = array.copy_to(&queue)?;
+//! assert_eq!(there.device(), device.id());
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! # What both sides agree on
+//!
+//! | member of `ArrowDeviceArray` | what it is |
+//! |---|---|
+//! | `device_type` | `ARROW_DEVICE_VULKAN`, 7 |
+//! | `buffers[i]` | a `VkBuffer`, with the usages `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`; shared by the families of all queues that were given, or exclusive where these are of one family. Never an offset into one |
+//! | `device_id` | the value of the `VkDevice` handle |
+//! | `sync_event` | null, or a pointer to a `VkEvent`, which is set by a command behind a full barrier, from all commands (`VK_PIPELINE_STAGE_ALL_COMMANDS_BIT`). The host may ask for its status: it is not made with `VK_EVENT_CREATE_DEVICE_ONLY_BIT` |
+//!
+//! Both sides use one `VkDevice`, its queues and their locks. The struct tells none of these, so that the
+//! application gives them to everybody: [`open_from`] takes them, and [`open_for`] finds the device of an array by
+//! its number afterwards. Who has no device of their own gets one from [`open`], and [`handles_of`] tells others
+//! what it is.
+//!
+//! # An engine's own device
+//!
+//! ```no_run
+//! # let engine = || (1, 2, 3, 4, 0);
+//! use std::sync::{Arc, Mutex};
+//!
+//! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+//! use arrow_device::{Array, Schema};
+//! use arrow_device_vulkan::{Handles, Placement, open_from};
+//!
+//! # let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
+//! // The handles as numbers: `as_raw()` in ash.
+//! let (instance, physical_device, device, queue, family) = engine();
+//! let lock = Arc::new(Mutex::new(()));
+//! let handles = Handles::new(instance, physical_device, device)
+//!     .with_queue(queue, family, lock.clone());
+//! // SAFETY: they are alive, were made for Vulkan 1.2 with timeline semaphores, and the engine holds the lock, too.
+//! let device = unsafe { open_from(handles, Placement::Automatic) }?;
+//! let queue = device.open_queue()?;
+//!
+//! // An array from somebody who was given the same device.
+//! // SAFETY: the structs were filled by a producer that keeps to the interface.
+//! let schema = unsafe { Schema::import(&mut c_schema) }?;
+//! let array = unsafe { Array::import(&mut c_array, &schema) }?;
+//! // From here on the `VkQueue` waits for the array's event.
+//! let view = array.on(&queue)?;
+//! let buffer = view.buffer(1).location().spot().base.bits(); // a `VkBuffer`, to be bound
+//! {
+//!     let _locked = lock.lock();
+//!     // vkQueueSubmit(queue.raw().bits(), ...)
+//! }
+//! // The use ends here: the buffers are kept until the queue has passed what was submitted.
+//! drop(view);
+//! # Ok::<(), arrow_device::Error>(())
+//! ```
+//!
+//! What the device has to have: Vulkan 1.2 and the feature `timelineSemaphore`.
+//!
+//! # Queues
+//!
+//! [`Queue::raw`](arrow_device::Queue::raw) is a `VkQueue`, and its order is that of submission, whoever submits.
+//! What this crate submits begins and ends with a full barrier, so that it is in order with all that was submitted
+//! before and will be after; barriers between the application's own commands are the application's.
+//! [`open_queue`](arrow_device::Device::open_queue) goes through the queues that were given, in turn: there may be
+//! only one, and then everybody has it. A device of [`open`] has one.
+//!
+//! Whoever holds a queue's [lock](SubmitLock) calls nothing of this library, which takes it for its own
+//! submissions.
+//!
+//! # Waiting
+//!
+//! The queues of a device wait for each other by timeline semaphores, for all events that were made here. Of
+//! somebody else's `VkEvent` the struct does not tell which queue sets it, and events may not cross queues. So a
+//! device with one queue waits for it by a command, and with several queues the host waits, asking again and
+//! again. The work that sets an event has to be submitted before the array is exported. An event that is
+//! [adopted](arrow_device::Event::adopt) stays alive until the queues that wait for it have passed it.
+//!
+//! # Memory
+//!
+//! Each allocation is a `VkDeviceMemory` with a `VkBuffer`. The buffers of an array that was copied to the device
+//! are several `VkBuffer`s, bound to one memory. Where the number of allocations matters, give the device an
+//! [allocator](arrow_device::Device::with_allocator): [`Recycler`](arrow_device::Recycler), or your own by
+//! [`adopt_memory`].
+//!
+//! [`Placement`] says whether the host reads and writes the memory in place, or by staging buffers. What is given
+//! to a copy in host memory is read when the copy is submitted. What a copy writes to host memory is there when
+//! this library says that the copy has passed: staging buffers are emptied by whichever thread learns of it first.
+//! Buffers that others made are read through staging, also where their memory is mapped, because Vulkan does not
+//! tell what memory a buffer has.
+//!
+//! # A device that is lost
+//!
+//! It stays lost: copies, waits and questions are an [`ErrorKind::DeviceLost`], and what was kept for its queues is let
+//! go of.
+
+mod driver;
+mod error;
+mod events;
+mod handles;
+mod lane;
+mod loader;
+mod logical;
+mod memory;
+mod own;
+mod staging;
+mod transfer;
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use arrow_device::driver::Raw;
+use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Memory, Result};
+use ash::vk::{self, Handle};
+
+use driver::VulkanDriver;
+use logical::Logical;
+use memory::Block;
+
+pub use handles::{Handles, Placement, SharedQueue, SubmitLock};
+
+/// A device that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// What [`open`] takes.
+    pub index: usize,
+    /// Its name, for people.
+    pub name: String,
+    /// Whether it has what is needed: Vulkan 1.2, timeline semaphores, a queue that computes.
+    pub can_open: bool,
+}
+
+/// Whether there is a device; where not, the error says why and what to install.
+pub fn is_available() -> Result<()> {
+    let listed = own::list()?;
+    if listed.iter().any(|device| device.can_open) {
+        return Ok(());
+    }
+    let message = match listed.first() {
+        None => "Vulkan has no device".to_owned(),
+        Some(first) => format!("{} has no Vulkan 1.2 with timeline semaphores", first.name),
+    };
+    Err(Error::new(ErrorKind::DeviceMissing, message))
+}
+
+/// The devices of all drivers, those of the processor included.
+pub fn devices() -> Result<Vec<Listed>> {
+    own::list()
+}
+
+/// Opens a device, with one queue. All who open it in this process share one `VkDevice`, which is kept.
+pub fn open(index: usize) -> Result<Device> {
+    open_with(index, Placement::Automatic)
+}
+
+/// The same, with a choice of memory: [`ErrorKind::Unsupported`] where the device does not have it.
+pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
+    let logical = own::open(index)?;
+    VulkanDriver::new(logical, placement, None).map(Device::new)
+}
+
+/// Opens a device that the application made.
+///
+/// Opened again, by another library with the same handles, it is the same device: both use its queues under the
+/// locks of whoever came first.
+///
+/// # Safety
+/// The handles are those of one instance, of one of its physical devices, and of a device and its queues that were
+/// made from it as [`Handles`] says. They are alive until the owner that [`kept_by`](Handles::kept_by) was given
+/// is dropped, or without one, as long as anything of the device is there: call [`drain`](arrow_device::drain)
+/// before destroying it. Everybody who submits to a queue holds its lock.
+pub unsafe fn open_from(handles: Handles, placement: Placement) -> Result<Device> {
+    let owner = handles.owner.clone();
+    // SAFETY: promised by the caller.
+    let logical = unsafe { Logical::of(handles) }?;
+    VulkanDriver::new(logical, placement, owner).map(Device::new)
+}
+
+/// The open device of an `ArrowDeviceArray`'s `device_id`, which is the value of a `VkDevice`.
+///
+/// The struct does not tell the instance, the queues and their locks. So the device has to be open in this process
+/// already: [`ErrorKind::DeviceMissing`] where it is not.
+pub fn open_for(device_id: i64) -> Result<Device> {
+    let id = DeviceId::new(DeviceType::VULKAN, device_id);
+    Device::find(id).ok_or_else(|| {
+        let message = format!(
+            "the VkDevice {:#x} is not open here: whoever made it has to give it to `open_from`",
+            device_id.cast_unsigned()
+        );
+        Error::new(ErrorKind::DeviceMissing, message).during("open").on_device(id)
+    })
+}
+
+/// The handles of an open device, to make pipelines on it and to submit to its queues.
+///
+/// Whoever submits to a queue holds its lock. [`Queue::raw`](arrow_device::Queue::raw) is the `VkQueue` of a
+/// queue.
+pub fn handles_of(device: &Device) -> Result<Handles> {
+    find(device).map(|logical| logical.handles())
+}
+
+/// Where a `VkBuffer` of somebody else's lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    /// The `VkBuffer`, with the usages `STORAGE_BUFFER`, `TRANSFER_SRC` and `TRANSFER_DST`.
+    pub buffer: u64,
+    /// The `VkDeviceMemory` that it is bound to.
+    pub memory: u64,
+    /// Where in that it begins: a multiple of the device's
+    /// [`alignment`](arrow_device::driver::Properties::alignment).
+    pub offset: u64,
+    /// How many bytes it has.
+    pub len: u64,
+    /// Where the host sees its first byte, if the memory is coherent and stays mapped.
+    pub mapped: Option<NonNull<c_void>>,
+}
+
+/// Memory that somebody else allocated, such as the application's allocator: for an
+/// [`Allocator`](arrow_device::Allocator) of one's own.
+///
+/// [`Memory::adopt`](arrow_device::Memory::adopt) knows the buffer alone. This one knows what it is bound to as
+/// well, so that the host can fill it and parts of it can get buffers of their own.
+///
+/// # Safety
+/// All of it is true of a buffer that is alive and that nobody else uses until `owner` is dropped. The memory has
+/// room up to the next multiple of the alignment, and is of a type that such buffers can be bound to.
+pub unsafe fn adopt_memory(
+    device: &Device,
+    binding: Binding,
+    owner: impl Send + Sync + 'static,
+) -> Result<Memory> {
+    let logical = find(device)?;
+    let Binding { buffer, memory, offset, len, mapped } = binding;
+    let alignment = device.properties().alignment as u64;
+    if buffer == 0 || memory == 0 || len == 0 || offset % alignment != 0 {
+        let message = format!("{binding:?} is not a buffer at a multiple of {alignment}");
+        return Err(logical.error(ErrorKind::InvalidArgument, message).during("adopt_memory"));
+    }
+    let memory = vk::DeviceMemory::from_raw(memory);
+    let block = Block { memory, offset, len, address: mapped.map(NonNull::cast) };
+    logical.remember(vk::Buffer::from_raw(buffer), block);
+    let owner = Adopted { logical, buffer: vk::Buffer::from_raw(buffer), _owner: owner };
+    // SAFETY: promised by the caller.
+    Ok(unsafe { Memory::adopt(device, Raw::from_bits(buffer as usize), len, owner) })
+}
+
+/// Forgets a buffer before it goes back to its owner.
+struct Adopted<T> {
+    logical: Arc<Logical>,
+    buffer: vk::Buffer,
+    _owner: T,
+}
+
+impl<T> Drop for Adopted<T> {
+    fn drop(&mut self) {
+        self.logical.forget(self.buffer);
+    }
+}
+
+fn find(device: &Device) -> Result<Arc<Logical>> {
+    let id = device.id();
+    let found = (id.device_type == DeviceType::VULKAN)
+        .then(|| Logical::find(id.id.cast_unsigned()))
+        .flatten();
+    found.ok_or_else(|| {
+        let message = "it is not a Vulkan device of this crate";
+        Error::new(ErrorKind::InvalidArgument, message).on_device(id)
+    })
+}

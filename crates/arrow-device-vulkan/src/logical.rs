@@ -1,0 +1,348 @@
+//! A `VkDevice`, and all that this process keeps of it: its functions, lanes, buffers and events.
+//!
+//! There is one for each `VkDevice`, whoever opens it how often, found by the handle. It owns the lanes, the
+//! staging buffers and the events that were let go of before they passed. The `VkDevice` is the application's, or
+//! belongs to the process.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use arrow_device::{DeviceId, DeviceType, Error, ErrorKind, Result};
+use ash::vk::{self, Handle};
+
+use crate::Handles;
+use crate::error::{check_on, error};
+use crate::events::{Doomed, Point};
+use crate::lane::{Lane, Work};
+use crate::loader::{self, require};
+use crate::memory::{Block, MemoryTypes};
+use crate::staging::{Spare, StagingBuffer};
+use crate::transfer::HostWrite;
+
+/// How long the end of the last work is waited for before its objects are given up.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(crate) struct Logical {
+    pub(crate) vk: ash::Device,
+    pub(crate) id: DeviceId,
+    pub(crate) name: String,
+    pub(crate) lanes: Vec<Lane>,
+    /// The families of the lanes, each once.
+    pub(crate) families: Vec<u32>,
+    pub(crate) types: MemoryTypes,
+    pub(crate) blocks: Mutex<HashMap<u64, Block>>,
+    pub(crate) spare: Spare,
+    /// Staging that others copy from and to, by the address of its first byte.
+    pub(crate) pinned: Mutex<BTreeMap<usize, StagingBuffer>>,
+    pub(crate) writes: Mutex<Vec<HostWrite>>,
+    pub(crate) write_count: AtomicUsize,
+    /// The events that were made here; those that are recorded, with the point they stand for.
+    pub(crate) events: Mutex<HashMap<u64, Option<Point>>>,
+    pub(crate) doomed: Mutex<Vec<Doomed>>,
+    next_lane: AtomicUsize,
+    is_lost: AtomicBool,
+    handles: Handles,
+}
+
+/// All that are open.
+static OPEN: Mutex<Vec<(u64, Weak<Logical>)>> = Mutex::new(Vec::new());
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Logical {
+    /// The one of a device's handle, if it is open.
+    pub(crate) fn find(device: u64) -> Option<Arc<Self>> {
+        let open = lock(&OPEN);
+        open.iter().filter(|(known, _)| *known == device).find_map(|(_, found)| found.upgrade())
+    }
+
+    /// The one of these handles: the open one, or a new one.
+    ///
+    /// # Safety
+    /// As [`open_from`](crate::open_from).
+    pub(crate) unsafe fn of(handles: Handles) -> Result<Arc<Self>> {
+        let refused = |message| Error::new(ErrorKind::InvalidArgument, message).during("open");
+        if [handles.instance, handles.physical_device, handles.device].contains(&0) {
+            return Err(refused("a handle is null"));
+        }
+        if handles.queues.is_empty() || handles.queues.iter().any(|queue| queue.handle == 0) {
+            return Err(refused("at least one queue is needed, and none may be null"));
+        }
+        let mut open = lock(&OPEN);
+        open.retain(|(_, known)| known.strong_count() > 0);
+        let known = open.iter().filter(|(known, _)| *known == handles.device);
+        if let Some(found) = known.filter_map(|(_, found)| found.upgrade()).next() {
+            // Should this be the last that has it, it ends without the lock.
+            drop(open);
+            let is_known =
+                |queue: &crate::SharedQueue| found.lane_of(Handle::from_raw(queue.handle)).is_ok();
+            if !handles.queues.iter().all(is_known) {
+                let message = "this VkDevice is open already, with other queues";
+                return Err(found.error(ErrorKind::InvalidArgument, message).during("open"));
+            }
+            return Ok(found);
+        }
+        let device = handles.device;
+        // SAFETY: promised by the caller.
+        let made = Arc::new(unsafe { Self::new(handles) }?);
+        open.push((device, Arc::downgrade(&made)));
+        Ok(made)
+    }
+
+    /// # Safety
+    /// As [`open_from`](crate::open_from).
+    unsafe fn new(mut handles: Handles) -> Result<Self> {
+        let get_instance_proc_addr = loader::proc_addr(handles.loader)?;
+        handles.loader = loader::as_pointer(get_instance_proc_addr);
+        let id = DeviceId::new(DeviceType::VULKAN, handles.device.cast_signed());
+        // SAFETY: promised by the caller.
+        let instance = unsafe {
+            loader::instance_functions(get_instance_proc_addr, Handle::from_raw(handles.instance))
+        }?;
+        // SAFETY: promised by the caller.
+        let vk = unsafe { device_functions(&instance, Handle::from_raw(handles.device)) }
+            .map_err(|error| error.on_device(id))?;
+
+        let physical = Handle::from_raw(handles.physical_device);
+        let mut limits = vk::PhysicalDeviceMaintenance3Properties::default();
+        let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
+        // SAFETY: the physical device is one of the instance's.
+        unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
+        let name = name_of(&properties.properties);
+        let largest = limits.max_memory_allocation_size;
+        // SAFETY: as above.
+        let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
+
+        let mut families: Vec<u32> = handles.queues.iter().map(|queue| queue.family).collect();
+        families.sort_unstable();
+        families.dedup();
+        let types = check_on(MemoryTypes::new(&vk, &families, &memory, largest), "open", id)?;
+        // SAFETY: promised by the caller.
+        let lanes = unsafe { open_lanes(&vk, &handles) };
+        Ok(Self {
+            lanes: check_on(lanes, "open", id)?,
+            vk,
+            id,
+            name,
+            families,
+            types,
+            blocks: Mutex::default(),
+            spare: Spare::default(),
+            pinned: Mutex::default(),
+            writes: Mutex::default(),
+            write_count: AtomicUsize::new(0),
+            events: Mutex::default(),
+            doomed: Mutex::default(),
+            next_lane: AtomicUsize::new(0),
+            is_lost: AtomicBool::new(false),
+            handles,
+        })
+    }
+
+    pub(crate) fn handles(&self) -> Handles {
+        self.handles.clone()
+    }
+
+    /// The lane of a queue of the device.
+    pub(crate) fn lane_of(&self, queue: vk::Queue) -> Result<&Lane> {
+        self.lanes.iter().find(|lane| lane.queue == queue).ok_or_else(|| {
+            let message = "the VkQueue is not one of those that the device was opened with";
+            self.error(ErrorKind::InvalidArgument, message)
+        })
+    }
+
+    /// The lanes in turn.
+    pub(crate) fn next_lane(&self) -> Result<&Lane> {
+        let next = self.next_lane.fetch_add(1, Ordering::Relaxed) % self.lanes.len().max(1);
+        self.lanes.get(next).ok_or_else(|| self.error(ErrorKind::InvalidArgument, "no queue"))
+    }
+
+    /// Submits to a lane; returns the point that stands for its end.
+    ///
+    /// # Safety
+    /// As [`Lane::submit`].
+    pub(crate) unsafe fn submit(
+        &self,
+        lane: &Lane,
+        work: Work<'_>,
+        staging: &mut Option<StagingBuffer>,
+    ) -> Result<Point> {
+        self.tidy();
+        // SAFETY: promised by the caller.
+        let submitted = unsafe { lane.submit(&self.vk, work, staging) };
+        let value = self.check(submitted, "submit")?;
+        Ok(Point { lane: lane.index, value })
+    }
+
+    /// Whether a point has passed. If so, the host's part of what came before it is done as well.
+    pub(crate) fn has_passed(&self, point: Point) -> Result<bool> {
+        self.require_life()?;
+        let has_passed = match self.lanes.get(point.lane) {
+            Some(lane) => self.check(lane.passed(&self.vk), "ask the timeline")? >= point.value,
+            None => false,
+        };
+        if has_passed {
+            self.finish_writes()?;
+            self.tidy();
+        }
+        Ok(has_passed)
+    }
+
+    /// Waits for a point on the host; returns whether it has passed.
+    pub(crate) fn wait_for(&self, point: Point, timeout: Option<Duration>) -> Result<bool> {
+        self.require_life()?;
+        let Some(lane) = self.lanes.get(point.lane) else { return Ok(false) };
+        let waited = lane.wait(&self.vk, point.value, timeout);
+        let has_passed = self.check(waited, "wait on the host")?;
+        if has_passed {
+            self.finish_writes()?;
+            self.tidy();
+        }
+        Ok(has_passed)
+    }
+
+    /// Gives back what is not needed any more. Never waits.
+    fn tidy(&self) {
+        for lane in &self.lanes {
+            self.return_staging(lane.retire(&self.vk));
+        }
+        self.destroy_doomed();
+    }
+
+    pub(crate) fn require_life(&self) -> Result<()> {
+        match self.is_lost.load(Ordering::Relaxed) {
+            true => {
+                let lost = error(vk::Result::ERROR_DEVICE_LOST, "use the device");
+                Err(lost.on_device(self.id))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// What Vulkan returned. A device that is lost stays so, and writes nothing for the host any more.
+    pub(crate) fn check<T>(
+        &self,
+        result: Result<T, vk::Result>,
+        operation: &'static str,
+    ) -> Result<T> {
+        if matches!(result, Err(vk::Result::ERROR_DEVICE_LOST)) {
+            self.is_lost.store(true, Ordering::Relaxed);
+            self.give_up_writes();
+        }
+        check_on(result, operation, self.id)
+    }
+
+    pub(crate) fn error(
+        &self,
+        kind: ErrorKind,
+        message: impl Into<std::borrow::Cow<'static, str>>,
+    ) -> Error {
+        Error::new(kind, message).on_device(self.id)
+    }
+}
+
+impl Drop for Logical {
+    fn drop(&mut self) {
+        let is_lost = self.is_lost.load(Ordering::Relaxed);
+        let is_idle = |lane: &Lane| {
+            // Usually all has passed: what uses memory keeps the device open until it has.
+            is_lost
+                || lane
+                    .wait(&self.vk, lane.last(), Some(PATIENCE))
+                    .unwrap_or_else(|code| code == vk::Result::ERROR_DEVICE_LOST)
+        };
+        if !self.lanes.iter().all(is_idle) {
+            // Something is still being executed, and stays with all that it may use.
+            std::mem::forget(self.handles.owner.take());
+            return;
+        }
+        let _ = self.finish_writes();
+        self.give_up_writes();
+        for lane in &self.lanes {
+            // SAFETY: nothing is being executed, and nobody has the lane any more.
+            let staging = unsafe { lane.destroy(&self.vk) };
+            self.return_staging(staging);
+        }
+        let pinned = std::mem::take(&mut *lock(&self.pinned));
+        for rest in self.spare.take_all().into_iter().chain(pinned.into_values()) {
+            // SAFETY: as above.
+            unsafe { self.free_memory(rest.buffer, rest.memory) };
+        }
+        for doomed in lock(&self.doomed).drain(..) {
+            // SAFETY: as above.
+            unsafe { self.vk.destroy_event(doomed.event, None) };
+        }
+    }
+}
+
+/// # Safety
+/// The device is alive and was made through this instance.
+unsafe fn device_functions(instance: &ash::Instance, device: vk::Device) -> Result<ash::Device> {
+    const NEEDED: &[&CStr] = &[
+        c"vkAllocateCommandBuffers",
+        c"vkAllocateMemory",
+        c"vkBeginCommandBuffer",
+        c"vkBindBufferMemory",
+        c"vkCmdCopyBuffer",
+        c"vkCmdPipelineBarrier",
+        c"vkCmdSetEvent",
+        c"vkCmdWaitEvents",
+        c"vkCreateBuffer",
+        c"vkCreateCommandPool",
+        c"vkCreateEvent",
+        c"vkCreateSemaphore",
+        c"vkDestroyBuffer",
+        c"vkDestroyCommandPool",
+        c"vkDestroyEvent",
+        c"vkDestroySemaphore",
+        c"vkEndCommandBuffer",
+        c"vkFreeMemory",
+        c"vkGetBufferMemoryRequirements",
+        c"vkGetEventStatus",
+        c"vkGetSemaphoreCounterValue",
+        c"vkMapMemory",
+        c"vkQueueSubmit",
+        c"vkWaitSemaphores",
+    ];
+    let find = |name: &CStr| {
+        // SAFETY: promised by the caller; the name ends with a zero.
+        unsafe { instance.get_device_proc_addr(device, name.as_ptr()) }
+    };
+    let why = "the device was made for a version older than 1.2";
+    require(NEEDED, |name| find(name).is_some(), why)?;
+    // SAFETY: promised by the caller.
+    Ok(unsafe { ash::Device::load(instance.fp_v1_0(), device) })
+}
+
+/// # Safety
+/// As [`open_from`](crate::open_from).
+unsafe fn open_lanes(vk: &ash::Device, handles: &Handles) -> Result<Vec<Lane>, vk::Result> {
+    let mut lanes: Vec<Lane> = Vec::with_capacity(handles.queues.len());
+    for queue in &handles.queues {
+        if lanes.iter().any(|lane| lane.queue.as_raw() == queue.handle) {
+            continue;
+        }
+        // SAFETY: promised by the caller.
+        match unsafe { Lane::new(vk, lanes.len(), queue) } {
+            Ok(lane) => lanes.push(lane),
+            Err(code) => {
+                for lane in &lanes {
+                    // SAFETY: nothing was submitted to it.
+                    let _ = unsafe { lane.destroy(vk) };
+                }
+                return Err(code);
+            }
+        }
+    }
+    Ok(lanes)
+}
+
+pub(crate) fn name_of(properties: &vk::PhysicalDeviceProperties) -> String {
+    let name = properties.device_name_as_c_str().unwrap_or(c"a device without a name");
+    name.to_string_lossy().into_owned()
+}

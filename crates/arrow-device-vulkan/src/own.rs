@@ -1,0 +1,126 @@
+//! The devices that this crate opens by itself: one `VkDevice` with one queue for each physical device, kept until
+//! the process ends.
+
+use std::ffi::c_char;
+use std::sync::{Arc, Mutex};
+
+use arrow_device::{Error, ErrorKind, Result};
+use ash::vk::{self, Handle};
+
+use crate::error::check;
+use crate::loader;
+use crate::logical::{Logical, lock, name_of};
+use crate::{Handles, Listed};
+
+/// By the handles of the physical devices.
+static OPENED: Mutex<Vec<(u64, Arc<Logical>)>> = Mutex::new(Vec::new());
+
+pub(crate) fn list() -> Result<Vec<Listed>> {
+    let instance = loader::own_instance()?;
+    let describe = |(index, physical): (usize, vk::PhysicalDevice)| {
+        // SAFETY: the physical device was just listed.
+        let properties = unsafe { instance.get_physical_device_properties(physical) };
+        let can_open = lack(&instance, physical, &properties).is_none();
+        Listed { index, name: name_of(&properties), can_open }
+    };
+    Ok(physical_devices(&instance)?.into_iter().enumerate().map(describe).collect())
+}
+
+/// The device of that number, which is the same for all who ask.
+pub(crate) fn open(index: usize) -> Result<Arc<Logical>> {
+    let instance = loader::own_instance()?;
+    let missing = || {
+        let message = format!("Vulkan has no device {index}: `devices()` lists what there is");
+        Error::new(ErrorKind::DeviceMissing, message).during("open")
+    };
+    let physical = physical_devices(&instance)?.get(index).copied().ok_or_else(missing)?;
+    let mut opened = lock(&OPENED);
+    if let Some((_, known)) = opened.iter().find(|(known, _)| *known == physical.as_raw()) {
+        return Ok(known.clone());
+    }
+    let handles = create_device(&instance, physical)?;
+    // SAFETY: the device was just made, with the feature and the queue that are named, and is never destroyed.
+    let logical = unsafe { Logical::of(handles) }?;
+    opened.push((physical.as_raw(), logical.clone()));
+    Ok(logical)
+}
+
+fn physical_devices(instance: &ash::Instance) -> Result<Vec<vk::PhysicalDevice>> {
+    // SAFETY: the instance is never destroyed.
+    check(unsafe { instance.enumerate_physical_devices() }, "list devices")
+}
+
+/// What a device does not have that is needed here.
+fn lack(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    properties: &vk::PhysicalDeviceProperties,
+) -> Option<&'static str> {
+    if properties.api_version < vk::API_VERSION_1_2 {
+        return Some("its driver is older than Vulkan 1.2");
+    }
+    let mut timeline = vk::PhysicalDeviceTimelineSemaphoreFeatures::default();
+    let mut features = vk::PhysicalDeviceFeatures2::default().push_next(&mut timeline);
+    // SAFETY: the physical device is one of the instance's, and knows the structure since 1.2.
+    unsafe { instance.get_physical_device_features2(physical, &mut features) };
+    if timeline.timeline_semaphore == vk::FALSE {
+        return Some("it has no timeline semaphores");
+    }
+    family_of(instance, physical).is_none().then_some("it has no queue that computes")
+}
+
+/// The first family that computes, which can copy as well.
+fn family_of(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Option<u32> {
+    // SAFETY: the physical device is one of the instance's.
+    let families = unsafe { instance.get_physical_device_queue_family_properties(physical) };
+    let computes = |family: &vk::QueueFamilyProperties| {
+        family.queue_flags.contains(vk::QueueFlags::COMPUTE) && family.queue_count > 0
+    };
+    families.iter().position(computes).map(|index| index as u32)
+}
+
+fn create_device(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Result<Handles> {
+    // SAFETY: the physical device is one of the instance's.
+    let properties = unsafe { instance.get_physical_device_properties(physical) };
+    let refused = |why| {
+        let message = format!("{} cannot be used: {why}", name_of(&properties));
+        Error::new(ErrorKind::Unsupported, message).during("open")
+    };
+    if let Some(why) = lack(instance, physical, &properties) {
+        return Err(refused(why));
+    }
+    let family = family_of(instance, physical).ok_or_else(|| refused("it has no queue"))?;
+    let priorities = [1.0];
+    let queues = [vk::DeviceQueueCreateInfo::default()
+        .queue_family_index(family)
+        .queue_priorities(&priorities)];
+    let extensions = extensions_to_enable(instance, physical)?;
+    let mut timeline =
+        vk::PhysicalDeviceTimelineSemaphoreFeatures::default().timeline_semaphore(true);
+    let info = vk::DeviceCreateInfo::default()
+        .queue_create_infos(&queues)
+        .enabled_extension_names(&extensions)
+        .push_next(&mut timeline);
+    // SAFETY: everything that the description points to is alive, and what it asks for is there.
+    let device = check(unsafe { instance.create_device(physical, &info, None) }, "open")?;
+    // SAFETY: one queue of this family was asked for.
+    let queue = unsafe { device.get_device_queue(family, 0) };
+    let (instance, physical) = (instance.handle().as_raw(), physical.as_raw());
+    let handles = Handles::new(instance, physical, device.handle().as_raw());
+    Ok(handles.with_queue(queue.as_raw(), family, Arc::new(Mutex::new(()))))
+}
+
+/// "If the VK_KHR_portability_subset extension is included in pProperties ... ppEnabledExtensionNames must include
+/// it".
+fn extensions_to_enable(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+) -> Result<Vec<*const c_char>> {
+    // SAFETY: the physical device is one of the instance's.
+    let all = unsafe { instance.enumerate_device_extension_properties(physical) };
+    let subset = ash::khr::portability_subset::NAME;
+    let is_there = check(all, "open")?
+        .iter()
+        .any(|extension| extension.extension_name_as_c_str() == Ok(subset));
+    Ok(is_there.then_some(subset.as_ptr()).into_iter().collect())
+}

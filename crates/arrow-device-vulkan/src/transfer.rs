@@ -1,0 +1,290 @@
+//! Copies: a list of regions as commands of one submission, with the host's memory reached through staging
+//! buffers.
+//!
+//! What the host gives is read when the copy is submitted. What the host gets is written by whichever thread first
+//! learns that the copy has passed, before it is told so.
+
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering;
+
+use arrow_device::driver::{Region, Route, Spot};
+use arrow_device::{ErrorKind, Result};
+use ash::vk::{self, Handle};
+
+use crate::events::Point;
+use crate::lane::{Lane, Work};
+use crate::logical::{Logical, lock};
+use crate::memory::advance;
+use crate::staging::StagingBuffer;
+
+/// Pieces in a staging buffer begin at multiples of this, which devices copy fast.
+const PIECE: u64 = 16;
+
+/// Bytes that are to go from a staging buffer to the host, once a point has passed.
+#[derive(Debug)]
+pub(crate) struct HostWrite {
+    point: Point,
+    staging: StagingBuffer,
+    pieces: Vec<Piece>,
+}
+
+/// A region's place on both sides.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    host: NonNull<u8>,
+    staging: u64,
+    len: u64,
+}
+
+// SAFETY: memory that the caller of `Driver::copy` keeps until the queue has passed, for whichever thread.
+unsafe impl Send for Piece {}
+
+/// Copies between two buffers.
+type Batch = ((vk::Buffer, vk::Buffer), Vec<vk::BufferCopy>);
+
+impl Logical {
+    /// # Safety
+    /// As [`Driver::copy`](arrow_device::driver::Driver::copy).
+    pub(crate) unsafe fn copy(
+        &self,
+        lane: &Lane,
+        route: Route<'_>,
+        regions: &[Region],
+    ) -> Result<()> {
+        self.require_life()?;
+        let mut batches = Vec::new();
+        match route {
+            Route::FromHost => {
+                let (pieces, mut staging) = self.stage(regions, |region| region.from)?;
+                if let Some(staging) = &staging {
+                    for piece in pieces.iter().flatten() {
+                        // SAFETY: promised by the caller; the staging buffer has room for all pieces.
+                        unsafe { piece.read_into(staging) };
+                    }
+                }
+                let added = self.add_host_copies(&mut batches, regions, &pieces, &staging, true);
+                // SAFETY: promised by the caller.
+                let submitted = added
+                    .and_then(|()| unsafe { self.submit_copies(lane, &batches, &mut staging) });
+                self.return_staging(staging);
+                submitted.map(drop)
+            }
+            Route::ToHost => {
+                let (pieces, mut staging) = self.stage(regions, |region| region.to)?;
+                let added = self.add_host_copies(&mut batches, regions, &pieces, &staging, false);
+                // SAFETY: promised by the caller.
+                let submitted =
+                    added.and_then(|()| unsafe { self.submit_copies(lane, &batches, &mut None) });
+                match (submitted, staging.take()) {
+                    (Ok(point), Some(staging)) => {
+                        let pieces = pieces.into_iter().flatten().collect();
+                        let mut writes = lock(&self.writes);
+                        writes.push(HostWrite { point, staging, pieces });
+                        self.write_count.store(writes.len(), Ordering::Release);
+                        Ok(())
+                    }
+                    (submitted, staging) => {
+                        self.return_staging(staging);
+                        submitted.map(drop)
+                    }
+                }
+            }
+            // Drivers of one runtime are of one `VkDevice`, so that a peer's memory is one's own.
+            _ => {
+                for region in regions {
+                    let from = self.place(region.from, region.len)?;
+                    let to = self.place(region.to, region.len)?;
+                    add(&mut batches, from, to, region.len);
+                }
+                // SAFETY: promised by the caller.
+                unsafe { self.submit_copies(lane, &batches, &mut None) }.map(drop)
+            }
+        }
+    }
+
+    /// # Safety
+    /// As [`copy`](Self::copy); the staging is read by these copies only.
+    unsafe fn submit_copies(
+        &self,
+        lane: &Lane,
+        batches: &[Batch],
+        staging: &mut Option<StagingBuffer>,
+    ) -> Result<Point> {
+        let record = |commands| {
+            for ((from, to), regions) in batches {
+                // SAFETY: the commands are being recorded; the regions lie inside both, as was checked for buffers
+                // that are known here, and promised by the caller for others.
+                unsafe { self.vk.cmd_copy_buffer(commands, *from, *to, regions) };
+            }
+        };
+        let work = Work { record: Some(&record), ..Work::default() };
+        // SAFETY: promised by the caller.
+        unsafe { self.submit(lane, work, staging) }
+    }
+
+    /// A staging buffer with room for what is not in staging memory already, and where each region is in it.
+    fn stage(
+        &self,
+        regions: &[Region],
+        host_side: impl Fn(&Region) -> Spot,
+    ) -> Result<(Vec<Option<Piece>>, Option<StagingBuffer>)> {
+        let mut end = 0_u64;
+        let mut pieces = Vec::with_capacity(regions.len());
+        for region in regions {
+            let host = host_address(host_side(region)).ok_or_else(|| {
+                self.error(ErrorKind::InvalidArgument, "the host's address is null")
+            })?;
+            if self.pinned_place(host, region.len).is_some() {
+                pieces.push(None);
+                continue;
+            }
+            pieces.push(Some(Piece { host, staging: end, len: region.len }));
+            end =
+                end.saturating_add(region.len).checked_next_multiple_of(PIECE).unwrap_or(u64::MAX);
+        }
+        let staging = if end > 0 { Some(self.take_staging(end)?) } else { None };
+        Ok((pieces, staging))
+    }
+
+    fn add_host_copies(
+        &self,
+        batches: &mut Vec<Batch>,
+        regions: &[Region],
+        pieces: &[Option<Piece>],
+        staging: &Option<StagingBuffer>,
+        is_upload: bool,
+    ) -> Result<()> {
+        for (region, piece) in regions.iter().zip(pieces) {
+            let (host, device) = match is_upload {
+                true => (region.from, region.to),
+                false => (region.to, region.from),
+            };
+            let host = match (piece, staging) {
+                (Some(piece), Some(staging)) => Some((staging.buffer, piece.staging)),
+                _ => host_address(host).and_then(|host| self.pinned_place(host, region.len)),
+            };
+            let host = host.ok_or_else(|| {
+                self.error(ErrorKind::InvalidArgument, "the host's memory was freed meanwhile")
+            })?;
+            let device = self.place(device, region.len)?;
+            match is_upload {
+                true => add(batches, host, device, region.len),
+                false => add(batches, device, host, region.len),
+            }
+        }
+        Ok(())
+    }
+
+    /// A place on the device. What is known of a buffer's length is checked: Vulkan does not.
+    fn place(&self, spot: Spot, len: u64) -> Result<(vk::Buffer, u64)> {
+        let buffer = vk::Buffer::from_raw(spot.base.bits() as u64);
+        let end = spot.offset.checked_add(len);
+        let is_inside = match self.block_of(buffer) {
+            Some(block) => end.is_some_and(|end| end <= block.len),
+            None => end.is_some() && !spot.base.is_null(),
+        };
+        if !is_inside {
+            let message = format!("bytes {}+{len} are not inside the buffer", spot.offset);
+            return Err(self.error(ErrorKind::InvalidArgument, message).during("copy"));
+        }
+        Ok((buffer, spot.offset))
+    }
+
+    /// Where an address of the host's is, if it is one of [`pin`](Self::pin)'s.
+    fn pinned_place(&self, host: NonNull<u8>, len: u64) -> Option<(vk::Buffer, u64)> {
+        let pinned = lock(&self.pinned);
+        let (start, staging) = pinned.range(..=host.addr().get()).next_back()?;
+        let offset = (host.addr().get() - start) as u64;
+        (offset.checked_add(len)? <= staging.len).then_some((staging.buffer, offset))
+    }
+
+    /// Host memory that the device copies from and to by itself. All of it is initialised.
+    pub(crate) fn pin(&self, len: u64) -> Result<NonNull<u8>> {
+        let staging = self.take_staging(len)?;
+        let address = staging.address;
+        // SAFETY: it is mapped, this long, and nobody else has it.
+        unsafe { address.as_ptr().write_bytes(0, staging.len as usize) };
+        lock(&self.pinned).insert(address.addr().get(), staging);
+        Ok(address)
+    }
+
+    /// Gives back what [`pin`](Self::pin) gave; nothing uses it any more.
+    pub(crate) fn unpin(&self, address: NonNull<u8>) {
+        let staging = lock(&self.pinned).remove(&address.addr().get());
+        self.return_staging(staging);
+    }
+
+    /// Writes for the host whatever has passed. After an error nobody may be told that anything has.
+    pub(crate) fn finish_writes(&self) -> Result<()> {
+        if self.write_count.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        // Whoever comes by meanwhile waits, because they may say next that all is there.
+        let mut writes = lock(&self.writes);
+        let passed: Result<Vec<u64>, vk::Result> =
+            self.lanes.iter().map(|lane| lane.passed(&self.vk)).collect();
+        let passed = match passed {
+            Ok(passed) => passed,
+            Err(code) => {
+                // A lost device takes this lock again.
+                drop(writes);
+                return self.check(Err(code), "ask the timeline");
+            }
+        };
+        let is_over = |write: &mut HostWrite| {
+            passed.get(write.point.lane).is_some_and(|passed| *passed >= write.point.value)
+        };
+        for over in writes.extract_if(.., is_over) {
+            for piece in &over.pieces {
+                // SAFETY: the copy into the staging buffer has passed, and the caller of `Driver::copy` keeps the
+                // host's side until it knows that.
+                unsafe { piece.write_from(&over.staging) };
+            }
+            self.return_staging([over.staging]);
+        }
+        self.write_count.store(writes.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Forgets what is still to be written. Of a lost device's staging nothing is known, so it is not used again.
+    pub(crate) fn give_up_writes(&self) {
+        let mut writes = lock(&self.writes);
+        for HostWrite { staging, .. } in writes.drain(..) {
+            // SAFETY: the device is lost ("commands ... may be destroyed"), or closed.
+            unsafe { self.free_memory(staging.buffer, staging.memory) };
+        }
+        self.write_count.store(0, Ordering::Release);
+    }
+}
+
+impl Piece {
+    /// # Safety
+    /// The host's side may be read, and the staging buffer has room for this piece and no other user.
+    unsafe fn read_into(&self, staging: &StagingBuffer) {
+        let to = advance(staging.address, self.staging);
+        // SAFETY: promised by the caller.
+        unsafe { self.host.copy_to_nonoverlapping(to, self.len as usize) };
+    }
+
+    /// # Safety
+    /// The host's side may be written, and the staging buffer has this piece.
+    unsafe fn write_from(&self, staging: &StagingBuffer) {
+        let from = advance(staging.address, self.staging);
+        // SAFETY: promised by the caller.
+        unsafe { self.host.copy_from_nonoverlapping(from, self.len as usize) };
+    }
+}
+
+/// Adds a copy to those between the same buffers, which are one command.
+fn add(batches: &mut Vec<Batch>, from: (vk::Buffer, u64), to: (vk::Buffer, u64), len: u64) {
+    let region = vk::BufferCopy { src_offset: from.1, dst_offset: to.1, size: len };
+    let buffers = (from.0, to.0);
+    match batches.last_mut() {
+        Some((known, regions)) if *known == buffers => regions.push(region),
+        _ => batches.push((buffers, vec![region])),
+    }
+}
+
+fn host_address(spot: Spot) -> Option<NonNull<u8>> {
+    NonNull::new(spot.base.as_ptr().cast::<u8>().wrapping_add(spot.offset as usize))
+}
