@@ -61,6 +61,16 @@ pub(crate) const OPENCL: Tool = Tool {
     source: Source::Debian("pocl-opencl-icd ocl-icd-libopencl1"),
 };
 
+/// The vendor's library. Without a GPU it is only asked whether there is one.
+pub(crate) const ROCM: Tool = Tool {
+    name: "HIP's library",
+    is_present: || {
+        let libraries = shell::output_of(&["/sbin/ldconfig", "--print-cache"]);
+        libraries.is_some_and(|list| list.contains("libamdhip64.so."))
+    },
+    source: Source::Debian("libamdhip64-5"),
+};
+
 pub(crate) const MIRI: Tool = Tool {
     name: "nightly Rust with miri and rust-src",
     is_present: || {

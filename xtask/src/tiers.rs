@@ -49,6 +49,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PEER_WHEELS,
             setup::PEER_SOURCES,
             setup::OPENCL,
+            setup::ROCM,
         ],
         variables: &[],
         command: &["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"],

@@ -8,7 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use arrow_device::{DeviceType, Error, Result};
+use arrow_device::{DeviceType, Error, ErrorKind, Result};
 use arrow_device_gpu::{Api, Batch, Code, Found, Functions, Handle, Kind, Place, Vendor, find};
 
 /// What CUDA calls things.
@@ -108,20 +108,19 @@ pub(crate) struct Cuda {
 
 /// The driver, loaded by the first call. An error stays one for the life of the process.
 pub(crate) fn load() -> Result<&'static Cuda> {
-    static LOADED: OnceLock<Result<Cuda, Error>> = OnceLock::new();
+    static LOADED: OnceLock<Result<Cuda, String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
         let names: &[&str] =
             if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
         Cuda::new(find(&VENDOR, "ARROW_DEVICE_CUDA_LIBRARY", names)?)
     });
-    loaded.as_ref().map_err(|error| {
-        let message = error.to_string();
-        Error::new(error.kind(), message)
+    loaded.as_ref().map_err(|message| {
+        Error::new(ErrorKind::DriverMissing, message.clone()).during("load the driver")
     })
 }
 
 impl Cuda {
-    fn new(found: Found) -> Result<Self> {
+    fn new(found: Found) -> Result<Self, String> {
         #[allow(clippy::multiple_unsafe_ops_per_block)]
         // SAFETY: each name has the type of the field it goes to: these are the functions of `cuda.h`, declared after it.
         unsafe {
@@ -176,6 +175,14 @@ impl Cuda {
                 found,
             })
         }
+    }
+
+    /// The primary context of a device.
+    #[cfg(feature = "cudarc")]
+    pub(crate) fn primary(&self, ordinal: usize) -> Result<Handle> {
+        let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
+        let place = self.place(number);
+        place.map(|place| place.context).map_err(|code| arrow_device_gpu::error(self, code, "open"))
     }
 
     /// Lets a device reach what another one allocates in the order of its streams. A device without such pools has nothing

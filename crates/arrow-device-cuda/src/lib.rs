@@ -55,6 +55,8 @@
 //! more and memory is left to the system.
 
 mod api;
+#[cfg(feature = "cudarc")]
+pub mod interop;
 
 pub use arrow_device_gpu::{Diagnosis, Kind, Listed};
 

@@ -40,11 +40,10 @@ fn meaning(code: Code) -> (ErrorKind, &'static str) {
             ErrorKind::DriverMissing,
             "the driver is a stub, too old, or does not fit its kernel module",
         ),
-        100 => (
+        100 | 101 => (
             ErrorKind::DeviceMissing,
-            "the driver found no device: look whether there is one, and whether its kernel module is loaded",
+            "the driver finds no such device: look what there is, and whether its kernel module is loaded",
         ),
-        101 => (ErrorKind::DeviceMissing, "the driver has no device of this number"),
         201 => (
             ErrorKind::InvalidArgument,
             "the handle belongs to another context than this device's primary one",

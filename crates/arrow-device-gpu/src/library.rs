@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::sync::Mutex;
 
-use arrow_device::{Error, ErrorKind, Result};
 use libloading::Library;
 
 use crate::{Vendor, process};
@@ -18,8 +17,9 @@ pub struct Found {
     vendor: &'static Vendor,
 }
 
-/// Loads the library that `variable` names in the environment, or the first of these names that there is.
-pub fn find(vendor: &'static Vendor, variable: &str, names: &[&str]) -> Result<Found> {
+/// Loads the library that `variable` names in the environment, or the first of these names that there is. An error says what to
+/// do.
+pub fn find(vendor: &'static Vendor, variable: &str, names: &[&str]) -> Result<Found, String> {
     let names = match std::env::var_os(variable) {
         Some(name) => vec![name],
         None => names.iter().map(OsString::from).collect(),
@@ -37,13 +37,11 @@ pub fn find(vendor: &'static Vendor, variable: &str, names: &[&str]) -> Result<F
                 let missing = Mutex::new(Vec::new());
                 return Ok(Found { library, name: name_shown, missing, vendor });
             }
-            Err(error) => problems.push(format!("{name_shown}: {error}")),
+            Err(error) => problems.push(error.to_string()),
         }
     }
     let Vendor { name, install, .. } = vendor;
-    let message =
-        format!("the {name} driver's library was not found: {install} ({})", problems.join("; "));
-    Err(Error::new(ErrorKind::DriverMissing, message).during("load the driver"))
+    Err(format!("the {name} driver's library was not found: {install} ({})", problems.join("; ")))
 }
 
 impl Found {
@@ -51,13 +49,12 @@ impl Found {
     ///
     /// # Safety
     /// `T` is the type of the function of that name.
-    pub unsafe fn required<T: Copy>(&self, name: &'static str) -> Result<T> {
+    pub unsafe fn required<T: Copy>(&self, name: &'static str) -> Result<T, String> {
         // SAFETY: promised by the caller.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
         found.map(|symbol| *symbol).map_err(|error| {
             let Vendor { install, .. } = self.vendor;
-            let message = format!("{} has no {name}: {install} ({error})", self.name);
-            Error::new(ErrorKind::DriverMissing, message).during("load the driver")
+            format!("{} has no {name}: {install} ({error})", self.name)
         })
     }
 

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use arrow_device::{DeviceType, Error, Result};
+use arrow_device::{DeviceType, Error, ErrorKind, Result};
 use arrow_device_gpu::{Api, Batch, Code, Found, Functions, Handle, Kind, Place, Vendor, find};
 
 /// What HIP calls things.
@@ -94,7 +94,7 @@ pub(crate) struct Hip {
 
 /// HIP, loaded by the first call. An error stays one for the life of the process.
 pub(crate) fn load() -> Result<&'static Hip> {
-    static LOADED: OnceLock<Result<Hip, Error>> = OnceLock::new();
+    static LOADED: OnceLock<Result<Hip, String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
         let names: &[&str] = if cfg!(windows) {
             &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"]
@@ -103,14 +103,13 @@ pub(crate) fn load() -> Result<&'static Hip> {
         };
         Hip::new(find(&VENDOR, "ARROW_DEVICE_HIP_LIBRARY", names)?)
     });
-    loaded.as_ref().map_err(|error| {
-        let message = error.to_string();
-        Error::new(error.kind(), message)
+    loaded.as_ref().map_err(|message| {
+        Error::new(ErrorKind::DriverMissing, message.clone()).during("load the driver")
     })
 }
 
 impl Hip {
-    fn new(found: Found) -> Result<Self> {
+    fn new(found: Found) -> Result<Self, String> {
         #[allow(clippy::multiple_unsafe_ops_per_block)]
         // SAFETY: each name has the type of the field it goes to: these are the functions of `hip_runtime_api.h`, declared
         // after it.
