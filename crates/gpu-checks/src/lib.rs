@@ -1,0 +1,154 @@
+//! The CUDA and ROCm devices on simulated drivers: what holds for both, written once.
+//!
+//! A process has one simulated driver, because devices are found by their numbers. Its log and its reports are everybody's, so
+//! tests take turns: [`Bench::cuda`] and [`Bench::rocm`] wait for the one before, and what they return looks in the end whether
+//! the driver has anything to report.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    missing_docs,
+    reason = "it is run by tests, and a test that goes wrong ends there"
+)]
+
+pub mod exchange;
+
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arrow_device::{Array, DataType, Device, DeviceType, Queue};
+use arrow_device_cuda::Kind;
+use arrow_device_simdrv::{Builder, Simulated, Vendor};
+
+/// A simulated driver, and the backend on it.
+#[derive(Debug)]
+pub struct Machine {
+    pub sim: Simulated,
+    pub vendor: Vendor,
+}
+
+/// A test's turn.
+#[derive(Debug)]
+pub struct Bench {
+    machine: &'static Machine,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Bench {
+    /// CUDA with everything.
+    pub fn cuda() -> Self {
+        Self::with(Vendor::Cuda, |builder| builder)
+    }
+
+    /// HIP with everything.
+    pub fn rocm() -> Self {
+        Self::with(Vendor::Hip, |builder| builder)
+    }
+
+    /// A machine of another kind. Of several in a process the first one holds.
+    pub fn with(vendor: Vendor, change: impl FnOnce(Builder) -> Builder) -> Self {
+        static MACHINE: OnceLock<Machine> = OnceLock::new();
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let machine = MACHINE.get_or_init(|| {
+            let sim = change(Simulated::builder(vendor).devices(2).memory(256 << 20)).load();
+            let variable = match vendor {
+                Vendor::Cuda => "ARROW_DEVICE_CUDA_LIBRARY",
+                _ => "ARROW_DEVICE_HIP_LIBRARY",
+            };
+            // SAFETY: tests take turns, and this is the first one.
+            unsafe { std::env::set_var(variable, sim.path()) };
+            Machine { sim, vendor }
+        });
+        assert_eq!(machine.vendor, vendor, "a process has one driver");
+        Self { machine, _turn: turn }
+    }
+}
+
+impl Deref for Bench {
+    type Target = Machine;
+
+    fn deref(&self) -> &Machine {
+        self.machine
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let reports = self.sim.take_reports();
+        if !std::thread::panicking() {
+            let texts: Vec<String> = reports.iter().map(ToString::to_string).collect();
+            assert!(texts.is_empty(), "the driver reports {texts:#?}");
+        }
+    }
+}
+
+impl Machine {
+    pub fn is_cuda(&self) -> bool {
+        self.vendor == Vendor::Cuda
+    }
+
+    /// All kinds of memory that it has.
+    pub fn kinds(&self) -> &'static [Kind] {
+        match self.is_cuda() {
+            true => &[Kind::Device, Kind::Host, Kind::Managed],
+            false => &[Kind::Device, Kind::Host],
+        }
+    }
+
+    pub fn try_open(&self, ordinal: usize, kind: Kind) -> arrow_device::Result<Device> {
+        match self.is_cuda() {
+            true => arrow_device_cuda::open_with(ordinal, kind),
+            false => arrow_device_rocm::open_with(ordinal, kind),
+        }
+    }
+
+    pub fn open(&self, ordinal: usize, kind: Kind) -> Device {
+        self.try_open(ordinal, kind).unwrap()
+    }
+
+    pub fn device_type(&self, kind: Kind) -> DeviceType {
+        self.open(0, kind).id().device_type
+    }
+
+    /// A function's name with this vendor.
+    pub fn name(&self, cuda: &'static str, hip: &'static str) -> &'static str {
+        if self.is_cuda() { cuda } else { hip }
+    }
+
+    /// The names of the functions that were called since the last time.
+    pub fn take_calls(&self) -> Vec<String> {
+        let calls = self.sim.log().into_iter().map(|call| call.name).collect();
+        self.sim.clear_log();
+        calls
+    }
+
+    /// A queue of each kind of memory of both devices.
+    pub fn queues(&self) -> Vec<Queue> {
+        let each = self.kinds().iter().flat_map(|kind| [0, 1].map(|ordinal| (ordinal, *kind)));
+        each.map(|(ordinal, kind)| self.open(ordinal, kind).open_queue().unwrap()).collect()
+    }
+}
+
+/// A few numbers and a null.
+pub fn numbers() -> Array {
+    Array::from_values(DataType::Int32, [Some(1), None, Some(3)]).unwrap()
+}
+
+/// Whether an array, wherever it is, has the values of [`numbers`].
+#[track_caller]
+pub fn assert_numbers(array: &Array) {
+    use arrow_device_testkit::oracle;
+    let expected = oracle::plan_of(&numbers()).unwrap();
+    let found = oracle::plan_of(&array.to_host().unwrap()).unwrap();
+    oracle::require_equal(&expected, &found).unwrap();
+}
+
+/// Has everything released that nobody uses any more.
+pub fn settle() {
+    assert!(arrow_device_testkit::reclaim_until(|| arrow_device::pending() == 0));
+}
