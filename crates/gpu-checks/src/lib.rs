@@ -15,7 +15,12 @@
     reason = "it is run by tests, and a test that goes wrong ends there"
 )]
 
+pub mod calls;
+pub mod copies;
 pub mod exchange;
+pub mod faults;
+pub mod memory;
+pub mod mistakes;
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -55,7 +60,8 @@ impl Bench {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let machine = MACHINE.get_or_init(|| {
-            let sim = change(Simulated::builder(vendor).devices(2).memory(256 << 20)).load();
+            let sim =
+                change(Simulated::builder(vendor).devices(2).memory(256 << 20).peers(true)).load();
             let variable = match vendor {
                 Vendor::Cuda => "ARROW_DEVICE_CUDA_LIBRARY",
                 _ => "ARROW_DEVICE_HIP_LIBRARY",
@@ -125,6 +131,26 @@ impl Machine {
         let calls = self.sim.log().into_iter().map(|call| call.name).collect();
         self.sim.clear_log();
         calls
+    }
+
+    /// Calls a function of the driver as C does; every argument fits a register.
+    pub fn raw(&self, name: &str, arguments: &[u64]) -> i32 {
+        let address = self.sim.symbol(&std::ffi::CString::new(name).unwrap());
+        assert!(!address.is_null(), "the driver has no {name}");
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let [a, b, c, d, e, f] = all;
+        type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64) -> i32;
+        // SAFETY: with C's calling convention on the systems that are tested, a function finds its arguments in registers and
+        // does not look at more of them than it has.
+        let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(address) };
+        // SAFETY: the test passes what the function takes.
+        unsafe { function(a, b, c, d, e, f) }
+    }
+
+    /// The kinds of the mistakes that were reported, which are taken.
+    pub fn take_mistakes(&self) -> Vec<String> {
+        self.sim.take_reports().into_iter().map(|report| report.kind).collect()
     }
 
     /// A queue of each kind of memory of both devices.
