@@ -19,14 +19,23 @@ use crate::track::{History, What};
 const GARBAGE: u64 = 64 * 1024;
 
 /// Where an allocation is, and who besides its device has a way to it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// On the device. The host cannot read it.
     Device,
+    /// On the device, from its pool: whoever was given access to the pool has it too.
+    Pooled,
     /// In the host's memory, and in reach of all devices.
     Pinned,
     /// In reach of the host and of all devices, and never too much of it.
     Managed,
+}
+
+impl Placement {
+    /// Whether the host can read and write it.
+    pub fn is_for_host(self) -> bool {
+        matches!(self, Self::Pinned | Self::Managed)
+    }
 }
 
 /// An allocation. Kept after it was freed, to say what a late use was of.
@@ -69,10 +78,10 @@ impl State {
         let queue = queue.map(|queue| self.open_one(queue, "allocate", site)).transpose()?;
         let state = &self.devices[device];
         let (id, left) = (state.id, state.limit.saturating_sub(state.allocated));
-        let fits = len <= left || placement != Placement::Device;
-        let readable = self.kind == Kind::HostReadable || placement != Placement::Device;
+        let fits = len <= left || placement.is_for_host();
+        let readable = self.kind == Kind::HostReadable || placement.is_for_host();
         let block = if fits { Block::reserve(len, readable) } else { None };
-        let opened = |block: &Block| placement == Placement::Device || block.open_to_host();
+        let opened = |block: &Block| !placement.is_for_host() || block.open_to_host();
         let Some(mut block) = block.filter(opened) else {
             let message = format!("{len} bytes asked for, {left} are left");
             return Err(Error::new(ErrorKind::OutOfMemory, message)
@@ -171,9 +180,9 @@ impl State {
     pub(crate) fn reaches(&self, device: usize, number: usize) -> bool {
         let Allocation { device: home, placement, .. } = self.allocations[number];
         home == device
-            || placement != Placement::Device
+            || placement.is_for_host()
             || self.peer_access
-            || self.peers.contains(&(device, home))
+            || self.peers.contains(&(device, home, placement))
     }
 
     /// From now on nobody writes to it.

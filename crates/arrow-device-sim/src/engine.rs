@@ -12,7 +12,7 @@ use std::time::Duration;
 use arrow_device::driver::Raw;
 use arrow_device::{DeviceId, Error, ErrorKind, Queue, Result};
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, Placement};
 use crate::builder::{Kind, Settings};
 use crate::clock::Clock;
 use crate::events::Events;
@@ -44,8 +44,8 @@ pub(crate) struct Engine {
 pub(crate) struct State {
     pub(crate) kind: Kind,
     pub(crate) peer_access: bool,
-    /// Which device was given access to which other one, where not all have it.
-    pub(crate) peers: HashSet<(usize, usize)>,
+    /// Which device was given access to which other one's memory of which kind, where not all have it.
+    pub(crate) peers: HashSet<(usize, usize, Placement)>,
     /// Events may be recorded again, and be waited for before they are: what drivers allow and the library's trait does
     /// not.
     pub(crate) loose_events: bool,

@@ -16,7 +16,7 @@ use crate::submit::Launch;
 use crate::{Builder, memory, site};
 
 pub use crate::allocation::Placement;
-pub use crate::transfer::{Stretch, Whose};
+pub use crate::transfer::{Reading, Stretch, Whose};
 
 /// Devices of one driver, and everything that they saw.
 #[derive(Clone)]
@@ -149,9 +149,9 @@ impl Hardware {
         self.engine.with(|state| state.devices.iter_mut().for_each(|device| device.limit = bytes));
     }
 
-    /// Gives a device access to the memory of another one.
-    pub fn give_access(&self, device: usize, to: usize) {
-        self.engine.with(|state| state.peers.insert((device, to)));
+    /// Gives a device access to memory of another one: what it allocated itself, or what comes from its pool.
+    pub fn give_access(&self, device: usize, to: usize, placement: Placement) {
+        self.engine.with(|state| state.peers.insert((device, to, placement)));
     }
 
     // ---- queues and events
@@ -308,11 +308,24 @@ impl Hardware {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU8;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use super::*;
     use crate::Mistake;
 
     fn hardware() -> Hardware {
         Hardware::new(2, u64::MAX, 0)
+    }
+
+    fn address<T>(bytes: &mut [T]) -> usize {
+        bytes.as_mut_ptr().expose_provenance()
+    }
+
+    fn copy(hardware: &Hardware, lane: Lane, from: usize, to: usize, len: u64) {
+        let copy = Stretch { from, to, len, reading: Reading::AtOnce };
+        // SAFETY: what is no memory of the hardware is an array that the test keeps.
+        unsafe { hardware.transfer(lane, &[copy]) }.unwrap();
     }
 
     fn kinds(hardware: &Hardware) -> Vec<Mistake> {
@@ -326,8 +339,7 @@ mod tests {
         let memory = hardware.allocate(0, 8, Placement::Device, Some(lane)).unwrap();
         hardware.fill(lane, memory, 8, 7).unwrap();
         let mut out = [0_u8; 8];
-        let copy = Stretch { from: memory, to: out.as_mut_ptr().expose_provenance(), len: 8 };
-        unsafe { hardware.transfer(lane, &[copy]) }.unwrap();
+        copy(&hardware, lane, memory, address(&mut out), 8);
         hardware.free_in_order(lane, memory).unwrap();
         hardware.synchronize(lane).unwrap();
         assert_eq!((out, kinds(&hardware)), ([7; 8], vec![]));
@@ -358,18 +370,18 @@ mod tests {
         let lane = hardware.open(1, 1, true).unwrap();
         let pinned = hardware.allocate(0, 8, Placement::Pinned, None).unwrap();
         let memory = hardware.allocate(1, 8, Placement::Device, None).unwrap();
-        let bytes = std::ptr::with_exposed_provenance_mut::<u8>(pinned);
-        unsafe { bytes.write_bytes(3, 8) };
-        let up = [Stretch { from: pinned, to: memory, len: 8 }];
-        unsafe { hardware.transfer(lane, &up) }.unwrap();
-        unsafe { bytes.write_bytes(4, 8) };
+        let first = std::ptr::with_exposed_provenance_mut::<AtomicU8>(pinned);
+        // SAFETY: the first of eight bytes that the host may read and write, and the hardware too.
+        let first = unsafe { &*first };
+        first.store(3, Relaxed);
+        copy(&hardware, lane, pinned, memory, 8);
+        first.store(4, Relaxed);
         hardware.synchronize(lane).unwrap();
         assert_eq!(kinds(&hardware), [Mistake::HostSourceChanged]);
-        let down = [Stretch { from: memory, to: pinned, len: 8 }];
-        unsafe { hardware.transfer(lane, &down) }.unwrap();
-        assert_eq!(unsafe { bytes.read() }, 0xd5, "no result before the copy has run");
+        copy(&hardware, lane, memory, pinned, 8);
+        assert_eq!(first.load(Relaxed), 0xd5, "no result before the copy has run");
         hardware.synchronize(lane).unwrap();
-        assert_eq!((unsafe { bytes.read() }, kinds(&hardware)), (4, vec![]));
+        assert_eq!((first.load(Relaxed), kinds(&hardware)), (4, vec![]));
     }
 
     #[test]
@@ -378,11 +390,9 @@ mod tests {
         let lane = hardware.open(0, 1, true).unwrap();
         let memory = hardware.allocate(0, 4, Placement::Device, None).unwrap();
         let (mut bytes, mut out) = ([1_u8, 2, 3, 4], [0_u8; 4]);
-        let up = Stretch { from: bytes.as_mut_ptr().expose_provenance(), to: memory, len: 4 };
-        unsafe { hardware.transfer(lane, &[up]) }.unwrap();
+        copy(&hardware, lane, address(&mut bytes), memory, 4);
         bytes.fill(9);
-        let down = Stretch { from: memory, to: out.as_mut_ptr().expose_provenance(), len: 4 };
-        unsafe { hardware.transfer(lane, &[down]) }.unwrap();
+        copy(&hardware, lane, memory, address(&mut out), 4);
         hardware.synchronize_device(0).unwrap();
         assert_eq!((out, kinds(&hardware), bytes), ([1, 2, 3, 4], vec![], [9; 4]));
     }
@@ -394,8 +404,42 @@ mod tests {
         let memory = hardware.allocate(1, 4, Placement::Device, None).unwrap();
         hardware.fill(lane, memory, 4, 1).unwrap();
         assert_eq!(kinds(&hardware), [Mistake::UnreachableMemory]);
-        hardware.give_access(0, 1);
+        hardware.give_access(0, 1, Placement::Device);
         hardware.fill(lane, memory, 4, 1).unwrap();
         assert_eq!(kinds(&hardware), []);
+        let pooled = hardware.allocate(1, 4, Placement::Pooled, None).unwrap();
+        hardware.fill(lane, pooled, 4, 1).unwrap();
+        assert_eq!(kinds(&hardware), [Mistake::UnreachableMemory], "the pool is asked for");
+    }
+
+    #[test]
+    fn a_source_that_may_be_read_out_of_order_must_be_complete() {
+        let hardware = hardware();
+        let lane = hardware.open(0, 1, true).unwrap();
+        let memory = hardware.allocate(0, 8, Placement::Device, None).unwrap();
+        hardware.fill(lane, memory, 4, 7).unwrap();
+        let copy = Stretch { from: memory, to: memory + 4, len: 4, reading: Reading::AnyTime };
+        // SAFETY: both ends are memory of the hardware.
+        unsafe { hardware.transfer(lane, &[copy]) }.unwrap();
+        assert_eq!(kinds(&hardware), [Mistake::UnorderedRead]);
+        hardware.synchronize(lane).unwrap();
+        // SAFETY: as above.
+        unsafe { hardware.transfer(lane, &[copy]) }.unwrap();
+        assert_eq!(kinds(&hardware), []);
+    }
+
+    #[test]
+    fn ordinary_memory_that_is_read_in_order_must_stay_as_it_is() {
+        let hardware = hardware();
+        let lane = hardware.open(0, 1, true).unwrap();
+        let memory = hardware.allocate(0, 4, Placement::Device, None).unwrap();
+        let mut bytes = [1_u8, 2, 3, 4];
+        let from = address(&mut bytes);
+        let copy = Stretch { from, to: memory, len: 4, reading: Reading::InOrder };
+        // SAFETY: the source is an array that the test keeps.
+        unsafe { hardware.transfer(lane, &[copy]) }.unwrap();
+        bytes.fill(9);
+        hardware.synchronize(lane).unwrap();
+        assert_eq!((kinds(&hardware), bytes), (vec![Mistake::HostSourceChanged], [9; 4]));
     }
 }

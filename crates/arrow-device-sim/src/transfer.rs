@@ -27,6 +27,19 @@ pub struct Stretch {
     pub to: usize,
     /// How many bytes.
     pub len: u64,
+    /// When the source is read.
+    pub reading: Reading,
+}
+
+/// When the source of a copy is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Ordinary host memory when the copy is submitted, all else in the order of the queue.
+    AtOnce,
+    /// Everything in the order of the queue: ordinary host memory has to stay as it is until then.
+    InOrder,
+    /// At any time until the queue has passed the copy, before earlier work of the queue too.
+    AnyTime,
 }
 
 /// What the ends of an address are.
@@ -44,8 +57,8 @@ impl State {
     /// Submits copies that have no order among each other.
     ///
     /// # Safety
-    /// What is neither an allocation nor a device address is host memory that may be read or written; a destination until
-    /// the queue has passed the copy.
+    /// What is neither an allocation nor a device address is host memory that may be read or written; a destination, and a
+    /// source that is not read at once, until the queue has passed the copy.
     pub(crate) unsafe fn transfer(
         &mut self,
         queue: Raw<Queue>,
@@ -58,13 +71,17 @@ impl State {
         let what = stretches.first().map_or(What::CopyWithin, |first| self.what(first));
         let access = self.begin(queue, what, site);
         let mut pieces = Vec::with_capacity(stretches.len());
-        for Stretch { from, to, len } in stretches.iter().copied().filter(|one| one.len > 0) {
+        for Stretch { from, to, len, reading } in
+            stretches.iter().copied().filter(|one| one.len > 0)
+        {
             let source = self.end(from, len, &access, false);
             let target = self.end(to, len, &access, true);
             let (from, host_bytes) = match source {
                 Side::Host(address) => {
+                    let stays = reading != Reading::AtOnce && matches!(target, Side::Device(_));
+                    let side = if stays { source } else { Side::Staged };
                     // SAFETY: promised by the caller.
-                    (Side::Staged, unsafe { submit::snapshot(address, len) })
+                    (side, unsafe { submit::snapshot(address, len) })
                 }
                 Side::Device(part) => (source, self.note(part)),
                 other => (other, Box::default()),
@@ -77,6 +94,11 @@ impl State {
                 }
                 _ => Box::default(),
             };
+            if reading == Reading::AnyTime
+                && let Side::Device(part) = from
+            {
+                self.must_be_complete(part, &access);
+            }
             let host_bytes = match target {
                 // Ordinary host memory is told from what the host holds, as in `copy`.
                 Side::Host(_) if matches!(from, Side::Device(_)) => target_bytes.clone(),
@@ -188,6 +210,20 @@ impl State {
             .map_or(Side::Nowhere, Side::Device)
     }
 
+    /// Reports a write that the host has not waited for, whatever the queue is ordered behind.
+    fn must_be_complete(&mut self, part: Part, access: &Access) {
+        let bytes = part.offset..part.offset + part.len;
+        let history = &self.allocations[part.allocation].history;
+        let Some(found) = history.unfinished_write(&bytes, &self.host) else { return };
+        let report = Report::new(Mistake::UnorderedRead)
+            .about(self.subject(part.allocation, found.bytes))
+            .first(self.action(&found.earlier, true))
+            .second(self.action(access, false));
+        self.report(
+            report.note("The copy may read its source before earlier work of the same queue."),
+        );
+    }
+
     /// What the host has in memory that it shares, where no work is to change it any more.
     fn note(&self, part: Part) -> Box<[u8]> {
         if self.is_shared_and(part, |history, bytes| {
@@ -216,7 +252,7 @@ impl State {
         is_so: impl FnOnce(&crate::track::History, &Range<u64>) -> bool,
     ) -> bool {
         let allocation = &self.allocations[part.allocation];
-        allocation.placement != Placement::Device
+        allocation.placement.is_for_host()
             && is_so(&allocation.history, &(part.offset..part.offset + part.len))
     }
 }

@@ -63,7 +63,10 @@ unsafe extern "C" fn arrow_device_simdrv_finish(each: EachReport, to: *mut c_voi
     let hardware = call::hardware();
     hardware.run_all();
     let mut all = take_reports();
-    all.extend(hardware.leaks().iter().map(record::told));
+    // Nobody can give back what a lost device had.
+    if call::with(|machine| machine.devices.iter().all(|device| device.lost.is_none())) {
+        all.extend(hardware.leaks().iter().map(record::told));
+    }
     // SAFETY: promised by the caller.
     unsafe { show(all, each, to) }
 }

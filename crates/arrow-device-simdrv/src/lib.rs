@@ -35,6 +35,7 @@
 //!   until it runs, and sources that the host changed meanwhile are reported when it does.
 #![allow(non_snake_case, reason = "the vendors' names")]
 
+mod batch;
 mod call;
 mod capture;
 mod code;

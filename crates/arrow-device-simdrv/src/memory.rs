@@ -63,7 +63,7 @@ impl Machine {
             return Err(Code::NOT_SUPPORTED);
         }
         self.enter(stream);
-        let allocated = self.hardware.allocate(device, len as u64, Placement::Device, Some(lane));
+        let allocated = self.hardware.allocate(device, len as u64, Placement::Pooled, Some(lane));
         allocated.map_err(|error| self.code_of(&error, device))
     }
 
@@ -107,7 +107,7 @@ impl Machine {
         }
         let found = self.hardware.locate(address);
         let is_fit = |found: &Located| {
-            !found.freed && found.base == address && found.placement == Placement::Device
+            !found.freed && found.base == address && !found.placement.is_for_host()
         };
         if !found.as_ref().is_some_and(is_fit) {
             self.hardware.free(address);

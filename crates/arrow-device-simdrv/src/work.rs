@@ -16,6 +16,9 @@ pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 pub(crate) type KernelFunction =
     unsafe extern "C" fn(*mut c_void, *const *const u8, *const *mut u8);
 
+/// Where bytes begin, and how many there are.
+pub(crate) type Spans<'a> = &'a [(usize, u64)];
+
 /// A function and its argument, on the way to the thread that will call it.
 struct Callback<F> {
     run: F,
@@ -68,7 +71,7 @@ impl Machine {
         current: Option<usize>,
         stream: usize,
         name: String,
-        (reads, writes): (&[(usize, u64)], &[(usize, u64)]),
+        (reads, writes): (Spans<'_>, Spans<'_>),
         (run, data): (KernelFunction, *mut c_void),
     ) -> Answer<bool> {
         let (callback, inputs, outputs) = (Callback { run, data }, reads.len(), writes.len());

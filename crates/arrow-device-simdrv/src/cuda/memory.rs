@@ -1,6 +1,6 @@
 //! Allocating and freeing.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
 
 use arrow_device_sim::hardware::Placement;
 
@@ -104,5 +104,26 @@ unsafe extern "C" fn cuMemFreeAsync(address: usize, stream: usize) -> c_int {
     call("cuMemFreeAsync", &arguments, |machine| {
         let device = machine.current()?;
         machine.free_in_order(device, address, stream)
+    })
+}
+
+/// The pool that allocates in the order of streams.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetDefaultMemPool(out: *mut usize, device: c_int) -> c_int {
+    call("cuDeviceGetDefaultMemPool", &[("device", device as u64)], |machine| {
+        machine.must_be_initialised()?;
+        let pool = machine.pool(device)?;
+        // SAFETY: as the module says.
+        unsafe { give(out, pool) }
+    })
+}
+
+/// Peer access is not enough for memory of a pool: this is how another device gets it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemPoolSetAccess(pool: usize, list: *const c_void, count: usize) -> c_int {
+    call("cuMemPoolSetAccess", &[("pool", pool as u64), ("count", count as u64)], |machine| {
+        machine.must_be_initialised()?;
+        // SAFETY: as the module says.
+        unsafe { machine.give_pool(pool, list.cast(), count) }
     })
 }

@@ -30,7 +30,7 @@ fn attribute(
         return Ok(Value::Bool(found.is_some()));
     }
     let found = found.ok_or(Code::INVALID_VALUE)?;
-    let is_host = found.placement != Placement::Device;
+    let is_host = found.placement.is_for_host();
     Ok(match which {
         1 => Value::Wide(machine.context(found.device) as u64),
         2 => Value::Int(if found.placement == Placement::Pinned { HOST } else { DEVICE }),

@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use arrow_device_sim::hardware::Stretch;
+use arrow_device_sim::hardware::{Reading, Stretch};
 
-use crate::call::{Arguments, Then, call, call_then, entries, give};
+use crate::batch::Batch;
+use crate::call::{Arguments, Then, call, call_then, give};
 use crate::code::{Answer, Code};
 use crate::machine::Machine;
 use crate::memory::{End, Pageable};
@@ -38,7 +39,7 @@ fn copy(
             must_be(machine, to, to_side)?;
             must_be(machine, from, from_side)?;
         }
-        let stretch = Stretch { from, to, len: len as u64 };
+        let stretch = Stretch { from, to, len: len as u64, reading: Reading::AtOnce };
         // SAFETY: the manual asks the caller for host memory of that length, which is left alone until the stream has
         // passed the copy.
         unsafe { machine.copy(device, stream, stretch, Pageable::WaitsWhenWritten) }
@@ -115,83 +116,27 @@ unsafe extern "C" fn cuMemcpyPeerAsync(
             (machine.device_of_context(to_context)?, machine.device_of_context(from_context)?);
         machine.must_be_at_home(to, homes.0)?;
         machine.must_be_at_home(from, homes.1)?;
-        let stretch = Stretch { from, to, len: len as u64 };
+        let stretch = Stretch { from, to, len: len as u64, reading: Reading::AtOnce };
         // SAFETY: both ends are memory of the driver, or refused.
         unsafe { machine.copy(device, stream, stretch, Pageable::WaitsWhenWritten) }
     })
 }
 
-/// The attributes of a copy in a batch: the order in which its source is read, hints of where the ends are, flags.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct CopyAttributes {
-    source_order: c_int,
-    hints: [c_int; 4],
-    flags: c_uint,
-}
-
-/// Arrays of a batch, as C gives them.
-struct Batch {
-    to: *const usize,
-    from: *const usize,
-    len: *const usize,
-    count: usize,
-    attributes: *const CopyAttributes,
-    attribute_starts: *const usize,
-    attribute_count: usize,
-    stream: usize,
-}
-
-impl Batch {
-    /// The copies. No array may be null, nothing may be empty; each attribute begins at a copy, in order, the first at 0.
-    ///
-    /// # Safety
-    /// The arrays have as many entries as the counts say.
-    unsafe fn stretches(&self) -> Answer<Vec<Stretch>> {
-        let is_null = self.to.is_null() || self.from.is_null() || self.len.is_null();
-        let has_no_attributes = self.attributes.is_null()
-            || self.attribute_starts.is_null()
-            || self.attribute_count == 0
-            || self.attribute_count > self.count;
-        if is_null || has_no_attributes || self.count == 0 {
-            return Err(Code::INVALID_VALUE);
-        }
-        // SAFETY: promised by the caller.
-        let starts = unsafe { entries(self.attribute_starts, self.attribute_count) };
-        let is_ordered = starts.first() == Some(&0) && starts.is_sorted_by(|one, next| one < next);
-        // SAFETY: promised by the caller.
-        let orders = unsafe { entries(self.attributes, self.attribute_count) };
-        let is_known = orders.iter().all(|one| (1..=3).contains(&one.source_order));
-        if !is_ordered || !is_known || starts.iter().any(|start| *start >= self.count) {
-            return Err(Code::INVALID_VALUE);
-        }
-        let [to, from, len] = [self.to, self.from, self.len].map(|column| {
-            // SAFETY: promised by the caller.
-            unsafe { entries(column, self.count) }
-        });
-        let rows = to.into_iter().zip(from).zip(len);
-        Ok(rows.map(|((to, from), len)| Stretch { from, to, len: len as u64 }).collect())
+/// The stream must not be the default stream.
+///
+/// # Safety
+/// As for [`Batch::submit`].
+unsafe fn submit_batch(machine: &mut Machine, batch: &Batch, stream: usize) -> Answer<Then> {
+    let device = machine.current()?;
+    if matches!(stream, 0 | 1) {
+        return Err(machine.misuse(
+            "DefaultStream",
+            Code::INVALID_VALUE,
+            "A batch of copies is given to the default stream, which takes none.",
+        ));
     }
-
-    /// # Safety
-    /// As for [`stretches`](Self::stretches), and as the manual says of copies.
-    unsafe fn submit(&self, machine: &mut Machine) -> Answer<Then> {
-        let device = machine.current()?;
-        if matches!(self.stream, 0 | 1) {
-            return Err(machine.misuse(
-                "DefaultStream",
-                Code::INVALID_VALUE,
-                "A batch of copies is given to the default stream, which takes none.",
-            ));
-        }
-        // SAFETY: promised by the caller.
-        let stretches = unsafe { self.stretches() }?;
-        if stretches.iter().any(|one| one.len == 0) {
-            return Err(Code::INVALID_VALUE);
-        }
-        // SAFETY: promised by the caller.
-        unsafe { machine.copies(device, self.stream, &stretches, Pageable::WaitsWhenWritten) }
-    }
+    // SAFETY: promised by the caller.
+    unsafe { batch.submit(machine, device, stream, Pageable::WaitsWhenWritten) }
 }
 
 /// The copies of a batch have no order among each other. With a failure, `fail` is told which copy it was, or the greatest
@@ -209,12 +154,11 @@ unsafe extern "C" fn cuMemcpyBatchAsync(
     stream: usize,
 ) -> c_int {
     let attributes = attributes.cast();
-    let batch =
-        Batch { to, from, len, count, attributes, attribute_starts, attribute_count, stream };
+    let batch = Batch { to, from, len, count, attributes, attribute_starts, attribute_count };
     let arguments = [("count", count as u64), ("stream", stream as u64)];
     call_then("cuMemcpyBatchAsync", &arguments, |machine| {
         // SAFETY: as the module says.
-        let submitted = unsafe { batch.submit(machine) };
+        let submitted = unsafe { submit_batch(machine, &batch, stream) };
         if submitted.is_err() && !fail.is_null() {
             // SAFETY: as the module says.
             unsafe { give(fail, usize::MAX) }?;
@@ -236,11 +180,12 @@ unsafe extern "C" fn cuMemcpyBatchAsync_v2(
     stream: usize,
 ) -> c_int {
     let attributes = attributes.cast();
-    let batch =
-        Batch { to, from, len, count, attributes, attribute_starts, attribute_count, stream };
+    let batch = Batch { to, from, len, count, attributes, attribute_starts, attribute_count };
     let arguments = [("count", count as u64), ("stream", stream as u64)];
-    // SAFETY: as the module says.
-    call_then("cuMemcpyBatchAsync_v2", &arguments, |machine| unsafe { batch.submit(machine) })
+    call_then("cuMemcpyBatchAsync_v2", &arguments, |machine| {
+        // SAFETY: as the module says.
+        unsafe { submit_batch(machine, &batch, stream) }
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -1,6 +1,6 @@
 //! Allocating and freeing.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_void};
 
 use arrow_device_sim::hardware::Placement;
 
@@ -105,5 +105,26 @@ unsafe extern "C" fn hipFreeAsync(address: usize, stream: usize) -> c_int {
     call("hipFreeAsync", &arguments, |machine| {
         let device = machine.chosen()?;
         machine.free_in_order(device, address, stream)
+    })
+}
+
+/// The pool that allocates in the order of streams.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipDeviceGetDefaultMemPool(out: *mut usize, device: c_int) -> c_int {
+    call("hipDeviceGetDefaultMemPool", &[("device", device as u64)], |machine| {
+        machine.hip_devices()?;
+        let pool = machine.pool(device)?;
+        // SAFETY: as the module says.
+        unsafe { give(out, pool) }
+    })
+}
+
+/// Peer access is not enough for memory of a pool: this is how another device gets it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipMemPoolSetAccess(pool: usize, list: *const c_void, count: usize) -> c_int {
+    call("hipMemPoolSetAccess", &[("pool", pool as u64), ("count", count as u64)], |machine| {
+        machine.hip_devices()?;
+        // SAFETY: as the module says.
+        unsafe { machine.give_pool(pool, list.cast(), count) }
     })
 }

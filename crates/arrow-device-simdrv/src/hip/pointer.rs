@@ -16,7 +16,7 @@ unsafe extern "C" fn hipPointerGetAttribute(out: *mut u8, which: c_int, address:
     call("hipPointerGetAttribute", &arguments, |machine| {
         machine.chosen()?;
         let found = machine.pointer(address).ok_or(Code::INVALID_VALUE)?;
-        let is_host = found.placement != Placement::Device;
+        let is_host = found.placement.is_for_host();
         let wide = match which {
             1 => machine.context(found.device),
             2 => {
@@ -49,8 +49,8 @@ fn memory_type(machine: &Machine, found: Located) -> c_uint {
     let is_old = version != 0 && version < 60_000_000;
     match (found.placement, is_old) {
         (Placement::Pinned, true) => 0,
-        (Placement::Pinned, false) | (Placement::Device, true) => 1,
-        (Placement::Device, false) => 2,
+        (Placement::Pinned, false) | (Placement::Device | Placement::Pooled, true) => 1,
+        (Placement::Device | Placement::Pooled, false) => 2,
         (Placement::Managed, true) => 4,
         (Placement::Managed, false) => 3,
     }
@@ -74,7 +74,7 @@ unsafe extern "C" fn hipPointerGetAttributes(out: *mut u8, address: usize) -> c_
     call("hipPointerGetAttributes", &[("address", address as u64)], |machine| {
         machine.chosen()?;
         let found = machine.pointer(address).ok_or(Code::INVALID_VALUE)?;
-        let is_host = found.placement != Placement::Device;
+        let is_host = found.placement.is_for_host();
         let attributes = Attributes {
             memory_type: memory_type(machine, found),
             device: found.device as c_int,

@@ -2,9 +2,10 @@
 
 use std::ffi::{c_int, c_void};
 
-use arrow_device_sim::hardware::{Placement, Stretch};
+use arrow_device_sim::hardware::{Reading, Stretch};
 
-use crate::call::{entries, give};
+use crate::batch::Batch;
+use crate::call::give;
 use crate::code::{Answer, Code};
 use crate::hip::call::{call, call_then};
 use crate::machine::Machine;
@@ -39,7 +40,7 @@ fn copy(
             must_be(machine, to, to_side)?;
             must_be(machine, from, from_side)?;
         }
-        let stretch = Stretch { from, to, len: len as u64 };
+        let stretch = Stretch { from, to, len: len as u64, reading: Reading::AtOnce };
         // SAFETY: the manual asks the caller for host memory of that length, which is left alone until the stream has
         // passed the copy.
         unsafe { machine.copy(device, stream, stretch, Pageable::Waits) }
@@ -50,7 +51,7 @@ fn copy(
 fn must_be(machine: &mut Machine, address: usize, side: Side) -> Answer {
     let is_wrong = match machine.end(address, 0) {
         Ok(End::Host) => side == Side::Device,
-        Ok(End::Memory(found)) => side == Side::Host && found.placement == Placement::Device,
+        Ok(End::Memory(found)) => side == Side::Host && !found.placement.is_for_host(),
         Err(_) => false,
     };
     if is_wrong {
@@ -139,7 +140,7 @@ unsafe extern "C" fn hipMemcpyPeerAsync(
         let homes = (machine.device_number(to_device)?, machine.device_number(from_device)?);
         machine.must_be_at_home(to, homes.0)?;
         machine.must_be_at_home(from, homes.1)?;
-        let stretch = Stretch { from, to, len: len as u64 };
+        let stretch = Stretch { from, to, len: len as u64, reading: Reading::AtOnce };
         // SAFETY: both ends are memory of the driver, or refused.
         unsafe { machine.copy(device, stream, stretch, Pageable::Waits) }
     })
@@ -161,25 +162,15 @@ unsafe extern "C" fn hipMemcpyBatchAsync(
     let arguments = [("count", count as u64), ("stream", stream as u64)];
     call_then("hipMemcpyBatchAsync", &arguments, |machine| {
         let device = machine.chosen()?;
-        let columns = [to, from, len];
-        let has_no_attributes =
-            attributes.is_null() || attribute_starts.is_null() || attribute_count == 0;
-        if count == 0 || has_no_attributes || columns.iter().any(|column| column.is_null()) {
-            if !fail.is_null() {
-                // SAFETY: as the module says.
-                unsafe { give(fail, usize::MAX) }?;
-            }
-            return Err(Code::INVALID_VALUE);
-        }
-        let [to, from, len] = columns.map(|column| {
+        let attributes = attributes.cast();
+        let batch = Batch { to, from, len, count, attributes, attribute_starts, attribute_count };
+        // SAFETY: as the module says.
+        let submitted = unsafe { batch.submit(machine, device, stream, Pageable::Waits) };
+        if submitted.is_err() && !fail.is_null() {
             // SAFETY: as the module says.
-            unsafe { entries(column, count) }
-        });
-        let rows = to.into_iter().zip(from).zip(len);
-        let stretches: Vec<Stretch> =
-            rows.map(|((to, from), len)| Stretch { from, to, len: len as u64 }).collect();
-        // SAFETY: as for one copy.
-        unsafe { machine.copies(device, stream, &stretches, Pageable::Waits) }
+            unsafe { give(fail, usize::MAX) }?;
+        }
+        submitted
     })
 }
 

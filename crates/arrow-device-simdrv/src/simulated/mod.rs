@@ -234,7 +234,9 @@ unsafe extern "C" fn report(
     // SAFETY: promised by the caller.
     let all = unsafe { &mut *all.cast::<Vec<Report>>() };
     // SAFETY: promised by the caller.
-    let (kind, text) = unsafe { (string(kind), string(text)) };
+    let kind = unsafe { string(kind) };
+    // SAFETY: promised by the caller.
+    let text = unsafe { string(text) };
     all.push(Report { kind, text, thread });
 }
 
@@ -250,7 +252,9 @@ unsafe extern "C" fn logged(
     // SAFETY: promised by the caller.
     let all = unsafe { &mut *all.cast::<Vec<Call>>() };
     // SAFETY: promised by the caller.
-    let (name, arguments) = unsafe { (string(name), string(arguments)) };
+    let name = unsafe { string(name) };
+    // SAFETY: promised by the caller.
+    let arguments = unsafe { string(arguments) };
     all.push(Call { name, arguments, code, thread });
 }
 
