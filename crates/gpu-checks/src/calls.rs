@@ -26,7 +26,11 @@ pub fn exchanging_calls_nothing(machine: &Machine) {
         let part = again.slice(1, 1).unwrap();
         drop((part, again));
         assert_eq!(machine.take_calls(), [""; 0], "{kind:?}");
-        let view = there.on(&queue).unwrap();
+        // One that is still being written, and for another queue.
+        let [one, two] = [(); 2].map(|()| queue.device().open_queue().unwrap());
+        let there = numbers().copy_to(&one).unwrap();
+        machine.take_calls();
+        let view = there.on(&two).unwrap();
         let wait = machine.name("cuStreamWaitEvent", "hipStreamWaitEvent");
         let calls = machine.take_calls();
         assert_eq!(calls.iter().filter(|name| *name == wait).count(), 1, "{calls:?}");
@@ -68,7 +72,7 @@ pub fn integers() -> Array {
 pub fn texts() -> Array {
     columns(|number| {
         let values = (0..256).map(|row| Some(format!("{number}, {row}")));
-        Array::from_values(DataType::Utf8, values).unwrap()
+        Array::from_texts(DataType::Utf8, values).unwrap()
     })
 }
 

@@ -1,6 +1,7 @@
 //! Values stay what they are on every way between all places, as a naive reader sees them.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, block_on, feed};
 use arrow_device::copy::Options;
 use arrow_device::{Array, ArrayStream, Queue};
 use arrow_device_sim::{Kind as SimKind, Sim};
@@ -124,6 +125,37 @@ pub fn streams(machine: &Machine) {
                 assert_is(&again.to_host().unwrap(), &expected, &format!("stream {number}"));
             }
         }
+    }
+}
+
+/// Arrays that are pushed, made on one queue and used on another while they are being written.
+pub fn async_streams(machine: &Machine) {
+    for kind in machine.kinds() {
+        let device = machine.open(0, *kind);
+        let [made_on, used_on] = [(); 2].map(|()| device.open_queue().unwrap());
+        let Generated { plan, .. } = generate::samples(1, 5).next().unwrap();
+        let (array, expected) = built(&plan);
+        let schema = array.schema().unwrap();
+        let (stream, handler) = AsyncStream::new(4);
+        let arrays = (0..50).map(move |_| array.copy_to(&made_on));
+        let (feeder, arrays) = feed(arrays, 2);
+        let producer = AsyncProducer::new(schema, device.id().device_type, arrays);
+        let drive = unsafe { producer.drive(handler.into_raw()) }.unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| feeder.run());
+            threads.spawn(|| block_on(drive));
+            let mut count = 0;
+            for array in Blocking::new(stream.arrays()) {
+                let again = array.unwrap().copy_with(&used_on, &Options::new().always(true));
+                assert_is(
+                    &again.unwrap().to_host().unwrap(),
+                    &expected,
+                    "an array that was pushed",
+                );
+                count += 1;
+            }
+            assert_eq!(count, 50);
+        });
     }
 }
 

@@ -21,6 +21,9 @@ pub mod exchange;
 pub mod faults;
 pub mod memory;
 pub mod mistakes;
+pub mod plain;
+#[cfg(unix)]
+pub mod process;
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -146,6 +149,21 @@ impl Machine {
         let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(address) };
         // SAFETY: the test passes what the function takes.
         unsafe { function(a, b, c, d, e, f) }
+    }
+
+    /// Does something with the first device current, as whoever calls the driver by hand has it.
+    pub fn entered<T>(&self, work: impl FnOnce() -> T) -> T {
+        if !self.is_cuda() {
+            assert_eq!(self.raw("hipSetDevice", &[0]), 0);
+            return work();
+        }
+        let mut context = 0_u64;
+        let out = std::ptr::from_mut(&mut context) as u64;
+        assert_eq!(self.raw("cuDevicePrimaryCtxRetain", &[out, 0]), 0);
+        assert_eq!(self.raw("cuCtxPushCurrent_v2", &[context]), 0);
+        let done = work();
+        assert_eq!(self.raw("cuCtxPopCurrent_v2", &[out]), 0);
+        done
     }
 
     /// The kinds of the mistakes that were reported, which are taken.

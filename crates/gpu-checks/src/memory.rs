@@ -149,7 +149,7 @@ pub fn sizes_of_views_may_lie_on_the_device(machine: &Machine) {
     let queue = machine.open(0, Kind::Device).open_queue().unwrap();
     let texts =
         ["short", "a text that is too long to be part of a view", "one more of these texts"];
-    let host = Array::from_values(DataType::Utf8View, texts.map(Some)).unwrap();
+    let host = Array::from_texts(DataType::Utf8View, texts.map(Some)).unwrap();
     let there = host.copy_to(&queue).unwrap();
     let bytes: usize = texts[1..].iter().map(|text| text.len()).sum();
     let mut sizes = queue.allocate(8).unwrap();

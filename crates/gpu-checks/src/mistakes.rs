@@ -29,6 +29,7 @@ impl<'a> Scene<'a> {
         let address = view.buffer(1).location().address() as u64;
         let kernel = self.machine.sim.kernel("read").reads(address, 12);
         assert_eq!(kernel.launch(queue.raw().as_ptr() as u64, |_| {}), 0);
+        queue.synchronize().unwrap();
         drop(view);
         self.end()
     }
@@ -116,7 +117,7 @@ pub fn event_destroyed_early(machine: &Machine) {
     let event = scene.one.record().unwrap();
     let SyncEvent::Handle(handle) = event.sync_event() else { unreachable!() };
     let destroy = machine.name("cuEventDestroy_v2", "hipEventDestroy");
-    assert_eq!(machine.raw(destroy, &[handle as u64]), 0);
+    machine.entered(|| assert_eq!(machine.raw(destroy, &[handle as u64]), 0));
     assert!(scene.two.wait(&event).is_err());
     let mistakes = scene.end();
     assert!(mistakes.contains(&"EventDestroyed".to_owned()), "{mistakes:?}");

@@ -131,6 +131,11 @@ fn streams_go_through_the_c_struct() {
     copies::streams(&Bench::cuda());
 }
 
+#[test]
+fn asynchronous_streams_keep_order() {
+    copies::async_streams(&Bench::cuda());
+}
+
 // Requirement: DLP-4, DLP-5
 #[test]
 fn tensors_come_back_in_every_layout() {

@@ -1,8 +1,8 @@
 //! The ROCm devices on a simulated driver that has everything.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use arrow_device_rocm::Kind;
 use arrow_device_gpu_checks::{Bench, calls, copies, faults, memory, mistakes};
+use arrow_device_rocm::Kind;
 
 // Requirement: SYS-1
 #[test]
@@ -129,6 +129,11 @@ fn threads_share_a_device() {
 #[test]
 fn streams_go_through_the_c_struct() {
     copies::streams(&Bench::rocm());
+}
+
+#[test]
+fn asynchronous_streams_keep_order() {
+    copies::async_streams(&Bench::rocm());
 }
 
 // Requirement: DLP-4, DLP-5
