@@ -55,6 +55,35 @@ pub fn releasing_waits_for_nothing(machine: &Machine) {
     assert!(!calls.iter().any(|name| name.contains("Synchronize")), "{calls:?}");
 }
 
+/// Memory that comes into being in the order of a queue is not freed before the queue has come so far.
+pub fn memory_of_a_queue_waits_for_the_queue(machine: &Machine) {
+    let queue = machine.open(0, Kind::Device).open_queue().unwrap();
+    settle();
+    let free = machine.name("cuMemFree_v2", "hipFree");
+    let stream = queue.raw().as_ptr() as u64;
+    assert_eq!(machine.sim.kernel("something before").launch(stream, |_| {}), 0);
+    let memory = queue.allocate(64).unwrap();
+    machine.take_calls();
+    drop(memory);
+    let calls = machine.take_calls();
+    assert!(!calls.iter().any(|name| name == free), "{calls:?}");
+    settle();
+    assert!(machine.take_calls().iter().any(|name| name == free));
+}
+
+/// A list of copies is one call.
+pub fn copies_are_batched(machine: &Machine) {
+    let queue = machine.open(0, Kind::Device).open_queue().unwrap();
+    let there = integers().copy_to(&queue).unwrap();
+    there.wait().unwrap();
+    machine.take_calls();
+    drop(there.to_host().unwrap());
+    let calls = machine.take_calls();
+    let copies = calls.iter().filter(|name| name.contains("Memcpy"));
+    let batch = machine.name("cuMemcpyBatchAsync_v2", "hipMemcpyBatchAsync");
+    assert_eq!(copies.collect::<Vec<_>>(), [batch]);
+}
+
 /// A thousand columns of host memory that nobody prepared.
 fn columns(column: impl Fn(usize) -> Array) -> Array {
     let columns: Vec<(String, Array)> =

@@ -26,6 +26,16 @@ fn a_thousand_columns_take_few_calls() {
 }
 
 #[test]
+fn memory_of_a_queue_waits_for_the_queue() {
+    calls::memory_of_a_queue_waits_for_the_queue(&Bench::rocm());
+}
+
+#[test]
+fn a_list_of_copies_is_one_call() {
+    calls::copies_are_batched(&Bench::rocm());
+}
+
+#[test]
 fn threads_keep_what_is_current() {
     calls::threads_keep_what_is_current(&Bench::rocm());
 }
