@@ -71,6 +71,19 @@ pub(crate) const ROCM: Tool = Tool {
     source: Source::Debian("libamdhip64-5"),
 };
 
+/// The header that the simulated functions are held against.
+pub(crate) const HIP_HEADERS: Tool = Tool {
+    name: "the headers of HIP",
+    is_present: || std::path::Path::new("/usr/include/hip/hip_runtime_api.h").exists(),
+    source: Source::Debian("libamdhip64-dev"),
+};
+
+pub(crate) const CUDA_HEADERS: Tool = Tool {
+    name: "cuda.h of two majors, in wheels",
+    is_present: peers::has_headers,
+    source: Source::Python(peers::install_headers),
+};
+
 pub(crate) const MIRI: Tool = Tool {
     name: "nightly Rust with miri and rust-src",
     is_present: || {

@@ -50,6 +50,8 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PEER_SOURCES,
             setup::OPENCL,
             setup::ROCM,
+            setup::CUDA_HEADERS,
+            setup::HIP_HEADERS,
         ],
         variables: &[],
         command: &["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"],

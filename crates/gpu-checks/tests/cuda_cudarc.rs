@@ -61,8 +61,8 @@ fn exchange() {
     back.synchronize().unwrap();
     assert!(back.try_is_complete().unwrap());
 
-    // SAFETY: the queue is kept to the end.
     let own = arrow_device_cuda::open(0).unwrap().open_queue().unwrap();
+    // SAFETY: the queue is kept to the end.
     let lent = unsafe { interop::stream(&own, &context) }.unwrap();
     assert_eq!(lent.cu_stream().cast(), own.raw().as_ptr());
     lent.synchronize().unwrap();
