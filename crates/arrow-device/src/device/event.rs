@@ -110,3 +110,20 @@ impl fmt::Debug for Event {
         write!(f, "Event({} {:?})", self.0.device.id(), self.0.raw)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_an_event_alive_goes_with_its_last_clone() {
+        let owner = Arc::new(());
+        // SAFETY: the host's events have no object.
+        let event = unsafe { Event::adopt_of(&Device::host(), Raw::NULL, owner.clone()) };
+        let clone = event.clone();
+        drop(event);
+        assert_eq!(Arc::strong_count(&owner), 2);
+        drop(clone);
+        assert_eq!(Arc::strong_count(&owner), 1);
+    }
+}

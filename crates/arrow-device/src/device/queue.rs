@@ -219,3 +219,20 @@ impl Drop for PreparedEvent {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_queue_open_goes_with_its_last_clone() {
+        let owner = Arc::new(());
+        // SAFETY: the host's queue has no object.
+        let queue = unsafe { Device::host().adopt_queue_of(Raw::NULL, owner.clone()) };
+        let clone = queue.clone();
+        drop(queue);
+        assert_eq!(Arc::strong_count(&owner), 2);
+        drop(clone);
+        assert_eq!(Arc::strong_count(&owner), 1);
+    }
+}
