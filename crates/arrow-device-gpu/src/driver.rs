@@ -556,8 +556,9 @@ impl<A: Api> GpuDriver<A> {
         };
         // SAFETY: promised by the caller.
         let code = unsafe { self.api.copy_batch(&mut batch, stream) }?;
-        // A driver may have the function and not the ability.
-        if code == error::NOT_SUPPORTED {
+        // A driver may have the function and not the ability, or not for this kind of host memory. What is wrong with the copies
+        // themselves is wrong with them one by one, too.
+        if matches!(code, error::INVALID_VALUE | error::NOT_SUPPORTED) {
             self.api.forget_error();
             return None;
         }

@@ -4,6 +4,7 @@ use arrow_device::{DeviceId, Error, ErrorKind};
 
 use crate::{Api, Code};
 
+pub(crate) const INVALID_VALUE: Code = 1;
 pub(crate) const OUT_OF_MEMORY: Code = 2;
 pub(crate) const NOT_READY: Code = 600;
 pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Code = 704;
@@ -33,7 +34,9 @@ pub(crate) fn error_on(
 
 fn meaning(code: Code) -> (ErrorKind, &'static str) {
     match code {
-        1 | 21 | 400 => (ErrorKind::InvalidArgument, "the driver refused what it was given"),
+        INVALID_VALUE | 21 | 400 => {
+            (ErrorKind::InvalidArgument, "the driver refused what it was given")
+        }
         OUT_OF_MEMORY => (ErrorKind::OutOfMemory, "the device or the driver has no memory left"),
         4 => (ErrorKind::DeviceLost, "the driver has shut down, because the process is ending"),
         34 | 35 | 802 | 803 => (

@@ -11,8 +11,6 @@ use arrow_device_testkit::plan::Plan;
 use arrow_device_testkit::tensors::{conversions, matrix};
 use arrow_device_testkit::{kinds, oracle};
 
-use crate::{Kind, Machine};
-
 /// The ways to ask for the same.
 fn choices(number: usize) -> Options {
     let options = Options::new().always(true);
@@ -47,10 +45,10 @@ fn assert_is(array: &Array, expected: &Plan, what: &str) {
 }
 
 /// From every place to every other: the host, a software device, all kinds of memory of two devices.
-pub fn from_every_place_to_every_other(machine: &Machine, samples: usize) {
+pub fn from_every_place_to_every_other(queues: Vec<Queue>, samples: usize) {
     let sim = Sim::builder().kind(SimKind::Discrete).backtraces(false).build();
     let mut places = vec![Queue::host(), sim.device().open_queue().unwrap()];
-    places.extend(machine.queues());
+    places.extend(queues);
     for (number, Generated { plan, .. }) in generate::samples(samples, 7).enumerate() {
         let (whole, expected) = built(&plan);
         let (from, len) = (whole.len() / 3, whole.len() / 2);
@@ -74,23 +72,21 @@ pub fn from_every_place_to_every_other(machine: &Machine, samples: usize) {
 }
 
 /// Every type in every window, there and back.
-pub fn every_type(machine: &Machine) {
-    for (turn, kind) in machine.kinds().iter().enumerate() {
-        let queue = machine.open(0, *kind).open_queue().unwrap();
-        for (number, case) in kinds::cases().enumerate().skip(turn).step_by(9) {
+pub fn every_type(queues: &[Queue]) {
+    for (turn, queue) in queues.iter().enumerate() {
+        for (number, case) in kinds::cases().enumerate().skip(turn).step_by(19) {
             let (array, expected) = built(&case.plan());
-            let there = array.copy_with(&queue, &choices(number)).unwrap();
+            let there = array.copy_with(queue, &choices(number)).unwrap();
             assert_is(&there.to_host().unwrap(), &expected, &case.to_string());
         }
     }
 }
 
 /// Threads that share a device.
-pub fn threads(machine: &Machine) {
-    let device = machine.open(0, Kind::Device);
+pub fn threads(queue: &Queue) {
+    let device = queue.device();
     std::thread::scope(|scope| {
         for seed in 0..4 {
-            let device = &device;
             scope.spawn(move || {
                 let queue = device.open_queue().unwrap();
                 for Generated { plan, .. } in generate::samples(15, seed) {
@@ -104,9 +100,8 @@ pub fn threads(machine: &Machine) {
 }
 
 /// Streams of arrays, through the C struct.
-pub fn streams(machine: &Machine) {
-    for kind in machine.kinds() {
-        let device = machine.open(0, *kind);
+pub fn streams(queues: &[Queue]) {
+    for device in queues.iter().map(Queue::device) {
         let [producer, consumer] = [(); 2].map(|()| device.open_queue().unwrap());
         for (number, Generated { plan, .. }) in generate::samples(8, 3).enumerate() {
             let (array, expected) = built(&plan);
@@ -129,9 +124,8 @@ pub fn streams(machine: &Machine) {
 }
 
 /// Arrays that are pushed, made on one queue and used on another while they are being written.
-pub fn async_streams(machine: &Machine) {
-    for kind in machine.kinds() {
-        let device = machine.open(0, *kind);
+pub fn async_streams(queues: &[Queue]) {
+    for device in queues.iter().map(Queue::device) {
         let [made_on, used_on] = [(); 2].map(|()| device.open_queue().unwrap());
         let Generated { plan, .. } = generate::samples(1, 5).next().unwrap();
         let (array, expected) = built(&plan);
@@ -160,11 +154,10 @@ pub fn async_streams(machine: &Machine) {
 }
 
 /// DLPack: tensors of every type in every layout.
-pub fn tensors(machine: &Machine) {
-    for kind in machine.kinds() {
-        let queue = machine.open(0, *kind).open_queue().unwrap();
+pub fn tensors(queues: &[Queue]) {
+    for queue in queues {
         // 20 types, 9 layouts, 2 forms.
-        assert_eq!(matrix::run(&queue, &matrix::DTYPES), 360, "{kind:?}");
-        conversions::run(&queue);
+        assert_eq!(matrix::run(queue, &matrix::DTYPES), 360, "{queue:?}");
+        conversions::run(queue);
     }
 }

@@ -173,8 +173,13 @@ impl Machine {
 
     /// A queue of each kind of memory of both devices.
     pub fn queues(&self) -> Vec<Queue> {
-        let each = self.kinds().iter().flat_map(|kind| [0, 1].map(|ordinal| (ordinal, *kind)));
-        each.map(|(ordinal, kind)| self.open(ordinal, kind).open_queue().unwrap()).collect()
+        [0, 1].into_iter().flat_map(|ordinal| self.queues_of(ordinal)).collect()
+    }
+
+    /// The same of one device.
+    pub fn queues_of(&self, ordinal: usize) -> Vec<Queue> {
+        let open = |kind: &Kind| self.open(ordinal, *kind).open_queue().unwrap();
+        self.kinds().iter().map(open).collect()
     }
 }
 

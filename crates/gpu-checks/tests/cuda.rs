@@ -122,34 +122,40 @@ fn whatever_call_fails_the_error_is_the_vendors() {
 
 #[test]
 fn arbitrary_arrays_go_from_every_place_to_every_other() {
-    copies::from_every_place_to_every_other(&Bench::cuda(), 12);
+    let bench = Bench::cuda();
+    copies::from_every_place_to_every_other(bench.queues(), 12);
 }
 
 #[test]
 fn every_type_in_every_window_goes_there_and_back() {
-    copies::every_type(&Bench::cuda());
+    let bench = Bench::cuda();
+    copies::every_type(&bench.queues_of(0));
 }
 
 #[test]
 fn threads_share_a_device() {
-    copies::threads(&Bench::cuda());
+    let bench = Bench::cuda();
+    copies::threads(&bench.queues_of(0)[0]);
 }
 
 // Requirement: STR-1, STR-6
 #[test]
 fn streams_go_through_the_c_struct() {
-    copies::streams(&Bench::cuda());
+    let bench = Bench::cuda();
+    copies::streams(&bench.queues_of(0));
 }
 
 #[test]
 fn asynchronous_streams_keep_order() {
-    copies::async_streams(&Bench::cuda());
+    let bench = Bench::cuda();
+    copies::async_streams(&bench.queues_of(0));
 }
 
 // Requirement: DLP-4, DLP-5
 #[test]
 fn tensors_come_back_in_every_layout() {
-    copies::tensors(&Bench::cuda());
+    let bench = Bench::cuda();
+    copies::tensors(&bench.queues_of(0));
 }
 
 #[test]

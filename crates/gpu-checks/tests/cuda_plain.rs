@@ -6,8 +6,8 @@ use arrow_device_gpu_checks::{Bench, copies, plain};
 #[test]
 fn everything_works_without_what_is_optional() {
     let bench = plain::bench_cuda();
-    copies::from_every_place_to_every_other(&bench, 6);
-    copies::streams(&bench);
+    copies::from_every_place_to_every_other(bench.queues(), 6);
+    copies::streams(&bench.queues_of(0));
 }
 
 #[test]
