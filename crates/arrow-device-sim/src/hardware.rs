@@ -279,6 +279,18 @@ impl Hardware {
         self.engine.with(|state| state.launch(lane.raw(), launch, site))
     }
 
+    /// The host reads memory that it shares with the devices: reported where it has not waited for what writes there.
+    pub fn host_reads(&self, address: usize, len: u64) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.host_reads(address, len, site));
+    }
+
+    /// Keeps the host from managed memory of a device while that has work which the host does not know to be finished, as
+    /// devices do that share it with the host in turns.
+    pub fn take_turns(&self, device: usize) {
+        self.engine.with(|state| state.take_turns(device));
+    }
+
     // ---- the end
 
     /// Loses a device. What was submitted and has not run never will.

@@ -273,7 +273,8 @@ impl State {
 
     /// Whether memory that the host shares is not what it was when the copy was submitted. Nothing noted, nothing changed.
     fn has_changed(&self, part: Part, noted: &[u8]) -> bool {
-        !noted.is_empty() && *self.bytes(Some(part), noted.len() as u64) != *noted
+        let block = self.allocations[part.allocation].block.as_ref();
+        !noted.is_empty() && block.is_some_and(|block| *block.read(part.offset, part.len) != *noted)
     }
 }
 

@@ -146,6 +146,37 @@ impl State {
         Ok(())
     }
 
+    /// Reports what the host, which reads now, has not waited for. Other memory than the devices' is not looked at.
+    pub(crate) fn host_reads(&mut self, address: usize, len: u64, site: RawSite) {
+        let site = self.sites.add(site);
+        let Whose::Allocation(number) = self.whose(address) else { return };
+        let (here, device) = (self.host_action("read", site), self.allocations[number].device);
+        let spot = Spot { base: Raw::from_bits(address), offset: 0 };
+        let Some(part) = self.find(device, spot, len, |_| here.clone()) else { return };
+        let bytes = part.offset..part.offset + part.len;
+        let history = &self.allocations[part.allocation].history;
+        if let Some(found) = history.unfinished_write(&bytes, &self.host) {
+            let subject = self.subject(part.allocation, found.bytes);
+            let report = Report::new(Mistake::UnorderedRead).about(subject);
+            self.report(report.first(self.action(&found.earlier, true)).second(here));
+        }
+    }
+
+    /// Shows managed memory of a device to the host, or hides it.
+    pub(crate) fn take_turns(&mut self, device: usize) {
+        let mut queues = self.queues.iter().filter(|queue| queue.device == device);
+        let is_hosts = queues.all(|queue| self.host.covers(queue.last()));
+        for allocation in self.allocations.iter() {
+            let is_managed = allocation.placement == Placement::Managed;
+            if is_managed
+                && allocation.device == device
+                && let Some(block) = &allocation.block
+            {
+                let _ = if is_hosts { block.open_to_host() } else { block.close_to_host() };
+            }
+        }
+    }
+
     /// Puts all later work of a queue behind all that another one was given so far.
     pub(crate) fn order(&mut self, queue: usize, after: usize) {
         let (clock, work) = (self.queues[after].clock.clone(), self.queues[after].submitted);

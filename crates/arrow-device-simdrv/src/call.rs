@@ -120,7 +120,10 @@ fn wait(hardware: &Hardware, then: Then) -> Answer {
         Then::ForEvent(mark, device) => (hardware.wait_on_host(mark), device),
         Then::ForDevice(device) => (hardware.synchronize_device(device), device),
     };
-    waited.map_err(|error| with(|machine| machine.code_of(&error, device)))
+    with(|machine| {
+        machine.take_turns(device);
+        waited.map_err(|error| machine.code_of(&error, device))
+    })
 }
 
 /// Gives a caller a value through its pointer, which must not be null.

@@ -212,7 +212,7 @@ impl Machine {
         ))
     }
 
-    fn refuse(&mut self, code: Code, why: &str) -> Code {
+    fn refuse(&mut self, code: Code, why: &'static str) -> Code {
         self.misuse("Capture", code, why)
     }
 

@@ -3,14 +3,21 @@
 //! Texts end with a zero and are the library's; they are good during the call that shows them. Results are 0 for success.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::sync::{Mutex, PoisonError};
 
 use crate::call;
 use crate::config::Config;
-use crate::record::{self, Told};
+use crate::record::Mistake;
 use crate::work::KernelFunction;
 
-/// Is shown each mistake: the caller's own pointer, its kind, its text, and the thread.
-type EachReport = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u64);
+/// Is shown each mistake: the caller's own pointer, its kind, its number, and the thread.
+type EachReport = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64);
+
+/// Is shown a text.
+type ShowText = unsafe extern "C" fn(*mut c_void, *const c_char);
+
+/// All mistakes that were shown. They stay, so that their texts can be asked for.
+static SHOWN: Mutex<Vec<Mistake>> = Mutex::new(Vec::new());
 
 /// Is shown each call: the caller's own pointer, its name, its arguments, its code, and the thread.
 type EachCall = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int, u64);
@@ -65,25 +72,46 @@ unsafe extern "C" fn arrow_device_simdrv_finish(each: EachReport, to: *mut c_voi
     let mut all = take_reports();
     // Nobody can give back what a lost device had.
     if call::with(|machine| machine.devices.iter().all(|device| device.lost.is_none())) {
-        all.extend(hardware.leaks().iter().map(record::told));
+        all.extend(of_engine(hardware.leaks()));
     }
     // SAFETY: promised by the caller.
     unsafe { show(all, each, to) }
 }
 
-fn take_reports() -> Vec<Told> {
+/// Shows the text of a mistake, by its number. Nothing is shown for a number that was not given out.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn arrow_device_simdrv_text(number: u64, show: ShowText, to: *mut c_void) {
+    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(mistake) = usize::try_from(number).ok().and_then(|number| shown.get(number)) else {
+        return;
+    };
+    let text = c_text(&mistake.to_string());
+    drop(shown);
+    // SAFETY: promised by the caller.
+    unsafe { show(to, text.as_ptr()) };
+}
+
+fn take_reports() -> Vec<Mistake> {
     let mut all = call::with(|machine| machine.record.take_mistakes());
-    all.extend(call::hardware().take_reports().iter().map(record::told));
+    all.extend(of_engine(call::hardware().take_reports()));
     all
+}
+
+fn of_engine(reports: Vec<arrow_device_sim::Report>) -> impl Iterator<Item = Mistake> {
+    reports.into_iter().map(|report| Mistake::OfEngine(Box::new(report)))
 }
 
 /// # Safety
 /// `each` may be called with `to`.
-unsafe fn show(all: Vec<Told>, each: EachReport, to: *mut c_void) {
-    for Told { kind, text, thread } in all {
-        let (kind, text) = (c_text(&kind), c_text(&text));
+unsafe fn show(all: Vec<Mistake>, each: EachReport, to: *mut c_void) {
+    for mistake in all {
+        let (kind, thread) = (c_text(&mistake.kind()), mistake.thread());
+        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.push(mistake);
+        let number = shown.len() as u64 - 1;
+        drop(shown);
         // SAFETY: promised by the caller.
-        unsafe { each(to, kind.as_ptr(), text.as_ptr(), thread) };
+        unsafe { each(to, kind.as_ptr(), number, thread) };
     }
 }
 
@@ -141,6 +169,12 @@ extern "C" fn arrow_device_simdrv_lose(device: c_int, code: c_int) {
 #[unsafe(no_mangle)]
 extern "C" fn arrow_device_simdrv_set_memory(bytes: u64) {
     call::hardware().set_limit(bytes);
+}
+
+/// The host reads memory that it shares with a device: a mistake where it has not waited for what writes there.
+#[unsafe(no_mangle)]
+extern "C" fn arrow_device_simdrv_host_reads(address: u64, len: u64) {
+    call::hardware().host_reads(address as usize, len);
 }
 
 /// The devices do all that they were given. The host does not learn of it.

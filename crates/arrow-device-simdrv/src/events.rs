@@ -35,9 +35,9 @@ impl Machine {
             }
             Some(event) => event.destroyed.clone(),
         };
-        if let Some(site) = destroyed {
-            let why = format!("This event was destroyed, at {site}.");
-            return Err(self.misuse("EventDestroyed", Code::INVALID_HANDLE, &why));
+        if destroyed.is_some() {
+            let what = ("EventDestroyed", Code::INVALID_HANDLE, "This event was destroyed.");
+            return Err(self.misuse_of(destroyed, what));
         }
         self.events.get_mut(&handle).ok_or(Code::INVALID_HANDLE)
     }
@@ -106,7 +106,10 @@ impl Machine {
     pub(crate) fn ask_event(&mut self, handle: usize) -> Answer<Then> {
         let (mark, device) = self.settled_event(handle)?;
         match self.hardware.is_complete(mark) {
-            Ok(true) => Ok(Then::Return),
+            Ok(true) => {
+                self.take_turns(device);
+                Ok(Then::Return)
+            }
             Ok(false) if self.not_ready() => Ok(Then::Progress),
             Ok(false) => Err(Code::NOT_READY),
             Err(error) => Err(self.code_of(&error, device)),

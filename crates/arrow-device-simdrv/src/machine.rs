@@ -200,10 +200,26 @@ impl Machine {
         }
     }
 
+    /// Who may use managed memory now: the host, or a device that works on something.
+    pub(crate) fn take_turns(&self, device: usize) {
+        if self.config.managed && !self.config.concurrent_managed {
+            self.hardware.take_turns(device);
+        }
+    }
+
     /// Notes a mistake of the caller, and returns the code for it.
-    pub(crate) fn misuse(&mut self, kind: &'static str, code: Code, why: &str) -> Code {
+    pub(crate) fn misuse(&mut self, kind: &'static str, code: Code, why: &'static str) -> Code {
+        self.misuse_of(None, (kind, code, why))
+    }
+
+    /// The same, of something that was destroyed before.
+    pub(crate) fn misuse_of(
+        &mut self,
+        ended: Option<Site>,
+        (kind, code, why): (&'static str, Code, &'static str),
+    ) -> Code {
         let here = self.hardware.here();
-        self.record.misuse(kind, code, why, here);
+        self.record.misuse((kind, code, why), ended, here);
         code
     }
 

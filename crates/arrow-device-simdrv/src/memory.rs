@@ -39,6 +39,7 @@ impl Machine {
             return Err(Code::NOT_SUPPORTED);
         }
         let allocated = self.hardware.allocate(device, len as u64, placement, None);
+        self.take_turns(device);
         allocated.map_err(|error| self.code_of(&error, device))
     }
 

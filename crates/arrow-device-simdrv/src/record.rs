@@ -1,6 +1,7 @@
 //! What is remembered for tests: each call, each mistake, and the calls that are to fail.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use arrow_device_sim::{Report as SimReport, Site};
 
@@ -8,7 +9,7 @@ use crate::code::{self, Code};
 use crate::thread;
 
 /// Calls beyond this are counted and not kept.
-const MOST_CALLS: usize = 1 << 20;
+const MOST_CALLS: usize = 1 << 18;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
@@ -32,11 +33,13 @@ pub(crate) struct Call {
 
 /// A mistake that the driver itself sees.
 #[derive(Clone, Debug)]
-struct Misuse {
+pub(crate) struct Misuse {
     kind: &'static str,
     code: Code,
     function: &'static str,
-    why: String,
+    why: &'static str,
+    /// Where what was used came to its end.
+    ended: Option<Site>,
     site: Site,
     thread: u64,
 }
@@ -50,12 +53,11 @@ struct Plan {
     code: i32,
 }
 
-/// A mistake, as a test is told of it.
+/// A mistake, to be told. Its text takes long to make, since addresses become lines: nobody makes it unless it is wanted.
 #[derive(Clone, Debug)]
-pub(crate) struct Told {
-    pub(crate) kind: String,
-    pub(crate) text: String,
-    pub(crate) thread: u64,
+pub(crate) enum Mistake {
+    OfDriver(Misuse),
+    OfEngine(Box<SimReport>),
 }
 
 impl Record {
@@ -79,10 +81,14 @@ impl Record {
         self.counts.clear();
     }
 
-    pub(crate) fn misuse(&mut self, kind: &'static str, code: Code, why: &str, site: Site) {
-        let function = self.calling;
-        let thread = thread::number();
-        self.mistakes.push(Misuse { kind, code, function, why: why.to_owned(), site, thread });
+    pub(crate) fn misuse(
+        &mut self,
+        (kind, code, why): (&'static str, Code, &'static str),
+        ended: Option<Site>,
+        site: Site,
+    ) {
+        let (function, thread) = (self.calling, thread::number());
+        self.mistakes.push(Misuse { kind, code, function, why, ended, site, thread });
     }
 
     pub(crate) fn plan(&mut self, name: &str, nth: u64, code: i32) {
@@ -106,25 +112,44 @@ impl Record {
         code
     }
 
-    pub(crate) fn take_mistakes(&mut self) -> Vec<Told> {
-        std::mem::take(&mut self.mistakes).into_iter().map(Misuse::told).collect()
+    pub(crate) fn take_mistakes(&mut self) -> Vec<Mistake> {
+        std::mem::take(&mut self.mistakes).into_iter().map(Mistake::OfDriver).collect()
     }
 }
 
-impl Misuse {
-    fn told(self) -> Told {
-        let Self { kind, code, function, why, site, thread } = self;
-        let name = code::cuda_name(code.0)
-            .map_or_else(String::new, |name| format!(", {}", name.to_string_lossy()));
-        let text = format!(
-            "{why}\n  here       {function} returned {}{name}\n             at {site}",
-            code.0
-        );
-        Told { kind: kind.to_owned(), text, thread }
+impl Mistake {
+    pub(crate) fn kind(&self) -> String {
+        match self {
+            Self::OfDriver(misuse) => misuse.kind.to_owned(),
+            Self::OfEngine(report) => format!("{:?}", report.kind),
+        }
+    }
+
+    pub(crate) fn thread(&self) -> u64 {
+        match self {
+            Self::OfDriver(misuse) => misuse.thread,
+            Self::OfEngine(report) => report.thread,
+        }
     }
 }
 
-/// What the engine saw, in the same words.
-pub(crate) fn told(report: &SimReport) -> Told {
-    Told { kind: format!("{:?}", report.kind), text: report.to_string(), thread: report.thread }
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OfDriver(misuse) => misuse.fmt(f),
+            Self::OfEngine(report) => report.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { code: Code(code), function, why, ended, site, .. } = self;
+        f.write_str(why)?;
+        if let Some(ended) = ended {
+            write!(f, "\n  destroyed, at {ended}")?;
+        }
+        let name = code::cuda_name(*code).unwrap_or_default().to_string_lossy();
+        write!(f, "\n  here       {function} returned {code}, {name}\n             at {site}")
+    }
 }

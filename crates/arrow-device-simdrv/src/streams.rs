@@ -73,17 +73,13 @@ impl Machine {
             Some(stream) => stream.destroyed.clone(),
             None => None,
         };
-        Err(match destroyed {
-            Some(site) => {
-                let why = format!("This stream was destroyed, at {site}.");
-                self.misuse("StreamDestroyed", Code::INVALID_HANDLE, &why)
+        let what = match destroyed {
+            Some(_) => ("StreamDestroyed", Code::INVALID_HANDLE, "This stream was destroyed."),
+            None => {
+                ("UnknownHandle", Code::INVALID_HANDLE, "This handle is no stream of the driver.")
             }
-            None => self.misuse(
-                "UnknownHandle",
-                Code::INVALID_HANDLE,
-                "This handle is no stream of the driver.",
-            ),
-        })
+        };
+        Err(self.misuse_of(destroyed, what))
     }
 
     /// What is known of a stream that was found.
@@ -137,6 +133,7 @@ impl Machine {
         }
         self.enter(stream);
         work(&self.hardware, lane).map_err(|error| self.code_of(&error, device))?;
+        self.take_turns(device);
         Ok(true)
     }
 
@@ -148,7 +145,10 @@ impl Machine {
         self.must_not_capture(stream)?;
         self.enter(stream);
         match self.hardware.is_idle(lane) {
-            Ok(true) => Ok(Then::Return),
+            Ok(true) => {
+                self.take_turns(device);
+                Ok(Then::Return)
+            }
             Ok(false) if self.not_ready() => Ok(Then::Progress),
             Ok(false) => Err(Code::NOT_READY),
             Err(error) => Err(self.code_of(&error, device)),

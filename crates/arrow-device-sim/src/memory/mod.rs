@@ -93,7 +93,16 @@ impl Block {
         }
     }
 
-    /// Lets the host read and write it, for good.
+    /// Ends what `open_to_host` began, where that can be done.
+    pub(crate) fn close_to_host(&self) -> bool {
+        match &self.inner {
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Inner::Guarded(range) => range.set_host_readable(false),
+            Inner::Plain(_) => true,
+        }
+    }
+
+    /// Lets the host read and write it.
     pub(crate) fn open_to_host(&self) -> bool {
         match &self.inner {
             #[cfg(all(target_os = "linux", not(miri)))]

@@ -33,6 +33,13 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int {
     })
 }
 
+/// The same, by the name that it had first.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRelease(device: c_int) -> c_int {
+    // SAFETY: as the module says.
+    unsafe { cuDevicePrimaryCtxRelease_v2(device) }
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     device: c_int,

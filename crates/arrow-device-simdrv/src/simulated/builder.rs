@@ -71,7 +71,8 @@ impl Builder {
         self.with("managed", u64::from(managed))
     }
 
-    /// Whether the devices say that the host may touch managed memory while they work. They do.
+    /// Whether the host may touch managed memory while a device works, as its attribute says. It may. Where it may not, a
+    /// touch ends the process at that line until the host has waited for all work of the device.
     pub fn concurrent_managed(self, concurrent: bool) -> Self {
         self.with("concurrent_managed", u64::from(concurrent))
     }

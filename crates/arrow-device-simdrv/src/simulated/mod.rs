@@ -3,6 +3,7 @@
 mod builder;
 mod file;
 mod kernel;
+mod report;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -11,6 +12,7 @@ use libloading::Library;
 
 pub use builder::{Builder, Vendor};
 pub use kernel::{Kernel, Memory};
+pub use report::Report;
 
 use file::Copied;
 
@@ -22,18 +24,6 @@ use file::Copied;
 pub struct Simulated {
     file: Copied,
     library: Library,
-}
-
-/// A mistake that the simulated driver saw.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Report {
-    /// Which one: the name of an [`arrow_device_sim::Mistake`], or one of the driver's own.
-    pub kind: String,
-    /// What happened, in which places.
-    pub text: String,
-    /// The thread that was in the driver, by the system's number.
-    pub thread: u64,
 }
 
 /// A call of one of the driver's functions.
@@ -50,13 +40,7 @@ pub struct Call {
     pub thread: u64,
 }
 
-impl std::fmt::Display for Report {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.kind, self.text)
-    }
-}
-
-type EachReport = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u64);
+type EachReport = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64);
 type EachCall = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int, u64);
 
 impl Simulated {
@@ -112,12 +96,15 @@ impl Simulated {
     }
 
     fn shown(&self, name: &str) -> Vec<Report> {
-        let mut all: Vec<Report> = Vec::new();
+        let mut all: Vec<(String, u64, u64)> = Vec::new();
         // SAFETY: the type is that of both functions which show reports.
         let show: unsafe extern "C" fn(EachReport, *mut c_void) = unsafe { self.control(name) };
         // SAFETY: `report` takes what it is given for the list, which is there during the call.
         unsafe { show(report, (&raw mut all).cast()) };
-        all
+        // SAFETY: the type is that of the function.
+        let text: report::Text = unsafe { self.control("text") };
+        let made = |(kind, number, thread)| Report::new(kind, thread, number, text);
+        all.into_iter().map(made).collect()
     }
 
     // ---- calls
@@ -192,6 +179,15 @@ impl Simulated {
         unsafe { run() }
     }
 
+    /// Says that the host reads memory here which it shares with a device, pinned or managed: reported where it has not
+    /// waited for what writes there. The simulator cannot see such reads by itself.
+    pub fn host_reads(&self, address: u64, len: u64) {
+        // SAFETY: the type is that of the function.
+        let reads: unsafe extern "C" fn(u64, u64) = unsafe { self.control("host_reads") };
+        // SAFETY: numbers, which the function checks.
+        unsafe { reads(address, len) }
+    }
+
     /// Begins a kernel: work of the test's own, which says what it reads and writes.
     pub fn kernel(&self, name: &str) -> Kernel<'_> {
         Kernel::new(self, name)
@@ -224,20 +220,12 @@ fn c_string(text: &str) -> CString {
 }
 
 /// # Safety
-/// The first is a list of reports, the texts end with a zero.
-unsafe extern "C" fn report(
-    all: *mut c_void,
-    kind: *const c_char,
-    text: *const c_char,
-    thread: u64,
-) {
+/// The first is a list of what makes a report, the text ends with a zero.
+unsafe extern "C" fn report(all: *mut c_void, kind: *const c_char, number: u64, thread: u64) {
     // SAFETY: promised by the caller.
-    let all = unsafe { &mut *all.cast::<Vec<Report>>() };
+    let all = unsafe { &mut *all.cast::<Vec<(String, u64, u64)>>() };
     // SAFETY: promised by the caller.
-    let kind = unsafe { string(kind) };
-    // SAFETY: promised by the caller.
-    let text = unsafe { string(text) };
-    all.push(Report { kind, text, thread });
+    all.push((unsafe { string(kind) }, number, thread));
 }
 
 /// # Safety

@@ -1,5 +1,4 @@
 //! What the tests share: a driver's functions, called as C calls them.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use std::ffi::{CString, c_void};
 

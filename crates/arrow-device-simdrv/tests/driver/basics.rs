@@ -1,11 +1,8 @@
-//! The driver API of CUDA, called as C calls it: what right programs get, and each code for a wrong call.
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used)]
-
-mod support;
+//! Right programs, and how wrong ones are told.
 
 use arrow_device_simdrv::{Simulated, Vendor};
-use support::{call, cuda, started, started_with};
+
+use crate::support::{call, cuda, started};
 
 #[test]
 fn bytes_go_to_the_device_and_come_back() {
@@ -31,7 +28,7 @@ fn a_stream_that_does_not_wait_is_reported_with_the_callers_line() {
     let reports = driver.sim.take_reports();
     assert_eq!(reports.len(), 1, "{reports:?}");
     assert_eq!(reports[0].kind, "UnorderedRead");
-    assert!(reports[0].text.contains("tests/support/mod.rs"), "{}", reports[0].text);
+    assert!(reports[0].text().contains("tests/driver/support.rs"), "{}", reports[0].text());
 }
 
 #[test]
@@ -49,6 +46,6 @@ fn a_function_that_is_left_out_is_not_found() {
     let sim = Simulated::builder(Vendor::Cuda).without(&["cuMemcpyBatchAsync_v2"]).load();
     assert!(sim.symbol(c"cuMemcpyBatchAsync_v2").is_null());
     assert!(!sim.symbol(c"cuMemcpyBatchAsync").is_null());
-    let driver = started_with(Simulated::builder(Vendor::Cuda));
+    let driver = started();
     assert!(!driver.sim.symbol(c"cuMemcpyBatchAsync_v2").is_null());
 }
