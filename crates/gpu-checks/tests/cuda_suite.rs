@@ -20,7 +20,7 @@ fn pinned_memory_passes() {
     let bench = Bench::cuda();
     let report = exchange::suite(&bench, Kind::Host);
     assert_eq!(exchange::skipped(&report), []);
-    assert_eq!(report.cases(), 9 * 1598);
+    assert_eq!(report.cases(), 9 * exchange::few().count());
 }
 
 // Requirement: SYS-1, ARR-5, ARR-16, ARR-20
@@ -29,5 +29,5 @@ fn managed_memory_passes() {
     let bench = Bench::cuda();
     let report = exchange::suite(&bench, Kind::Managed);
     assert_eq!(exchange::skipped(&report), []);
-    assert_eq!(report.cases(), 9 * 1598);
+    assert_eq!(report.cases(), 9 * exchange::few().count());
 }

@@ -20,7 +20,7 @@ fn pinned_memory_passes() {
     let bench = Bench::rocm();
     let report = exchange::suite(&bench, Kind::Host);
     assert_eq!(exchange::skipped(&report), []);
-    assert_eq!(report.cases(), 9 * 1598);
+    assert_eq!(report.cases(), 9 * exchange::few().count());
 }
 
 #[test]
