@@ -84,6 +84,13 @@ pub(crate) const CUDA_HEADERS: Tool = Tool {
     source: Source::Python(peers::install_headers),
 };
 
+/// Looks at the pages that the command draws.
+pub(crate) const CHROMIUM: Tool = Tool {
+    name: "the browser chromium",
+    is_present: || shell::output_of(&["chromium", "--version"]).is_some(),
+    source: Source::Debian("chromium"),
+};
+
 pub(crate) const MIRI: Tool = Tool {
     name: "nightly Rust with miri and rust-src",
     is_present: || {

@@ -87,7 +87,8 @@ impl Builder {
         self
     }
 
-    /// Handles can be had for parts of an allocation, as OpenCL and Vulkan give them. Only where there are handles.
+    /// Handles can be had for parts of an allocation, as OpenCL and Vulkan give them. Only where there are
+    /// handles.
     pub fn parts(mut self, parts: bool) -> Self {
         self.settings.parts = parts;
         self

@@ -46,8 +46,8 @@ pub(crate) struct State {
     pub(crate) peer_access: bool,
     /// Which device was given access to which other one's memory of which kind, where not all have it.
     pub(crate) peers: HashSet<(usize, usize, Placement)>,
-    /// Events may be recorded again, and be waited for before they are: what drivers allow and the library's trait does
-    /// not.
+    /// Events may be recorded again, and be waited for before they are: what drivers allow and the library's trait
+    /// does not.
     pub(crate) loose_events: bool,
     pub(crate) devices: Table<DeviceState>,
     pub(crate) queues: Table<QueueState>,

@@ -244,8 +244,8 @@ impl Hardware {
     /// Submits copies that have no order among each other.
     ///
     /// # Safety
-    /// What is no device address and no allocation is host memory that may be read or written; a destination until the
-    /// queue has passed the copy.
+    /// What is no device address and no allocation is host memory that may be read or written; a destination until
+    /// the queue has passed the copy.
     pub unsafe fn transfer(&self, lane: Lane, stretches: &[Stretch]) -> Result<()> {
         let site = self.engine.site();
         // SAFETY: promised by the caller.
@@ -279,14 +279,15 @@ impl Hardware {
         self.engine.with(|state| state.launch(lane.raw(), launch, site))
     }
 
-    /// The host reads memory that it shares with the devices: reported where it has not waited for what writes there.
+    /// The host reads memory that it shares with the devices: reported where it has not waited for what writes
+    /// there.
     pub fn host_reads(&self, address: usize, len: u64) {
         let site = self.engine.site();
         self.engine.with(|state| state.host_reads(address, len, site));
     }
 
-    /// Keeps the host from managed memory of a device while that has work which the host does not know to be finished, as
-    /// devices do that share it with the host in turns.
+    /// Keeps the host from managed memory of a device while that has work which the host does not know to be
+    /// finished, as devices do that share it with the host in turns.
     pub fn take_turns(&self, device: usize) {
         self.engine.with(|state| state.take_turns(device));
     }

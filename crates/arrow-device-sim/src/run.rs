@@ -219,8 +219,8 @@ impl State {
             }
             (Side::Staged, Side::Host(address)) => {
                 let from = host_bytes.as_ptr();
-                // SAFETY: the submitter promised that the destination stays writable until the queue has passed this; the
-                // source is this piece's own, as long as the piece, and overlaps nothing.
+                // SAFETY: the submitter promised that the destination stays writable until the queue has passed
+                // this; the source is this piece's own, as long as the piece, and overlaps nothing.
                 unsafe { std::ptr::copy_nonoverlapping(from, address.0, host_bytes.len()) };
             }
             (Side::Host(address), Side::Device(part)) => {
@@ -271,7 +271,8 @@ impl State {
         }
     }
 
-    /// Whether memory that the host shares is not what it was when the copy was submitted. Nothing noted, nothing changed.
+    /// Whether memory that the host shares is not what it was when the copy was submitted. Nothing noted, nothing
+    /// changed.
     fn has_changed(&self, part: Part, noted: &[u8]) -> bool {
         let block = self.allocations[part.allocation].block.as_ref();
         !noted.is_empty() && block.is_some_and(|block| *block.read(part.offset, part.len) != *noted)

@@ -158,9 +158,10 @@ impl RawSite {
     }
 }
 
-/// Where the code of this library is, when it is one that a program has loaded; nowhere when it is part of the program.
+/// Where the code of this library is, when it is one that a program has loaded; nowhere when it is part of the
+/// program.
 pub(crate) fn own_library() -> Range<usize> {
-    let here = own_library as *const () as usize;
+    let here = (own_library as *const ()).addr();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let lines = maps.lines().filter_map(|line| {
         let (range, rest) = line.split_once(' ')?;

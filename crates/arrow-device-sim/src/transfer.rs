@@ -1,7 +1,7 @@
 //! Copies as drivers with one address space take them: two addresses, and what they are is looked up.
 //!
-//! Ordinary host memory is read when the copy is submitted. Memory that host and device share is read and written when
-//! the copy runs, and looked at for changes by the host until then.
+//! Ordinary host memory is read when the copy is submitted. Memory that host and device share is read and written
+//! when the copy runs, and looked at for changes by the host until then.
 
 use std::ops::Range;
 
@@ -57,8 +57,8 @@ impl State {
     /// Submits copies that have no order among each other.
     ///
     /// # Safety
-    /// What is neither an allocation nor a device address is host memory that may be read or written; a destination, and a
-    /// source that is not read at once, until the queue has passed the copy.
+    /// What is neither an allocation nor a device address is host memory that may be read or written; a
+    /// destination, and a source that is not read at once, until the queue has passed the copy.
     pub(crate) unsafe fn transfer(
         &mut self,
         queue: Raw<Queue>,
@@ -146,7 +146,8 @@ impl State {
         Ok(())
     }
 
-    /// Reports what the host, which reads now, has not waited for. Other memory than the devices' is not looked at.
+    /// Reports what the host, which reads now, has not waited for. Other memory than the devices' is not looked
+    /// at.
     pub(crate) fn host_reads(&mut self, address: usize, len: u64, site: RawSite) {
         let site = self.sites.add(site);
         let Whose::Allocation(number) = self.whose(address) else { return };

@@ -1,7 +1,7 @@
 //! Capture: a stream whose work becomes a graph and does not run.
 //!
-//! Graphs are not launched here. What is captured is counted and thrown away; what may not be done meanwhile is refused,
-//! and spoils the capture, as the manual says.
+//! Graphs are not launched here. What is captured is counted and thrown away; what may not be done meanwhile is
+//! refused, and spoils the capture, as the manual says.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use crate::code::{Answer, Code};
 use crate::machine::Machine;
 use crate::thread;
 
-/// Modes: calls that are unsafe during a capture are refused on all threads, on the thread that captures, or never.
+/// Modes: calls that are unsafe during a capture are refused on all threads, on the thread that captures, or
+/// never.
 pub(crate) const GLOBAL: i32 = 0;
 pub(crate) const RELAXED: i32 = 2;
 
@@ -118,7 +119,8 @@ impl Machine {
         Ok(Some(number))
     }
 
-    /// A wait of a stream for an event: it may take the stream into the event's capture, or the event's stream back.
+    /// A wait of a stream for an event: it may take the stream into the event's capture, or the event's stream
+    /// back.
     pub(crate) fn joins_capture(
         &mut self,
         stream: usize,

@@ -1,6 +1,7 @@
 //! What the library exports besides the drivers' functions: for tests, which use it through [`crate::Simulated`].
 //!
-//! Texts end with a zero and are the library's; they are good during the call that shows them. Results are 0 for success.
+//! Texts end with a zero and are the library's; they are good during the call that shows them. Results are 0 for
+//! success.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +16,9 @@ type EachReport = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64);
 
 /// Is shown a text.
 type ShowText = unsafe extern "C" fn(*mut c_void, *const c_char);
+
+/// Mistakes that were looked through and not taken, since they are another thread's.
+static UNTOLD: Mutex<Vec<Mistake>> = Mutex::new(Vec::new());
 
 /// All mistakes that were shown. They stay, so that their texts can be asked for.
 static SHOWN: Mutex<Vec<Mistake>> = Mutex::new(Vec::new());
@@ -51,25 +55,30 @@ unsafe extern "C" fn arrow_device_simdrv_reset(configuration: *const c_char) -> 
     match Config::parse(&unsafe { text(configuration) }) {
         Ok(config) => {
             call::replace(config);
+            UNTOLD.lock().unwrap_or_else(PoisonError::into_inner).clear();
             0
         }
         Err(_) => 1,
     }
 }
 
-/// Shows all mistakes since the last time, and forgets them.
+/// Shows all mistakes since the last time, of one thread or, with 0, of all, and forgets them.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn arrow_device_simdrv_take_reports(each: EachReport, to: *mut c_void) {
+unsafe extern "C" fn arrow_device_simdrv_take_reports(
+    thread: u64,
+    each: EachReport,
+    to: *mut c_void,
+) {
     // SAFETY: promised by the caller.
-    unsafe { show(take_reports(), each, to) }
+    unsafe { show(take_reports(thread), each, to) }
 }
 
 /// Runs what was submitted, and shows all mistakes and what was left behind.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn arrow_device_simdrv_finish(each: EachReport, to: *mut c_void) {
+unsafe extern "C" fn arrow_device_simdrv_finish(_thread: u64, each: EachReport, to: *mut c_void) {
     let hardware = call::hardware();
     hardware.run_all();
-    let mut all = take_reports();
+    let mut all = take_reports(0);
     // Nobody can give back what a lost device had.
     if call::with(|machine| machine.devices.iter().all(|device| device.lost.is_none())) {
         all.extend(of_engine(hardware.leaks()));
@@ -91,10 +100,12 @@ unsafe extern "C" fn arrow_device_simdrv_text(number: u64, show: ShowText, to: *
     unsafe { show(to, text.as_ptr()) };
 }
 
-fn take_reports() -> Vec<Mistake> {
-    let mut all = call::with(|machine| machine.record.take_mistakes());
+fn take_reports(thread: u64) -> Vec<Mistake> {
+    let mut all = UNTOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    all.extend(call::with(|machine| machine.record.take_mistakes()));
     all.extend(of_engine(call::hardware().take_reports()));
-    all
+    let is_wanted = |mistake: &mut Mistake| thread == 0 || mistake.thread() == thread;
+    all.extract_if(.., is_wanted).collect()
 }
 
 fn of_engine(reports: Vec<arrow_device_sim::Report>) -> impl Iterator<Item = Mistake> {
@@ -183,8 +194,8 @@ extern "C" fn arrow_device_simdrv_run_until_idle() {
     call::hardware().run_all();
 }
 
-/// Launches a kernel: a function that is called when the stream gets there. A stream without a device of its own is that of
-/// the thread's current one, or of device 0.
+/// Launches a kernel: a function that is called when the stream gets there. A stream without a device of its own
+/// is that of the thread's current one, or of device 0.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn arrow_device_simdrv_launch(
     stream: u64,

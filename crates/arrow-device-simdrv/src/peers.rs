@@ -28,7 +28,8 @@ impl Machine {
         Ok(self.context(device) + 8)
     }
 
-    /// Gives devices access to a pool. Only what the list names with all rights has it then; taking it back is not done here.
+    /// Gives devices access to a pool. Only what the list names with all rights has it then; taking it back is not
+    /// done here.
     ///
     /// # Safety
     /// The list has that many entries.

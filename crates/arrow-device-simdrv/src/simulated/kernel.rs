@@ -74,8 +74,8 @@ impl<'driver> Kernel<'driver> {
 
     /// Submits it to a stream, by its handle. Returns the driver's code.
     ///
-    /// It runs when somebody waits for it, on that thread, and must not call the driver. On a lost device, and on a stream
-    /// that is captured, it never runs and its closure is leaked.
+    /// It runs when somebody waits for it, on that thread, and must not call the driver. On a lost device, and on
+    /// a stream that is captured, it never runs and its closure is leaked.
     pub fn launch(self, stream: u64, run: impl FnOnce(&mut Memory<'_>) + Send + 'static) -> i32 {
         let lengths = |spans: &[Span]| spans.iter().map(|span| span.len as usize).collect();
         let (reads, writes) = (lengths(&self.reads), lengths(&self.writes));
@@ -84,7 +84,8 @@ impl<'driver> Kernel<'driver> {
         let (name, counts) = (c_string(&self.name), (self.reads.len(), self.writes.len()));
         // SAFETY: the type is that of the function.
         let launch: Launch = unsafe { self.driver.control("launch") };
-        // SAFETY: the text ends with a zero, the spans are as many as said, and `start` takes its pointer for what it is.
+        // SAFETY: the text ends with a zero, the spans are as many as said, and `start` takes its pointer for what
+        // it is.
         let code = unsafe {
             launch(
                 stream,

@@ -7,6 +7,7 @@ mod report;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use libloading::Library;
 
@@ -18,8 +19,8 @@ use file::Copied;
 
 /// A simulated driver of the test's own.
 ///
-/// Its library stays in the process; its file goes when this is dropped. It panics then if there are mistakes that nobody
-/// has taken, unless the thread is panicking already.
+/// Its library stays in the process; its file goes when this is dropped. It panics then if there are mistakes that
+/// nobody has taken, unless the thread is panicking already.
 #[derive(Debug)]
 pub struct Simulated {
     file: Copied,
@@ -41,6 +42,7 @@ pub struct Call {
 }
 
 type EachReport = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64);
+type Show = unsafe extern "C" fn(u64, EachReport, *mut c_void);
 type EachCall = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int, u64);
 
 impl Simulated {
@@ -79,28 +81,43 @@ impl Simulated {
 
     /// The mistakes since the last call of this, of all threads.
     pub fn take_reports(&self) -> Vec<Report> {
-        self.shown("take_reports")
+        self.shown("take_reports", 0)
     }
 
-    /// The mistakes of this thread; those of others are kept for nobody.
+    /// The mistakes of this thread; those of others stay. What goes wrong while work runs is that of the thread
+    /// which waits.
     pub fn take_reports_of_this_thread(&self) -> Vec<Report> {
-        let here = crate::thread::number();
-        let all = self.take_reports();
-        all.into_iter().filter(|report| report.thread == here).collect()
+        self.shown("take_reports", crate::thread::number())
     }
 
-    /// Runs what was submitted, and returns all mistakes that nobody has taken, and what was left behind.
+    /// Runs what was submitted, lets the library release what waited for it, and returns all mistakes that nobody
+    /// has taken, and what was left behind.
     pub fn finish(self) -> Vec<Report> {
-        self.run_until_idle();
-        self.shown("finish")
+        let deadline = Instant::now() + Duration::from_secs(2);
+        let mut all = Vec::new();
+        loop {
+            // Asked first, as another thread may be looking through the library's list, and be done before we have
+            // looked.
+            let held = arrow_device::pending() > 0;
+            arrow_device::reclaim();
+            let shown = self.shown("finish", 0);
+            let (leaks, mistakes): (Vec<_>, Vec<_>) =
+                shown.into_iter().partition(|report| report.kind.starts_with("Leaked"));
+            all.extend(mistakes);
+            if leaks.is_empty() || !held || Instant::now() > deadline {
+                all.extend(leaks);
+                return all;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 
-    fn shown(&self, name: &str) -> Vec<Report> {
+    fn shown(&self, name: &str, thread: u64) -> Vec<Report> {
         let mut all: Vec<(String, u64, u64)> = Vec::new();
         // SAFETY: the type is that of both functions which show reports.
-        let show: unsafe extern "C" fn(EachReport, *mut c_void) = unsafe { self.control(name) };
+        let show: Show = unsafe { self.control(name) };
         // SAFETY: `report` takes what it is given for the list, which is there during the call.
-        unsafe { show(report, (&raw mut all).cast()) };
+        unsafe { show(thread, report, (&raw mut all).cast()) };
         // SAFETY: the type is that of the function.
         let text: report::Text = unsafe { self.control("text") };
         let made = |(kind, number, thread)| Report::new(kind, thread, number, text);
@@ -179,8 +196,8 @@ impl Simulated {
         unsafe { run() }
     }
 
-    /// Says that the host reads memory here which it shares with a device, pinned or managed: reported where it has not
-    /// waited for what writes there. The simulator cannot see such reads by itself.
+    /// Says that the host reads memory here which it shares with a device, pinned or managed: reported where it
+    /// has not waited for what writes there. The simulator cannot see such reads by itself.
     pub fn host_reads(&self, address: u64, len: u64) {
         // SAFETY: the type is that of the function.
         let reads: unsafe extern "C" fn(u64, u64) = unsafe { self.control("host_reads") };

@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::string;
 
-/// A mistake that the simulated driver saw. [`Display`](fmt::Display) tells it in words, with the lines that made it.
+/// A mistake that the simulated driver saw. [`Display`](fmt::Display) tells it in words, with the lines that made
+/// it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Report {

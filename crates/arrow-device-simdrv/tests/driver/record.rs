@@ -33,19 +33,19 @@ fn a_call_fails_when_it_is_told_to() {
 }
 
 #[test]
-fn a_report_says_whose_thread_it_was() {
+fn a_report_says_whose_thread_it_was_and_is_taken_by_that_one() {
     let driver = started();
     assert_eq!(call!(driver, "cuEventQuery", 3), 400);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             assert_eq!(call!(driver, "cuStreamQuery", 0), 201);
-            assert_eq!(driver.sim.take_reports_of_this_thread().len(), 1);
+            let own = driver.sim.take_reports_of_this_thread();
+            assert_eq!((own.len(), own[0].kind.as_str()), (1, "NoContext"));
         });
     });
-    let driver = started();
-    assert_eq!(call!(driver, "cuEventQuery", 3), 400);
-    assert_eq!(driver.sim.take_reports_of_this_thread().len(), 1);
-    assert!(driver.sim.take_reports().is_empty());
+    let own = driver.sim.take_reports_of_this_thread();
+    assert_eq!((own.len(), own[0].kind.as_str()), (1, "UnknownHandle"));
+    driver.finish();
 }
 
 #[test]
@@ -83,4 +83,36 @@ fn the_file_goes_with_the_driver() {
     assert!(path.exists());
     drop(sim);
     assert!(!path.exists());
+}
+
+const CHILD: &str = "ARROW_DEVICE_SIMDRV_TEST_CHILD";
+
+/// What the next test runs in a process of its own; nothing otherwise.
+#[test]
+fn a_child_that_loads_the_library_by_its_path() {
+    let Some(path) = std::env::var_os(CHILD) else { return };
+    // SAFETY: loading it runs nothing of it.
+    let library = unsafe { libloading::Library::new(path) }.unwrap();
+    // SAFETY: the types are those of the functions.
+    let init = unsafe { library.get::<unsafe extern "C" fn(u32) -> i32>(b"cuInit") }.unwrap();
+    // SAFETY: as above.
+    let count =
+        unsafe { library.get::<unsafe extern "C" fn(&mut i32) -> i32>(b"cuDeviceGetCount") };
+    let (count, mut devices) = (count.unwrap(), 0);
+    // SAFETY: a flag of 0 and a place for a number.
+    assert_eq!((unsafe { init(0) }, unsafe { count(&mut devices) }), (0, 0));
+    assert_eq!(devices, 3);
+}
+
+#[test]
+fn a_library_that_nobody_configures_asks_the_environment() {
+    let driver = cuda();
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "record::a_child_that_loads_the_library_by_its_path"])
+        .env(CHILD, driver.sim.path())
+        .env("ARROW_DEVICE_SIMDRV_CONFIG", "devices=3 memory=4096")
+        .output()
+        .unwrap();
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+    driver.finish();
 }
