@@ -3,7 +3,7 @@
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, block_on, feed};
 use arrow_device::copy::Options;
-use arrow_device::{Array, ArrayStream, Queue};
+use arrow_device::{Array, ArrayStream, DataType, Queue};
 use arrow_device_sim::{Kind as SimKind, Sim};
 use arrow_device_testkit::generate::{self, Generated};
 use arrow_device_testkit::ledger::Ledger;
@@ -159,5 +159,19 @@ pub fn tensors(queues: &[Queue]) {
         // 20 types, 9 layouts, 2 forms.
         assert_eq!(matrix::run(queue, &matrix::DTYPES), 360, "{queue:?}");
         conversions::run(queue);
+    }
+}
+
+/// Columns that are longer than what passes at a time, offsets that begin at another number included.
+pub fn columns_in_many_chunks(queue: &Queue) {
+    let numbers = Array::from_values(DataType::Int64, (0..5000_i64).map(Some)).unwrap();
+    let texts = (0..2000).map(|row| Some(format!("text {row}")));
+    let texts = Array::from_texts(DataType::Utf8, texts).unwrap().slice(500, 1000).unwrap();
+    for array in [numbers, texts] {
+        let expected = oracle::plan_of(&array).unwrap();
+        for chunk in [64, 1000, 4096] {
+            let there = array.copy_with(queue, &Options::new().chunk(chunk)).unwrap();
+            assert_is(&there.to_host().unwrap(), &expected, &format!("chunks of {chunk}"));
+        }
     }
 }

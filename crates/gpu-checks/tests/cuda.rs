@@ -187,3 +187,9 @@ fn the_diagnosis_names_the_devices() {
     assert!(text.contains("device 1"), "{text}");
     println!("{text}");
 }
+
+#[test]
+fn columns_go_over_in_many_chunks() {
+    let bench = Bench::cuda();
+    copies::columns_in_many_chunks(&bench.queues_of(0)[0]);
+}
