@@ -49,6 +49,19 @@ pub(crate) const VALGRIND: Tool = Tool {
     source: Source::Debian("valgrind"),
 };
 
+/// For programs in C that find the installed library as others do.
+pub(crate) const CMAKE: Tool = Tool {
+    name: "cmake",
+    is_present: || shell::output_of(&["cmake", "--version"]).is_some(),
+    source: Source::Debian("cmake make"),
+};
+
+pub(crate) const PKG_CONFIG: Tool = Tool {
+    name: "pkg-config",
+    is_present: || shell::output_of(&["pkg-config", "--version"]).is_some(),
+    source: Source::Debian("pkg-config"),
+};
+
 /// The loader, and a driver for the processor.
 pub(crate) const OPENCL: Tool = Tool {
     name: "an OpenCL driver",

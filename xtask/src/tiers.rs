@@ -53,6 +53,8 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::CUDA_HEADERS,
             setup::HIP_HEADERS,
             setup::CHROMIUM,
+            setup::CMAKE,
+            setup::PKG_CONFIG,
         ],
         variables: &[],
         command: &["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"],
