@@ -1,9 +1,11 @@
-//! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask requirements`, `cargo xtask lint`.
+//! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask requirements`, `cargo xtask lint`,
+//! `cargo xtask gpu-bundle`.
 //!
 //! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`setup`] finds and
 //! installs the tools they use, [`peers`] those that are other implementations of Arrow, [`requirements`] and [`lint`]
-//! look at the tree, and [`shell`] runs the commands of all of them.
+//! look at the tree, [`bundle`] packs what runs on a machine with a GPU, and [`shell`] runs the commands of all of them.
 
+mod bundle;
 mod fuzz;
 mod lint;
 mod peers;
@@ -33,6 +35,10 @@ cargo xtask fuzz [TARGET] [--seconds N]
 cargo xtask requirements
     Print which test proves which requirement of docs/requirements.md, and fail where one is missing.
 
+cargo xtask gpu-bundle
+    Build a folder, target/gpu-bundle, for a machine that has a GPU and no Rust: its run.sh runs the checks on the
+    machine's devices, measures copies, and writes one report as JSON.
+
 cargo xtask lint
     Check format, clippy, documentation, dependencies, requirements and housekeeping.
 ";
@@ -51,6 +57,7 @@ fn main() -> ExitCode {
         }
         ["requirements"] => requirements::check(),
         ["lint"] => lint::lint(),
+        ["gpu-bundle"] => bundle::bundle(),
         other => Err(format!("not understood: `{}`; `cargo xtask` lists what is", other.join(" "))),
     };
     match result {

@@ -89,6 +89,16 @@ pub(crate) const VULKAN: Tool = Tool {
     source: Source::Debian("mesa-vulkan-drivers libvulkan1 vulkan-validationlayers"),
 };
 
+/// The vendor's library. Without a GPU it is only asked whether there is one.
+pub(crate) const ROCM: Tool = Tool {
+    name: "HIP's library",
+    is_present: || {
+        let libraries = shell::output_of(&["/sbin/ldconfig", "--print-cache"]);
+        libraries.is_some_and(|list| list.contains("libamdhip64.so."))
+    },
+    source: Source::Debian("libamdhip64-5"),
+};
+
 /// The header that the simulated functions are held against.
 pub(crate) const HIP_HEADERS: Tool = Tool {
     name: "the headers of HIP",

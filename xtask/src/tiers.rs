@@ -50,6 +50,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PEER_SOURCES,
             setup::OPENCL,
             setup::VULKAN,
+            setup::ROCM,
             setup::CUDA_HEADERS,
             setup::HIP_HEADERS,
             setup::CHROMIUM,

@@ -125,10 +125,15 @@ pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<Use>) {
         tick();
         return;
     }
+    defer_unasked(what, uses);
+    tick();
+}
+
+/// The same without asking anybody yet, for what was submitted only just now.
+pub(crate) fn defer_unasked<T: Send + 'static>(what: T, uses: Vec<Use>) {
     COUNT.fetch_add(1, Ordering::Relaxed);
     let entry = Entry { uses, what: Box::new(what), process: std::process::id() };
     lock(&WAITING).push(entry);
-    tick();
 }
 
 /// Looks at the list, if there is anything on it. Called where foreign code may run: in drops, imports, allocations.

@@ -51,7 +51,7 @@ impl Array {
         }
     }
 
-    /// How long a data buffer of a view array is, by its sizes, which are host memory wherever the rest is.
+    /// How long a data buffer of a view array is, by its sizes.
     pub(crate) fn data_buffer_len(&self, index: usize) -> Result<u64> {
         if let Extent::Exact(len) = self.extent(index) {
             return Ok(len);
@@ -59,8 +59,7 @@ impl Array {
         let sizes = self.node().buffer(self.buffer_count().saturating_sub(1)).cast::<i64>();
         let number = index.checked_sub(2).filter(|number| *number < self.data_buffer_count());
         let Some(number) = number.filter(|_| !sizes.is_null()) else { return Ok(0) };
-        // SAFETY: the buffer of sizes has "an int64 for each variadic buffer"; it need not be aligned.
-        let size = unsafe { sizes.wrapping_add(number).read_unaligned() };
+        let size = self.read_size(sizes.wrapping_add(number))?;
         u64::try_from(size).map_err(|_| {
             let message = format!("the size of data buffer {number} is {size}");
             Error::new(ErrorKind::InvalidData, message).on_device(self.device())

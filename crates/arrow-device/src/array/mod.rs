@@ -8,6 +8,7 @@ mod builder;
 mod export;
 pub(crate) mod host;
 pub(crate) mod import;
+mod sizes;
 pub(crate) mod tree;
 mod view;
 

@@ -43,6 +43,7 @@
 //! ```
 
 mod gather;
+mod gathered;
 mod indices;
 mod later;
 mod lengths;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::gathered;
 use super::options::Options;
 use super::pack::{Change, Piece};
 use super::report::Note;
@@ -77,6 +78,11 @@ impl Plan {
         match &self.route {
             Route::Shared => vec![hop(Way::Shared, from, to, (0, 0), 0)],
             Route::Gather => vec![hop(Way::HostCopy, from, to, all, 0)],
+            Route::FromHost if gathered::applies(self) => {
+                let shape = gathered::shape(self);
+                let moved = (shape.bytes_out, shape.regions_out);
+                vec![hop(Way::FromHost, from, to, moved, shape.chunks)]
+            }
             Route::FromHost => vec![hop(Way::FromHost, from, to, all, once(all))],
             Route::ToHost => vec![hop(Way::ToHost, from, to, read, once(read))],
             Route::Within | Route::Peer(_) => {

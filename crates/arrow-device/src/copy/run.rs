@@ -6,10 +6,10 @@ use super::route::Route;
 use super::source::{Shown, Source, Span, at_address, host_address, host_len};
 use super::target::Target;
 use super::walk::Walked;
-use super::{gather, result, staged, step};
+use super::{gather, gathered, result, staged, step};
 use crate::array::{Pending, Readiness};
 use crate::device::driver::{self, Readiness as DeviceReadiness, Region};
-use crate::{Array, Error, Result};
+use crate::{Array, Error, Event, Result};
 
 impl Plan {
     /// Copies, as planned.
@@ -46,6 +46,10 @@ impl Plan {
                 target = self.to_host(pieces, target)?;
                 Readiness::Now
             }
+            Route::FromHost if gathered::applies(self) => {
+                let last = gathered::run(self, walked, &target)?;
+                self.finish_after(last)?
+            }
             Route::FromHost => {
                 self.to_device(walked, &target)?;
                 self.finish()?
@@ -64,8 +68,8 @@ impl Plan {
                 self.finish()?
             }
             Route::Staged => {
-                staged::run(self, walked, &target)?;
-                self.finish()?
+                let last = staged::run(self, walked, &target)?;
+                self.finish_after(last)?
             }
         };
         result::build(self, walked, target, readiness)
@@ -83,6 +87,14 @@ impl Plan {
                 self.queue.synchronize().map_err(|error| error.at_step(step::FINISH))?;
                 Ok(Readiness::Now)
             }
+        }
+    }
+
+    /// The same where an event stands behind all of it already.
+    fn finish_after(&self, last: Option<Event>) -> Result<Readiness> {
+        match (self.queue.device().properties().readiness, last) {
+            (DeviceReadiness::Event, Some(event)) => Ok(Readiness::After(Pending::Event(event))),
+            _ => self.finish(),
         }
     }
 

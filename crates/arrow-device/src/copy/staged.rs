@@ -26,36 +26,54 @@ pub(super) struct Shape {
 }
 
 /// A part of a piece that is in a chunk.
-struct Part<'a> {
-    number: usize,
-    piece: &'a Piece,
+pub(super) struct Part<'a> {
+    pub(super) number: usize,
+    pub(super) piece: &'a Piece,
     /// Where it begins in the piece.
-    at: u64,
+    pub(super) at: u64,
     /// Where it begins in the chunk.
-    to: u64,
-    len: u64,
+    pub(super) to: u64,
+    pub(super) len: u64,
 }
 
 /// A chunk that the destination's queue still reads.
-struct InFlight {
+pub(super) struct InFlight {
     block: Option<StagingBlock>,
     event: Event,
+}
+
+impl InFlight {
+    /// The event behind it.
+    pub(super) fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// Waits until it was read, and gives the memory back.
+    pub(super) fn passed(mut self) -> Result<StagingBlock> {
+        self.event.synchronize().map_err(|error| error.at_step(step::WRITE))?;
+        self.block.take().ok_or_else(no_way)
+    }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            pending::defer(block, vec![Use::before(self.event.clone())]);
+            pending::defer_unasked(block, vec![Use::before(self.event.clone())]);
         }
     }
 }
 
 /// Works out what it will take.
 pub(super) fn shape(plan: &Plan) -> Shape {
+    shape_of(plan, plan.options.chunk)
+}
+
+/// The same with chunks of this many bytes.
+pub(super) fn shape_of(plan: &Plan, chunk: u64) -> Shape {
     let Some(walked) = &plan.walked else { return Shape::default() };
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
     let mut shape = Shape::default();
-    for (start, end) in chunks(total, plan.options.chunk) {
+    for (start, end) in chunks(total, chunk) {
         let parts = parts(pieces, start, end);
         shape.chunks += 1;
         shape.regions_in += parts.iter().filter(|part| part.piece.has_source()).count() as u64;
@@ -74,7 +92,9 @@ pub(super) fn shape(plan: &Plan) -> Shape {
 }
 
 /// Copies all pieces. The last chunks may still be on their way to the destination when this returns.
-pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<()> {
+///
+/// Returns the event behind the last one.
+pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
     let Source::Lane(lane) = &plan.source else { return Err(no_way()) };
     let (from, to) = (lane.queue()?, &plan.queue);
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
@@ -85,9 +105,7 @@ pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<()> {
         let block = if in_flight.len() < 2 {
             Staging::take(to.device(), chunk).map_err(|error| error.at_step(step::STAGE))?
         } else {
-            let mut oldest = in_flight.remove(0);
-            oldest.event.synchronize().map_err(|error| error.at_step(step::WRITE))?;
-            oldest.block.take().ok_or_else(no_way)?
+            in_flight.remove(0).passed()?
         };
         let parts = parts(pieces, start, end);
         let block = read(from, &parts, block)?;
@@ -97,7 +115,7 @@ pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<()> {
         change(&parts, bytes);
         in_flight.push(write(to, &parts, (start, end), target, block)?);
     }
-    Ok(())
+    Ok(in_flight.last().map(|last| last.event().clone()))
 }
 
 /// Reads the parts of a chunk into host memory and waits.
@@ -148,7 +166,7 @@ fn change(parts: &[Part<'_>], bytes: &mut [u8]) {
 }
 
 /// Submits a chunk to the destination.
-fn write(
+pub(super) fn write(
     queue: &Queue,
     parts: &[Part<'_>],
     (start, end): (u64, u64),
@@ -178,12 +196,12 @@ fn write(
 }
 
 /// The stretches of the packed result.
-fn chunks(total: u64, chunk: u64) -> impl Iterator<Item = (u64, u64)> {
+pub(super) fn chunks(total: u64, chunk: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..total.div_ceil(chunk)).map(move |index| (index * chunk, ((index + 1) * chunk).min(total)))
 }
 
 /// What of the pieces is in a stretch. Pieces lie one behind the other.
-fn parts(pieces: &[Piece], start: u64, end: u64) -> Vec<Part<'_>> {
+pub(super) fn parts(pieces: &[Piece], start: u64, end: u64) -> Vec<Part<'_>> {
     let first = pieces.partition_point(|piece| piece.end() <= start);
     let within = pieces.iter().enumerate().skip(first).take_while(|(_, piece)| piece.to < end);
     within

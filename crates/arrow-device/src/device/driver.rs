@@ -145,6 +145,9 @@ pub struct Properties {
     pub readiness: Readiness,
     /// Whether [`Driver::part`] gives handles for parts of an allocation. Without meaning where there are addresses.
     pub parts: bool,
+    /// Whether data from the host goes over fastest when the host gathers it in memory of
+    /// [`Driver::allocate_staging`] first, so that few large pieces are copied.
+    pub gathered_writes: bool,
     /// A name to show to people.
     pub name: String,
 }
@@ -159,6 +162,7 @@ impl Properties {
             host_access: HostAccess::None,
             readiness: Readiness::Event,
             parts: false,
+            gathered_writes: false,
             name: name.into(),
         }
     }
@@ -178,6 +182,12 @@ impl Properties {
     /// The same, with handles for parts of an allocation or without.
     pub fn with_parts(mut self, parts: bool) -> Self {
         self.parts = parts;
+        self
+    }
+
+    /// The same, where data from the host is gathered first or where every piece is copied by itself.
+    pub fn with_gathered_writes(mut self, gathered_writes: bool) -> Self {
+        self.gathered_writes = gathered_writes;
         self
     }
 

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Device;
 use super::driver::{Raw, Runtime, SyncEvent};
+use super::{Device, KeepAlive};
 use crate::Result;
 
 /// A point in a queue's order: passed when all work that was submitted before it has finished.
@@ -18,11 +18,13 @@ struct Inner {
     device: Device,
     raw: Raw<Event>,
     owned: bool,
+    /// What keeps an event alive that somebody else made.
+    _owner: Option<Box<dyn KeepAlive>>,
 }
 
 impl Event {
     pub(crate) fn owned(device: Device, raw: Raw<Event>) -> Self {
-        Self(Arc::new(Inner { device, raw, owned: true }))
+        Self(Arc::new(Inner { device, raw, owned: true, _owner: None }))
     }
 
     /// An event that somebody else made and will destroy.
@@ -30,7 +32,21 @@ impl Event {
     /// # Safety
     /// `raw` is an event of this device's runtime and stays alive as long as any clone of the result.
     pub unsafe fn adopt(device: &Device, raw: Raw<Event>) -> Self {
-        Self(Arc::new(Inner { device: device.clone(), raw, owned: false }))
+        Self(Arc::new(Inner { device: device.clone(), raw, owned: false, _owner: None }))
+    }
+
+    /// The same with whatever keeps the event alive, which is dropped with the last clone of the result, possibly on another
+    /// thread.
+    ///
+    /// # Safety
+    /// `raw` is an event of this device's runtime and stays alive until `owner` is dropped.
+    pub unsafe fn adopt_of(
+        device: &Device,
+        raw: Raw<Event>,
+        owner: impl Send + Sync + 'static,
+    ) -> Self {
+        let owner: Option<Box<dyn KeepAlive>> = Some(Box::new(owner));
+        Self(Arc::new(Inner { device: device.clone(), raw, owned: false, _owner: owner }))
     }
 
     /// Whether it has passed. Never waits.
@@ -92,5 +108,22 @@ impl Drop for Inner {
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Event({} {:?})", self.0.device.id(), self.0.raw)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_an_event_alive_goes_with_its_last_clone() {
+        let owner = Arc::new(());
+        // SAFETY: the host's events have no object.
+        let event = unsafe { Event::adopt_of(&Device::host(), Raw::NULL, owner.clone()) };
+        let clone = event.clone();
+        drop(event);
+        assert_eq!(Arc::strong_count(&owner), 2);
+        drop(clone);
+        assert_eq!(Arc::strong_count(&owner), 1);
     }
 }

@@ -103,7 +103,20 @@ impl Device {
     /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays open as long as any clone of
     /// the result, any event recorded on it, and any data used on it.
     pub unsafe fn adopt_queue(&self, raw: Raw<Queue>) -> Queue {
-        Queue::adopted(self.clone(), raw)
+        Queue::adopted(self.clone(), raw, None)
+    }
+
+    /// The same with whatever keeps the queue open, which is dropped with the last clone of the result, possibly on another
+    /// thread.
+    ///
+    /// # Safety
+    /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays open until `owner` is dropped.
+    pub unsafe fn adopt_queue_of(
+        &self,
+        raw: Raw<Queue>,
+        owner: impl Send + Sync + 'static,
+    ) -> Queue {
+        Queue::adopted(self.clone(), raw, Some(Box::new(owner)))
     }
 
     /// Allocates memory on it.

@@ -25,7 +25,7 @@ pub(super) fn device() -> Device {
 /// The one host queue.
 pub(super) fn queue() -> Queue {
     static QUEUE: OnceLock<Queue> = OnceLock::new();
-    QUEUE.get_or_init(|| Queue::adopted(device(), Raw::NULL)).clone()
+    QUEUE.get_or_init(|| Queue::adopted(device(), Raw::NULL, None)).clone()
 }
 
 /// What Arrow recommends: a cache line, and the width of the widest vector registers.

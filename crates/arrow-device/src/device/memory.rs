@@ -48,7 +48,10 @@ impl Memory {
             None => {
                 // SAFETY: a queue that is named is alive in its owner and belongs to this device.
                 let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
-                Ok(Self::new(device, raw, len, None, true))
+                let mut memory = Self::new(device, raw, len, None, true);
+                // It may come into being in the order of the queue, and must not be freed before that.
+                memory.used_on.extend(queue.cloned());
+                Ok(memory)
             }
         };
         // The oldest thing may be small: go on as long as there is one. Each turn releases something.

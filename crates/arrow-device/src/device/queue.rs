@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::driver::{Driver, Raw, Region, Route, Waiting};
-use super::{Allocator, Device, Event, Memory};
+use super::{Allocator, Device, Event, KeepAlive, Memory};
 use crate::pending::{self, Use};
 use crate::{DeviceId, Error, Result};
 
@@ -22,21 +22,32 @@ struct Inner {
     raw: Raw<Queue>,
     owned: bool,
     number: u64,
+    /// What keeps a queue open that somebody else opened.
+    _owner: Option<Box<dyn KeepAlive>>,
 }
 
 impl Queue {
     pub(super) fn owned(device: Device, raw: Raw<Queue>) -> Self {
-        Self::new(device, raw, true)
+        Self::new(device, raw, true, None)
     }
 
-    pub(super) fn adopted(device: Device, raw: Raw<Queue>) -> Self {
-        Self::new(device, raw, false)
+    pub(super) fn adopted(
+        device: Device,
+        raw: Raw<Queue>,
+        owner: Option<Box<dyn KeepAlive>>,
+    ) -> Self {
+        Self::new(device, raw, false, owner)
     }
 
-    fn new(device: Device, raw: Raw<Queue>, owned: bool) -> Self {
+    fn new(
+        device: Device,
+        raw: Raw<Queue>,
+        owned: bool,
+        owner: Option<Box<dyn KeepAlive>>,
+    ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::new(Inner { device, raw, owned, number }))
+        Self(Arc::new(Inner { device, raw, owned, number, _owner: owner }))
     }
 
     /// The queue of the host, where work is done as it is submitted.
@@ -206,5 +217,22 @@ impl Drop for PreparedEvent {
             // SAFETY: `make_event` gave it, it is not recorded, and nobody else has it.
             unsafe { self.queue.driver().destroy_event(self.raw) }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_queue_open_goes_with_its_last_clone() {
+        let owner = Arc::new(());
+        // SAFETY: the host's queue has no object.
+        let queue = unsafe { Device::host().adopt_queue_of(Raw::NULL, owner.clone()) };
+        let clone = queue.clone();
+        drop(queue);
+        assert_eq!(Arc::strong_count(&owner), 2);
+        drop(clone);
+        assert_eq!(Arc::strong_count(&owner), 1);
     }
 }

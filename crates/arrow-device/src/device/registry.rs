@@ -58,11 +58,24 @@ pub(super) fn find(id: DeviceId) -> Option<Device> {
         return Some(host::device());
     }
     let open = crate::sync::lock(&OPEN);
-    let found = open
-        .iter()
-        .rev()
-        .filter(|(known, _)| *known == id)
-        .find_map(|(_, opened)| opened.upgrade());
+    let find = |is_it: &dyn Fn(DeviceId) -> bool| {
+        let found = open.iter().rev().filter(|(known, _)| is_it(*known));
+        found.into_iter().find_map(|(_, opened)| opened.upgrade())
+    };
+    let found = find(&|known| known == id).or_else(|| match is_any(id) {
+        true => find(&|known| known.device_type == id.device_type),
+        false => None,
+    });
     drop(open);
     found.map(Device::from_opened)
+}
+
+/// Whether a number stands for no device in particular: pinned and managed memory belong to all devices of their runtime, and
+/// producers write -1 or 0 for them.
+fn is_any(id: DeviceId) -> bool {
+    let is_of_all = matches!(
+        id.device_type,
+        DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED | DeviceType::ROCM_HOST
+    );
+    is_of_all && matches!(id.id, -1 | 0)
 }

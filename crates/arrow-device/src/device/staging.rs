@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Device;
 use super::driver::Driver;
+use crate::pending;
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 
@@ -48,12 +49,16 @@ impl Staging {
     /// A block of at least this many bytes, which is not 0, for copies to and from the device. Its bytes are whatever was
     /// there.
     pub(crate) fn take(device: &Device, len: u64) -> Result<StagingBlock> {
-        let kept = {
+        let kept = || {
             let mut free = lock(&device.staging().free);
             let fits = |block: &Block| block.len >= len && block.len / 4 <= len;
             free.iter().position(fits).map(|index| free.swap_remove(index))
         };
-        let block = match kept {
+        let returned = || {
+            pending::tick();
+            kept()
+        };
+        let block = match kept().or_else(returned) {
             Some(block) => block,
             None => {
                 let block = Block::allocate(device.driver(), len)?;

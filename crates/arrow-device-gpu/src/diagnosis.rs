@@ -1,0 +1,169 @@
+//! What there is, in words.
+
+use std::ffi::{CStr, c_char};
+use std::fmt;
+
+use arrow_device::{Error, Result};
+
+use crate::{Api, Place, error};
+
+/// A device that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listed {
+    /// What `open` takes.
+    pub ordinal: usize,
+    /// Its name, for people.
+    pub name: String,
+    /// How many bytes of memory it has.
+    pub memory: u64,
+    /// Whether there is managed memory on it.
+    pub has_managed_memory: bool,
+    /// Whether the host may read managed memory while the device works.
+    pub has_concurrent_managed_access: bool,
+}
+
+/// What was found of a driver: to be printed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Diagnosis {
+    /// The runtime's name.
+    pub runtime: &'static str,
+    /// The library, as it was found; `None` where it was not.
+    pub library: Option<String>,
+    /// The driver's version, in words.
+    pub version: Option<String>,
+    /// Functions that newer drivers have.
+    pub missing: Vec<&'static str>,
+    /// The devices.
+    pub devices: Vec<Listed>,
+    /// Why there is no device to be used.
+    pub problem: Option<Error>,
+}
+
+/// Looks at everything; `api` is the library, or why it could not be used.
+pub fn diagnose<A: Api>(runtime: &'static str, api: Result<&A>) -> Diagnosis {
+    let mut diagnosis = Diagnosis {
+        runtime,
+        library: None,
+        version: None,
+        missing: Vec::new(),
+        devices: Vec::new(),
+        problem: None,
+    };
+    let api = match api {
+        Ok(api) => api,
+        Err(error) => {
+            diagnosis.problem = Some(error);
+            return diagnosis;
+        }
+    };
+    let (found, version) = api.library();
+    diagnosis.library = Some(found.name().to_owned());
+    diagnosis.version = version.ok();
+    diagnosis.missing = found.missing();
+    match list(api) {
+        Ok(devices) => diagnosis.devices = devices,
+        Err(error) => diagnosis.problem = Some(error),
+    }
+    diagnosis
+}
+
+/// The devices. An error where the driver works and there is none.
+pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
+    const OPERATION: &str = "list devices";
+    let mut count = 0;
+    crate::process::check().map_err(|error| error.during(OPERATION))?;
+    // SAFETY: a number is written.
+    let code = unsafe { (api.functions().init)(0) };
+    let code = if code == 0 {
+        // SAFETY: a number is written.
+        unsafe { (api.functions().device_count)(&mut count) }
+    } else {
+        code
+    };
+    let code = if code == 0 && count == 0 { 100 } else { code };
+    if code != 0 {
+        return Err(error(api, code, OPERATION));
+    }
+    let vendor = api.vendor();
+    let listed = |ordinal: i32| {
+        let place = Place { ordinal, device: ordinal, context: std::ptr::null_mut() };
+        let mut memory = 0;
+        // SAFETY: a number is written.
+        let code = unsafe { (api.functions().device_total_memory)(&mut memory, ordinal) };
+        if code != 0 {
+            return Err(error(api, code, OPERATION));
+        }
+        Ok(Listed {
+            ordinal: ordinal.unsigned_abs() as usize,
+            name: name(api, &place),
+            memory: memory as u64,
+            has_managed_memory: vendor.managed.is_some()
+                && attribute(api, &place, vendor.managed_memory) != 0,
+            has_concurrent_managed_access: attribute(api, &place, vendor.concurrent_managed_access)
+                != 0,
+        })
+    };
+    (0..count).map(listed).collect()
+}
+
+/// The device's name, or what to call it where the driver does not say.
+pub(crate) fn name(api: &impl Api, place: &Place) -> String {
+    let mut text = [0 as c_char; 256];
+    let room = text.len() as i32 - 1;
+    // SAFETY: there is room for so many bytes, and one more that stays 0.
+    let code = unsafe { (api.functions().device_name)(text.as_mut_ptr(), room, place.device) };
+    if code != 0 {
+        return format!("{} device {}", api.vendor().name, place.ordinal);
+    }
+    // SAFETY: the text ends with a zero inside the array: its last byte was not given away.
+    let text = unsafe { CStr::from_ptr(text.as_ptr()) };
+    text.to_string_lossy().into_owned()
+}
+
+/// A property of a device; 0 where the driver does not know it.
+pub(crate) fn attribute(api: &impl Api, place: &Place, attribute: i32) -> i32 {
+    let mut value = 0;
+    // SAFETY: a number is written.
+    let code = unsafe { (api.functions().device_attribute)(&mut value, attribute, place.device) };
+    if code == 0 {
+        value
+    } else {
+        api.forget_error();
+        0
+    }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.runtime)?;
+        match &self.library {
+            Some(library) => writeln!(f, "  library   {library}")?,
+            None => writeln!(f, "  library   not found")?,
+        }
+        if let Some(version) = &self.version {
+            writeln!(f, "  version   {version}")?;
+        }
+        if !self.missing.is_empty() {
+            writeln!(
+                f,
+                "  it lacks  {} (everything works without, some of it slower)",
+                self.missing.join(", ")
+            )?;
+        }
+        for device in &self.devices {
+            let managed = match (device.has_managed_memory, device.has_concurrent_managed_access) {
+                (false, _) => "no managed memory",
+                (true, false) => "managed memory that the host reads by copy",
+                (true, true) => "managed memory that the host reads in place",
+            };
+            let Listed { ordinal, name, memory, .. } = device;
+            writeln!(f, "  device {ordinal}  {name}, {} MiB, {managed}", memory >> 20)?;
+        }
+        match &self.problem {
+            Some(problem) => write!(f, "  problem   {problem}"),
+            None => write!(f, "  it can be used"),
+        }
+    }
+}

@@ -1,0 +1,572 @@
+//! [`GpuDriver`]: the [`Driver`] of one kind of memory of one device.
+//!
+//! It owns the events that it keeps for the next use and nothing else: contexts are retained once per device and never
+//! released, because memory that was exported outlives whoever opened the device. Every call makes the device the current one
+//! of the calling thread and gives the thread its own back.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arrow_device::driver::{
+    Allocation, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent,
+    Waiting, not_reachable,
+};
+use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
+
+use crate::error::{self, error_on};
+use crate::{Api, Code, Functions, Handle, Kind, Place, process};
+
+/// A stream that does not wait for the legacy default stream.
+const NON_BLOCKING: u32 = 1;
+/// An event without a time.
+const WITHOUT_TIME: u32 = 2;
+/// The mode in which a thread's calls do not disturb a capture elsewhere.
+const RELAXED: i32 = 2;
+/// How many events are kept for the next use.
+const KEPT_EVENTS: usize = 64;
+/// How often a wait with a limit asks again at once, before it begins to pause.
+const EAGER: u32 = 100;
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// The driver of one kind of memory of one device.
+pub struct GpuDriver<A: Api> {
+    pub(crate) api: &'static A,
+    pub(crate) kind: Kind,
+    pub(crate) place: Place,
+    pub(crate) id: DeviceId,
+    properties: Properties,
+    /// Cleared when the device turns out to have no stream-ordered allocation.
+    pub(crate) allocates_in_order: AtomicBool,
+    /// Events that nobody has any more.
+    events: Mutex<Vec<Raw<Event>>>,
+    /// Devices that were asked about, and whether their memory can be reached.
+    peers: Mutex<Vec<(i64, bool)>>,
+}
+
+/// The device is the current one of this thread until this is dropped.
+pub(crate) struct Entered<'a, A: Api> {
+    api: &'a A,
+    saved: Option<A::Saved>,
+}
+
+impl<A: Api> Drop for Entered<'_, A> {
+    fn drop(&mut self) {
+        if let Some(saved) = self.saved.take() {
+            self.api.leave(saved);
+        }
+    }
+}
+
+/// This thread's calls leave captures of other threads alone until this is dropped.
+struct Apart<'a> {
+    functions: &'a Functions,
+    mode: Option<i32>,
+}
+
+impl<'a> Apart<'a> {
+    fn new(functions: &'a Functions) -> Self {
+        let mut mode = RELAXED;
+        let code = functions.exchange_capture_mode.map(|exchange| {
+            // SAFETY: the mode is read and written.
+            unsafe { exchange(&mut mode) }
+        });
+        Self { functions, mode: (code == Some(0)).then_some(mode) }
+    }
+}
+
+impl Drop for Apart<'_> {
+    fn drop(&mut self) {
+        if let (Some(exchange), Some(mut mode)) = (self.functions.exchange_capture_mode, self.mode)
+        {
+            // SAFETY: as above.
+            let _ = unsafe { exchange(&mut mode) };
+        }
+    }
+}
+
+impl<A: Api> GpuDriver<A> {
+    /// Opens a device with this kind of memory.
+    pub fn open(api: &'static A, ordinal: usize, kind: Kind) -> Result<Self> {
+        let vendor = api.vendor();
+        let Some(device_type) = vendor.device_type(kind) else {
+            let message = format!("Arrow has no type for {kind:?} memory of {}", vendor.name);
+            return Err(Error::new(ErrorKind::Unsupported, message).during("open"));
+        };
+        let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
+        let id = DeviceId::new(device_type, i64::from(number));
+        let place = api.place(number).map_err(|code| error_on(api, code, "open", id))?;
+        let attribute = |attribute| crate::diagnosis::attribute(api, &place, attribute);
+        if kind == Kind::Managed && attribute(vendor.managed_memory) == 0 {
+            let message = "the device has no managed memory; open it with its own memory";
+            return Err(Error::new(ErrorKind::Unsupported, message).during("open").on_device(id));
+        }
+        let host_access = match kind {
+            Kind::Device => HostAccess::None,
+            Kind::Host => HostAccess::Mapped,
+            // Otherwise the host may not touch any of it while the device does anything.
+            Kind::Managed if attribute(vendor.concurrent_managed_access) == 0 => HostAccess::None,
+            Kind::Managed => HostAccess::Mapped,
+        };
+        let properties = Properties::new(crate::diagnosis::name(api, &place))
+            .with_host_access(host_access)
+            .with_gathered_writes(kind != Kind::Host);
+        Ok(Self {
+            api,
+            kind,
+            place,
+            id,
+            properties,
+            allocates_in_order: AtomicBool::new(kind == Kind::Device),
+            events: Mutex::default(),
+            peers: Mutex::default(),
+        })
+    }
+
+    fn error(&self, code: Code, operation: &'static str) -> Error {
+        error_on(self.api, code, operation, self.id)
+    }
+
+    pub(crate) fn check(&self, code: Code, operation: &'static str) -> Result<()> {
+        if code == 0 { Ok(()) } else { Err(self.error(code, operation)) }
+    }
+
+    pub(crate) fn enter(&self, operation: &'static str) -> Result<Entered<'_, A>> {
+        process::check().map_err(|error| error.during(operation).on_device(self.id))?;
+        let saved = self.api.enter(&self.place).map_err(|code| self.error(code, operation))?;
+        Ok(Entered { api: self.api, saved: Some(saved) })
+    }
+
+    /// Calls a function with the device current.
+    pub(crate) fn call(
+        &self,
+        operation: &'static str,
+        function: impl FnOnce(&Functions) -> Code,
+    ) -> Result<()> {
+        let _entered = self.enter(operation)?;
+        self.check(function(self.api.functions()), operation)
+    }
+
+    /// The same for a function that would disturb a capture of another thread.
+    pub(crate) fn call_apart(
+        &self,
+        operation: &'static str,
+        function: impl FnOnce(&Functions) -> Code,
+    ) -> Result<()> {
+        let _entered = self.enter(operation)?;
+        let functions = self.api.functions();
+        let _apart = Apart::new(functions);
+        self.check(function(functions), operation)
+    }
+
+    /// The same for a function that adds to a stream, which may not be capturing a graph: there, everything would be
+    /// remembered and nothing done.
+    pub(crate) fn submit(
+        &self,
+        stream: Handle,
+        operation: &'static str,
+        function: impl FnOnce(&Functions) -> Code,
+    ) -> Result<()> {
+        let _entered = self.enter(operation)?;
+        let functions = self.api.functions();
+        if let Some(is_capturing) = functions.stream_is_capturing {
+            let mut status = 0;
+            // SAFETY: the stream is alive, as the caller of every operation on a queue promises.
+            self.check(unsafe { is_capturing(stream, &mut status) }, operation)?;
+            if status != 0 {
+                let message =
+                    "the stream is capturing a graph; exchange data outside of the capture";
+                let error = Error::new(ErrorKind::Unsupported, message);
+                return Err(error.during(operation).on_device(self.id));
+            }
+        }
+        self.check(function(functions), operation)
+    }
+
+    /// Whether the memory of another device can be reached; asks, and lets it be, once.
+    fn reaches_peer(&self, ordinal: i64) -> Result<bool> {
+        if ordinal == i64::from(self.place.ordinal) {
+            return Ok(true);
+        }
+        if let Some((_, reaches)) = lock(&self.peers).iter().find(|(known, _)| *known == ordinal) {
+            return Ok(*reaches);
+        }
+        let reaches = self.ask_for_peer(ordinal)?;
+        lock(&self.peers).push((ordinal, reaches));
+        Ok(reaches)
+    }
+
+    fn ask_for_peer(&self, ordinal: i64) -> Result<bool> {
+        let Ok(ordinal) = i32::try_from(ordinal) else { return Ok(false) };
+        let _entered = self.enter("reach a peer")?;
+        let Some(can_access) = self.api.functions().device_can_access_peer else {
+            return Ok(false);
+        };
+        let Ok(peer) = self.api.place(ordinal) else { return Ok(false) };
+        let mut answer = 0;
+        // SAFETY: both are devices of this process.
+        let code = unsafe { can_access(&mut answer, self.place.device, peer.device) };
+        self.check(code, "reach a peer")?;
+        if answer == 0 {
+            return Ok(false);
+        }
+        match self.api.enable_peer(&self.place, &peer) {
+            None => Ok(false),
+            Some(0) => Ok(true),
+            Some(error::PEER_ACCESS_ALREADY_ENABLED) => {
+                self.api.forget_error();
+                Ok(true)
+            }
+            Some(code) => Err(self.error(code, "reach a peer")),
+        }
+    }
+
+    /// # Safety
+    /// As [`Driver::copy`], in an entered device.
+    unsafe fn copy_one(&self, stream: Handle, route: Route<'_>, region: &Region) -> Code {
+        let functions = self.api.functions();
+        let (to, from) = (address(region.to), address(region.from));
+        let len = region.len as usize;
+        let own = self.kind == Kind::Device;
+        match route {
+            // SAFETY: promised by the caller.
+            Route::FromHost if own => unsafe {
+                (functions.memcpy_host_to_device)(to, from, len, stream)
+            },
+            // SAFETY: promised by the caller.
+            Route::ToHost if own => unsafe {
+                (functions.memcpy_device_to_host)(to, from, len, stream)
+            },
+            // SAFETY: promised by the caller.
+            Route::Within if own => unsafe {
+                (functions.memcpy_device_to_device)(to, from, len, stream)
+            },
+            Route::FromPeer(peer) if self.is_elsewhere(peer.id()) => {
+                let ordinal = i32::try_from(peer.id().id).unwrap_or(i32::MAX);
+                let there = match self.api.place(ordinal) {
+                    Ok(there) => there,
+                    Err(code) => return code,
+                };
+                let (to, from) = ((to, &self.place), (from, &there));
+                // SAFETY: promised by the caller.
+                let code = unsafe { self.api.copy_from_peer(to, from, len, stream) };
+                code.unwrap_or_else(|| {
+                    // SAFETY: promised by the caller.
+                    unsafe { self.api.copy(to.0, from.0, len, stream) }
+                })
+            }
+            // SAFETY: promised by the caller. Where all memory has one range of addresses, these tell where each side is.
+            _ => unsafe { self.api.copy(to, from, len, stream) },
+        }
+    }
+
+    /// Whether that is the memory of another device itself, and not of the host.
+    fn is_elsewhere(&self, memory: DeviceId) -> bool {
+        memory.device_type == self.api.vendor().device && memory.id != i64::from(self.place.ordinal)
+    }
+
+    fn take_event(&self) -> Option<Raw<Event>> {
+        lock(&self.events).pop()
+    }
+}
+
+/// Where a spot is.
+pub(crate) fn address(spot: Spot) -> Handle {
+    spot.base.as_ptr().cast::<u8>().wrapping_add(spot.offset as usize).cast()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<A: Api> fmt::Debug for GpuDriver<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GpuDriver({} {:?})", self.id, self.properties.name)
+    }
+}
+
+impl<A: Api> Drop for GpuDriver<A> {
+    fn drop(&mut self) {
+        let events = std::mem::take(self.events.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let Ok(_entered) = self.enter("close") else { return };
+        for event in events {
+            // SAFETY: `make_event` gave it and nobody has it any more.
+            let _ = unsafe { (self.api.functions().event_destroy)(event.as_ptr()) };
+        }
+    }
+}
+
+// SAFETY: memory is an allocation of its own. An event is complete when the work before its record is ("cuEventRecord:
+// captures in hEvent the contents of hStream at the time of this call"), and a stream that is told to wait starts nothing
+// submitted later before that ("cuStreamWaitEvent: makes all future work submitted to hStream wait for all work captured in
+// hEvent"); HIP says the same of its own. A stream that captures a graph, where neither holds, is refused. Streams are
+// synchronised by the function for it. `map` is for memory that the host reads at the address itself. `sync_event` is the
+// event's handle, told without a call. `reaches` says yes for this device, for pinned and managed memory, which all devices of
+// the runtime reach ("portable"), and for peers whose access was enabled.
+unsafe impl<A: Api> Driver for GpuDriver<A> {
+    fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    fn runtime(&self) -> Runtime {
+        Runtime { name: self.api.vendor().runtime, instance: 0 }
+    }
+
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn reaches(&self, memory: DeviceId) -> Result<()> {
+        let reached = match self.api.vendor().kind(memory.device_type) {
+            None => false,
+            Some(Kind::Host | Kind::Managed) => true,
+            Some(Kind::Device) => self.reaches_peer(memory.id)?,
+        };
+        if reached { Ok(()) } else { Err(not_reachable(self.id, memory)) }
+    }
+
+    unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        // SAFETY: promised by the caller.
+        unsafe { self.allocate_kind(len, queue) }
+    }
+
+    unsafe fn free(&self, memory: Raw<Memory>, _len: u64) {
+        // SAFETY: promised by the caller.
+        unsafe { self.free_kind(memory.as_ptr(), self.kind) };
+    }
+
+    unsafe fn allocate_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
+        if self.kind == Kind::Host {
+            return Ok(None);
+        }
+        self.allocate_pinned_staging(len)
+    }
+
+    unsafe fn free_staging(&self, address: NonNull<u8>, _len: u64) {
+        // SAFETY: promised by the caller.
+        unsafe { self.free_kind(address.as_ptr().cast(), Kind::Host) };
+    }
+
+    fn open_queue(&self) -> Result<Raw<Queue>> {
+        let mut stream = ptr::null_mut();
+        self.call("open a queue", |functions| {
+            // SAFETY: the handle is written.
+            unsafe { (functions.stream_create)(&mut stream, NON_BLOCKING) }
+        })?;
+        Ok(Raw::from_ptr(stream))
+    }
+
+    unsafe fn close_queue(&self, queue: Raw<Queue>) {
+        // SAFETY: `open_queue` gave it. Work that was submitted still finishes ("the resources associated with hStream will be
+        // released automatically once the device has completed all work in hStream").
+        let _ = self.call("close a queue", |functions| unsafe {
+            (functions.stream_destroy)(queue.as_ptr())
+        });
+    }
+
+    unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        // SAFETY: promised by the caller.
+        self.call_apart("finish a queue", |functions| unsafe {
+            (functions.stream_synchronize)(queue.as_ptr())
+        })
+    }
+
+    unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        self.ask("ask a queue", |functions| {
+            // SAFETY: promised by the caller.
+            unsafe { (functions.stream_query)(queue.as_ptr()) }
+        })
+    }
+
+    fn make_event(&self) -> Result<Raw<Event>> {
+        if let Some(event) = self.take_event() {
+            return Ok(event);
+        }
+        let mut event = ptr::null_mut();
+        self.call("make an event", |functions| {
+            // SAFETY: the handle is written.
+            unsafe { (functions.event_create)(&mut event, WITHOUT_TIME) }
+        })?;
+        Ok(Raw::from_ptr(event))
+    }
+
+    unsafe fn destroy_event(&self, event: Raw<Event>) {
+        if event.is_null() || !process::is_running() {
+            return;
+        }
+        // Recording it anew does not change waits that were submitted before ("subsequent calls to cuEventRecord do not modify
+        // them").
+        {
+            let mut events = lock(&self.events);
+            if events.len() < KEPT_EVENTS {
+                events.push(event);
+                return;
+            }
+        }
+        // SAFETY: promised by the caller.
+        let _ = self.call("destroy an event", |functions| unsafe {
+            (functions.event_destroy)(event.as_ptr())
+        });
+    }
+
+    unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        self.submit(queue.as_ptr(), "record an event", |functions| {
+            // SAFETY: promised by the caller.
+            unsafe { (functions.event_record)(event.as_ptr(), queue.as_ptr()) }
+        })?;
+        Ok(event)
+    }
+
+    unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        self.submit(queue.as_ptr(), "wait for an event", |functions| {
+            // SAFETY: promised by the caller.
+            unsafe { (functions.stream_wait_event)(queue.as_ptr(), event.as_ptr(), 0) }
+        })?;
+        Ok(Waiting::Queued)
+    }
+
+    unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        self.ask("ask an event", |functions| {
+            // SAFETY: promised by the caller.
+            unsafe { (functions.event_query)(event.as_ptr()) }
+        })
+    }
+
+    unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        let Some(timeout) = timeout else {
+            self.call_apart("wait for an event", |functions| {
+                // SAFETY: promised by the caller.
+                unsafe { (functions.event_synchronize)(event.as_ptr()) }
+            })?;
+            return Ok(true);
+        };
+        let start = Instant::now();
+        let mut asked = 0;
+        // SAFETY: promised by the caller.
+        while !unsafe { self.is_complete(event) }? {
+            match start.elapsed() {
+                passed if passed >= timeout => return Ok(false),
+                _ if asked < EAGER => std::thread::yield_now(),
+                _ => std::thread::sleep(PAUSE.min(timeout)),
+            }
+            asked += 1;
+        }
+        Ok(true)
+    }
+
+    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
+        SyncEvent::Handle(event.as_ptr())
+    }
+
+    unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        // SAFETY: by the convention it points to the event's handle; nothing is known of how it is aligned.
+        let event = unsafe { sync_event.cast::<Handle>().read_unaligned() };
+        if event.is_null() {
+            let message =
+                "sync_event points to a null event; without an event it has to be null itself";
+            let error = Error::new(ErrorKind::Malformed, message);
+            return Err(error.during("read_sync_event").on_device(self.id));
+        }
+        Ok(Raw::from_ptr(event))
+    }
+
+    unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        let stream = queue.as_ptr();
+        self.submit(stream, "copy", |_| {
+            // SAFETY: promised by the caller.
+            if let Some(code) = unsafe { self.copy_all(stream, route, regions) } {
+                return code;
+            }
+            // SAFETY: promised by the caller.
+            let copied =
+                regions.iter().map(|region| unsafe { self.copy_one(stream, route, region) });
+            copied.into_iter().find(|code| *code != 0).unwrap_or(0)
+        })
+    }
+
+    unsafe fn map(&self, spot: Spot, _len: u64) -> Result<NonNull<u8>> {
+        if self.properties.host_access == HostAccess::None {
+            let message = "the host cannot read this memory in place; copy it to the host";
+            let error = Error::new(ErrorKind::Unsupported, message);
+            return Err(error.during("map").on_device(self.id));
+        }
+        NonNull::new(address(spot).cast()).ok_or_else(|| {
+            let message = "there is nothing at a null address";
+            Error::new(ErrorKind::InvalidArgument, message).on_device(self.id)
+        })
+    }
+
+    unsafe fn map_to_fill(
+        &self,
+        _queue: Raw<Queue>,
+        spot: Spot,
+        _len: u64,
+    ) -> Result<Option<NonNull<u8>>> {
+        // What the host writes to pinned memory is there for whatever is submitted later.
+        Ok(NonNull::new(address(spot).cast()).filter(|_| self.kind == Kind::Host))
+    }
+
+    unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
+        // SAFETY: the driver looks the address up and does not follow it.
+        unsafe { self.locate_address(base.as_ptr()) }
+    }
+}
+
+impl<A: Api> GpuDriver<A> {
+    /// Asks something that is answered with yes, not yet, or an error.
+    fn ask(
+        &self,
+        operation: &'static str,
+        function: impl FnOnce(&Functions) -> Code,
+    ) -> Result<bool> {
+        let _entered = self.enter(operation)?;
+        let functions = self.api.functions();
+        let _apart = Apart::new(functions);
+        match function(functions) {
+            0 => Ok(true),
+            error::NOT_READY => {
+                self.api.forget_error();
+                Ok(false)
+            }
+            code => Err(self.error(code, operation)),
+        }
+    }
+
+    /// All copies in one call, where there is one for it and more than one to make.
+    ///
+    /// # Safety
+    /// As [`Driver::copy`], in an entered device.
+    unsafe fn copy_all(
+        &self,
+        stream: Handle,
+        route: Route<'_>,
+        regions: &[Region],
+    ) -> Option<Code> {
+        let is_peer = matches!(route, Route::FromPeer(peer) if self.is_elsewhere(peer.id()));
+        if regions.len() < 2 || is_peer {
+            return None;
+        }
+        let mut batch = crate::Batch {
+            to: regions.iter().map(|region| address(region.to)).collect(),
+            from: regions.iter().map(|region| address(region.from)).collect(),
+            len: regions.iter().map(|region| region.len as usize).collect(),
+        };
+        // SAFETY: promised by the caller.
+        let code = unsafe { self.api.copy_batch(&mut batch, stream) }?;
+        // A driver may have the function and not the ability, or not for this kind of host memory. What is wrong with the copies
+        // themselves is wrong with them one by one, too.
+        if matches!(code, error::INVALID_VALUE | error::NOT_SUPPORTED) {
+            self.api.forget_error();
+            return None;
+        }
+        Some(code)
+    }
+
+    /// Whether memory is allocated in the order of queues.
+    pub(crate) fn allocates_in_order(&self) -> bool {
+        self.allocates_in_order.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,99 @@
+//! A copy from the host to a device that likes few large pieces: the host gathers a chunk of the packed result in memory of
+//! the driver's, and while the device reads it, gathers the next one. Two chunks of memory are used in turn.
+
+use super::pack::{Change, Piece};
+use super::plan::Plan;
+use super::route::Route;
+use super::run::no_way;
+use super::source::{Source, Span, copy_bytes, host_len};
+use super::staged::{self, InFlight, Part, Shape};
+use super::step;
+use super::target::Target;
+use super::walk::Walked;
+use crate::device::driver::Spot;
+use crate::device::staging::Staging;
+use crate::{Event, Result};
+
+/// So many times what a chunk of a copy between two devices has: nobody waits for the first one to be read.
+const LARGER: u64 = 4;
+/// No less memory than this is asked for, so that many small copies take turns with the same.
+const SMALLEST: u64 = 64 << 10;
+
+/// Whether this copy goes so.
+pub(super) fn applies(plan: &Plan) -> bool {
+    matches!(plan.route, Route::FromHost) && plan.queue.device().properties().gathered_writes
+}
+
+/// What it takes.
+pub(super) fn shape(plan: &Plan) -> Shape {
+    staged::shape_of(plan, chunk(plan))
+}
+
+fn chunk(plan: &Plan) -> u64 {
+    plan.options.chunk.saturating_mul(LARGER)
+}
+
+/// Copies all pieces and returns the event behind them. The last chunks may still be on their way to the device then; nothing
+/// of the source is.
+pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+    let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
+    let chunk = chunk(plan);
+    let room = chunk.min(total.next_power_of_two().max(SMALLEST));
+    // The older one first.
+    let mut in_flight: Vec<InFlight> = Vec::with_capacity(2);
+    for (start, end) in staged::chunks(total, chunk) {
+        let block = if in_flight.len() < 2 {
+            Staging::take(plan.queue.device(), room).map_err(|error| error.at_step(step::STAGE))?
+        } else {
+            in_flight.remove(0).passed()?
+        };
+        let parts = staged::parts(pieces, start, end);
+        // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody else has it.
+        let bytes =
+            unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(end - start)) };
+        gather(&plan.source, &parts, bytes)?;
+        in_flight.push(staged::write(&plan.queue, &parts, (start, end), target, block)?);
+    }
+    Ok(in_flight.last().map(|last| last.event().clone()))
+}
+
+/// Fills a chunk, and leaves nothing of an earlier copy between the parts.
+fn gather(source: &Source, parts: &[Part<'_>], bytes: &mut [u8]) -> Result<()> {
+    let mut end = 0;
+    for part in parts {
+        let (start, len) = (host_len(part.to), host_len(part.len));
+        if let Some(gap) = bytes.get_mut(end..start) {
+            gap.fill(0);
+        }
+        end = start + len;
+        fill(source, part.piece, part.at, bytes.get_mut(start..end).ok_or_else(no_way)?)?;
+    }
+    if let Some(gap) = bytes.get_mut(end..) {
+        gap.fill(0);
+    }
+    Ok(())
+}
+
+/// Fills in a part of a piece, from `at` on.
+fn fill(source: &Source, piece: &Piece, at: u64, to: &mut [u8]) -> Result<()> {
+    match &piece.change {
+        Change::Zeros => to.fill(0),
+        Change::Made(made) => {
+            let from = host_len(at);
+            let made = made.get(from..from + to.len()).ok_or_else(no_way)?;
+            to.copy_from_slice(made);
+        }
+        Change::Nothing | Change::Rebase(_) => {
+            let Spot { base, offset } = piece.from;
+            let span = Span { spot: Spot { base, offset: offset + at }, len: to.len() as u64 };
+            // SAFETY: the host reads the source, which is ready, as the plan chose this way; the span is a part of a piece.
+            let shown = unsafe { source.show(span) }.map_err(|error| error.at_step(step::MAP))?;
+            // SAFETY: as many bytes are shown as `to` has, which is memory of the driver's and no part of the source.
+            unsafe { copy_bytes(shown.address(), to.as_mut_ptr(), span.len) };
+        }
+    }
+    if let Change::Rebase(rebase) = piece.change {
+        rebase.apply(to, at);
+    }
+    Ok(())
+}

@@ -1,0 +1,177 @@
+//! Values stay what they are on every way between all places, as a naive reader sees them.
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, block_on, feed};
+use arrow_device::copy::Options;
+use arrow_device::{Array, ArrayStream, DataType, Queue};
+use arrow_device_sim::{Kind as SimKind, Sim};
+use arrow_device_testkit::generate::{self, Generated};
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::Plan;
+use arrow_device_testkit::tensors::{conversions, matrix};
+use arrow_device_testkit::{kinds, oracle};
+
+/// The ways to ask for the same.
+fn choices(number: usize) -> Options {
+    let options = Options::new().always(true);
+    match number % 5 {
+        0 => options,
+        1 => options.trim(false),
+        2 => options.separate(true),
+        3 => options.chunk(64),
+        _ => options.chunk(192),
+    }
+}
+
+/// An array of the library's, and what is to be read in every copy of it.
+fn built(plan: &Plan) -> (Array, Plan) {
+    let array = generate::build(plan, &Ledger::new()).unwrap();
+    let expected = oracle::plan_of(&array).unwrap();
+    (array, expected)
+}
+
+/// The array again, as somebody who only knows the C struct has it.
+fn imported(array: &Array) -> Array {
+    let mut c_array = ArrowDeviceArray::empty();
+    array.export(&mut c_array).unwrap();
+    unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap()
+}
+
+#[track_caller]
+fn assert_is(array: &Array, expected: &Plan, what: &str) {
+    array.validate().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = oracle::plan_of(array).unwrap_or_else(|error| panic!("{what}: {error}"));
+    oracle::require_equal(expected, &found).unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+/// From every place to every other: the host, a software device, all kinds of memory of two devices.
+pub fn from_every_place_to_every_other(queues: Vec<Queue>, samples: usize) {
+    let sim = Sim::builder().kind(SimKind::Discrete).backtraces(false).build();
+    let mut places = vec![Queue::host(), sim.device().open_queue().unwrap()];
+    places.extend(queues);
+    for (number, Generated { plan, .. }) in generate::samples(samples, 7).enumerate() {
+        let (whole, expected) = built(&plan);
+        let (from, len) = (whole.len() / 3, whole.len() / 2);
+        let array = whole.slice(from, len).unwrap();
+        let expected = oracle::slice(&expected, from, len);
+        for (one, there) in places.iter().enumerate() {
+            let mut source = array.copy_to(there).unwrap();
+            if (number + one) % 2 == 1 {
+                source = imported(&source);
+            }
+            for (two, here) in places.iter().enumerate() {
+                let options = choices(number + one + two);
+                let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
+                let copy = source.copy_with(here, &options);
+                let copy = copy.unwrap_or_else(|error| panic!("{what}: {error}"));
+                let back = copy.to_host().unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_is(&back, &expected, &what);
+            }
+        }
+    }
+}
+
+/// Every type in every window, there and back.
+pub fn every_type(queues: &[Queue]) {
+    for (turn, queue) in queues.iter().enumerate() {
+        for (number, case) in kinds::cases().enumerate().skip(turn).step_by(19) {
+            let (array, expected) = built(&case.plan());
+            let there = array.copy_with(queue, &choices(number)).unwrap();
+            assert_is(&there.to_host().unwrap(), &expected, &case.to_string());
+        }
+    }
+}
+
+/// Threads that share a device.
+pub fn threads(queue: &Queue) {
+    let device = queue.device();
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            scope.spawn(move || {
+                let queue = device.open_queue().unwrap();
+                for Generated { plan, .. } in generate::samples(15, seed) {
+                    let (array, expected) = built(&plan);
+                    let there = array.copy_to(&queue).unwrap();
+                    assert_is(&there.to_host().unwrap(), &expected, &format!("thread {seed}"));
+                }
+            });
+        }
+    });
+}
+
+/// Streams of arrays, through the C struct.
+pub fn streams(queues: &[Queue]) {
+    for device in queues.iter().map(Queue::device) {
+        let [producer, consumer] = [(); 2].map(|()| device.open_queue().unwrap());
+        for (number, Generated { plan, .. }) in generate::samples(8, 3).enumerate() {
+            let (array, expected) = built(&plan);
+            let schema = array.schema().unwrap();
+            let queue = producer.clone();
+            let arrays = (0..3).map(move |_| array.copy_to(&queue));
+            let mut c_stream = ArrowDeviceArrayStream::empty();
+            ArrayStream::new(schema, device.id().device_type, arrays).export(&mut c_stream);
+            let stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
+            assert_eq!(stream.device_type(), device.id().device_type);
+            let read: Vec<Array> = stream.map(|array| array.unwrap()).collect();
+            assert_eq!(read.len(), 3);
+            for array in read {
+                let again = array.copy_with(&consumer, &Options::new().always(true)).unwrap();
+                drop(array);
+                assert_is(&again.to_host().unwrap(), &expected, &format!("stream {number}"));
+            }
+        }
+    }
+}
+
+/// Arrays that are pushed, made on one queue and used on another while they are being written.
+pub fn async_streams(queues: &[Queue]) {
+    for device in queues.iter().map(Queue::device) {
+        let [made_on, used_on] = [(); 2].map(|()| device.open_queue().unwrap());
+        let Generated { plan, .. } = generate::samples(1, 5).next().unwrap();
+        let (array, expected) = built(&plan);
+        let schema = array.schema().unwrap();
+        let (stream, handler) = AsyncStream::new(4);
+        let arrays = (0..50).map(move |_| array.copy_to(&made_on));
+        let (feeder, arrays) = feed(arrays, 2);
+        let producer = AsyncProducer::new(schema, device.id().device_type, arrays);
+        let drive = unsafe { producer.drive(handler.into_raw()) }.unwrap();
+        std::thread::scope(|threads| {
+            threads.spawn(|| feeder.run());
+            threads.spawn(|| block_on(drive));
+            let mut count = 0;
+            for array in Blocking::new(stream.arrays()) {
+                let again = array.unwrap().copy_with(&used_on, &Options::new().always(true));
+                assert_is(
+                    &again.unwrap().to_host().unwrap(),
+                    &expected,
+                    "an array that was pushed",
+                );
+                count += 1;
+            }
+            assert_eq!(count, 50);
+        });
+    }
+}
+
+/// DLPack: tensors of every type in every layout.
+pub fn tensors(queues: &[Queue]) {
+    for queue in queues {
+        // 20 types, 9 layouts, 2 forms.
+        assert_eq!(matrix::run(queue, &matrix::DTYPES), 360, "{queue:?}");
+        conversions::run(queue);
+    }
+}
+
+/// Columns that are longer than what passes at a time, offsets that begin at another number included.
+pub fn columns_in_many_chunks(queue: &Queue) {
+    let numbers = Array::from_values(DataType::Int64, (0..5000_i64).map(Some)).unwrap();
+    let texts = (0..2000).map(|row| Some(format!("text {row}")));
+    let texts = Array::from_texts(DataType::Utf8, texts).unwrap().slice(500, 1000).unwrap();
+    for array in [numbers, texts] {
+        let expected = oracle::plan_of(&array).unwrap();
+        for chunk in [64, 1000, 4096] {
+            let there = array.copy_with(queue, &Options::new().chunk(chunk)).unwrap();
+            assert_is(&there.to_host().unwrap(), &expected, &format!("chunks of {chunk}"));
+        }
+    }
+}

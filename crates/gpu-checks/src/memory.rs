@@ -1,0 +1,179 @@
+//! Kinds of memory, what the driver says of addresses, foreign numbers, captures.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
+use arrow_device::driver::{HostAccess, Raw};
+use arrow_device::{Array, DataType, DeviceId, ErrorKind, dlpack};
+use arrow_device_testkit::oracle;
+
+use crate::{Kind, Machine, assert_numbers, numbers, settle};
+
+/// What lies at an address, and how far it goes.
+pub fn addresses_are_located(machine: &Machine) {
+    let asks = machine.open(0, Kind::Device);
+    for kind in machine.kinds() {
+        for ordinal in [0, 1] {
+            let device = machine.open(ordinal, *kind);
+            let queue = device.open_queue().unwrap();
+            for mut memory in [device.allocate(1000).unwrap(), queue.allocate(1000).unwrap()] {
+                let base = memory.spot(&queue).unwrap().base;
+                let inside = Raw::from_ptr(base.as_ptr().wrapping_byte_add(10));
+                let found = unsafe { asks.driver().locate(inside) }.unwrap().unwrap();
+                assert_eq!(found.device.device_type, device.id().device_type);
+                assert!((990..1000 + 512).contains(&found.remaining), "{found:?}");
+                if *kind == Kind::Device {
+                    assert_eq!(found.device, device.id());
+                }
+            }
+        }
+    }
+    let plain = [0_u8; 8];
+    let found = unsafe { asks.driver().locate(Raw::from_ptr(plain.as_ptr().cast_mut().cast())) };
+    assert!(found.unwrap().is_none());
+}
+
+/// Pinned and managed memory is read in place, after the event.
+pub fn host_kinds_are_read_in_place(machine: &Machine) {
+    for kind in machine.kinds().iter().filter(|kind| **kind != Kind::Device) {
+        let device = machine.open(0, *kind);
+        assert_eq!(device.properties().host_access, HostAccess::Mapped);
+        let queue = device.open_queue().unwrap();
+        let there = numbers().copy_to(&queue).unwrap();
+        machine.take_calls();
+        let read = there.host().unwrap();
+        assert_eq!(read.buffer(1).unwrap()[8..12], 3_i32.to_ne_bytes());
+        let calls = machine.take_calls();
+        assert!(!calls.iter().any(|name| name.contains("Memcpy")), "{calls:?}");
+    }
+}
+
+/// Producers write -1 or 0 for memory that belongs to all devices.
+pub fn numbers_that_stand_for_all_devices(machine: &Machine) {
+    for kind in machine.kinds().iter().filter(|kind| **kind != Kind::Device) {
+        let device = machine.open(1, *kind);
+        let queue = device.open_queue().unwrap();
+        for id in [-1, 0, 1] {
+            let there = numbers().copy_to(&queue).unwrap();
+            let schema = there.schema().unwrap();
+            let mut c_array = ArrowDeviceArray::empty();
+            there.export(&mut c_array).unwrap();
+            c_array.device_id = id;
+            let array = unsafe { Array::import(&mut c_array, &schema) }.unwrap();
+            assert_eq!(array.device(), DeviceId::new(device.id().device_type, id));
+            drop(array.on(&queue).unwrap());
+            drop(array.on(&machine.open(0, Kind::Device).open_queue().unwrap()).unwrap());
+            assert_numbers(&array);
+        }
+    }
+    let none = DeviceId::new(machine.device_type(Kind::Device), -1);
+    assert!(arrow_device::Device::find(none).is_none());
+}
+
+/// Tensors count all memory of the host as number 0.
+pub fn tensors_have_dlpacks_numbers(machine: &Machine) {
+    for kind in machine.kinds() {
+        let device = machine.open(1, *kind);
+        let named = dlpack::dl_device(device.id()).unwrap();
+        assert_eq!(named.device_type.0, device.id().device_type.0);
+        assert_eq!(named.device_id, i32::from(*kind == Kind::Device), "{kind:?}");
+        let back = dlpack::device_id(named).unwrap();
+        assert!(arrow_device::Device::find(back).is_some());
+    }
+}
+
+/// A stream that captures a graph is refused and the graph stays whole, whatever other threads do meanwhile.
+pub fn a_capturing_stream_is_refused(machine: &Machine) {
+    let device = machine.open(0, Kind::Device);
+    let (queue, other) = (device.open_queue().unwrap(), device.open_queue().unwrap());
+    let there = numbers().copy_to(&other).unwrap();
+    there.wait().unwrap();
+    settle();
+    let stream = queue.raw().as_ptr() as u64;
+    let mut entered = 0_u64;
+    if machine.is_cuda() {
+        let out = ptr::from_mut(&mut entered) as u64;
+        assert_eq!(machine.raw("cuDevicePrimaryCtxRetain", &[out, 0]), 0);
+        assert_eq!(machine.raw("cuCtxPushCurrent_v2", &[entered]), 0);
+    }
+    let begin = machine.name("cuStreamBeginCapture_v2", "hipStreamBeginCapture");
+    assert_eq!(machine.raw(begin, &[stream, 0]), 0);
+    for error in [
+        queue.record().map(drop).unwrap_err(),
+        queue.allocate(64).map(drop).unwrap_err(),
+        numbers().copy_to(&queue).map(drop).unwrap_err(),
+        there.on(&queue).map(drop).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("capturing a graph"), "{error}");
+    }
+    // All of these would end a capture that was begun in the strictest mode.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            drop(device.allocate(64).unwrap());
+            let again = there.copy_to(&other).unwrap();
+            assert!(again.is_ready().is_ok());
+            assert_numbers(&numbers().copy_to(&other).unwrap());
+        });
+    });
+    assert_numbers(&there);
+    let mut graph = 0_u64;
+    let end = machine.name("cuStreamEndCapture", "hipStreamEndCapture");
+    assert_eq!(machine.raw(end, &[stream, ptr::from_mut(&mut graph) as u64]), 0);
+    if machine.is_cuda() {
+        assert_eq!(machine.raw("cuCtxPopCurrent_v2", &[ptr::from_mut(&mut entered) as u64]), 0);
+    }
+    drop(queue.record().unwrap());
+    drop(there);
+    settle();
+}
+
+/// The default stream of the device, as callers have it.
+pub fn default_streams_are_adopted(machine: &Machine) {
+    let device = machine.open(0, Kind::Device);
+    for handle in [0_usize, 1] {
+        if handle == 1 && !machine.is_cuda() {
+            continue;
+        }
+        let queue = unsafe { device.adopt_queue(Raw::from_bits(handle)) };
+        let there = numbers().copy_to(&queue).unwrap();
+        drop(there.on(&queue).unwrap());
+        assert_numbers(&there);
+        queue.synchronize().unwrap();
+    }
+}
+
+/// A producer that leaves the sizes of a view array's buffers on the device is understood.
+pub fn sizes_of_views_may_lie_on_the_device(machine: &Machine) {
+    let queue = machine.open(0, Kind::Device).open_queue().unwrap();
+    let texts =
+        ["short", "a text that is too long to be part of a view", "one more of these texts"];
+    let host = Array::from_texts(DataType::Utf8View, texts.map(Some)).unwrap();
+    let there = host.copy_to(&queue).unwrap();
+    let bytes: usize = texts[1..].iter().map(|text| text.len()).sum();
+    let mut sizes = queue.allocate(8).unwrap();
+    sizes.write(&queue, &(bytes as i64).to_ne_bytes()).unwrap();
+    let view = there.on(&queue).unwrap();
+    let at = |index: usize| view.buffer(index).location().address();
+    let sizes_at = sizes.spot(&queue).unwrap().base.as_ptr().cast_const();
+    assert_eq!(there.buffer_count(), 4);
+    let mut table: [*const c_void; 4] = [at(0), at(1), at(2), sizes_at];
+    unsafe extern "C" fn release(array: *mut ArrowArray) {
+        unsafe { (*array).release = None };
+    }
+    let mut c_array = ArrowDeviceArray::empty();
+    c_array.device_type = machine.device_type(Kind::Device).0;
+    c_array.device_id = 0;
+    c_array.array.length = 3;
+    c_array.array.n_buffers = 4;
+    c_array.array.buffers = table.as_mut_ptr().cast();
+    c_array.array.release = Some(release);
+    queue.synchronize().unwrap();
+    let foreign = unsafe { Array::import(&mut c_array, &host.schema().unwrap()) }.unwrap();
+    let found = oracle::plan_of(&foreign.to_host().unwrap()).unwrap();
+    oracle::require_equal(&oracle::plan_of(&host).unwrap(), &found).unwrap();
+    drop(foreign);
+    drop(view);
+    settle();
+}
