@@ -10,8 +10,12 @@ use crate::peer::{self, Kind, Side};
 use crate::python;
 use crate::report::Report;
 
+/// The arguments that name a peer, one of which is needed.
+const PEERS: [&str; 4] = ["producer", "consumer", "relay", "python"];
+
 /// What `arrow-device check` is given.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("peer").required(true).args(PEERS)))]
 #[command(after_help = "\
 Examples:
   check --producer ./libmine.so:my_produce
@@ -23,16 +27,16 @@ The entry points in C are in include/arrow_device/check.h. A function in Python 
 __arrow_c_device_array__ (or __dlpack__, and so on), takes one, or does both.")]
 pub struct Options {
     /// A function that makes data, as LIBRARY:FUNCTION
-    #[arg(long, value_name = "LIBRARY:FUNCTION", group = "peer", required_unless_present_any = ["consumer", "relay", "python"])]
+    #[arg(long, value_name = "LIBRARY:FUNCTION")]
     pub producer: Option<String>,
     /// A function that takes data over, as LIBRARY:FUNCTION
-    #[arg(long, value_name = "LIBRARY:FUNCTION", group = "peer")]
+    #[arg(long, value_name = "LIBRARY:FUNCTION")]
     pub consumer: Option<String>,
     /// A function that takes data over and hands the same on, as LIBRARY:FUNCTION
-    #[arg(long, value_name = "LIBRARY:FUNCTION", group = "peer")]
+    #[arg(long, value_name = "LIBRARY:FUNCTION")]
     pub relay: Option<String>,
     /// A function in Python, as MODULE:FUNCTION; without --as a producer
-    #[arg(long, value_name = "MODULE:FUNCTION", group = "peer")]
+    #[arg(long, value_name = "MODULE:FUNCTION")]
     pub python: Option<String>,
     /// What the function in Python does: producer, consumer or relay
     #[arg(long = "as", value_name = "SIDE", requires = "python", default_value = "producer")]
@@ -102,6 +106,9 @@ fn subject(options: &Options) -> Result<(Subject, Launcher), Failure> {
         (Some((peer, side)), _) => {
             peer::split(&peer)?;
             (peer, side, Launcher::this_program()?)
+        }
+        (None, Some(_)) if kind == Kind::Async => {
+            return Err("Python has no asynchronous streams: name another --kind".into());
         }
         (None, Some(peer)) => {
             let launcher = python::launcher(&options.python_program, peer)?;

@@ -10,12 +10,17 @@
 mod support;
 
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::rc::Rc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::abi::{
+    ArrowAsyncDeviceStreamHandler, ArrowAsyncTask, ArrowDeviceArray, ArrowDeviceArrayStream,
+    ArrowSchema,
+};
 use arrow_device_check::{
     Advance, Bench, Entry, Kind, Limits, Peer, Report, Side, Subject, check_some, child_with,
     usual_places,
@@ -156,6 +161,31 @@ fn blocking_producer() -> Peer {
     Peer::new(entry, usual_places(true, false))
 }
 
+static ARRIVED: AtomicUsize = AtomicUsize::new(0);
+static TAKE_TASK: OnceLock<TakeTask> = OnceLock::new();
+
+type TakeTask = unsafe extern "C" fn(
+    *mut ArrowAsyncDeviceStreamHandler,
+    *mut ArrowAsyncTask,
+    *const c_char,
+) -> c_int;
+
+/// Puts a callback before that of the consumer.
+fn count_tasks_of(handler: &mut ArrowAsyncDeviceStreamHandler) {
+    TAKE_TASK.get_or_init(|| handler.on_next_task.unwrap());
+    handler.on_next_task = Some(count_task);
+}
+
+unsafe extern "C" fn count_task(
+    handler: *mut ArrowAsyncDeviceStreamHandler,
+    task: *mut ArrowAsyncTask,
+    metadata: *const c_char,
+) -> c_int {
+    let code = unsafe { TAKE_TASK.get().unwrap()(handler, task, metadata) };
+    ARRIVED.fetch_add(1, Ordering::SeqCst);
+    code
+}
+
 fn async_consumer(drops: bool) -> Peer {
     let entry = Entry::ConsumeAsync(Box::new(move |_, out| {
         let Some(cpp) = arrow_cpp() else { return (38, Box::new(|| None) as Advance) };
@@ -174,18 +204,20 @@ fn async_consumer(drops: bool) -> Peer {
                 println!("{said:?}");
             }))
         };
-        let (calls, dropped) = (Cell::new(0), reader.clone());
+        let dropped = reader.clone();
+        let is_dropped = Cell::new(false);
         std::mem::forget(reader);
+        count_tasks_of(unsafe { &mut **out });
         let advance = move || match &reading {
-            Some(reading) if reading.is_finished() => Some(false),
-            Some(_) => None,
+            Some(reading) => reading.is_finished().then_some(false),
+            None if is_dropped.get() => Some(false),
             None => {
-                thread::sleep(std::time::Duration::from_millis(1));
-                calls.set(calls.get() + 1);
-                if calls.get() == 100 {
+                // Both tasks that it asked for are in its queue.
+                if ARRIVED.load(Ordering::SeqCst) == 2 {
                     dropped.drop_stream();
+                    is_dropped.set(true);
                 }
-                (calls.get() > 100).then_some(false)
+                None
             }
         };
         (0, Box::new(advance) as Advance)
@@ -298,8 +330,8 @@ fn that_it_blocks_its_thread_and_waits_for_ever_is_found() {
     if !is_there() {
         return;
     }
-    // What hangs takes all the time that it gets, so that this is short. It is no bound for what is right.
-    let limits = Limits { scenario: Duration::from_secs(6), patience: Duration::from_secs(2) };
+    // What hangs takes all the time that it gets. Nothing that is right is held to this.
+    let limits = Limits { scenario: Duration::from_secs(20), patience: Duration::from_secs(3) };
     let subject = |peer: &str, side| Subject { peer: peer.to_owned(), kind: Kind::Async, side };
     let only = |wanted: &'static str| move |_: &Report, name: &str| Some(name == wanted);
     let (producer, consumer) =
@@ -309,6 +341,7 @@ fn that_it_blocks_its_thread_and_waits_for_ever_is_found() {
     let report = check_some(&producer, &launcher, limits, asks).unwrap();
     require_all(&report, &[("ASY-16", "the process was stopped")]);
     let early = only("a stream that is released at once");
+    let limits = Limits { scenario: Duration::from_secs(120), ..limits };
     let report = check_some(&consumer, &launcher, limits, early).unwrap();
     require_all(&report, &[("SYS-2", "still waits")]);
 }
@@ -334,7 +367,7 @@ fn that_a_consumer_that_is_dropped_forgets_its_tasks_is_found() {
     if !is_there() {
         return;
     }
-    let limits = Limits { scenario: Duration::from_secs(60), patience: Duration::from_secs(3) };
+    let limits = Limits { scenario: Duration::from_secs(120), patience: Duration::from_secs(20) };
     let subject =
         Subject { peer: "dropped consumer".to_owned(), kind: Kind::Async, side: Side::Consumer };
     let only = |_: &Report, name: &str| Some(name == "a stream that ends");

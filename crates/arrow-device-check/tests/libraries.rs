@@ -164,7 +164,12 @@ fn what_is_not_there_is_told_and_so_is_what_cannot_be() {
     assert_eq!(output.status.code(), Some(1));
     let output = run(&library, "relay", "produce", &["--kind", "dlpack"]);
     assert_eq!(output.status.code(), Some(2));
-    let text = String::from_utf8_lossy(&output.stderr);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let nobody = Command::new(env!("CARGO_BIN_EXE_arrow-device-check")).output().unwrap();
+    let usage = String::from_utf8_lossy(&nobody.stderr);
+    assert!(usage.contains("--python <MODULE:FUNCTION>"), "{usage}");
+    assert_eq!(nobody.status.code(), Some(2));
+    let text = told;
     assert!(text.contains("there are no relays of kind `dlpack`"), "{text}");
 }
 
