@@ -297,8 +297,10 @@ fn the_faults_of_what_it_hands_on_are_found() {
     }
     let expected = [("ABI-2", "and not on 257"), ("ABI-5", "`reserved` is")];
     assert_all_found("relay", Kind::Array, Side::Relay, &expected);
-    // It would take an array of the host there too, if it knew the device.
-    let expected = [("STR-6", "an array of the stream was never released")];
+    let expected = [
+        ("STR-2", "an array of the host in a stream on a device"),
+        ("STR-6", "an array of the stream was never released"),
+    ];
     assert_all_found("relay of batches", Kind::Stream, Side::Relay, &expected);
 }
 
