@@ -9,7 +9,7 @@
 
 mod support;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::{c_char, c_int};
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -17,22 +17,79 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use arrow_device::Device;
 use arrow_device::abi::{
     ArrowAsyncDeviceStreamHandler, ArrowAsyncTask, ArrowDeviceArray, ArrowDeviceArrayStream,
     ArrowSchema,
 };
 use arrow_device_check::{
-    Advance, Bench, Entry, Kind, Limits, Peer, Report, Side, Subject, check_some, child_with,
-    usual_places,
+    Advance, Bench, Entry, Kind, Limits, Peer, Report, Side, Subject, Where, check_some,
+    child_with, usual_places,
 };
 use arrow_device_foreign_peers::Structs;
-use arrow_device_foreign_peers::arrow_cpp::asynchronous::SentHandler;
+use arrow_device_foreign_peers::arrow_cpp::asynchronous::{Reader, SentHandler};
 use arrow_device_foreign_peers::arrow_cpp::{ArrowCpp, Place, arrow_cpp};
 use arrow_device_foreign_peers::nanoarrow::nanoarrow;
 
 #[test]
 fn the_child_of_the_other_tests() {
-    child_with(peer);
+    let is_child = std::env::var("ARROW_DEVICE_CHECK_TASK");
+    if !is_child.is_ok_and(|task| task.starts_with("sim ")) {
+        child_with(peer);
+        return;
+    }
+    // Arrow C++ has the software device registered meanwhile.
+    let Some(cpp) = arrow_cpp() else { return };
+    let address = std::ptr::from_ref(&*cpp);
+    let outcome = cpp.on_sim(1, |shared, _| {
+        child_with(|name| Some(on_sim(name, address, &shared.device())));
+        Ok(())
+    });
+    println!("{outcome:?}");
+}
+
+/// A peer on the software device that Arrow C++ knows.
+fn on_sim(name: &str, cpp: *const ArrowCpp, device: &Device) -> Peer {
+    let device = device.clone();
+    let open = move |place| match place {
+        Where::Host | Where::Anywhere => Ok(Bench::Host),
+        Where::Device => Bench::device(device.clone()).map_err(|error| error.to_string()),
+        Where::WithoutEvents => support::nowhere(place),
+    };
+    assert_eq!(name, "sim slice");
+    let entry = Entry::ProduceArray(Box::new(move |_, schema, array| {
+        let mut structs = std::mem::ManuallyDrop::new(Structs::empty());
+        let exported = unsafe { (*cpp).call("export_device_slice", &mut structs) };
+        unsafe { schema.write(std::ptr::read(&structs.schema)) };
+        unsafe { array.write(std::ptr::read(&structs.array)) };
+        support::code(exported)
+    }));
+    Peer::new(entry, open)
+}
+
+fn relay_with(
+    cpp: &ArrowCpp,
+    [schema, out_schema]: [*mut ArrowSchema; 2],
+    [array, out]: [*mut ArrowDeviceArray; 2],
+) -> c_int {
+    let moved = unsafe {
+        Structs {
+            schema: schema.replace(ArrowSchema::empty()),
+            array: array.replace(ArrowDeviceArray::empty()),
+        }
+    };
+    match unsafe { cpp.relay(moved) } {
+        Ok(given) => {
+            let given = std::mem::ManuallyDrop::new(given);
+            unsafe { out_schema.write(std::ptr::read(&given.schema)) };
+            unsafe { out.write(std::ptr::read(&given.array)) };
+            0
+        }
+        Err(said) => {
+            println!("{said}");
+            22
+        }
+    }
 }
 
 /// What the library takes over, or leaves where it is.
@@ -65,24 +122,7 @@ fn call(name: &'static str) -> Peer {
 fn relay() -> Peer {
     let entry = Entry::RelayArray(Box::new(|_, schema, array, out_schema, out| {
         let Some(cpp) = arrow_cpp() else { return 38 };
-        let moved = unsafe {
-            Structs {
-                schema: schema.replace(ArrowSchema::empty()),
-                array: array.replace(ArrowDeviceArray::empty()),
-            }
-        };
-        match unsafe { cpp.relay(moved) } {
-            Ok(given) => {
-                let given = std::mem::ManuallyDrop::new(given);
-                unsafe { out_schema.write(std::ptr::read(&given.schema)) };
-                unsafe { out.write(std::ptr::read(&given.array)) };
-                0
-            }
-            Err(said) => {
-                println!("{said}");
-                22
-            }
-        }
+        relay_with(&cpp, [schema, out_schema], [array, out])
     }));
     Peer::new(entry, usual_places(false, true))
 }
@@ -161,19 +201,37 @@ fn blocking_producer() -> Peer {
     Peer::new(entry, usual_places(true, false))
 }
 
+/// One whose only batch cannot be exported.
+fn broken_producer() -> Peer {
+    let entry = Entry::ProduceAsync(Box::new(|_: &Bench, handler| {
+        let sent = SentHandler(handler);
+        thread::spawn(move || {
+            let sent = sent;
+            if let Some(cpp) = arrow_cpp() {
+                let _ = unsafe { cpp.produce_broken(sent) };
+            }
+        });
+        (0, Box::new(|| None) as Advance)
+    }));
+    Peer::new(entry, usual_places(true, false))
+}
+
 static ARRIVED: AtomicUsize = AtomicUsize::new(0);
-static TAKE_TASK: OnceLock<TakeTask> = OnceLock::new();
+static RELEASED: AtomicUsize = AtomicUsize::new(0);
+static ORIGINAL: OnceLock<(TakeTask, Release)> = OnceLock::new();
 
 type TakeTask = unsafe extern "C" fn(
     *mut ArrowAsyncDeviceStreamHandler,
     *mut ArrowAsyncTask,
     *const c_char,
 ) -> c_int;
+type Release = unsafe extern "C" fn(*mut ArrowAsyncDeviceStreamHandler);
 
-/// Puts a callback before that of the consumer.
-fn count_tasks_of(handler: &mut ArrowAsyncDeviceStreamHandler) {
-    TAKE_TASK.get_or_init(|| handler.on_next_task.unwrap());
+/// Puts callbacks before those of the consumer.
+fn watch(handler: &mut ArrowAsyncDeviceStreamHandler) {
+    ORIGINAL.get_or_init(|| (handler.on_next_task.unwrap(), handler.release.unwrap()));
     handler.on_next_task = Some(count_task);
+    handler.release = Some(count_release);
 }
 
 unsafe extern "C" fn count_task(
@@ -181,9 +239,23 @@ unsafe extern "C" fn count_task(
     task: *mut ArrowAsyncTask,
     metadata: *const c_char,
 ) -> c_int {
-    let code = unsafe { TAKE_TASK.get().unwrap()(handler, task, metadata) };
+    let code = unsafe { ORIGINAL.get().unwrap().0(handler, task, metadata) };
     ARRIVED.fetch_add(1, Ordering::SeqCst);
     code
+}
+
+unsafe extern "C" fn count_release(handler: *mut ArrowAsyncDeviceStreamHandler) {
+    unsafe { ORIGINAL.get().unwrap().1(handler) };
+    RELEASED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Reads a stream to its end on a thread of its own. The reader stays as long as the process.
+fn read_all(reader: &Rc<Reader<'static>>) -> thread::JoinHandle<()> {
+    let address = Rc::into_raw(reader.clone()).expose_provenance();
+    thread::spawn(move || {
+        let reader: *const Reader<'_> = std::ptr::with_exposed_provenance(address);
+        println!("{:?}", unsafe { &*reader }.read(usize::MAX));
+    })
 }
 
 fn async_consumer(drops: bool) -> Peer {
@@ -191,34 +263,29 @@ fn async_consumer(drops: bool) -> Peer {
         let Some(cpp) = arrow_cpp() else { return (38, Box::new(|| None) as Advance) };
         // It lives as long as this process.
         let cpp: &'static ArrowCpp = unsafe { &*std::ptr::from_ref(&*Box::leak(Box::new(cpp))) };
-        let reader = Rc::new(cpp.reader(2));
+        let reader = Rc::new(cpp.reader(if drops { 2 } else { 100 }));
         unsafe { out.write(reader.handler().0) };
-        let reading = if drops {
-            None
-        } else {
-            let address = Rc::into_raw(reader.clone()).expose_provenance();
-            Some(thread::spawn(move || {
-                let reader: *const arrow_device_foreign_peers::arrow_cpp::asynchronous::Reader<'_> =
-                    std::ptr::with_exposed_provenance(address);
-                let (_, said) = unsafe { &*reader }.read(usize::MAX);
-                println!("{said:?}");
-            }))
-        };
-        let dropped = reader.clone();
+        std::mem::forget(reader.clone());
+        watch(unsafe { &mut **out });
         let is_dropped = Cell::new(false);
-        std::mem::forget(reader);
-        count_tasks_of(unsafe { &mut **out });
-        let advance = move || match &reading {
-            Some(reading) => reading.is_finished().then_some(false),
-            None if is_dropped.get() => Some(false),
-            None => {
-                // Both tasks that it asked for are in its queue.
-                if ARRIVED.load(Ordering::SeqCst) == 2 {
-                    dropped.drop_stream();
-                    is_dropped.set(true);
-                }
-                None
+        let reading: OnceCell<thread::JoinHandle<()>> = OnceCell::new();
+        let advance = move || {
+            if let Some(reading) = reading.get() {
+                return reading.is_finished().then_some(false);
             }
+            if is_dropped.get() {
+                return Some(false);
+            }
+            // Both tasks that it asked for are in its queue.
+            if drops && ARRIVED.load(Ordering::SeqCst) == 2 {
+                reader.drop_stream();
+                is_dropped.set(true);
+            }
+            // All is in its queue, and read only now.
+            if !drops && RELEASED.load(Ordering::SeqCst) == 1 {
+                reading.set(read_all(&reader)).unwrap();
+            }
+            None
         };
         (0, Box::new(advance) as Advance)
     }));
@@ -233,6 +300,7 @@ fn peer(name: &str) -> Option<Peer> {
         "nanoarrow copy" => nanoarrow_copy(),
         "relay of chunks" => relay_stream("chunks"),
         "relay of batches" => relay_stream("batches"),
+        "broken producer" => broken_producer(),
         "async producer" => async_producer(),
         "blocking producer" => blocking_producer(),
         "dropped consumer" => async_consumer(true),
@@ -325,6 +393,19 @@ fn the_faults_of_its_asynchronous_producer_are_found() {
         &support::report_of("async producer", Kind::Async, Side::Producer, &tried),
         &expected,
     );
+}
+
+#[test]
+fn the_faults_that_it_has_on_a_device_are_found() {
+    if !is_there() {
+        return;
+    }
+    let tried = ["an array on a device"];
+    let report = support::report_of("sim slice", Kind::Array, Side::Producer, &tried);
+    require_all(&report, &[("PEER", "ended the process while producing an array")]);
+    let tried = ["a stream that is read to its end"];
+    let report = support::report_of("broken producer", Kind::Async, Side::Producer, &tried);
+    require_all(&report, &[("ASY-10", "gave nothing and said nothing")]);
 }
 
 #[test]
