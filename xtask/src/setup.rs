@@ -61,6 +61,13 @@ pub(crate) const OPENCL: Tool = Tool {
     source: Source::Debian("pocl-opencl-icd ocl-icd-libopencl1"),
 };
 
+/// Looks at the pages that the command draws.
+pub(crate) const CHROMIUM: Tool = Tool {
+    name: "the browser chromium",
+    is_present: || shell::output_of(&["chromium", "--version"]).is_some(),
+    source: Source::Debian("chromium"),
+};
+
 pub(crate) const MIRI: Tool = Tool {
     name: "nightly Rust with miri and rust-src",
     is_present: || {

@@ -49,6 +49,7 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PEER_WHEELS,
             setup::PEER_SOURCES,
             setup::OPENCL,
+            setup::CHROMIUM,
         ],
         variables: &[],
         command: &["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"],
@@ -135,6 +136,23 @@ pub(crate) const TIERS: &[Tier] = &[
         gains_from: &[],
         variables: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
         command: &["cargo", "test", "--package=arrow-device-async-model", "--release", "--tests"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "large files",
+        purpose: "the command copies a file of more than 4 GB through all devices, in little memory",
+        by_default: false,
+        needs: &[],
+        gains_from: &[setup::OPENCL],
+        variables: &[("ARROW_DEVICE_LARGE", "1")],
+        command: &[
+            "cargo",
+            "test",
+            // As the first tier builds it, so that nothing is built again.
+            "--workspace",
+            "--all-features",
+            "--test=large",
+        ],
         kind: Kind::Tests,
     },
     Tier {

@@ -84,6 +84,10 @@ pub struct Listed {
     pub name: String,
     /// Whether it can be opened with [`Kind::Svm`].
     pub has_svm: bool,
+    /// How many bytes of memory it has.
+    pub memory: u64,
+    /// The version of its driver, as that says it.
+    pub driver_version: String,
 }
 
 /// Whether there is a device; where not, the error says why and what to install.
@@ -97,7 +101,9 @@ pub fn devices() -> Result<Vec<Listed>> {
     let list = |(index, device)| {
         // SAFETY: the device was just listed.
         let facts = unsafe { api.facts(device) }?;
-        Ok(Listed { index, name: facts.name, has_svm: facts.has_svm })
+        // SAFETY: as above.
+        let (memory, driver_version) = unsafe { api.memory_and_version(device) }?;
+        Ok(Listed { index, name: facts.name, has_svm: facts.has_svm, memory, driver_version })
     };
     api.devices()?.into_iter().enumerate().map(list).collect()
 }

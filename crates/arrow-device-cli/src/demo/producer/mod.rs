@@ -40,7 +40,7 @@ impl Producer {
             .map(|column| self.memory.keep(column))
             .collect::<Result<Vec<Array>>>()?;
         let batch = Batch::new(batch_schema, columns)?;
-        let there = batch.as_array().copy_to(queue)?;
+        let there = batch.as_array().copy_with(queue, &Options::new().always(true))?;
         there.schema()?.export(schema)?;
         there.export(array)
     }
@@ -65,6 +65,11 @@ impl Producer {
             return Err(Error::new(ErrorKind::InvalidData, "the column came back changed"));
         }
         Ok(())
+    }
+
+    /// How many buffers it has built.
+    pub(crate) fn buffers_made(&self) -> usize {
+        self.memory.buffers_made()
     }
 
     /// How many of its buffers somebody still uses.

@@ -4,11 +4,12 @@
 //! without it.
 
 use std::io::Write;
+use std::process::ExitCode;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crate::Outcome;
-use crate::producer::Producer;
+use super::producer::Producer;
+use crate::failure::{Failure, Outcome};
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Queue, Result};
@@ -50,9 +51,10 @@ pub(crate) fn run(mistake: &Mistake, out: &mut dyn Write) -> Outcome {
     }
     made?;
     match reports.len() {
-        0 => Err("the software device did not notice".into()),
+        0 => Err(Failure::new("the software device did not notice")),
         count => {
-            Ok(writeln!(out, "{count} found. Without `--break {name}` there is nothing to find.")?)
+            writeln!(out, "{count} found. Without `--break {name}` there is nothing to find.")?;
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

@@ -9,6 +9,7 @@ use arrow_device::{Array, Buffer, DataType, DeviceId, HostArray, Result};
 #[derive(Default)]
 pub(super) struct Memory {
     alive: Arc<AtomicUsize>,
+    made: AtomicUsize,
 }
 
 /// One buffer.
@@ -58,6 +59,7 @@ impl Memory {
             word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
             words.push(u128::from_ne_bytes(word));
         }
+        self.made.fetch_add(1, Ordering::Relaxed);
         self.alive.fetch_add(1, Ordering::AcqRel);
         let block = Block { bytes: words, alive: self.alive.clone() };
         let base = block.bytes.as_ptr().cast();
@@ -65,6 +67,11 @@ impl Memory {
         // be moved without being moved itself.
         let buffer = unsafe { Buffer::foreign(DeviceId::CPU, base, bytes.len() as u64, block) };
         Ok(Some(buffer))
+    }
+
+    /// How many buffers there were.
+    pub(super) fn buffers_made(&self) -> usize {
+        self.made.load(Ordering::Relaxed)
     }
 
     /// How many buffers somebody still uses.
