@@ -10,15 +10,26 @@ use crate::shell;
 
 /// Packages whose wheels are installed.
 const WHEELS: &str = "crates/foreign-peers/requirements.txt";
+/// Packages whose wheels are installed for the vendors' headers in them.
+const HEADERS: &str = "crates/arrow-device-simdrv/headers.txt";
 /// Packages whose sources are unpacked.
 const SOURCES: &str = "crates/foreign-peers/sources.txt";
 
 /// Whether all wheels are installed in the versions that are pinned.
 pub(crate) fn has_wheels() -> bool {
+    are_installed(WHEELS)
+}
+
+/// The same for the headers.
+pub(crate) fn has_headers() -> bool {
+    are_installed(HEADERS)
+}
+
+fn are_installed(file: &str) -> bool {
     let Ok(pythons) = fs::read_dir(folder().join("venv/lib")) else { return false };
     let packages: Vec<PathBuf> =
         pythons.flatten().map(|python| python.path().join("site-packages")).collect();
-    are_all(WHEELS, |name, version| {
+    are_all(file, |name, version| {
         let about = format!("{}-{version}.dist-info", name.replace('-', "_"));
         packages.iter().any(|folder| folder.join(&about).is_dir())
     })
@@ -37,8 +48,17 @@ pub(crate) fn has_python() -> bool {
 
 /// Installs the wheels.
 pub(crate) fn install_wheels() -> Result<(), String> {
+    install(WHEELS)
+}
+
+/// Installs the headers.
+pub(crate) fn install_headers() -> Result<(), String> {
+    install(HEADERS)
+}
+
+fn install(file: &str) -> Result<(), String> {
     let pip = environment()?;
-    shell::run(&[&pip, "install", "--quiet", "--only-binary=:all:", "--requirement", WHEELS], &[])
+    shell::run(&[&pip, "install", "--quiet", "--only-binary=:all:", "--requirement", file], &[])
 }
 
 /// Answers pip when it asks a source package what it is, so that nothing of it is built.
@@ -101,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_to_one_version() {
-        assert!(!pins(WHEELS).unwrap().is_empty() && !pins(SOURCES).unwrap().is_empty());
+        assert!([WHEELS, HEADERS, SOURCES].iter().all(|file| !pins(file).unwrap().is_empty()));
         assert_eq!(parsed("# words\n\na==1.2\n"), Some(vec![("a".into(), "1.2".into())]));
         assert_eq!(parsed("a>=1"), None);
     }
