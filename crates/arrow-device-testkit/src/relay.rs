@@ -236,6 +236,13 @@ impl Relay for Handwritten {
     }
 }
 
+impl Handwritten {
+    /// Tells a base structure that it made where it lies now: what a peer in C, which writes it there, knows.
+    pub fn settle_at(node: *mut ArrowArray) {
+        unsafe { (*(*node).private_data.cast::<Private>()).address = node };
+    }
+}
+
 /// The first buffer that is there.
 fn first_buffer(array: &ArrowArray) -> Option<*mut u8> {
     let own = (0..array.n_buffers as usize).map(|index| unsafe { *array.buffers.add(index) });

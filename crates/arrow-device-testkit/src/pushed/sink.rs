@@ -207,6 +207,12 @@ impl Sink {
         self.0.discard();
     }
 
+    /// Whether the producer can be asked for something: it has shown itself, and is not done.
+    pub fn is_open_to_calls(&self) -> bool {
+        let state = self.0.state.lock().unwrap();
+        state.producer.is_some() && state.released == 0
+    }
+
     /// What the stream came to.
     pub fn outcome(&self) -> Outcome {
         let state = self.0.state.lock().unwrap();

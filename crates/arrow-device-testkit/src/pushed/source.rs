@@ -231,6 +231,11 @@ impl Source {
         self.0.release();
     }
 
+    /// Whether the release was called.
+    pub fn is_released(&self) -> bool {
+        self.0.state.lock().unwrap().stage == Stage::Released
+    }
+
     /// How many tasks were sent.
     pub fn sent(&self) -> usize {
         self.0.sent()

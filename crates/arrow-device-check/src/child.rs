@@ -1,0 +1,78 @@
+//! The child's side: one scenario with one peer, in a process that may end at any point of it.
+
+use std::env;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::judge;
+use crate::notes::Notes;
+use crate::peer::{Kind, Peer, Side};
+
+/// Tells a process that it is a child, and where to write.
+pub(crate) const NOTES: &str = "ARROW_DEVICE_CHECK_NOTES";
+/// The peer, the kind, the side and the scenario, a line each.
+pub(crate) const TASK: &str = "ARROW_DEVICE_CHECK_TASK";
+/// How many seconds to wait for a peer with threads of its own.
+pub(crate) const PATIENCE: &str = "ARROW_DEVICE_CHECK_PATIENCE";
+
+/// What a child has to do.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) peer: String,
+    pub(crate) kind: Kind,
+    pub(crate) side: Side,
+    pub(crate) scenario: String,
+    pub(crate) notes: PathBuf,
+}
+
+impl Task {
+    /// The task of this process, if it is a child.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        let (notes, task) = (env::var_os(NOTES)?, env::var(TASK).ok()?);
+        let mut lines = task.split('\n');
+        Some(Self {
+            peer: lines.next()?.to_owned(),
+            kind: lines.next()?.parse().ok()?,
+            side: lines.next()?.parse().ok()?,
+            scenario: lines.next()?.to_owned(),
+            notes: notes.into(),
+        })
+    }
+
+    /// What is set for a child.
+    pub(crate) fn variable(&self) -> String {
+        let Self { peer, kind, side, scenario, .. } = self;
+        [peer, kind.name(), side.name(), scenario].join("\n")
+    }
+
+    /// Tries the peer. `open` finds it.
+    pub(crate) fn run(&self, open: impl FnOnce(&Self) -> Result<Peer, String>) {
+        let Ok(notes) = Notes::to(&self.notes) else { return };
+        notes.now(judge::RUNS, "loading the peer");
+        match open(self) {
+            Ok(peer) => self.try_peer(&peer, &notes),
+            Err(error) => notes.fail(judge::RUNS, error),
+        }
+        notes.done();
+    }
+
+    fn try_peer(&self, peer: &Peer, notes: &Notes) {
+        let all = judge::scenarios(self.kind, self.side);
+        let Some(scenario) = all.iter().find(|scenario| scenario.name == self.scenario) else {
+            return notes.fail(judge::RUNS, format!("there is no scenario `{}`", self.scenario));
+        };
+        match (peer.open.0)(scenario.place) {
+            Err(why) => notes.skip(judge::RUNS, why),
+            Ok(bench) => {
+                (scenario.run)(peer, &bench, notes);
+                judge::look_at_leaks(bench, notes);
+            }
+        }
+    }
+}
+
+/// How long to wait for a peer that has threads of its own.
+pub(crate) fn patience() -> Duration {
+    let seconds = env::var(PATIENCE).ok().and_then(|seconds| seconds.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(10))
+}

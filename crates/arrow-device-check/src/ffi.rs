@@ -1,0 +1,149 @@
+//! What a Python process calls in the shared library: the child's side, with a peer whose entry point is a callback.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+
+use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::producer;
+use arrow_device_testkit::pushed::numbers;
+use arrow_device_testkit::stream::device_of;
+
+use crate::child::Task;
+use crate::notes::Notes;
+use crate::peer::{Advance, Entry, Kind, Peer, Protocol, Side, usual_places};
+
+/// What the script offers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Script {
+    /// The entry point, of whatever kind: its arguments in order, and null for those it has not.
+    call: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int,
+    /// Looks at what only Python has, and tells it with `arrow_device_check_note`.
+    protocol: unsafe extern "C" fn(*const Notes),
+}
+
+/// Tries the script's peer as the variables of this process say. 0 if it was a child.
+///
+/// # Safety
+/// `script` can be called until this returns.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn arrow_device_check_child(script: *const Script) -> c_int {
+    // SAFETY: promised by the caller.
+    let script = unsafe { *script };
+    let Some(task) = Task::of_this_process() else { return libc::EINVAL };
+    task.run(|task| peer(script, task.kind, task.side));
+    0
+}
+
+/// Tells what was seen: `pass`, `fail`, `skip` or `now`.
+///
+/// # Safety
+/// `notes` is what `protocol` was given, and the others are strings.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn arrow_device_check_note(
+    notes: *const Notes,
+    verdict: *const c_char,
+    id: *const c_char,
+    text: *const c_char,
+) {
+    // SAFETY: promised by the caller.
+    let notes = unsafe { &*notes };
+    // SAFETY: promised by the caller.
+    let [verdict, id, text] =
+        [verdict, id, text].map(|text| unsafe { CStr::from_ptr(text) }.to_string_lossy());
+    match &*verdict {
+        "pass" => notes.pass(&id),
+        "fail" => notes.fail(&id, &text),
+        "now" => notes.now(&id, &text),
+        _ => notes.skip(&id, &text),
+    }
+}
+
+/// Makes a device stream of a stream of plain arrays, which it takes over.
+///
+/// # Safety
+/// `host` is a stream that is not released, and `out` may be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn arrow_device_check_wrap_stream(
+    host: *mut ArrowArrayStream,
+    out: *mut ArrowDeviceArrayStream,
+) {
+    // SAFETY: promised by the caller.
+    let moved = unsafe { ptr::replace(host, ArrowArrayStream::empty()) };
+    // SAFETY: promised by the caller.
+    unsafe { out.write(device_of(moved)) };
+}
+
+/// Gives three numbers on the host.
+///
+/// # Safety
+/// Both may be written.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn arrow_device_check_numbers(
+    schema: *mut ArrowSchema,
+    array: *mut ArrowDeviceArray,
+) {
+    let (plan, ledger) = (numbers(0), Ledger::new());
+    let made = producer::device_array(&plan, &ledger);
+    // SAFETY: promised by the caller.
+    unsafe { schema.write(producer::schema(&plan, &ledger)) };
+    // SAFETY: promised by the caller.
+    unsafe { array.write(ArrowDeviceArray { reserved: [0; 3], ..made }) };
+}
+
+fn peer(script: Script, kind: Kind, side: Side) -> Result<Peer, String> {
+    let call = move |arguments: [*mut c_void; 4]| {
+        let [first, second, third, fourth] = arguments;
+        // SAFETY: the judges pass what `check.h` says; the script lives as long as this process is a child.
+        unsafe { (script.call)(first, second, third, fourth) }
+    };
+    let none = ptr::null_mut();
+    let entry = match (kind, side) {
+        (Kind::Array, Side::Producer) => Entry::ProduceArray(Box::new(move |_, schema, array| {
+            call([schema.cast(), array.cast(), none, none])
+        })),
+        (Kind::Array, Side::Consumer) => Entry::ConsumeArray(Box::new(move |_, schema, array| {
+            call([schema.cast(), array.cast(), none, none])
+        })),
+        (Kind::Array, Side::Relay) => {
+            Entry::RelayArray(Box::new(move |_, schema, array, out_schema, out| {
+                call([schema.cast(), array.cast(), out_schema.cast(), out.cast()])
+            }))
+        }
+        (Kind::Stream, Side::Producer) => {
+            Entry::ProduceStream(Box::new(move |_, out| call([out.cast(), none, none, none])))
+        }
+        (Kind::Stream, Side::Consumer) => {
+            Entry::ConsumeStream(Box::new(move |_, stream| call([stream.cast(), none, none, none])))
+        }
+        (Kind::Stream, Side::Relay) => Entry::RelayStream(Box::new(move |_, stream, out| {
+            call([stream.cast(), none, out.cast(), none])
+        })),
+        (Kind::Dlpack, Side::Producer) => {
+            Entry::ProduceTensor(Box::new(move |_, out| call([out.cast(), none, none, none])))
+        }
+        (Kind::Dlpack, Side::Consumer) => {
+            Entry::ConsumeTensor(Box::new(move |_, tensor| call([tensor.cast(), none, none, none])))
+        }
+        (Kind::DlpackLegacy, Side::Producer) => {
+            Entry::ProduceLegacy(Box::new(move |_, out| call([out.cast(), none, none, none])))
+        }
+        (Kind::DlpackLegacy, Side::Consumer) => {
+            Entry::ConsumeLegacy(Box::new(move |_, tensor| call([tensor.cast(), none, none, none])))
+        }
+        (Kind::Async, Side::Producer) => {
+            Entry::ProduceAsync(Box::new(|_, _| (libc::ENOSYS, Box::new(|| None) as Advance)))
+        }
+        (Kind::Async, Side::Consumer) => {
+            Entry::ConsumeAsync(Box::new(|_, _| (libc::ENOSYS, Box::new(|| None) as Advance)))
+        }
+        (kind, Side::Relay) => return Err(crate::peer::no_relay(kind)),
+    };
+    let protocol = Protocol(Box::new(move |notes: &Notes| {
+        // SAFETY: the script uses the notes only until it returns.
+        unsafe { (script.protocol)(notes) }
+    }));
+    let peer = Peer::new(entry, usual_places(side == Side::Producer, false));
+    Ok(Peer { protocol: Some(protocol), ..peer })
+}

@@ -1,0 +1,308 @@
+//! Consumers of arrays: a producer that looks at everything that is done to its structs.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::{Event, Queue};
+use arrow_device_sim::Mistake;
+use arrow_device_testkit::deposit;
+use arrow_device_testkit::judge::Stage;
+use arrow_device_testkit::kinds::{self, Kind};
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::manual::Manual;
+use arrow_device_testkit::plan::{Content, Nulls, Plan, Window, metadata};
+use arrow_device_testkit::producer::{self, Manner};
+
+use super::{RUNS, Scenario};
+use crate::bench::{Bench, Opened, Where, is_leak, words_of};
+use crate::notes::{Notes, Words};
+use crate::peer::{Entry, Peer};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "a batch on the host", place: Where::Host, run: on_host },
+    Scenario { name: "a batch on a device", place: Where::Device, run: on_device },
+    Scenario { name: "arrays of every type", place: Where::Host, run: every_type },
+    Scenario {
+        name: "an array of a type of device that nobody has",
+        place: Where::Host,
+        run: unknown,
+    },
+];
+
+/// Which rule a complaint of the books is about.
+pub(super) const OF_BOOKS: &Words = &[
+    ("written to", "ARR-15"),
+    ("of a child was called", "ARR-18"),
+    ("still uses it", "ARR-20"),
+    ("released twice", "ARR-13"),
+];
+
+/// Numbers, text, and keys into text, with names, metadata and nulls.
+pub(super) fn batch() -> Plan {
+    let text = || Kind::Text("u", 4);
+    let columns = vec![Kind::Fixed("l", 8), text(), Kind::Dictionary("c", 1, Box::new(text()))];
+    let mut plan = Kind::Struct(columns).plan(Window::WHOLE, Nulls::None);
+    if let (Some(numbers), Some(with_nulls)) = (plan.children.first_mut(), numbers_with_nulls()) {
+        *numbers = Plan { name: numbers.name.clone(), ..with_nulls };
+    }
+    Plan { name: Some(c"batch".into()), metadata: Some(metadata(&[(b"rows", b"5")])), ..plan }
+}
+
+/// The same with values that every value of its types may be: times within the day, decimals within their precision.
+pub(super) fn sound(mut plan: Plan) -> Plan {
+    let format = plan.format.to_bytes();
+    if [&b"tt"[..], b"td", b"d:"].iter().any(|beginning| format.starts_with(beginning)) {
+        for buffer in plan.buffers.iter_mut().skip(1) {
+            if let Content::Bytes(bytes) = buffer {
+                bytes.fill(0);
+            }
+        }
+    }
+    plan.children = plan.children.into_iter().map(sound).collect();
+    plan.dictionary = plan.dictionary.map(|values| Box::new(sound(*values)));
+    plan
+}
+
+fn numbers_with_nulls() -> Option<Plan> {
+    Some(Kind::Fixed("l", 8).plan(Window::WHOLE, Nulls::Counted))
+}
+
+/// What a consumer is given, and the books of it.
+pub(super) struct Offer {
+    pub(super) schema: ArrowSchema,
+    pub(super) array: ArrowDeviceArray,
+    pub(super) schemas: Arc<Ledger>,
+    pub(super) arrays: Arc<Ledger>,
+}
+
+impl Offer {
+    /// In host memory.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let (schemas, arrays) = (Ledger::new(), Ledger::new());
+        let base = producer::array_in_manner(plan, &arrays, Manner::AllByTheBase);
+        let array = ArrowDeviceArray { reserved: [0; 3], ..producer::on_device(base, 1, -1) };
+        Self { schema: producer::schema(plan, &schemas), array, schemas, arrays }
+    }
+
+    /// Hands both over, and says what came back.
+    pub(super) fn to(&mut self, peer: &Peer, bench: &Bench) -> i32 {
+        match &peer.entry {
+            Entry::ConsumeArray(consume) => {
+                consume(bench, &raw mut self.schema, &raw mut self.array)
+            }
+            Entry::RelayArray(relay) => {
+                let mut schema = ArrowSchema::empty();
+                let mut array = ArrowDeviceArray::empty();
+                let (c_schema, c_array) = (&raw mut self.schema, &raw mut self.array);
+                let code = relay(bench, c_schema, c_array, &raw mut schema, &raw mut array);
+                release_handed_on(&mut schema, &mut array);
+                code
+            }
+            _ => libc::ENOSYS,
+        }
+    }
+
+    /// Whether what was offered was taken, and given back once.
+    pub(super) fn settle(&self, code: i32, notes: &Notes) {
+        let is_taken = self.schema.is_released() && self.array.is_released();
+        let id = if code == 0 { "ARR-12" } else { "SYS-2" };
+        if !is_taken && code == 0 {
+            notes.fail(id, "the source was not marked as released: it was copied and not moved");
+        } else if !is_taken {
+            let which = if self.array.is_released() { "schema" } else { "array" };
+            notes.fail(id, format!("it returned {code} and left the {which} unreleased"));
+        } else {
+            notes.pass(id);
+        }
+        settle_soon(&self.arrays);
+        settle_soon(&self.schemas);
+        let kept = notes.verdict(self.arrays.complaints(), OF_BOOKS, "ARR-13");
+        if kept {
+            ["ARR-15", "ARR-18", "ARR-13"].iter().for_each(|id| notes.pass(id));
+        }
+        if is_taken {
+            let (schemas, arrays) = (self.schemas.base_releases(), self.arrays.base_releases());
+            notes.check("SCH-6", schemas == 1, || {
+                format!("the schema was released {schemas} times")
+            });
+            if arrays < 2 {
+                notes.check("SYS-2", arrays == 1, || "the array was never released".into());
+            }
+        }
+    }
+}
+
+/// What was handed on goes back.
+pub(super) fn release_handed_on(schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) {
+    if let Some(release) = array.array.release {
+        // SAFETY: not released, and nobody else's.
+        unsafe { release(&raw mut array.array) };
+    }
+    if let Some(release) = schema.release {
+        // SAFETY: as above.
+        unsafe { release(schema) };
+    }
+}
+
+/// Lets the library release what waits for its last use, in case that the peer is made with it.
+fn settle_soon(ledger: &Arc<Ledger>) {
+    let _ = ledger.settle_soon(1);
+}
+
+fn on_host(peer: &Peer, bench: &Bench, notes: &Notes) {
+    notes.now(RUNS, "consuming a batch on the host");
+    let mut offer = Offer::of(&batch());
+    let code = offer.to(peer, bench);
+    notes.check("SYS-1", code == 0, || format!("a good batch on the host was refused with {code}"));
+    offer.settle(code, notes);
+}
+
+fn on_device(peer: &Peer, bench: &Bench, notes: &Notes) {
+    match bench {
+        Bench::Host => {}
+        Bench::Hand(stage) => by_hand(peer, bench, stage, notes),
+        Bench::Device(opened) => opened_device(peer, bench, opened, notes),
+    }
+}
+
+fn opened_device(peer: &Peer, bench: &Bench, opened: &Opened, notes: &Notes) {
+    let (schemas, arrays) = (Ledger::new(), Ledger::new());
+    let plan = batch();
+    let made = deposit::pending(&plan, &opened.queue, &arrays, Manner::AllByTheBase);
+    let Ok(array) = made else {
+        return notes.skip("ARR-2", "the device failed");
+    };
+    let array = ArrowDeviceArray { reserved: [0; 3], ..array };
+    let mut offer = Offer { schema: producer::schema(&plan, &schemas), array, schemas, arrays };
+    notes.now(
+        "ARR-2",
+        "consuming a batch whose buffers are on a device, and which the host cannot read",
+    );
+    let code = offer.to(peer, bench);
+    if code == 0 {
+        ["ARR-1", "ARR-2"].iter().for_each(|id| notes.pass(id));
+    } else {
+        notes.skip("ARR-5", format!("it refuses data on this device: it returned {code}"));
+    }
+    let waits = opened.waits();
+    offer.settle(code, notes);
+    let reports = opened.reports();
+    for report in &reports {
+        let id = match report.kind {
+            Mistake::UnorderedRead | Mistake::UnorderedWrite if waits > 0 => "ARR-5",
+            Mistake::UnorderedRead | Mistake::UnorderedWrite => "ARR-2",
+            Mistake::FreedInUse => "ARR-20",
+            Mistake::UseAfterFree | Mistake::EventDestroyed => "ARR-18",
+            Mistake::WriteToShared => "ARR-15",
+            kind if is_leak(kind) => continue,
+            _ => "ARR-5",
+        };
+        notes.fail(id, words_of(report));
+    }
+    if reports.is_empty() && code == 0 {
+        ["ARR-5", "ARR-20"].iter().for_each(|id| notes.pass(id));
+    }
+}
+
+fn by_hand(peer: &Peer, bench: &Bench, stage: &Stage, notes: &Notes) {
+    let Stage { manual, device, queue, ledger } = stage;
+    let (Ok(writer), Entry::ConsumeArray(_)) = (device.open_queue(), &peer.entry) else { return };
+    manual.submit(&writer);
+    let Ok(event) = writer.record() else { return };
+    let (number, handle) = (event.raw().bits(), Arc::new(Handle(event.raw().as_ptr())));
+    let sync_event = Arc::as_ptr(&handle).cast_mut().cast();
+    let watch = Watch { manual: manual.clone(), queue: queue.clone(), ledger: ledger.clone() };
+    let plan = batch();
+    let owned = (Owned { _event: event, _handle: handle }, watch);
+    let base = producer::array_owning(&plan, ledger, Manner::AllByTheBase, owned);
+    let id = device.id();
+    let array = producer::on_device(base, id.device_type.0, id.id);
+    let array = ArrowDeviceArray { sync_event, reserved: [0; 3], ..array };
+    let schemas = Ledger::new();
+    let schema = producer::schema(&plan, &schemas);
+    let mut offer = Offer { schema, array, schemas, arrays: ledger.clone() };
+    notes.now("ARR-2", "consuming a batch on a device");
+    let code = offer.to(peer, bench);
+    notes.check("SYS-1", code == 0, || format!("a good batch was refused with {code}"));
+    let used = manual.submitted(queue) > 0;
+    let id = if manual.wait_count() > 0 { "ARR-5" } else { "ARR-2" };
+    notes.check(id, !used || manual.waits_for(queue, number), || {
+        "the data is used by a queue that does not wait for its event".into()
+    });
+    manual.complete(&writer);
+    manual.complete(queue);
+    offer.settle(code, notes);
+}
+
+struct Owned {
+    _event: Event,
+    _handle: Arc<Handle>,
+}
+
+struct Handle(#[expect(dead_code, reason = "a peer reads it")] *mut c_void);
+
+// SAFETY: the handle of an event, which can be used on any thread.
+unsafe impl Send for Handle {}
+// SAFETY: as above; nobody writes to it.
+unsafe impl Sync for Handle {}
+
+/// Sees whether the memory comes back while the consumer still uses it.
+struct Watch {
+    manual: Manual,
+    queue: Queue,
+    ledger: Arc<Ledger>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if !self.manual.is_idle(&self.queue) {
+            self.ledger.complain("released while the consumer's queue still uses it");
+        }
+    }
+}
+
+fn every_type(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let mut refused = Vec::new();
+    for kind in kinds::types() {
+        for (window, nulls) in [
+            (Window::WHOLE, Nulls::Counted),
+            (Window::SLICED, Nulls::Unknown),
+            (Window::EMPTY, Nulls::None),
+        ] {
+            let name = format!("{kind}, {window}, {nulls}");
+            notes.now("SYS-1", &format!("consuming an array of {name}"));
+            let mut offer = Offer::of(&sound(kind.plan(window, nulls)));
+            let code = offer.to(peer, bench);
+            if code != 0 {
+                refused.push(name);
+            }
+            offer.settle(code, notes);
+        }
+    }
+    if refused.is_empty() {
+        notes.pass("SYS-1");
+    } else {
+        // A consumer need not know all types, so that this is no fault of its own.
+        notes.skip("SYS-1", format!("it refuses: {}", refused.join("; ")));
+    }
+}
+
+fn unknown(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let mut offer = Offer::of(&out_of_reach(batch()));
+    (offer.array.device_type, offer.array.device_id) = (257, 0);
+    let what = "consuming an array of type of device 257, whose lower eight bits are the host's, and which the host cannot read";
+    notes.now("ABI-2", what);
+    let code = offer.to(peer, bench);
+    notes.pass("ABI-2");
+    offer.settle(code, notes);
+}
+
+/// The same with buffers that the host cannot read.
+pub(super) fn out_of_reach(mut plan: Plan) -> Plan {
+    plan.buffers.fill(Content::At(0x1000));
+    plan.null_count = 0;
+    plan.children = plan.children.into_iter().map(out_of_reach).collect();
+    plan.dictionary = plan.dictionary.map(|values| Box::new(out_of_reach(*values)));
+    plan
+}

@@ -1,0 +1,384 @@
+//! Relays of arrays: what was given is compared with what is handed on.
+
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "it reads what a peer wrote, in a process that may crash over it"
+)]
+
+use std::ffi::c_void;
+use std::ptr;
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device_testkit::consumer::{self, Order, Seen, SeenSchema};
+use arrow_device_testkit::deposit;
+use arrow_device_testkit::kinds::{self, Kind};
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{Nulls, Plan, Window};
+use arrow_device_testkit::producer::{self, Manner};
+
+use super::array_consumer::{OF_BOOKS, Offer, batch, out_of_reach, release_handed_on, sound};
+use super::{RUNS, Scenario, array_producer};
+use crate::bench::{Bench, Where};
+use crate::notes::{Notes, Words};
+use crate::peer::{Entry, Peer};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "a batch on the host",
+        place: Where::Host,
+        run: |peer, bench, notes| places(peer, bench, notes, HOST, Order::Whole, false),
+    },
+    Scenario {
+        name: "a batch on the host that is moved",
+        place: Where::Host,
+        run: |peer, bench, notes| places(peer, bench, notes, HOST, Order::Whole, true),
+    },
+    Scenario {
+        name: "a batch on the host whose children outlive it",
+        place: Where::Host,
+        run: |peer, bench, notes| places(peer, bench, notes, HOST, Order::ParentFirst, true),
+    },
+    Scenario {
+        name: "a batch on the host, children released first",
+        place: Where::Host,
+        run: |peer, bench, notes| places(peer, bench, notes, HOST, Order::ChildrenFirst, true),
+    },
+    Scenario {
+        name: "a batch on a CUDA device behind an event",
+        place: Where::Host,
+        run: |peer, bench, notes| {
+            places(peer, bench, notes, (2, 1 << 40, true), Order::Whole, true)
+        },
+    },
+    Scenario {
+        name: "a batch on a type of device that nobody has",
+        place: Where::Host,
+        run: |peer, bench, notes| {
+            places(peer, bench, notes, (257, (1 << 32) | 3, true), Order::Whole, true)
+        },
+    },
+    Scenario { name: "a batch that nobody can read", place: Where::Host, run: unreadable },
+    Scenario { name: "a batch on a device", place: Where::Device, run: on_device },
+    Scenario {
+        name: "a batch with an offset",
+        place: Where::Host,
+        run: |peer, bench, notes| {
+            let plan = Plan { offset: 1, length: 3, ..batch() };
+            one(peer, bench, notes, &plan, HOST, Order::Whole, true)
+        },
+    },
+    Scenario { name: "arrays of every type", place: Where::Host, run: every_type },
+];
+
+/// Type of device, number, and whether there is an event.
+type On = (i32, i64, bool);
+
+const HOST: On = (1, -1, false);
+
+/// Flags that nobody knows yet are carried on.
+const LATER_FLAG: i64 = 1 << 40;
+
+fn places(peer: &Peer, bench: &Bench, notes: &Notes, on: On, order: Order, is_moved: bool) {
+    let list = Kind::List("+l", 4, Box::new(Kind::Fixed("l", 8)));
+    let keys = Kind::Dictionary("c", 1, Box::new(Kind::Text("u", 4)));
+    let plans = [
+        Plan { flags: 2 | LATER_FLAG, ..batch() },
+        list.plan(Window::SLICED, Nulls::Counted),
+        Kind::Extension(Box::new(keys)).plan(Window::SLICED, Nulls::Unknown),
+    ];
+    for plan in &plans {
+        one(peer, bench, notes, plan, on, order, is_moved);
+    }
+}
+
+/// What a relay handed on, where it did.
+struct HandedOn {
+    schema: ArrowSchema,
+    array: Box<ArrowDeviceArray>,
+}
+
+fn call(peer: &Peer, bench: &Bench, offer: &mut Offer) -> Result<HandedOn, i32> {
+    let Entry::RelayArray(relay) = &peer.entry else { return Err(libc::ENOSYS) };
+    let mut schema = ArrowSchema::empty();
+    let mut array = Box::new(ArrowDeviceArray { reserved: [-1; 3], ..ArrowDeviceArray::empty() });
+    let (c_schema, c_array) = (&raw mut offer.schema, &raw mut offer.array);
+    match relay(bench, c_schema, c_array, &raw mut schema, &raw mut *array) {
+        0 => Ok(HandedOn { schema, array }),
+        code => Err(code),
+    }
+}
+
+fn one(
+    peer: &Peer,
+    bench: &Bench,
+    notes: &Notes,
+    plan: &Plan,
+    on: On,
+    order: Order,
+    is_moved: bool,
+) {
+    let mut handle: *mut c_void = ptr::without_provenance_mut(0x77);
+    let mut offer = Offer::of(plan);
+    (offer.array.device_type, offer.array.device_id) = (on.0, on.1);
+    if on.2 {
+        offer.array.sync_event = (&raw mut handle).cast();
+    }
+    let id = if on.0 == 1 { RUNS } else { "ARR-2" };
+    notes.now(id, "handing an array on");
+    let format = plan.format.to_string_lossy().into_owned();
+    let refused = exchange(peer, bench, notes, offer, &format, order, is_moved);
+    if let Some(code) = refused {
+        notes.fail("SYS-1", format!("a good array of `{format}` was refused with {code}"));
+    }
+}
+
+/// Has it handed on, and looks at everything. What it returned where it refused something on the host.
+fn exchange(
+    peer: &Peer,
+    bench: &Bench,
+    notes: &Notes,
+    mut offer: Offer,
+    format: &str,
+    order: Order,
+    is_moved: bool,
+) -> Option<i32> {
+    let expected_schema = SeenSchema::of(&offer.schema);
+    let expected = Seen::of(&offer.array.array).with_known_nulls(&expected_schema);
+    let (device_type, device_id) = (offer.array.device_type, offer.array.device_id);
+    let sync_event = offer.array.sync_event;
+    let mut given = match call(peer, bench, &mut offer) {
+        Ok(given) => given,
+        Err(code) => {
+            if device_type != 1 {
+                notes.skip(
+                    "ARR-4",
+                    format!("it refuses type of device {device_type}: it returned {code}"),
+                );
+            }
+            offer.settle(code, notes);
+            return Some(code).filter(|_| device_type == 1);
+        }
+    };
+    let is_taken = offer.schema.is_released() && offer.array.is_released();
+    notes.check("ARR-12", is_taken, || {
+        "the source was not marked as released: it was copied and not moved".into()
+    });
+    if given.schema.is_released() || given.array.is_released() {
+        notes.fail("ARR-11", "it returned 0 and handed out nothing");
+        return None;
+    }
+    let early = offer.arrays.base_releases();
+    notes.now("ARR-16", "reading the structs that were handed on");
+    // Whoever handed a copy on needs the original no more.
+    let still = Seen::of(&given.array.array);
+    let shares = addresses(&still).iter().any(|address| addresses(&expected).contains(address));
+    notes.check("ARR-13", early == 0 || !shares, || {
+        format!("an array of {format} was released while its consumer has it")
+    });
+    notes.now("SCH-1", "reading the schema that was handed on");
+    let seen_schema = SeenSchema::of(&given.schema);
+    compare_schemas(&seen_schema, &expected_schema, true, notes);
+    let same_shape = seen_schema.children.len() == expected_schema.children.len();
+    if same_shape {
+        let seen = still.with_known_nulls(&seen_schema);
+        compare(&seen, &expected, format, notes);
+    }
+    if device_type == 1 && (early == 0 || !shares) {
+        is_whole(&given, bench, notes);
+    }
+    let found = (given.array.device_type, given.array.device_id);
+    let expected_device =
+        arrow_device::DeviceId::new(arrow_device::DeviceType(device_type), device_id);
+    array_producer::device(&given.array, Some(expected_device), notes);
+    if found.0 == device_type {
+        notes.check("ARR-5", given.array.sync_event == sync_event, || {
+            let lost = if given.array.sync_event.is_null() { "lost" } else { "another one now" };
+            format!("the event is {lost}")
+        });
+    }
+    notes.check("ABI-5", given.array.reserved == [0; 3], || {
+        format!("`reserved` is {:x?}", given.array.reserved)
+    });
+    notes.now("ARR-13", "releasing what was handed on");
+    if early == 0 || !shares {
+        release(&mut given, order, is_moved, notes);
+    }
+    offer.settle_relayed(is_moved, notes);
+    None
+}
+
+/// Whether all that belongs to a field and not to its type is gone, and nothing else.
+fn is_without_field(seen: &SeenSchema, expected: &SeenSchema) -> bool {
+    let is_bare = seen.name.is_empty() && seen.metadata.is_empty() && seen.flags == 2;
+    let extension = b"ARROW:extension:name";
+    let is_extension = expected.metadata.windows(extension.len()).any(|part| part == extension);
+    let had_more = [!expected.name.is_empty(), !expected.metadata.is_empty(), expected.flags > 7];
+    is_bare && !is_extension && had_more.iter().filter(|more| **more).count() != 1
+}
+
+fn compare_schemas(seen: &SeenSchema, expected: &SeenSchema, is_root: bool, notes: &Notes) {
+    notes.check("SCH-1", seen.format == expected.format, || {
+        let text = |format: &[u8]| String::from_utf8_lossy(format).into_owned();
+        format!("the format is `{}` and was `{}`", text(&seen.format), text(&expected.format))
+    });
+    if is_root && is_without_field(seen, expected) {
+        // It knows arrays, and not what a schema says of a field.
+        return;
+    }
+    notes.check("SCH-2", seen.name == expected.name, || "a name was lost".into());
+    notes.check("SCH-5", seen.metadata == expected.metadata, || {
+        "metadata was lost, and with it extension types".into()
+    });
+    notes.check("SCH-3", seen.flags == expected.flags, || {
+        format!("the flags are {:#x} and were {:#x}", seen.flags, expected.flags)
+    });
+    let same = seen.dictionary.is_some() == expected.dictionary.is_some();
+    notes.check("SCH-4", same, || "a dictionary was lost".into());
+    for (seen, expected) in seen.children.iter().zip(&expected.children) {
+        compare_schemas(seen, expected, false, notes);
+    }
+    if let (Some(seen), Some(expected)) = (&seen.dictionary, &expected.dictionary) {
+        compare_schemas(seen, expected, false, notes);
+    }
+}
+
+/// Where its data is.
+fn addresses(seen: &Seen) -> Vec<usize> {
+    let own = seen.buffers.iter().copied().filter(|address| *address != 0);
+    let below = seen.children.iter().chain(seen.dictionary.as_deref());
+    own.chain(below.flat_map(addresses)).collect()
+}
+
+/// Reads all of what was handed on.
+fn is_whole(given: &HandedOn, bench: &Bench, notes: &Notes) {
+    let Some(known) = array_producer::schema(&given.schema, notes) else { return };
+    if array_producer::structure(&given.array, &known, notes) && given.array.sync_event.is_null() {
+        array_producer::read_all(&given.array, &known, bench, notes);
+    }
+}
+
+fn compare(seen: &Seen, expected: &Seen, of: &str, notes: &Notes) {
+    let (window, was) = ((seen.offset, seen.length), (expected.offset, expected.length));
+    notes.check("ARR-14", window == was, || {
+        format!("offset and length of {of} are {window:?} and were {was:?}")
+    });
+    let (nulls, length) = (seen.null_count, seen.length);
+    // Whoever can read them may have counted.
+    let is_counted = expected.null_count == -1 && (0..=length).contains(&nulls);
+    notes.check("ARR-17", is_counted || nulls == expected.null_count, || {
+        format!("the null count of {of} is {} and was {}", seen.null_count, expected.null_count)
+    });
+    let is_empty = expected.length == 0;
+    notes.check("ARR-16", is_empty || seen.buffers == expected.buffers, || {
+        format!("buffers of {of} moved: they are at other addresses now")
+    });
+    for (seen, expected) in seen.children.iter().zip(&expected.children) {
+        compare(seen, expected, of, notes);
+    }
+    if let (Some(seen), Some(expected)) = (&seen.dictionary, &expected.dictionary) {
+        compare(seen, expected, of, notes);
+    }
+}
+
+fn release(given: &mut HandedOn, order: Order, is_moved: bool, notes: &Notes) {
+    let words: &Words = &[("unreleased", "ARR-13"), ("buffers moved", "ARR-12")];
+    if is_moved {
+        let moved = std::mem::replace(&mut *given.array, ArrowDeviceArray::empty());
+        let moved = consumer::move_and_scribble(moved);
+        if notes.verdict(consumer::release_in_order(moved.array, order), words, "ARR-12") {
+            notes.pass("ARR-13");
+        }
+    } else if let Some(release) = given.array.array.release {
+        unsafe { release(&raw mut given.array.array) };
+        notes.check("ARR-13", given.array.is_released(), || {
+            "the release left the struct unreleased".into()
+        });
+    }
+    release_handed_on(&mut given.schema, &mut ArrowDeviceArray::empty());
+}
+
+impl Offer {
+    /// That what was handed on and released came back.
+    fn settle_relayed(&self, is_moved: bool, notes: &Notes) {
+        let released = |ledger: &std::sync::Arc<Ledger>| {
+            let _ = ledger.settle_soon(1);
+            ledger.base_releases()
+        };
+        let (arrays, schemas) = (released(&self.arrays), released(&self.schemas));
+        let id = if is_moved { "ARR-19" } else { "ARR-10" };
+        notes.check(id, arrays > 0, || {
+            let moved = if is_moved { " after it was moved" } else { "" };
+            format!("what was handed on was released{moved}, and the original never was")
+        });
+        notes.check("SCH-6", schemas == 1, || format!("the schema was released {schemas} times"));
+        if notes.verdict(self.arrays.complaints(), OF_BOOKS, "ARR-13") {
+            ["ARR-15", "ARR-18"].iter().for_each(|id| notes.pass(id));
+        }
+        notes.check("ARR-13", arrays < 2, || "the array was released twice".into());
+    }
+}
+
+fn unreadable(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let mut offer = Offer::of(&out_of_reach(batch()));
+    (offer.array.device_type, offer.array.device_id) = (2, 0);
+    notes.now("ARR-1", "handing on an array whose buffers the host cannot read");
+    match call(peer, bench, &mut offer) {
+        Err(code) => {
+            notes.skip("ARR-1", format!("it refuses type of device 2: it returned {code}"))
+        }
+        Ok(mut given) => {
+            release_handed_on(&mut given.schema, &mut given.array);
+            notes.pass("ARR-1");
+        }
+    }
+}
+
+fn on_device(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Bench::Device(opened) = bench else { return };
+    let counted = [Nulls::None, Nulls::Counted, Nulls::Unknown];
+    for nulls in counted {
+        let mut plan = batch();
+        let columns = plan.children.iter_mut();
+        for (child, kind) in columns.zip([Kind::Fixed("l", 8), Kind::Text("u", 4)]) {
+            *child = Plan { name: child.name.clone(), ..kind.plan(Window::SLICED, nulls) };
+            (plan.length, child.length) = (4, 4);
+        }
+        plan.children.truncate(2);
+        let (schemas, arrays) = (Ledger::new(), Ledger::new());
+        let made = deposit::pending(&plan, &opened.queue, &arrays, Manner::AllByTheBase);
+        let Ok(array) = made else { return notes.skip("ARR-2", "the device failed") };
+        let schema = producer::schema(&plan, &schemas);
+        let offer = Offer { schema, array, schemas, arrays };
+        notes.now("ARR-2", &format!("handing on a slice on a device: {nulls}"));
+        let _ = exchange(peer, bench, notes, offer, "+s", Order::Whole, true);
+        super::note_reports(bench, notes, |mistake| match mistake {
+            arrow_device_sim::Mistake::UnorderedRead => Some("ARR-5"),
+            arrow_device_sim::Mistake::FreedInUse => Some("ARR-20"),
+            kind if crate::bench::is_leak(kind) => None,
+            _ => Some("ARR-2"),
+        });
+    }
+}
+
+fn every_type(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let mut refused = Vec::new();
+    for kind in kinds::types() {
+        for (window, nulls) in [
+            (Window::WHOLE, Nulls::Counted),
+            (Window::SLICED, Nulls::Unknown),
+            (Window::EMPTY, Nulls::None),
+            (Window::ABSENT, Nulls::None),
+        ] {
+            let name = format!("{kind}, {window}, {nulls}");
+            notes.now("SYS-1", &format!("handing on an array of {name}"));
+            let offer = Offer::of(&sound(kind.plan(window, nulls)));
+            if exchange(peer, bench, notes, offer, &name, Order::Whole, true).is_some() {
+                refused.push(name);
+            }
+        }
+    }
+    notes.check("SYS-1", refused.is_empty(), || {
+        format!("good arrays were refused: {}", refused.join("; "))
+    });
+}

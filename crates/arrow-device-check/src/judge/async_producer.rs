@@ -1,0 +1,327 @@
+//! Producers of asynchronous streams: a consumer that knows the rules for producers.
+
+use std::time::Instant;
+
+use arrow_device_testkit::pushed::{Outcome, Sink};
+
+use super::{RUNS, Scenario};
+use crate::bench::{Bench, Where};
+use crate::child::patience;
+use crate::notes::{Notes, Words};
+use crate::peer::{Advance, Entry, Peer};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "a stream that is read to its end", place: Where::Anywhere, run: to_the_end },
+    Scenario { name: "a stream that is read one by one", place: Where::Anywhere, run: one_by_one },
+    Scenario { name: "a consumer that asks for nothing", place: Where::Anywhere, run: nothing },
+    Scenario {
+        name: "a request for nothing",
+        place: Where::Anywhere,
+        run: |peer, bench, notes| senseless(peer, bench, notes, 0),
+    },
+    Scenario {
+        name: "a request for less than nothing",
+        place: Where::Anywhere,
+        run: |peer, bench, notes| senseless(peer, bench, notes, -1),
+    },
+    Scenario { name: "a consumer that cancels", place: Where::Anywhere, run: cancelled },
+    Scenario {
+        name: "a consumer that cancels twice, and asks for more",
+        place: Where::Anywhere,
+        run: after_cancel,
+    },
+    Scenario {
+        name: "a consumer that refuses the schema",
+        place: Where::Anywhere,
+        run: |peer, bench, notes| refused(peer, bench, notes, true),
+    },
+    Scenario {
+        name: "a consumer that refuses a task",
+        place: Where::Anywhere,
+        run: |peer, bench, notes| refused(peer, bench, notes, false),
+    },
+    Scenario { name: "a stream that fails", place: Where::Anywhere, run: failing },
+    Scenario { name: "tasks that nobody wants", place: Where::Anywhere, run: discarded },
+];
+
+/// Which rule a complaint of the consumer is about.
+const RULES: &Words = &[
+    ("was called before `producer` was set", "ASY-2"),
+    ("the producer lacks a callback", "ASY-2"),
+    ("there is no producer, or no schema", "ASY-3"),
+    ("`on_next_task` was called before `on_schema`", "ASY-3"),
+    ("there was a schema already", "ASY-3"),
+    ("more tasks than were requested", "ASY-4"),
+    ("a cancel led to an error", "ASY-7"),
+    ("`request` called", "ASY-5"),
+    ("`cancel` called", "ASY-18"),
+    ("after a refusal", "ASY-11"),
+    ("after the end", "ASY-8"),
+    ("after `on_error`", "ASY-12"),
+    ("has the code 0", "ASY-12"),
+    ("a task has no `extract_data`", "ASY-9"),
+    ("a task that nobody wants answers", "ASY-9"),
+    ("a task has failed", "ASY-10"),
+    ("`extract_data`", "ASY-10"),
+    ("the metadata of", "ASY-15"),
+    ("another type of device", "ASY-17"),
+    ("was called while", "ASY-13"),
+    ("was called after the release", "ASY-13"),
+    ("`release` was called", "ASY-13"),
+    ("unreleased", "ARR-13"),
+];
+
+/// A producer that was started, and its consumer.
+struct Running {
+    sink: Sink,
+    advance: Advance,
+}
+
+fn start(peer: &Peer, bench: &Bench, notes: &Notes, sink: Sink) -> Option<Running> {
+    let Entry::ProduceAsync(produce) = &peer.entry else { return None };
+    start_with(produce, bench, notes, sink)
+}
+
+type Produce =
+    dyn Fn(&Bench, *mut arrow_device::abi::ArrowAsyncDeviceStreamHandler) -> (i32, Advance);
+
+fn start_with(produce: &Produce, bench: &Bench, notes: &Notes, sink: Sink) -> Option<Running> {
+    notes.now("ASY-16", "starting a stream, which must not wait for its consumer");
+    let (code, advance) = produce(bench, sink.handler());
+    let running = Running { sink, advance };
+    notes.check(RUNS, code == 0, || format!("the entry point returned {code}")).then_some(running)
+}
+
+impl Running {
+    /// Lets the producer go on until something is so; whether it came to be so.
+    fn until(&self, is_so: impl Fn(&Sink) -> bool) -> bool {
+        let end = Instant::now() + patience();
+        while !is_so(&self.sink) {
+            match (self.advance)() {
+                Some(false) => return is_so(&self.sink),
+                Some(true) => {}
+                None if Instant::now() > end => return false,
+                None => std::thread::sleep(std::time::Duration::from_micros(200)),
+            }
+        }
+        true
+    }
+
+    fn is_over(&self) -> bool {
+        self.sink.outcome() != Outcome::Open
+    }
+
+    /// Takes tasks until the stream is over. How often a task failed.
+    fn take_all(&self, asks: bool) -> usize {
+        let mut failed = 0;
+        loop {
+            self.until(|sink| sink.waiting() > 0 || sink.outcome() != Outcome::Open);
+            let taken = if asks { self.sink.take() } else { self.sink.extract_only() };
+            match taken {
+                None => return failed,
+                Some(Ok(_)) => {}
+                Some(Err(_)) => failed += 1,
+            }
+        }
+    }
+
+    /// That the release comes, and nothing was done wrong.
+    fn settle(self, notes: &Notes, id: &str) {
+        let is_over = self.until(|sink| sink.outcome() != Outcome::Open);
+        notes.check(id, is_over, || "the handler was never released".into());
+        let complaints = if is_over { self.sink.settle() } else { self.sink.complaints() };
+        let is_right = notes.verdict(complaints, RULES, id);
+        if is_right && is_over {
+            ["ASY-2", "ASY-3", "ASY-4", "ASY-5", "ASY-13", "ASY-15", "ASY-17", "ASY-18"]
+                .iter()
+                .for_each(|id| notes.pass(id));
+        }
+        // Threads of the peer may still call it.
+        std::mem::forget(self);
+    }
+}
+
+fn to_the_end(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Some(running) = start(peer, bench, notes, Sink::new(1000, None)) else { return };
+    notes.now("ASY-8", "reading a stream to its end");
+    let failed = running.take_all(false);
+    ended(&running, failed, notes);
+    let (is_good, count) = (running.sink.outcome() == Outcome::Ended, running.sink.arrived());
+    running.settle(notes, "ASY-13");
+    if !is_good || count == 0 {
+        return;
+    }
+    let Some(running) = start(peer, bench, notes, Sink::new(count, None)) else { return };
+    notes.now("ASY-8", "asking for as many arrays as there are");
+    let failed = running.take_all(false);
+    ended(&running, failed, notes);
+    running.settle(notes, "ASY-13");
+}
+
+fn ended(running: &Running, failed: usize, notes: &Notes) {
+    let outcome = running.sink.outcome();
+    if failed > 0 {
+        let is_told = matches!(outcome, Outcome::Failed(..));
+        notes.check("ASY-10", is_told, || {
+            format!("`extract_data` failed, and no error followed: the stream is {outcome:?}")
+        });
+        return;
+    }
+    match outcome {
+        Outcome::Ended => notes.pass("ASY-8"),
+        Outcome::Open => {
+            notes.fail("ASY-8", "the end was never told, though all that came was taken")
+        }
+        Outcome::Released => {
+            notes.fail("ASY-8", "the handler was released without the end having been told")
+        }
+        Outcome::Failed(code, text) => {
+            notes.fail("ASY-8", format!("a good stream failed with {code} ({text:?})"));
+        }
+    }
+}
+
+fn one_by_one(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Some(running) = start(peer, bench, notes, Sink::new(1, None)) else { return };
+    notes.now("ASY-4", "reading a stream one by one");
+    let mut failed = 0;
+    while !running.is_over() {
+        let came = running.until(|sink| sink.waiting() > 0 || sink.outcome() != Outcome::Open);
+        if !came {
+            break;
+        }
+        match running.sink.take() {
+            Some(Err(_)) => failed += 1,
+            Some(Ok(_)) => {}
+            None => break,
+        }
+    }
+    ended(&running, failed, notes);
+    running.settle(notes, "ASY-13");
+}
+
+fn nothing(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Some(running) = start(peer, bench, notes, Sink::new(0, None)) else { return };
+    notes.now("ASY-16", "asking for nothing");
+    // What has come by now came too early; what has not may be on its way.
+    while (running.advance)() == Some(true) {}
+    notes
+        .check("ASY-4", running.sink.arrived() == 0, || "a task came that nobody asked for".into());
+    notes.pass("ASY-16");
+    if !running.until(|sink| sink.is_open_to_calls()) {
+        notes.skip("ASY-7", "no schema came while nothing was asked for");
+        std::mem::forget(running);
+        return;
+    }
+    notes.now("ASY-7", "cancelling before anything was asked for");
+    running.sink.cancel();
+    running.settle(notes, "ASY-7");
+}
+
+fn senseless(peer: &Peer, bench: &Bench, notes: &Notes, count: i64) {
+    let Some(running) = start(peer, bench, notes, Sink::new(0, None)) else { return };
+    notes.now("ASY-6", &format!("asking for {count} tasks"));
+    if !running.until(|sink| sink.is_open_to_calls()) {
+        notes.skip("ASY-6", "no schema came");
+        std::mem::forget(running);
+        return;
+    }
+    running.sink.request(count);
+    running.until(|sink| sink.outcome() != Outcome::Open || sink.arrived() > 0);
+    let outcome = running.sink.outcome();
+    let is_told = matches!(outcome, Outcome::Failed(..));
+    notes.check("ASY-6", is_told, || {
+        let tasks = running.sink.arrived();
+        format!(
+            "`request({count})` led to no error: {tasks} tasks came, and the stream is {outcome:?}"
+        )
+    });
+    if is_told {
+        running.settle(notes, "ASY-13");
+    } else {
+        std::mem::forget(running);
+    }
+}
+
+fn cancelled(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Some(running) = start(peer, bench, notes, Sink::new(1, None)) else { return };
+    notes.now("ASY-7", "cancelling");
+    running.until(|sink| sink.waiting() > 0 || sink.outcome() != Outcome::Open);
+    if running.is_over() {
+        notes.skip("ASY-7", "the stream was over before it could be cancelled");
+    } else {
+        running.sink.cancel();
+        running.sink.discard();
+        notes.pass("ASY-7");
+    }
+    running.settle(notes, "ASY-7");
+}
+
+fn after_cancel(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Some(running) = start(peer, bench, notes, Sink::new(0, None)) else { return };
+    notes.now("ASY-7", "cancelling twice");
+    if !running.until(|sink| sink.is_open_to_calls()) {
+        notes.skip("ASY-7", "no schema came while nothing was asked for");
+        std::mem::forget(running);
+        return;
+    }
+    // One with threads may be done, and free itself, between the two.
+    let has_threads = (running.advance)().is_none();
+    running.sink.cancel();
+    if !has_threads && !running.is_over() {
+        running.sink.cancel();
+        notes.now("ASY-6", "asking for more after a cancel");
+        running.sink.request(-1);
+        let complaints = || running.sink.complaints();
+        running.until(|sink| sink.outcome() != Outcome::Open);
+        notes.check("ASY-6", complaints().is_ok(), || {
+            format!(
+                "a request after `cancel` did something: {}",
+                complaints().err().unwrap_or_default()
+            )
+        });
+    }
+    running.settle(notes, "ASY-7");
+}
+
+fn refused(peer: &Peer, bench: &Bench, notes: &Notes, schema: bool) {
+    let sink = Sink::new(2, None);
+    if schema {
+        sink.refuse_schema(7);
+    } else {
+        sink.refuse_task(0, 7);
+    }
+    let Some(running) = start(peer, bench, notes, sink) else { return };
+    notes.now("ASY-11", "refusing what came");
+    running.until(|sink| sink.outcome() != Outcome::Open);
+    let outcome = running.sink.outcome();
+    notes.check("ASY-11", outcome == Outcome::Released, || {
+        format!("after a refusal only the release may come, and the stream is {outcome:?}")
+    });
+    running.settle(notes, "ASY-11");
+}
+
+fn failing(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Some(Entry::ProduceAsync(produce)) = &peer.failing else {
+        return notes.skip("ASY-12", "there is no function whose name ends with `_failing`");
+    };
+    let Some(running) = start_with(produce, bench, notes, Sink::new(1000, None)) else { return };
+    notes.now("ASY-12", "reading a stream that fails");
+    let failed = running.take_all(false);
+    let outcome = running.sink.outcome();
+    let id = if failed > 0 { "ASY-10" } else { "ASY-12" };
+    notes.check(id, matches!(outcome, Outcome::Failed(..)), || {
+        format!("a stream that was to fail is {outcome:?}")
+    });
+    running.settle(notes, "ASY-13");
+}
+
+fn discarded(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Some(running) = start(peer, bench, notes, Sink::new(1000, None)) else { return };
+    notes.now("ASY-9", "extracting tasks with NULL");
+    while running.until(|sink| sink.waiting() > 0) {
+        running.sink.discard();
+    }
+    notes.pass("ASY-9");
+    running.settle(notes, "ASY-13");
+}

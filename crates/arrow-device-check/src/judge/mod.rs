@@ -1,0 +1,101 @@
+//! The judges: what each kind of peer is asked to do, and what is said of it.
+//!
+//! A judge runs in a child process. It believes what it is shown as far as a consumer has to, which may end the process; what
+//! it was about to do is noted before.
+
+mod array_consumer;
+mod array_producer;
+mod array_relay;
+mod async_consumer;
+mod async_producer;
+mod growth;
+mod hostile;
+mod stream_consumer;
+mod stream_producer;
+mod stream_relay;
+mod tensor_consumer;
+mod tensor_producer;
+
+use crate::bench::{Bench, Where};
+use crate::notes::Notes;
+use crate::peer::{Kind, Peer, Side};
+
+/// One thing that is tried, in a process of its own.
+#[derive(Clone, Copy)]
+pub(crate) struct Scenario {
+    /// What it is, in a few words.
+    pub(crate) name: &'static str,
+    /// Where it takes place.
+    pub(crate) place: Where,
+    /// Does it.
+    pub(crate) run: fn(&Peer, &Bench, &Notes),
+}
+
+/// A rule that is nobody's but the checker's: that the peer runs at all.
+pub(crate) const RUNS: &str = "PEER";
+
+/// All that is tried with such a peer.
+pub(crate) fn scenarios(kind: Kind, side: Side) -> Vec<Scenario> {
+    let mut all = of_kind(kind, side);
+    if !all.is_empty() {
+        all.push(PROTOCOL);
+    }
+    all
+}
+
+/// What only the peer's language has.
+const PROTOCOL: Scenario = Scenario {
+    name: "the protocol of the language",
+    place: Where::Anywhere,
+    run: |peer, _, notes| {
+        if let Some(protocol) = &peer.protocol {
+            notes.now(RUNS, "using the protocol of the language");
+            protocol.0(notes);
+        }
+    },
+};
+
+fn of_kind(kind: Kind, side: Side) -> Vec<Scenario> {
+    match (kind, side) {
+        (Kind::Array, Side::Producer) => array_producer::SCENARIOS.to_vec(),
+        (Kind::Array, Side::Consumer) => {
+            [array_consumer::SCENARIOS, hostile::IN_STRUCTS, hostile::IN_DATA].concat()
+        }
+        (Kind::Array, Side::Relay) => [array_relay::SCENARIOS, hostile::IN_STRUCTS].concat(),
+        (Kind::Stream, Side::Producer) => stream_producer::SCENARIOS.to_vec(),
+        (Kind::Stream, Side::Consumer) => stream_consumer::SCENARIOS.to_vec(),
+        (Kind::Stream, Side::Relay) => stream_relay::SCENARIOS.to_vec(),
+        (Kind::Async, Side::Producer) => async_producer::SCENARIOS.to_vec(),
+        (Kind::Async, Side::Consumer) => async_consumer::SCENARIOS.to_vec(),
+        (Kind::Dlpack | Kind::DlpackLegacy, Side::Producer) => tensor_producer::SCENARIOS.to_vec(),
+        (Kind::Dlpack | Kind::DlpackLegacy, Side::Consumer) => tensor_consumer::SCENARIOS.to_vec(),
+        (_, Side::Relay) => Vec::new(),
+    }
+}
+
+/// What a device that watches has seen, as findings. `of` says whose rule a mistake breaks.
+fn note_reports(
+    bench: &Bench,
+    notes: &Notes,
+    of: impl Fn(arrow_device_sim::Mistake) -> Option<&'static str>,
+) {
+    let Bench::Device(opened) = bench else { return };
+    for report in opened.reports() {
+        if let Some(id) = of(report.kind) {
+            notes.fail(id, crate::bench::words_of(&report));
+        }
+    }
+}
+
+/// Ends the bench, and says what was left behind on it.
+pub(crate) fn look_at_leaks(bench: Bench, notes: &Notes) {
+    let Bench::Device(opened) = bench else { return };
+    for report in opened.finish() {
+        let id = match report.kind {
+            arrow_device_sim::Mistake::LeakedEvent => "ARR-9",
+            kind if crate::bench::is_leak(kind) => "ARR-10",
+            _ => continue,
+        };
+        notes.fail(id, crate::bench::words_of(&report));
+    }
+}

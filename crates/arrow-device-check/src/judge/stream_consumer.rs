@@ -1,0 +1,171 @@
+//! Consumers of streams: a producer that looks closely at how it is called.
+
+use std::time::Duration;
+
+use arrow_device::abi::ArrowDeviceArrayStream;
+use arrow_device_testkit::kinds::Kind;
+use arrow_device_testkit::plan::{Content, Nulls, Window};
+use arrow_device_testkit::stream::{Books, ProducerFault, Script, Step, Watch, produce_watched};
+
+use super::array_consumer::OF_BOOKS;
+use super::{RUNS, Scenario};
+use crate::bench::{Bench, Where};
+use crate::notes::{Notes, Words};
+use crate::peer::{Entry, Peer};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "a stream",
+        place: Where::Host,
+        run: |peer, bench, notes| judge(peer, bench, notes, script(), Expected::Ends),
+    },
+    Scenario {
+        name: "a stream without arrays",
+        place: Where::Host,
+        run: |peer, bench, notes| {
+            judge(peer, bench, notes, Script { steps: Vec::new(), ..script() }, Expected::Ends)
+        },
+    },
+    Scenario {
+        name: "a stream that fails",
+        place: Where::Host,
+        run: |peer, bench, notes| {
+            judge(
+                peer,
+                bench,
+                notes,
+                script().then(Step::Error(libc::EIO, Some("the cable was pulled"))),
+                Expected::Fails("STR-5"),
+            )
+        },
+    },
+    Scenario {
+        name: "a stream that fails without a word",
+        place: Where::Host,
+        run: |peer, bench, notes| {
+            judge(
+                peer,
+                bench,
+                notes,
+                script().then(Step::Error(libc::EIO, None)),
+                Expected::Fails("STR-9"),
+            )
+        },
+    },
+    Scenario {
+        name: "an array on another type of device",
+        place: Where::Host,
+        run: |peer, bench, notes| judge(peer, bench, notes, stray(), Expected::Fails("STR-2")),
+    },
+    Scenario {
+        name: "an array of the host in a stream on a device",
+        place: Where::Host,
+        run: |peer, bench, notes| {
+            judge(peer, bench, notes, of_the_host(), Expected::Fails("STR-2"))
+        },
+    },
+];
+
+/// What a right consumer says in the end.
+enum Expected {
+    Ends,
+    Fails(&'static str),
+}
+
+pub(super) const OF_STREAMS: &Words = &[
+    ("two calls overlap", "STR-8"),
+    ("get_last_error was called without an error", "STR-9"),
+    ("was called after release", "STR-7"),
+];
+
+pub(super) fn columns() -> Kind {
+    Kind::Struct(vec![Kind::Fixed("l", 8), Kind::Text("u", 4)])
+}
+
+pub(super) fn script() -> Script {
+    // Batches, which have no rows that are null as a whole and no columns that are longer.
+    let batch = |length| {
+        let window = Window { offset: 0, length, tail: 0, absent: false };
+        let mut plan = columns().plan(window, Nulls::Counted);
+        plan.null_count = 0;
+        plan.buffers.fill(Content::Null);
+        plan
+    };
+    let steps = (1..=3).map(|length| Step::Chunk(batch(length), -1)).collect();
+    Script { schema: batch(0), device_type: 1, steps }
+}
+
+pub(super) fn stray() -> Script {
+    let plan = script().schema;
+    script().then(Step::Stray(plan, 2))
+}
+
+/// An array of the host in a stream that says that it is on a device.
+pub(super) fn of_the_host() -> Script {
+    let mut script = script();
+    let plan = script.schema.clone();
+    script.device_type = 2;
+    script.steps = vec![Step::Stray(plan, 1)];
+    script
+}
+
+/// How long a call waits for another one to overlap with it.
+const WATCH: Watch = Watch(Duration::from_millis(20));
+
+fn judge(peer: &Peer, bench: &Bench, notes: &Notes, script: Script, expected: Expected) {
+    let Entry::ConsumeStream(consume) = &peer.entry else { return };
+    let books = Books::default();
+    let fault = Some(ProducerFault::MixesTypes);
+    let mut stream = produce_watched(&script, fault, &books, WATCH);
+    match expected {
+        Expected::Ends => notes.now(RUNS, "consuming a stream"),
+        Expected::Fails(id) => notes.now(id, "consuming a stream that fails"),
+    }
+    let code = consume(bench, &raw mut stream);
+    outcome(code, &expected, notes);
+    settle(&stream, &books, &script, notes);
+}
+
+fn outcome(code: i32, expected: &Expected, notes: &Notes) {
+    match expected {
+        Expected::Ends => {
+            notes.check("SYS-1", code == 0, || format!("a good stream was refused with {code}"));
+        }
+        Expected::Fails(id) => {
+            let why = if *id == "STR-2" {
+                "an array on another type of device was accepted"
+            } else {
+                "the error of the stream was taken for its end"
+            };
+            notes.check(id, code != 0, || why.into());
+        }
+    }
+}
+
+/// What the books of a stream say in the end.
+pub(super) fn settle(
+    stream: &ArrowDeviceArrayStream,
+    books: &Books,
+    script: &Script,
+    notes: &Notes,
+) {
+    notes.check("STR-7", stream.is_released(), || {
+        "the source was not marked as released: it was copied and not moved".into()
+    });
+    let _ = books.stream.settle_soon(1);
+    let good = script.good_chunks();
+    let strays = matches!(script.steps.get(good), Some(Step::Stray(..)));
+    let _ = books.chunks.settle_soon(good + usize::from(strays));
+    if notes.verdict(books.stream.complaints(), OF_STREAMS, "STR-7") {
+        ["STR-8", "STR-9", "STR-7"].iter().for_each(|id| notes.pass(id));
+    }
+    let released = books.stream.base_releases();
+    if stream.is_released() && released < 2 {
+        notes.check("STR-7", released == 1, || "the stream was never released".into());
+    }
+    notes.verdict(books.chunks.complaints(), OF_BOOKS, "ARR-13");
+    let live = books.chunks.live();
+    let id = if strays { "STR-2" } else { "STR-6" };
+    notes.check(id, live == 0, || "an array of the stream was never released".into());
+    notes.check("SCH-6", books.schemas.live() == 0, || "a schema was never released".into());
+}

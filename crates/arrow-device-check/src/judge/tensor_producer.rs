@@ -1,0 +1,261 @@
+//! Producers of tensors in DLPack's C form.
+
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "it reads what a peer wrote, in a process that may crash over it"
+)]
+
+use std::ptr;
+
+use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
+
+use super::{RUNS, Scenario, growth};
+use crate::bench::{Bench, Where};
+use crate::notes::Notes;
+use crate::peer::{Entry, Peer};
+
+pub(super) const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "a tensor", place: Where::Host, run: judge },
+    Scenario { name: "a tensor on a device", place: Where::Device, run: judge },
+    Scenario { name: "a tensor, many times", place: Where::Anywhere, run: many_times },
+];
+
+/// The flags that DLPack 1.3 has.
+const KNOWN_FLAGS: u64 = 7;
+
+/// Both forms, as far as they differ.
+enum Made {
+    Versioned(*mut DLManagedTensorVersioned),
+    Legacy(*mut DLManagedTensor),
+}
+
+fn make(peer: &Peer, bench: &Bench) -> Result<Made, i32> {
+    match &peer.entry {
+        Entry::ProduceTensor(produce) => {
+            let mut out = ptr::null_mut();
+            let code = produce(bench, &raw mut out);
+            if code == 0 && !out.is_null() { Ok(Made::Versioned(out)) } else { Err(code) }
+        }
+        Entry::ProduceLegacy(produce) => {
+            let mut out = ptr::null_mut();
+            let code = produce(bench, &raw mut out);
+            if code == 0 && !out.is_null() { Ok(Made::Legacy(out)) } else { Err(code) }
+        }
+        _ => Err(libc::ENOSYS),
+    }
+}
+
+impl Made {
+    fn tensor(&self) -> &DLTensor {
+        match self {
+            Self::Versioned(tensor) => unsafe { &(**tensor).dl_tensor },
+            Self::Legacy(tensor) => unsafe { &(**tensor).dl_tensor },
+        }
+    }
+
+    fn has_deleter(&self) -> bool {
+        match self {
+            Self::Versioned(tensor) => unsafe { (**tensor).deleter }.is_some(),
+            Self::Legacy(tensor) => unsafe { (**tensor).deleter }.is_some(),
+        }
+    }
+
+    fn delete(self) {
+        match self {
+            Self::Versioned(tensor) => {
+                let deleter = unsafe { (*tensor).deleter };
+                deleter.into_iter().for_each(|delete| unsafe { delete(tensor) });
+            }
+            Self::Legacy(tensor) => {
+                let deleter = unsafe { (*tensor).deleter };
+                deleter.into_iter().for_each(|delete| unsafe { delete(tensor) });
+            }
+        }
+    }
+}
+
+fn judge(peer: &Peer, bench: &Bench, notes: &Notes) {
+    notes.now(RUNS, "producing a tensor");
+    let made = match make(peer, bench) {
+        Ok(made) => made,
+        Err(code) => {
+            return notes.fail(RUNS, format!("the entry point returned {code} and gave no tensor"));
+        }
+    };
+    notes.now("DLP-11", "reading the version");
+    if let Made::Versioned(tensor) = &made {
+        let version = unsafe { (**tensor).version };
+        if !notes.check("DLP-11", version.major == 1, || {
+            format!("the version is {}.{}", version.major, version.minor)
+        }) {
+            return made.delete();
+        }
+        let flags = unsafe { (**tensor).flags };
+        notes.check("DLP-12", version.minor > 3 || flags & !KNOWN_FLAGS == 0, || {
+            format!("the flags are {flags:#x}, and version 1.{} has no such", version.minor)
+        });
+    }
+    if !notes.check("DLP-10", made.has_deleter(), || {
+        "there is no deleter, so that nobody can give it back".into()
+    }) {
+        return;
+    }
+    if shape(made.tensor(), notes)
+        && dtype(made.tensor(), notes)
+        && place(made.tensor(), bench, notes)
+    {
+        let tensor = made.tensor();
+        if tensor.device.device_type.0 == 1 {
+            notes.now("DLP-10", "reading the data twice");
+            let (first, again) = (read(tensor), read(tensor));
+            notes.check("DLP-10", first == again, || "the data changes while it is held".into());
+        }
+    }
+    notes.now("DLP-6", "deleting the tensor");
+    made.delete();
+    notes.pass("DLP-6");
+}
+
+fn dims(tensor: &DLTensor, from: *const i64) -> Vec<i64> {
+    (0..tensor.ndim.max(0) as usize).map(|index| unsafe { from.add(index).read() }).collect()
+}
+
+fn shape(tensor: &DLTensor, notes: &Notes) -> bool {
+    let ndim = tensor.ndim;
+    notes.now("DLP-7", "reading the shape");
+    if !notes.check("DLP-7", (0..=1024).contains(&ndim), || format!("it has {ndim} dimensions")) {
+        return false;
+    }
+    if !notes.check("DLP-7", ndim == 0 || !tensor.shape.is_null(), || "the shape is null".into()) {
+        return false;
+    }
+    let shape = dims(tensor, tensor.shape);
+    if !notes.check("DLP-7", shape.iter().all(|length| *length >= 0), || {
+        format!("the shape is {shape:?}")
+    }) {
+        return false;
+    }
+    let is_empty = shape.contains(&0);
+    let elements = shape.iter().try_fold(1_i64, |all, length| all.checked_mul(*length));
+    let width = i64::from(tensor.dtype.bits) * i64::from(tensor.dtype.lanes) / 8;
+    let fits = is_empty
+        || elements
+            .and_then(|elements| elements.checked_mul(width.max(1)))
+            .is_some_and(|bytes| bytes < 1 << 47);
+    let strides = if tensor.strides.is_null() { Vec::new() } else { dims(tensor, tensor.strides) };
+    if !tensor.strides.is_null() || elements.is_none() {
+        let span = shape.iter().zip(&strides).try_fold(0_i64, |span, (length, stride)| {
+            stride
+                .unsigned_abs()
+                .checked_mul((*length - 1).max(0).unsigned_abs())
+                .and_then(|far| i64::try_from(far).ok())
+                .and_then(|far| span.checked_add(far))
+        });
+        let spans = span
+            .and_then(|span| span.checked_mul(width.max(1)))
+            .is_some_and(|bytes| bytes < 1 << 47);
+        if !notes.check("DLP-7", is_empty || (spans && elements.is_some()), || {
+            format!("shape {shape:?} and strides {strides:?} lead out of all memory")
+        }) {
+            return false;
+        }
+    } else if !notes.check("DLP-7", fits, || format!("shape {shape:?} is more than all memory")) {
+        return false;
+    }
+    if !notes.check("DLP-7", is_empty || !tensor.data.is_null(), || {
+        "there are elements and no data".into()
+    }) {
+        return false;
+    }
+    notes.check("DLP-7", !is_empty || tensor.data.is_null(), || {
+        "there are no elements, and `data` is not null".into()
+    });
+    notes.check("DLP-7", tensor.byte_offset < 1 << 47, || {
+        format!("the offset of {} bytes leads out of all memory", tensor.byte_offset)
+    })
+}
+
+fn dtype(tensor: &DLTensor, notes: &Notes) -> bool {
+    let (code, bits, lanes) = (tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes);
+    let widths: &[u8] = match code {
+        0 | 1 => &[1, 2, 4, 8, 16, 32, 64, 128],
+        2 => &[16, 32, 64, 80, 96, 128],
+        3 => &[32, 64],
+        4 => &[16],
+        5 => &[32, 64, 128],
+        6 => &[1, 8],
+        7..=14 => &[8],
+        15 | 16 => &[6],
+        17 => &[4],
+        _ => &[],
+    };
+    notes.check("DLP-4", widths.contains(&bits) && lanes > 0, || {
+        format!("there is no type with code {code}, {bits} bits and {lanes} lanes")
+    })
+}
+
+fn place(tensor: &DLTensor, bench: &Bench, notes: &Notes) -> bool {
+    let (found, number) = (tensor.device.device_type.0, tensor.device.device_id);
+    let is_known = matches!(found, 1..=4 | 7..=18);
+    let as_expected = bench.expected().is_none_or(|id| id.device_type.0 == found || found == 1);
+    notes.check("DLP-9", is_known && number >= 0 && as_expected, || {
+        format!("it says that it lies on {found}:{number}")
+    })
+}
+
+/// All elements in the order of the rows, as far as there are not too many.
+fn read(tensor: &DLTensor) -> Vec<u8> {
+    let shape = dims(tensor, tensor.shape);
+    let width = usize::from(tensor.dtype.bits).div_ceil(8) * usize::from(tensor.dtype.lanes);
+    let compact = || {
+        let mut strides: Vec<i64> = shape
+            .iter()
+            .rev()
+            .scan(1_i64, |next, length| {
+                let stride = *next;
+                *next = next.saturating_mul((*length).max(1));
+                Some(stride)
+            })
+            .collect();
+        strides.reverse();
+        strides
+    };
+    let strides = if tensor.strides.is_null() { compact() } else { dims(tensor, tensor.strides) };
+    let elements: i64 = shape.iter().product();
+    if elements > 1 << 20 {
+        return Vec::new();
+    }
+    let first = tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize);
+    let places = shape.iter().zip(&strides).fold(vec![0_i64], |places, (length, stride)| {
+        places
+            .iter()
+            .flat_map(|place| (0..*length).map(move |index| place + index * stride))
+            .collect()
+    });
+    let element = |place: i64| {
+        let at = first.wrapping_offset(place as isize * width as isize);
+        (0..width).map(move |byte| unsafe { at.add(byte).read() })
+    };
+    places.into_iter().flat_map(element).collect()
+}
+
+fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
+    if !peer.can_count {
+        return notes.skip("DLP-6", "its memory is not counted");
+    }
+    notes.now(RUNS, "producing a tensor many times");
+    let kept = growth::of(|| {
+        if let Ok(made) = make(peer, bench) {
+            made.delete();
+        }
+    });
+    match kept {
+        None => notes.skip("DLP-6", "the C library does not tell how much memory is in use"),
+        Some(kept) => {
+            notes.check("DLP-6", kept == 0, || {
+                format!("{kept} bytes more are in use after each tensor")
+            });
+        }
+    }
+}

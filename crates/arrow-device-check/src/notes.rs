@@ -1,0 +1,149 @@
+//! [`Notes`]: what a child has seen so far, a line for each, in a file that outlives its crash; and [`read`], the parent's side.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use arrow_device_testkit::Verdict;
+
+/// One thing that was seen of one rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// From here on, whatever ends the process is this rule's, while this is done.
+    Now(String, String),
+    /// The rule was kept.
+    Pass(String),
+    /// It was not, and this was seen.
+    Fail(String, String),
+    /// It could not be looked at, and why.
+    Skip(String, String),
+    /// The child is through.
+    Done,
+}
+
+/// Where a child writes.
+pub(crate) struct Notes(RefCell<File>);
+
+impl std::fmt::Debug for Notes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Notes")
+    }
+}
+
+/// Which rule a complaint is about, by words that it has. The first that fits.
+pub(crate) type Words = [(&'static str, &'static str)];
+
+impl Notes {
+    pub(crate) fn to(path: &Path) -> std::io::Result<Self> {
+        File::create(path).map(|file| Self(RefCell::new(file)))
+    }
+
+    fn line(&self, kind: &str, id: &str, text: &str) {
+        let text = text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', " ");
+        // Where nothing can be written, the parent sees a child that was not through.
+        let _ = writeln!(self.0.borrow_mut(), "{kind}\t{id}\t{text}");
+    }
+
+    /// Says what is done next, and whose fault it is if it is never done.
+    pub(crate) fn now(&self, id: &str, what: &str) {
+        self.line("now", id, what);
+    }
+
+    /// The rule was kept.
+    pub(crate) fn pass(&self, id: &str) {
+        self.line("pass", id, "");
+    }
+
+    /// It was not.
+    pub(crate) fn fail(&self, id: &str, seen: impl AsRef<str>) {
+        self.line("fail", id, seen.as_ref());
+    }
+
+    /// It could not be looked at.
+    pub(crate) fn skip(&self, id: &str, why: impl AsRef<str>) {
+        self.line("skip", id, why.as_ref());
+    }
+
+    pub(crate) fn done(&self) {
+        self.line("done", "", "");
+    }
+
+    /// Whether the rule was kept, and what was seen if not.
+    pub(crate) fn check(&self, id: &str, holds: bool, seen: impl FnOnce() -> String) -> bool {
+        if holds {
+            self.pass(id)
+        } else {
+            self.fail(id, seen())
+        }
+        holds
+    }
+
+    /// The same of a verdict. Each complaint is that of the rule whose words it has.
+    pub(crate) fn verdict(&self, verdict: Verdict, words: &Words, otherwise: &str) -> bool {
+        let Err(complaints) = verdict else { return true };
+        for complaint in complaints.split("; ") {
+            let found = words.iter().find(|(part, _)| complaint.contains(part));
+            self.fail(found.map_or(otherwise, |(_, id)| id), complaint);
+        }
+        false
+    }
+}
+
+/// Reads what a child has written. A last line that was cut off is left out.
+pub(crate) fn read(path: &Path) -> Vec<Note> {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.split_inclusive('\n').filter_map(|line| parse(line.strip_suffix('\n')?)).collect()
+}
+
+fn parse(line: &str) -> Option<Note> {
+    let mut parts = line.splitn(3, '\t');
+    let (kind, id, text) = (parts.next()?, parts.next()?.to_owned(), parts.next()?);
+    let text = unescape(text);
+    Some(match kind {
+        "now" => Note::Now(id, text),
+        "pass" => Note::Pass(id),
+        "fail" => Note::Fail(id, text),
+        "skip" => Note::Skip(id, text),
+        "done" => Note::Done,
+        _ => return None,
+    })
+}
+
+fn unescape(text: &str) -> String {
+    let mut characters = text.chars();
+    let mut plain = String::with_capacity(text.len());
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => plain.push(if characters.next() == Some('n') { '\n' } else { '\\' }),
+            other => plain.push(other),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Note, Notes, read};
+
+    #[test]
+    fn what_is_written_is_read_and_a_line_that_was_cut_off_is_not() {
+        let path = std::env::temp_dir().join(format!("notes-{}", std::process::id()));
+        let notes = Notes::to(&path).unwrap();
+        notes.now("ARR-1", "a\\n\nb\tc");
+        notes.verdict(Err("one thing; another".into()), &[("other", "ARR-2")], "ARR-3");
+        notes.done();
+        let expected = [
+            Note::Now("ARR-1".into(), "a\\n\nb c".into()),
+            Note::Fail("ARR-3".into(), "one thing".into()),
+            Note::Fail("ARR-2".into(), "another".into()),
+            Note::Done,
+        ];
+        assert_eq!(read(&path), expected);
+        let cut = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &cut[..cut.len() - 2]).unwrap();
+        assert_eq!(read(&path), expected[..3]);
+        std::fs::remove_file(&path).unwrap();
+    }
+}

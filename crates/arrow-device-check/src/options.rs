@@ -1,0 +1,141 @@
+//! [`Options`]: the arguments, for a program of one's own or as a subcommand.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::parent::{self, Launcher, Limits, Subject};
+use crate::peer::{self, Kind, Side};
+use crate::python;
+use crate::report::Report;
+
+/// The arguments that name a peer, one of which is needed.
+const PEERS: [&str; 4] = ["producer", "consumer", "relay", "python"];
+
+/// What `arrow-device check` is given.
+#[derive(Clone, Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("peer").required(true).args(PEERS)))]
+#[command(after_help = "\
+Examples:
+  check --producer ./libmine.so:my_produce
+  check --consumer ./libmine.so:my_consume_stream --kind stream --junit report.xml
+  check --python mypackage:make_array --kind array
+  check --python mypackage:take --as consumer --json -
+
+The entry points in C are in include/arrow_device/check.h. A function in Python returns an object with
+__arrow_c_device_array__ (or __dlpack__, and so on), takes one, or does both.")]
+pub struct Options {
+    /// A function that makes data, as LIBRARY:FUNCTION
+    #[arg(long, value_name = "LIBRARY:FUNCTION")]
+    pub producer: Option<String>,
+    /// A function that takes data over, as LIBRARY:FUNCTION
+    #[arg(long, value_name = "LIBRARY:FUNCTION")]
+    pub consumer: Option<String>,
+    /// A function that takes data over and hands the same on, as LIBRARY:FUNCTION
+    #[arg(long, value_name = "LIBRARY:FUNCTION")]
+    pub relay: Option<String>,
+    /// A function in Python, as MODULE:FUNCTION; without --as a producer
+    #[arg(long, value_name = "MODULE:FUNCTION")]
+    pub python: Option<String>,
+    /// What the function in Python does: producer, consumer or relay
+    #[arg(long = "as", value_name = "SIDE", requires = "python", default_value = "producer")]
+    pub side: String,
+    /// What is exchanged
+    #[arg(long, value_enum, default_value = "array")]
+    pub kind: Kind,
+    /// Try only what has this in its name, as it stands in the report
+    #[arg(long, value_name = "WORDS")]
+    pub scenario: Option<String>,
+    /// Rules that may be broken, as ARR-3,ABI-5
+    #[arg(long, value_name = "IDS", value_delimiter = ',')]
+    pub allow: Vec<String>,
+    /// Write the report as JSON to a file, or with - instead of the text
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write the report as JUnit XML to a file, or with - instead of the text
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// How many seconds one scenario may take
+    #[arg(long, value_name = "SECONDS", default_value = "60")]
+    pub limit: u64,
+    /// How many seconds a peer with threads of its own gets for its next step
+    #[arg(long, value_name = "SECONDS", default_value = "10")]
+    pub patience: u64,
+    /// The Python to use
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub python_program: String,
+}
+
+/// What went wrong with the check itself, in one line that says what to do.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Checks, and writes the report. Whether no rule was broken.
+///
+/// A program that calls this calls [`child_if_asked`](crate::child_if_asked) first thing, because it is started again for each
+/// thing that is tried.
+///
+/// # Errors
+/// That nothing could be tried, or the report not be written.
+pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Failure> {
+    let unknown = options.allow.iter().find(|id| crate::rules::find(id).is_none());
+    if let Some(unknown) = unknown {
+        return Err(format!("`{unknown}` is no rule; docs/check.md lists them").into());
+    }
+    let (subject, launcher) = subject(options)?;
+    let limits = Limits {
+        scenario: Duration::from_secs(options.limit.max(1)),
+        patience: Duration::from_secs(options.patience.max(1)),
+    };
+    let is_named = |name: &str| options.scenario.as_deref().is_none_or(|part| name.contains(part));
+    let report = parent::check_some(&subject, &launcher, limits, |_, name| Some(is_named(name)))?;
+    let report = report.allowing(&options.allow);
+    write(&report, options, out)?;
+    Ok(report.failed().is_empty())
+}
+
+fn subject(options: &Options) -> Result<(Subject, Launcher), Failure> {
+    let kind = options.kind;
+    let named = [
+        (&options.producer, Side::Producer),
+        (&options.consumer, Side::Consumer),
+        (&options.relay, Side::Relay),
+    ];
+    let library = named.into_iter().find_map(|(spec, side)| Some((spec.clone()?, side)));
+    let (peer, side, launcher) = match (library, &options.python) {
+        (Some((peer, side)), _) => {
+            peer::split(&peer)?;
+            (peer, side, Launcher::this_program()?)
+        }
+        (None, Some(_)) if kind == Kind::Async => {
+            return Err("Python has no asynchronous streams: name another --kind".into());
+        }
+        (None, Some(peer)) => {
+            let launcher = python::launcher(&options.python_program, peer)?;
+            (peer.clone(), options.side.parse()?, launcher)
+        }
+        (None, None) => {
+            return Err("name a peer: --producer, --consumer, --relay or --python".into());
+        }
+    };
+    if crate::judge::scenarios(kind, side).is_empty() {
+        return Err(peer::no_relay(kind).into());
+    }
+    Ok((Subject { peer, kind, side }, launcher))
+}
+
+fn write(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+    let mut is_written = false;
+    let forms = [(&options.json, report.to_json()), (&options.junit, report.to_junit())];
+    for (file, text) in forms {
+        match file {
+            Some(file) if file.as_os_str() == "-" => {
+                out.write_all(text.as_bytes())?;
+                is_written = true;
+            }
+            Some(file) => fs::write(file, text)?,
+            None => {}
+        }
+    }
+    if is_written { Ok(()) } else { write!(out, "{report}") }
+}

@@ -1,0 +1,218 @@
+//! The parent's side: a child for each scenario, with a limit of time, and what becomes of it.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::child::{NOTES, PATIENCE, TASK, Task};
+use crate::judge::{self, RUNS, Scenario};
+use crate::notes::{self, Note};
+use crate::peer::{Kind, Side};
+use crate::report::{Report, Verdict};
+
+/// How to start a child: a program that ends up in [`child`](crate::child_if_asked).
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// What it is given.
+    pub arguments: Vec<String>,
+    /// What is set for it.
+    pub variables: Vec<(String, String)>,
+}
+
+impl Launcher {
+    /// This program again.
+    ///
+    /// # Errors
+    /// What the system says of its path.
+    pub fn this_program() -> io::Result<Self> {
+        let program = std::env::current_exe()?;
+        Ok(Self { program, arguments: Vec::new(), variables: Vec::new() })
+    }
+}
+
+/// What is to be checked.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// How the child finds it.
+    pub peer: String,
+    /// What is exchanged.
+    pub kind: Kind,
+    /// What it does.
+    pub side: Side,
+}
+
+/// How long things may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// One scenario.
+    pub scenario: Duration,
+    /// A peer that has threads of its own, to do what it has to do next.
+    pub patience: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { scenario: Duration::from_secs(60), patience: Duration::from_secs(10) }
+    }
+}
+
+/// Tries everything, each in a process of its own.
+///
+/// # Errors
+/// What the system says when no process can be started.
+pub fn check(subject: &Subject, launcher: &Launcher, limits: Limits) -> io::Result<Report> {
+    check_some(subject, launcher, limits, |_, _| Some(true))
+}
+
+/// The same for some of what is tried: asked with what was found so far and the name of what comes next, `wanted` says whether
+/// to try that, or to stop.
+///
+/// # Errors
+/// As of [`check`].
+pub fn check_some(
+    subject: &Subject,
+    launcher: &Launcher,
+    limits: Limits,
+    wanted: impl Fn(&Report, &str) -> Option<bool>,
+) -> io::Result<Report> {
+    let mut report = Report::new(subject);
+    let folder = Folder::new()?;
+    for scenario in judge::scenarios(subject.kind, subject.side) {
+        match wanted(&report, scenario.name) {
+            Some(true) => try_one(subject, &scenario, launcher, limits, &folder.0, &mut report)?,
+            Some(false) => {}
+            None => break,
+        }
+    }
+    Ok(report)
+}
+
+/// A folder of this run's own.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> io::Result<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("arrow-device-check-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nobody can do anything about it.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn try_one(
+    subject: &Subject,
+    scenario: &Scenario,
+    launcher: &Launcher,
+    limits: Limits,
+    folder: &Path,
+    report: &mut Report,
+) -> io::Result<()> {
+    let (notes, said) = (folder.join("notes"), folder.join("said"));
+    let _ = std::fs::remove_file(&notes);
+    let task = Task {
+        peer: subject.peer.clone(),
+        kind: subject.kind,
+        side: subject.side,
+        scenario: scenario.name.to_owned(),
+        notes: notes.clone(),
+    };
+    let output = File::create(&said)?;
+    let mut command = Command::new(&launcher.program);
+    command
+        .args(&launcher.arguments)
+        .envs(launcher.variables.iter().map(|(name, value)| (name, value)))
+        .env(NOTES, &notes)
+        .env(TASK, task.variable())
+        // New memory holds something, and freed memory something else, in the C library that knows this.
+        .env("GLIBC_TUNABLES", "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0")
+        .env(PATIENCE, limits.patience.as_secs().to_string())
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output);
+    let ended = wait(command.spawn()?, limits.scenario)?;
+    let seen = notes::read(&notes);
+    take(&seen, scenario.name, report);
+    if seen.last() != Some(&Note::Done) {
+        let now = seen.iter().rev().find_map(|note| match note {
+            Note::Now(id, what) => Some((id.as_str(), what.as_str())),
+            _ => None,
+        });
+        let (id, what) = now.unwrap_or((RUNS, "starting"));
+        let how = how_it_ended(ended, limits.scenario);
+        let said = last_words(&said);
+        report.add(id, Verdict::Fail, scenario.name, &format!("{how} while {what}{said}"));
+    }
+    Ok(())
+}
+
+fn take(seen: &[Note], scenario: &str, report: &mut Report) {
+    for note in seen {
+        match note {
+            Note::Pass(id) => report.add(id, Verdict::Pass, scenario, ""),
+            Note::Fail(id, text) => report.add(id, Verdict::Fail, scenario, text),
+            Note::Skip(id, why) => report.add(id, Verdict::NotApplicable, scenario, why),
+            Note::Now(..) | Note::Done => {}
+        }
+    }
+}
+
+/// `None`: it was ended because it took too long.
+fn wait(mut child: Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
+    let end = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() > end {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn how_it_ended(ended: Option<ExitStatus>, limit: Duration) -> String {
+    let Some(status) = ended else {
+        return format!("the process was stopped after {} seconds", limit.as_secs());
+    };
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        let name = match signal {
+            libc::SIGSEGV => " (SIGSEGV: memory that is not there)",
+            libc::SIGABRT => " (SIGABRT: it gave up)",
+            libc::SIGBUS => " (SIGBUS: memory that is not there)",
+            libc::SIGILL => " (SIGILL)",
+            libc::SIGFPE => " (SIGFPE)",
+            _ => "",
+        };
+        return format!("signal {signal}{name} ended the process");
+    }
+    match status.code() {
+        Some(code) => format!("the process ended with code {code}"),
+        None => "the process ended".into(),
+    }
+}
+
+/// The last line that it wrote.
+fn last_words(said: &Path) -> String {
+    let said = std::fs::read(said).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    last.map_or(String::new(), |line| format!("; the last that it wrote is `{line}`"))
+}

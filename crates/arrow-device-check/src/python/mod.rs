@@ -1,0 +1,44 @@
+//! Peers in Python: the child is a Python process that runs a small script, which loads this crate's shared library.
+
+use std::env;
+use std::path::PathBuf;
+
+use crate::parent::Launcher;
+
+/// Names the shared library, where it is not beside the program.
+const LIBRARY: &str = "ARROW_DEVICE_CHECK_LIBRARY";
+
+const SCRIPT: &str = include_str!("child.py");
+
+/// How to start a child for `module:function`.
+pub(crate) fn launcher(program: &str, peer: &str) -> Result<Launcher, String> {
+    let is_name = peer.split_once(':').is_some_and(|(module, function)| {
+        !module.is_empty() && !function.is_empty() && !function.contains(':')
+    });
+    if !is_name {
+        return Err(format!("`{peer}` is not of the form `module:function`"));
+    }
+    let library = library()?;
+    Ok(Launcher {
+        program: program.into(),
+        arguments: vec!["-c".into(), SCRIPT.into()],
+        variables: vec![(LIBRARY.into(), library.display().to_string())],
+    })
+}
+
+/// The shared library: named by the variable, or beside this program, or where an installation has it.
+fn library() -> Result<PathBuf, String> {
+    let name = format!("{}arrow_device_check{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
+    if let Some(named) = env::var_os(LIBRARY) {
+        return Ok(named.into());
+    }
+    let program = env::current_exe().map_err(|error| error.to_string())?;
+    let folder = program.parent().unwrap_or(&program);
+    let places = [folder.to_owned(), folder.join("deps"), folder.join("../lib")];
+    let found = places.into_iter().map(|place| place.join(&name)).find(|path| path.exists());
+    found.ok_or_else(|| {
+        format!(
+            "{name} is not beside this program: set {LIBRARY} to its path to check peers in Python"
+        )
+    })
+}

@@ -1,0 +1,261 @@
+//! [`Report`]: what was found, rule by rule; for people, as JSON, and as JUnit XML.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write};
+
+use crate::parent::Subject;
+use crate::rules::{self, Rule};
+
+/// What is to be said of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// It could not be looked at.
+    NotApplicable,
+    /// It was kept, wherever it was looked at.
+    Pass,
+    /// It was broken, and whoever asked said that this is allowed.
+    Allowed,
+    /// It was broken.
+    Fail,
+}
+
+impl Verdict {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotApplicable => "not applicable",
+            Self::Pass => "pass",
+            Self::Allowed => "allowed",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// What was seen in a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seen {
+    /// What was tried.
+    pub scenario: String,
+    /// What came of it.
+    pub text: String,
+}
+
+/// What was found of one rule.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// The worst of what was found.
+    pub verdict: Verdict,
+    /// What was seen, where it was broken; why not, where it could not be looked at.
+    pub seen: Vec<Seen>,
+}
+
+/// All that was found of a peer.
+#[derive(Clone, Debug)]
+pub struct Report {
+    subject: Subject,
+    found: BTreeMap<usize, Finding>,
+}
+
+impl Report {
+    pub(crate) fn new(subject: &Subject) -> Self {
+        Self { subject: subject.clone(), found: BTreeMap::new() }
+    }
+
+    pub(crate) fn add(&mut self, id: &str, verdict: Verdict, scenario: &str, text: &str) {
+        let Some((number, rule)) = rules::find(id) else { return };
+        let finding =
+            self.found.entry(number).or_insert_with(|| Finding { rule, verdict, seen: Vec::new() });
+        if verdict > finding.verdict {
+            finding.verdict = verdict;
+            finding.seen.clear();
+        }
+        let seen = Seen { scenario: scenario.to_owned(), text: text.to_owned() };
+        if verdict == finding.verdict && verdict != Verdict::Pass && !finding.seen.contains(&seen) {
+            finding.seen.push(seen);
+        }
+    }
+
+    /// The same with faults of these rules let pass.
+    #[must_use]
+    pub fn allowing(mut self, ids: &[String]) -> Self {
+        for finding in self.found.values_mut() {
+            if finding.verdict == Verdict::Fail && ids.iter().any(|id| id == finding.rule.id) {
+                finding.verdict = Verdict::Allowed;
+            }
+        }
+        self
+    }
+
+    /// What was found, in the order of the rules.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.found.values()
+    }
+
+    /// The ids of the rules that were broken.
+    pub fn failed(&self) -> Vec<&'static str> {
+        let failed = self.findings().filter(|finding| finding.verdict == Verdict::Fail);
+        failed.map(|finding| finding.rule.id).collect()
+    }
+
+    fn count(&self, verdict: Verdict) -> usize {
+        self.findings().filter(|finding| finding.verdict == verdict).count()
+    }
+
+    fn title(&self) -> String {
+        let Subject { peer, kind, side } = &self.subject;
+        format!("{} of kind {}: {peer}", side.name(), kind.name())
+    }
+
+    /// As JSON: one object, whose members stay.
+    pub fn to_json(&self) -> String {
+        let Subject { peer, kind, side } = &self.subject;
+        let mut text = format!(
+            "{{\n  \"version\": 1,\n  \"peer\": {},\n  \"kind\": \"{}\",\n  \"side\": \"{}\",\n",
+            quoted(peer),
+            kind.name(),
+            side.name()
+        );
+        let counts = [Verdict::Pass, Verdict::Fail, Verdict::Allowed, Verdict::NotApplicable];
+        let counts =
+            counts.map(|verdict| format!("\"{}\": {}", verdict.name(), self.count(verdict)));
+        let _ = write!(text, "  \"counts\": {{ {} }},\n  \"rules\": [", counts.join(", "));
+        let rules: Vec<String> = self.findings().map(json_of).collect();
+        let _ = write!(text, "\n{}\n  ]\n}}\n", rules.join(",\n"));
+        text
+    }
+
+    /// As JUnit XML, a case for each rule.
+    pub fn to_junit(&self) -> String {
+        let (all, failed) = (self.found.len(), self.count(Verdict::Fail));
+        let skipped = self.count(Verdict::NotApplicable);
+        let name = escaped(&self.title());
+        let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        let counts =
+            format!("tests=\"{all}\" failures=\"{failed}\" errors=\"0\" skipped=\"{skipped}\"");
+        let _ = writeln!(text, "<testsuites {counts}>\n  <testsuite name=\"{name}\" {counts}>");
+        for finding in self.findings() {
+            let (id, sentence) = (finding.rule.id, escaped(finding.rule.sentence));
+            let class = format!("arrow-device-check.{}", finding.rule.group());
+            let _ = write!(text, "    <testcase classname=\"{class}\" name=\"{id}: {sentence}\"");
+            let seen = escaped(&lines_of(&finding.seen, ""));
+            let _ = match finding.verdict {
+                Verdict::Pass | Verdict::Allowed => writeln!(text, "/>"),
+                Verdict::Fail => writeln!(
+                    text,
+                    ">\n      <failure message=\"{sentence}\">{seen}</failure>\n    </testcase>"
+                ),
+                Verdict::NotApplicable => {
+                    writeln!(text, ">\n      <skipped message=\"{seen}\"/>\n    </testcase>")
+                }
+            };
+        }
+        text.push_str("  </testsuite>\n</testsuites>\n");
+        text
+    }
+}
+
+fn json_of(finding: &Finding) -> String {
+    let seen: Vec<String> = finding
+        .seen
+        .iter()
+        .map(|seen| {
+            format!(
+                "{{ \"scenario\": {}, \"text\": {} }}",
+                quoted(&seen.scenario),
+                quoted(&seen.text)
+            )
+        })
+        .collect();
+    format!(
+        "    {{ \"id\": \"{}\", \"verdict\": \"{}\", \"sentence\": {}, \"seen\": [{}] }}",
+        finding.rule.id,
+        finding.verdict.name(),
+        quoted(finding.rule.sentence),
+        seen.join(", ")
+    )
+}
+
+/// A string of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        let _ = match character {
+            '"' => write!(quoted, "\\\""),
+            '\\' => write!(quoted, "\\\\"),
+            '\n' => write!(quoted, "\\n"),
+            control if control.is_control() => write!(quoted, "\\u{:04x}", control as u32),
+            other => write!(quoted, "{other}"),
+        };
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Text of XML, also in an attribute. What XML cannot have is left out.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\n' => escaped.push_str("&#10;"),
+            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => {}
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// A line for each thing that was seen; scenarios where the same was seen together.
+fn lines_of(seen: &[Seen], before: &str) -> String {
+    let mut texts: Vec<(&str, Vec<&str>)> = Vec::new();
+    for Seen { scenario, text } in seen {
+        match texts.iter_mut().find(|(known, _)| known == text) {
+            Some((_, scenarios)) => scenarios.push(scenario),
+            None => texts.push((text, vec![scenario])),
+        }
+    }
+    let line = |(text, scenarios): &(&str, Vec<&str>)| {
+        format!("{before}{text} [{}]", scenarios.join("; "))
+    };
+    texts.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.title())?;
+        let of = |verdict| self.findings().filter(move |finding| finding.verdict == verdict);
+        for (verdict, head) in [(Verdict::Fail, "FAIL"), (Verdict::Allowed, "allowed")] {
+            for finding in of(verdict) {
+                let Rule { id, sentence, remedy, .. } = finding.rule;
+                writeln!(f, "\n{head} {id}: {sentence}")?;
+                writeln!(f, "{}", lines_of(&finding.seen, "  seen: "))?;
+                writeln!(f, "  do:   {remedy}")?;
+            }
+        }
+        if self.count(Verdict::NotApplicable) > 0 {
+            writeln!(f, "\nnot applicable, or not looked at:")?;
+            for finding in of(Verdict::NotApplicable) {
+                writeln!(f, "  {}", finding.rule.id)?;
+                writeln!(f, "{}", lines_of(&finding.seen, "    "))?;
+            }
+        }
+        let passed: Vec<&str> = of(Verdict::Pass).map(|finding| finding.rule.id).collect();
+        writeln!(
+            f,
+            "\npass: {}",
+            if passed.is_empty() { "none".into() } else { passed.join(" ") }
+        )?;
+        writeln!(
+            f,
+            "\n{} rules passed, {} failed, {} not applicable",
+            passed.len(),
+            self.count(Verdict::Fail),
+            self.count(Verdict::NotApplicable)
+        )
+    }
+}

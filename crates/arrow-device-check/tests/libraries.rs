@@ -1,0 +1,188 @@
+//! Peers in C, in shared libraries: those who are right pass, and each mistake is found under its id. The program is run as
+//! users run it.
+#![cfg(all(target_os = "linux", not(miri)))]
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The library of a source in `peers/`; `None`, with a reason printed, where there is no compiler.
+fn library(name: &str) -> Option<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+    if Command::new(&compiler).arg("--version").output().is_err() {
+        let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+        assert!(!is_ci, "a C compiler is required");
+        println!("skipped: there is no C compiler");
+        return None;
+    }
+    // Tests compile at the same time.
+    let name_here = format!("{name}-{}-{:?}.so", std::process::id(), std::thread::current().id());
+    let name_here = name_here.replace(['(', ')'], "");
+    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name_here);
+    let compiled = Command::new(&compiler)
+        .args([
+            "-std=c11",
+            "-D_POSIX_C_SOURCE=200809L",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-g",
+            "-fPIC",
+            "-shared",
+            "-I",
+        ])
+        .arg(here.join("include"))
+        .arg("-I")
+        .arg(here.join("../arrow-device-abi/include"))
+        .arg(here.join(format!("tests/peers/{name}.c")))
+        .arg("-o")
+        .arg(&library)
+        .output()
+        .unwrap();
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    Some(library)
+}
+
+fn run(library: &Path, side: &str, function: &str, more: &[&str]) -> Output {
+    let peer = format!("{}:{function}", library.display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
+    command.arg(format!("--{side}")).arg(peer).args(more);
+    if !more.contains(&"--limit") {
+        command.args(["--limit", "120"]);
+    }
+    command.output().unwrap()
+}
+
+/// The ids that the JSON names with this verdict.
+fn ids(output: &Output, verdict: &str) -> Vec<String> {
+    let json = String::from_utf8_lossy(&output.stdout);
+    let with = format!("\", \"verdict\": \"{verdict}\"");
+    let lines = json.lines().filter(|line| line.contains(&with));
+    lines.map(|line| line.split('"').nth(3).unwrap().to_owned()).collect()
+}
+
+#[test]
+fn those_who_are_right_pass() {
+    let Some(library) = library("right") else { return };
+    for (side, function, kind) in [
+        ("producer", "produce", "array"),
+        ("consumer", "consume", "array"),
+        ("producer", "produce_stream", "stream"),
+        ("producer", "produce_tensor", "dlpack"),
+    ] {
+        let output = run(&library, side, function, &["--kind", kind]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let is_right = function == "consume" || output.status.success();
+        assert!(is_right, "{function}: {text}\n{}", String::from_utf8_lossy(&output.stderr));
+        println!("{text}");
+    }
+}
+
+/// This consumer knows numbers alone, and says so of a batch: what it is shown first.
+#[test]
+fn a_consumer_that_knows_few_types_is_told_so_and_nothing_else() {
+    let Some(library) = library("right") else { return };
+    let output = run(&library, "consumer", "consume", &["--json", "-"]);
+    assert_eq!(ids(&output, "fail"), ["SYS-1"]);
+    let output = run(&library, "consumer", "consume", &["--allow", "SYS-1"]);
+    assert!(output.status.success());
+}
+
+#[test]
+fn each_mistake_of_a_library_is_found_under_its_id() {
+    let Some(library) = library("wrong") else { return };
+    for (side, function, kind, id) in [
+        ("producer", "crashes", "array", "PEER"),
+        ("producer", "aborts", "array", "PEER"),
+        ("producer", "exits", "array", "PEER"),
+        ("producer", "refuses", "array", "PEER"),
+        ("producer", "loses_event", "array", "ARR-6"),
+        ("producer", "records_early", "array", "ARR-8"),
+        ("producer", "forgets_event", "array", "ARR-9"),
+        ("producer", "forgets_memory", "array", "ARR-10"),
+        ("producer", "forgets_device", "array", "ARR-1"),
+        ("consumer", "reads_on_host", "array", "ARR-2"),
+        ("consumer", "never_waits", "array", "ARR-2"),
+        ("consumer", "waits_elsewhere", "array", "ARR-5"),
+        ("consumer", "releases_early", "array", "ARR-20"),
+        ("producer", "leaky_stream", "stream", "STR-7"),
+        ("producer", "stray_stream", "stream", "STR-2"),
+    ] {
+        let output = run(&library, side, function, &["--kind", kind, "--json", "-"]);
+        let failed = ids(&output, "fail");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            failed.iter().any(|found| found == id),
+            "{function}: {failed:?} has no {id}: {text}"
+        );
+        assert_eq!(output.status.code(), Some(1), "{function}");
+        println!("{function}: {failed:?}");
+    }
+}
+
+#[test]
+fn a_peer_that_hangs_is_stopped_and_told() {
+    let Some(library) = library("wrong") else { return };
+    let output = run(&library, "producer", "hangs", &["--limit", "1"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("FAIL PEER") && text.contains("stopped after 1 seconds"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn reports_are_readable_by_programs() {
+    let Some(library) = library("wrong") else { return };
+    let output = run(&library, "producer", "aborts", &["--junit", "-"]);
+    let junit = String::from_utf8(output.stdout).unwrap();
+    assert!(junit.contains("assertion failed: somewhere") && junit.contains("SIGABRT"), "{junit}");
+    let output = run(&library, "producer", "aborts", &["--json", "-"]);
+    let json = String::from_utf8(output.stdout).unwrap();
+    // Other programs read them, where there are such.
+    for (program, code, text) in [
+        ("python3", "import json, sys; json.load(sys.stdin)['rules'][0]['id']", &json),
+        ("python3", "import sys, xml.dom.minidom as d; d.parse(sys.stdin.buffer)", &junit),
+    ] {
+        use std::io::Write;
+        let mut command = Command::new(program);
+        command.args(["-c", code]).stdin(std::process::Stdio::piped());
+        let Ok(mut child) = command.spawn() else {
+            println!("skipped: there is no {program}");
+            return;
+        };
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        assert!(child.wait().unwrap().success(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_told_and_so_is_what_cannot_be() {
+    let Some(library) = library("right") else { return };
+    let output = run(&library, "producer", "nothing_of_this_name", &[]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("the library has no function `nothing_of_this_name`"), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+    let output = run(&library, "relay", "produce", &["--kind", "dlpack"]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let nobody = Command::new(env!("CARGO_BIN_EXE_arrow-device-check")).output().unwrap();
+    let usage = String::from_utf8_lossy(&nobody.stderr);
+    assert!(usage.contains("--python <MODULE:FUNCTION>"), "{usage}");
+    assert_eq!(nobody.status.code(), Some(2));
+    let text = told;
+    assert!(text.contains("there are no relays of kind `dlpack`"), "{text}");
+}
+
+#[test]
+fn the_page_shows_the_example_as_it_is_and_what_is_said_of_it() {
+    let page = include_str!("../../../docs/check.md");
+    assert!(page.contains(include_str!("peers/example.c")));
+    let Some(library) = library("example") else { return };
+    let output = run(&library, "producer", "my_produce", &[]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let told = text.lines().filter(|line| line.starts_with("FAIL") || line.starts_with("  do:"));
+    for line in told {
+        assert!(page.contains(line), "{line}");
+    }
+    assert!(text.contains("FAIL ABI-5"), "{text}");
+}

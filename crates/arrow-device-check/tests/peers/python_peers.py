@@ -1,0 +1,144 @@
+"""Peers in Python for the tests: what the wheels make, and the same with one thing wrong."""
+
+import ctypes
+
+import pyarrow as pa
+
+
+def numbers():
+    return pa.array([1, None, 3], pa.int32())
+
+
+def batch():
+    columns = {"n": [1, 2, 3], "t": ["tea", None, "milk"]}
+    return pa.record_batch(columns)
+
+
+def slice_with_nulls():
+    return pa.array(["tea", None, "coffee", "milk"]).slice(1, 2)
+
+
+def reader():
+    return pa.RecordBatchReader.from_batches(batch().schema, [batch(), batch()])
+
+
+def chunked():
+    return pa.chunked_array([[1, 2], [3]])
+
+
+def tensor():
+    return pa.array([1, 2, 3], pa.int64())
+
+
+# ---- consumers and relays
+
+
+def take_array(thing):
+    array = pa.array(thing)
+    array.validate(full=True)
+
+
+def relay_array(thing):
+    return pa.array(thing)
+
+
+def keep_everything(thing, kept=[]):
+    kept.append(thing.__arrow_c_device_array__())
+
+
+def take_any_name(thing):
+    """Looks at no name."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    method = getattr(thing, "__arrow_c_device_array__", None) or thing.__arrow_c_array__
+    for capsule in method():
+        get(capsule, name(capsule))
+
+
+def only_host(thing):
+    if not hasattr(thing, "__arrow_c_array__"):
+        raise TypeError("no __arrow_c_array__")
+    pa.Array._import_from_c_capsule(*thing.__arrow_c_array__())
+
+
+# ---- objects with one thing wrong
+
+
+class Wrapped:
+    def __init__(self):
+        self.array = numbers()
+
+
+class WithoutKeywords(Wrapped):
+    def __arrow_c_device_array__(self, requested_schema=None):
+        return self.array.__arrow_c_device_array__()
+
+
+class WithAnyKeyword(Wrapped):
+    def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+        return self.array.__arrow_c_device_array__()
+
+
+class WithoutRequest(Wrapped):
+    def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+        if requested_schema is not None:
+            raise NotImplementedError("requested_schema")
+        return self.array.__arrow_c_device_array__(None, **kwargs)
+
+
+class Swapped(Wrapped):
+    def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+        return tuple(reversed(self.array.__arrow_c_device_array__(None, **kwargs)))
+
+
+class GivenTwice(Wrapped):
+    """Gives the same capsules each time."""
+
+    given = None
+
+    def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+        if any(value is not None for value in kwargs.values()):
+            raise NotImplementedError
+        GivenTwice.given = GivenTwice.given or self.array.__arrow_c_device_array__()
+        return GivenTwice.given
+
+
+class OldTensor:
+    def __dlpack__(self, stream=None):
+        return tensor().__dlpack__()
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+class Raises:
+    def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+        raise RuntimeError("not today")
+
+
+class Nothing:
+    pass
+
+
+# ---- nanoarrow
+
+
+def nanoarrow_array():
+    import nanoarrow
+    from nanoarrow.device import c_device_array
+
+    return c_device_array(nanoarrow.c_array([1, 2, 3], nanoarrow.int32()))
+
+
+def nanoarrow_relay(thing):
+    from nanoarrow.device import c_device_array
+
+    return c_device_array(thing)
+
+
+def nanoarrow_resolves_metal():
+    from nanoarrow import device
+
+    device.resolve(8, 0)

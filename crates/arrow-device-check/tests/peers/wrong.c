@@ -1,0 +1,164 @@
+/* What only a library can do wrong: end the process, hang, write to memory that it may not. And the mistakes with a device that
+ * the device sees. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "right.c"
+
+int crashes(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  (void)schema;
+  (void)array;
+  *(volatile int*)16 = 1;
+  return 0;
+}
+
+int aborts(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  (void)schema;
+  (void)array;
+  fprintf(stderr, "assertion failed: somewhere\n");
+  abort();
+}
+
+int exits(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  (void)schema;
+  (void)array;
+  exit(0);
+}
+
+int hangs(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  (void)schema;
+  (void)array;
+  for (;;) pause();
+}
+
+int refuses(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  (void)schema;
+  (void)array;
+  return ENOTSUP;
+}
+
+/* Says that what it has only submitted is there. */
+int loses_event(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  int code = produce(schema, array);
+  array->sync_event = NULL;
+  return code;
+}
+
+/* Records before it submits. */
+int records_early(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  struct Numbers* numbers;
+  int code = produce(schema, array);
+  if (code != 0 || device == NULL) return code;
+  numbers = array->array.private_data;
+  return device->copy_to_device(device, numbers->queue, numbers->memory, values, sizeof values);
+}
+
+static void release_and_forget(struct ArrowArray* array) {
+  struct Numbers* numbers = array->private_data;
+  if (numbers->device != NULL) {
+    numbers->device->synchronize(numbers->device, numbers->queue);
+    numbers->device->free(numbers->device, numbers->memory, sizeof values);
+    numbers->device->close_queue(numbers->device, numbers->queue);
+  }
+  free(numbers);
+  array->release = NULL;
+}
+
+int forgets_event(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  int code = produce(schema, array);
+  array->array.release = release_and_forget;
+  return code;
+}
+
+static void release_late(struct ArrowArray* array) {
+  struct Numbers* numbers = array->private_data;
+  if (numbers->device != NULL) numbers->memory = NULL;
+  release_numbers(array);
+}
+
+int forgets_memory(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  int code = produce(schema, array);
+  array->array.release = release_late;
+  return code;
+}
+
+/* Puts host memory into an array on a device. */
+int forgets_device(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  int code = produce(schema, array);
+  struct Numbers* numbers = array->array.private_data;
+  numbers->buffers[1] = values;
+  return code;
+}
+
+/* Reads whatever the buffers point to. */
+int reads_on_host(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  const struct ArrowArray* first = array->array.n_children > 0 ? array->array.children[0] : &array->array;
+  volatile char byte = *(const char*)first->buffers[first->n_buffers - 1];
+  (void)byte;
+  return consume(schema, array);
+}
+
+/* Copies without waiting, from a batch whose first column is numbers. */
+static int copy_first(struct ArrowDeviceArray* array, int waits) {
+  char copy[8];
+  void *queue, *other;
+  int code = device->open_queue(device, &queue);
+  if (waits && device->open_queue(device, &other) == 0) {
+    device->wait(device, other, array->sync_event);
+    device->close_queue(device, other);
+  }
+  if (code == 0) code = device->copy_to_host(device, queue, copy, array->array.children[0]->buffers[1], sizeof copy);
+  if (code == 0) code = device->synchronize(device, queue);
+  device->close_queue(device, queue);
+  return code;
+}
+
+int never_waits(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  int code = 0;
+  if (device != NULL && array->device_id == device->device_id) code = copy_first(array, 0);
+  array->array.release(&array->array);
+  schema->release(schema);
+  return code;
+}
+
+int waits_elsewhere(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  int code = 0;
+  if (device != NULL && array->device_id == device->device_id) code = copy_first(array, 1);
+  array->array.release(&array->array);
+  schema->release(schema);
+  return code;
+}
+
+int releases_early(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  static char copy[8];
+  static void* queue;
+  if (device != NULL && array->device_id == device->device_id) {
+    if (device->open_queue(device, &queue) != 0) return EIO;
+    device->wait(device, queue, array->sync_event);
+    device->copy_to_host(device, queue, copy, array->array.children[0]->buffers[1], sizeof copy);
+  }
+  array->array.release(&array->array);
+  schema->release(schema);
+  return 0;
+}
+
+/* Forgets a little with each stream. */
+static void release_most(struct ArrowDeviceArrayStream* stream) { stream->release = NULL; }
+
+int leaky_stream(struct ArrowDeviceArrayStream* out) {
+  int code = stream_to(out, 0);
+  out->release = release_most;
+  return code;
+}
+
+static int get_next_elsewhere(struct ArrowDeviceArrayStream* stream, struct ArrowDeviceArray* out) {
+  int code = get_next(stream, out);
+  out->device_type = ARROW_DEVICE_CUDA;
+  return code;
+}
+
+int stray_stream(struct ArrowDeviceArrayStream* out) {
+  int code = stream_to(out, 0);
+  out->get_next = get_next_elsewhere;
+  return code;
+}

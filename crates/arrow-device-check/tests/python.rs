@@ -1,0 +1,125 @@
+//! Peers in Python: what the released wheels of pyarrow and nanoarrow make and take, and objects with one thing wrong.
+#![cfg(all(target_os = "linux", not(miri)))]
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use arrow_device_foreign_peers::build;
+
+/// The Python that has the wheel.
+fn python(wheel: &str) -> Option<PathBuf> {
+    if build::wheel(wheel).is_none() {
+        let setup = "`cargo xtask test --setup` installs it";
+        build::skip(wheel, &format!("the wheel of {wheel} is not there: {setup}"));
+        return None;
+    }
+    Some(build::folder().join("venv/bin/python"))
+}
+
+fn run(python: &Path, function: &str, side: &str, kind: &str) -> Output {
+    run_some(python, function, side, kind, "")
+}
+
+/// What has this in its name.
+fn run_some(python: &Path, function: &str, side: &str, kind: &str, scenario: &str) -> Output {
+    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");
+    let peer = format!("python_peers:{function}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
+    command
+        .args(["--python", &peer, "--as", side, "--kind", kind, "--json", "-", "--limit", "120"])
+        .args(["--scenario", scenario])
+        .arg("--python-program")
+        .arg(python)
+        .env("PYTHONPATH", peers)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        // The allocator of the C library, whose books are looked at.
+        .env("ARROW_DEFAULT_MEMORY_POOL", "system");
+    command.output().unwrap()
+}
+
+/// The ids that the JSON names with this verdict.
+fn ids(output: &Output, verdict: &str) -> Vec<String> {
+    let json = String::from_utf8_lossy(&output.stdout);
+    assert!(json.starts_with('{'), "{json}{}", String::from_utf8_lossy(&output.stderr));
+    let with = format!("\", \"verdict\": \"{verdict}\"");
+    let lines = json.lines().filter(|line| line.contains(&with));
+    lines.map(|line| line.split('"').nth(3).unwrap().to_owned()).collect()
+}
+
+#[track_caller]
+fn assert_fails(python: &Path, function: &str, side: &str, kind: &str, expected: &[&str]) {
+    let output = run(python, function, side, kind);
+    let failed = ids(&output, "fail");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(failed, expected, "{function}: {text}");
+    println!("{function}: {failed:?}");
+}
+
+#[test]
+fn what_pyarrow_makes_is_right_but_for_the_members_that_it_does_not_write() {
+    let Some(python) = python("pyarrow") else { return };
+    // It leaves `reserved` as it finds it. Memory that the checker has filled shows that each time.
+    for function in ["numbers", "batch", "slice_with_nulls"] {
+        assert_fails(&python, function, "producer", "array", &["ABI-5"]);
+    }
+    assert_fails(&python, "reader", "producer", "stream", &[]);
+    assert_fails(&python, "chunked", "producer", "stream", &[]);
+    assert_fails(&python, "tensor", "producer", "dlpack", &[]);
+    assert_fails(&python, "tensor", "producer", "dlpack-legacy", &[]);
+}
+
+#[test]
+fn objects_with_one_thing_wrong_are_found_out() {
+    let Some(python) = python("pyarrow") else { return };
+    let protocol = "the protocol of the language";
+    for (function, kind, expected, scenario) in [
+        ("WithoutKeywords", "array", "PYC-3", protocol),
+        ("WithAnyKeyword", "array", "PYC-3", protocol),
+        ("WithoutRequest", "array", "PYC-5", protocol),
+        ("Swapped", "array", "PYC-1", protocol),
+        ("GivenTwice", "array", "PEER", "many times"),
+        ("OldTensor", "dlpack", "DLP-3", protocol),
+        ("Raises", "array", "PEER", protocol),
+        ("Nothing", "array", "PYC-6", protocol),
+    ] {
+        let output = run_some(&python, function, "producer", kind, scenario);
+        let failed = ids(&output, "fail");
+        assert!(failed.iter().any(|id| id == expected), "{function}: {failed:?} has no {expected}");
+        println!("{function}: {failed:?}");
+    }
+    for (function, expected, scenario) in [
+        ("keep_everything", "SYS-2", "a batch on the host"),
+        ("take_any_name", "PYC-1", protocol),
+        ("only_host", "PYC-6", protocol),
+    ] {
+        let output = run_some(&python, function, "consumer", "array", scenario);
+        let failed = ids(&output, "fail");
+        assert!(failed.iter().any(|id| id == expected), "{function}: {failed:?} has no {expected}");
+        println!("{function}: {failed:?}");
+    }
+}
+
+#[test]
+fn the_known_faults_of_the_pyarrow_wheel_are_found() {
+    let Some(python) = python("pyarrow") else { return };
+    let output = run(&python, "relay_array", "relay", "array");
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    let failed = ids(&output, "fail");
+    for expected in ["ABI-5", "SYS-2"] {
+        assert!(failed.iter().any(|id| id == expected), "{failed:?} has no {expected}");
+    }
+}
+
+#[test]
+fn the_known_faults_of_the_nanoarrow_wheel_are_found() {
+    let Some(python) = python("nanoarrow") else { return };
+    let output = run_some(&python, "nanoarrow_array", "producer", "array", "protocol");
+    println!("{}", String::from_utf8_lossy(&output.stdout));
+    let failed = ids(&output, "fail");
+    for expected in ["PYC-3", "PYC-5"] {
+        assert!(failed.iter().any(|id| id == expected), "{failed:?} has no {expected}");
+    }
+    let output = run_some(&python, "nanoarrow_resolves_metal", "producer", "array", "on the host");
+    assert_eq!(ids(&output, "fail"), ["PEER"]);
+}

@@ -1,0 +1,130 @@
+//! All wrong peers of the testkit that exchange arrays: each is found under its id. And those who are right are not blamed.
+#![cfg(all(unix, not(miri)))]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block
+)]
+
+mod support;
+
+use arrow_device::driver::Readiness;
+use arrow_device_check::{Bench, Entry, Kind, Peer, Side, Where, child_with, usual_places};
+use arrow_device_testkit::judge::Stage;
+use arrow_device_testkit::relay::{Handwritten, Ours, Relay};
+use arrow_device_testkit::wrong::{self, Direction, Producer, Wrong};
+
+#[test]
+fn the_child_of_the_other_tests() {
+    child_with(peer);
+}
+
+/// A device that does nothing by itself, for peers that were written for it.
+fn by_hand(place: Where) -> Result<Bench, String> {
+    match place {
+        Where::Host => support::nowhere(place),
+        Where::WithoutEvents => Ok(Bench::Hand(Stage::new(Readiness::HostWait))),
+        Where::Device | Where::Anywhere => Ok(Bench::Hand(Stage::new(Readiness::Event))),
+    }
+}
+
+fn producer(producer: Producer) -> Peer {
+    let entry = Entry::ProduceArray(Box::new(move |bench, schema, array| {
+        let Bench::Hand(stage) = bench else { return 22 };
+        producer.produce(stage, schema, array);
+        0
+    }));
+    Peer::new(entry, by_hand)
+}
+
+type Consume =
+    fn(&Stage, &mut arrow_device::abi::ArrowSchema, &mut arrow_device::abi::ArrowDeviceArray);
+
+fn consumer(consume: Consume) -> Peer {
+    let entry = Entry::ConsumeArray(Box::new(move |bench, schema, array| {
+        let Bench::Hand(stage) = bench else { return 22 };
+        consume(stage, unsafe { &mut *schema }, unsafe { &mut *array });
+        0
+    }));
+    Peer::new(entry, by_hand)
+}
+
+fn relay(relay: impl Relay + 'static, is_handwritten: bool) -> Peer {
+    let entry = Entry::RelayArray(Box::new(move |_, schema, array, out_schema, out| {
+        let handed_on = relay.relay(unsafe { &mut *schema }, unsafe { &mut *array });
+        let Ok((made_schema, made)) = handed_on else {
+            // Where the schema was wrong, the array is still there.
+            support::release(array);
+            return 22;
+        };
+        unsafe { out_schema.write(made_schema) };
+        unsafe { out.write(made) };
+        if is_handwritten {
+            Handwritten::settle_at(unsafe { &raw mut (*out).array });
+        }
+        0
+    }));
+    Peer::new(entry, usual_places(false, true))
+}
+
+fn peer(name: &str) -> Option<Peer> {
+    let wrong = |wrong: &Wrong| match wrong.peer {
+        wrong::Peer::Producer(it) => producer(it),
+        wrong::Peer::Consumer(it) => consumer(it),
+        wrong::Peer::Relay(it) => relay(it, true),
+        _ => panic!("another kind of peer"),
+    };
+    match name {
+        "right producer" => Some(producer(Producer::RIGHT)),
+        "right consumer" => Some(consumer(wrong::right_consumer)),
+        "our relay" => Some(relay(Ours, false)),
+        name => wrong::all().get(name.parse::<usize>().ok()?).map(wrong),
+    }
+}
+
+fn side(direction: Direction) -> Side {
+    match direction {
+        Direction::Producer => Side::Producer,
+        Direction::Consumer => Side::Consumer,
+        _ => Side::Relay,
+    }
+}
+
+fn all_are_found(direction: Direction) {
+    let all = wrong::all();
+    let chosen = all.iter().enumerate().filter(|(_, wrong)| wrong.direction() == direction);
+    let mut missed = Vec::new();
+    for (number, wrong) in chosen {
+        let report =
+            support::report_until(&number.to_string(), Kind::Array, side(direction), wrong.id);
+        let failed = report.failed();
+        println!("{wrong:?}: {failed:?}");
+        if !failed.contains(&wrong.id) {
+            missed.push(format!("{wrong:?} is not among {failed:?}:\n{report}"));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn each_wrong_producer_is_found_under_its_id() {
+    all_are_found(Direction::Producer);
+}
+
+#[test]
+fn each_wrong_consumer_is_found_under_its_id() {
+    all_are_found(Direction::Consumer);
+}
+
+#[test]
+fn each_wrong_relay_is_found_under_its_id() {
+    all_are_found(Direction::Relay);
+}
+
+#[test]
+fn those_who_are_right_are_not_blamed() {
+    support::assert_right("right producer", Kind::Array, Side::Producer);
+    support::assert_right("right consumer", Kind::Array, Side::Consumer);
+    support::assert_right("our relay", Kind::Array, Side::Relay);
+}
