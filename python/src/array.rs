@@ -81,7 +81,7 @@ impl PyArray {
 /// >>> b = ad.record_batch(pa.record_batch({"x": [1, 2], "y": ["a", None]}))
 /// >>> b
 /// <arrow_device.RecordBatch 2 rows, 2 columns, on cpu>
-///     x | y
+/// x     | y
 /// int64 | utf8
 /// ------+-----
 ///     1 | a
@@ -128,7 +128,7 @@ pub(crate) fn to_device(
     to: DeviceId,
     queue: Option<Queue>,
 ) -> PyResult<Array> {
-    if queue.is_none() && array.device() == to {
+    if queue.is_none() && device::plain(array.device()) == to {
         return Ok(array.clone());
     }
     device::open(py, array.device())?;
@@ -274,7 +274,8 @@ impl PyArray {
     /// A child as it lies, without this array's offset and length. For the columns of a batch see ``RecordBatch.column``.
     fn child(&self, index: usize) -> PyResult<Self> {
         if index >= self.array.child_count() {
-            let message = format!("{} has {} children", self.array.data_type(), self.array.child_count());
+            let message =
+                format!("{} has {} children", self.array.data_type(), self.array.child_count());
             return Err(PyIndexError::new_err(message));
         }
         self.array.child(index).or_raise().map(Self::new)

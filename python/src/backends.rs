@@ -133,8 +133,7 @@ pub(crate) fn no_backend(id: DeviceId) -> Error {
 }
 
 fn is_same(one: DeviceId, other: DeviceId) -> bool {
-    one == other
-        || (one.device_type == DeviceType::CPU && other.device_type == DeviceType::CPU)
+    one == other || (one.device_type == DeviceType::CPU && other.device_type == DeviceType::CPU)
 }
 
 fn is_open(of: DeviceType) -> bool {

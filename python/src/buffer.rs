@@ -8,8 +8,8 @@ use std::ptr;
 
 use arrow_device::abi::dlpack::{
     DLDataType, DLDevice, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_READ_ONLY,
-    DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION, DLPackVersion, DLTensor, kDLBool, kDLCPU, kDLComplex,
-    kDLFloat, kDLInt, kDLUInt,
+    DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION, DLPackVersion, DLTensor, kDLBool, kDLCPU,
+    kDLComplex, kDLFloat, kDLInt, kDLUInt,
 };
 use arrow_device::dlpack::{Order, Tensor};
 use pyo3::buffer::PyUntypedBuffer;
@@ -26,7 +26,9 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let size = buffer.item_size();
     let dtype = dtype(buffer.format(), size)?;
     if buffer.suboffsets().is_some() {
-        return Err(refused("the buffer leads from pointer to pointer, and a tensor is in one piece"));
+        return Err(refused(
+            "the buffer leads from pointer to pointer, and a tensor is in one piece",
+        ));
     }
     let mut dims: Vec<i64> = Vec::with_capacity(2 * buffer.dimensions());
     for length in buffer.shape() {

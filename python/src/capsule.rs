@@ -143,7 +143,10 @@ fn pointer<S: Struct>(capsule: &Bound<'_, PyAny>) -> PyResult<*mut S> {
         )));
     };
     if !capsule.is_valid_checked(Some(S::NAME)) {
-        return Err(invalid(format!("expected a capsule named '{expected}', got {}", name(capsule))));
+        return Err(invalid(format!(
+            "expected a capsule named '{expected}', got {}",
+            name(capsule)
+        )));
     }
     Ok(capsule.pointer_checked(Some(S::NAME))?.cast::<S>().as_ptr())
 }

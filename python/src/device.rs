@@ -30,11 +30,7 @@ pub(crate) struct PyDevice {
 
 impl PyDevice {
     pub(crate) fn new(id: DeviceId) -> Self {
-        Self { id }
-    }
-
-    pub(crate) fn id(&self) -> DeviceId {
-        self.id
+        Self { id: plain(id) }
     }
 
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<Opened> {
@@ -143,7 +139,7 @@ pub(crate) fn named(object: &Bound<'_, PyAny>) -> PyResult<DeviceId> {
 }
 
 /// All numbers of the host are one device.
-fn plain(id: DeviceId) -> DeviceId {
+pub(crate) fn plain(id: DeviceId) -> DeviceId {
     if id.device_type == DeviceType::CPU { DeviceId::CPU } else { id }
 }
 

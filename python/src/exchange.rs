@@ -46,8 +46,7 @@ static TABLE: Table = Table(DLPackExchangeAPI {
 pub(crate) fn table(py: Python<'_>) -> PyResult<Py<PyCapsule>> {
     let table = NonNull::from(&TABLE.0).cast::<c_void>();
     // SAFETY: a static, which is valid for ever; the capsule has no destructor.
-    let capsule =
-        unsafe { PyCapsule::new_with_pointer(py, table, c"dlpack_exchange_api") };
+    let capsule = unsafe { PyCapsule::new_with_pointer(py, table, c"dlpack_exchange_api") };
     capsule.map(Bound::unbind)
 }
 
@@ -136,8 +135,11 @@ unsafe extern "C" fn allocate(
             0
         }
         Err(error) => {
-            let kind =
-                if error.kind() == ErrorKind::OutOfMemory { c"MemoryError" } else { c"BufferError" };
+            let kind = if error.kind() == ErrorKind::OutOfMemory {
+                c"MemoryError"
+            } else {
+                c"BufferError"
+            };
             let text = std::ffi::CString::new(error.to_string()).unwrap_or_default();
             if let Some(set_error) = set_error {
                 // SAFETY: the caller's own function and context; the texts live until it returns.
@@ -163,7 +165,8 @@ impl Block {
     unsafe fn like(prototype: *const DLTensor) -> Result<Box<Self>> {
         let wrong = |message: &'static str| Error::new(ErrorKind::InvalidArgument, message);
         // SAFETY: promised by the caller.
-        let wanted = unsafe { prototype.as_ref() }.ok_or_else(|| wrong("no tensor: a null pointer"))?;
+        let wanted =
+            unsafe { prototype.as_ref() }.ok_or_else(|| wrong("no tensor: a null pointer"))?;
         let ndim = usize::try_from(wanted.ndim).ok().filter(|ndim| *ndim <= 64);
         let ndim = ndim.ok_or_else(|| wrong("a tensor has 0 to 64 dimensions"))?;
         if ndim > 0 && wanted.shape.is_null() {
@@ -179,7 +182,8 @@ impl Block {
             Some(*length).filter(|length| *length >= 0).and_then(|length| all.checked_mul(length))
         });
         let elements = elements.and_then(|elements| u64::try_from(elements).ok());
-        let elements = elements.ok_or_else(|| wrong("a length is negative, or all are too much"))?;
+        let elements =
+            elements.ok_or_else(|| wrong("a length is negative, or all are too much"))?;
         let bits = u64::from(dtype.bits) * u64::from(dtype.lanes);
         let bytes = elements.checked_mul(bits).map(|bits| bits.div_ceil(8));
         let bytes = bytes.ok_or_else(|| wrong("the tensor is larger than any memory"))?;

@@ -30,9 +30,8 @@ pub(crate) fn interruptible<T: Send + 'static>(
     started.map_err(|error| Error::other(error).during("wait")).or_raise()?;
     let outcome = Mutex::new(outcome);
     loop {
-        let received = py.detach(|| {
-            outcome.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK)
-        });
+        let received =
+            py.detach(|| outcome.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK));
         match received {
             Ok(result) => return result.or_raise(),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,

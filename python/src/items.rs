@@ -23,7 +23,11 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    pub(crate) fn new(iterator: Bound<'_, PyIterator>, first: Option<Array>, failure: Failure) -> Self {
+    pub(crate) fn new(
+        iterator: Bound<'_, PyIterator>,
+        first: Option<Array>,
+        failure: Failure,
+    ) -> Self {
         Self { iterator: iterator.unbind(), first, failure }
     }
 

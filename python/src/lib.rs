@@ -203,4 +203,10 @@ mod _native {
     fn _reports(py: Python<'_>) -> Vec<String> {
         py.detach(software::take_reports)
     }
+
+    /// Lets the software device do all work that was submitted and can run.
+    #[pyfunction]
+    fn _run_until_idle(py: Python<'_>) {
+        py.detach(software::run_until_idle);
+    }
 }

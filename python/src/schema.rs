@@ -29,10 +29,6 @@ impl PySchema {
         Self { schema, _live: Live::new(Kind::Schema) }
     }
 
-    pub(crate) fn schema(&self) -> &Schema {
-        &self.schema
-    }
-
     fn of_field(field: &Field) -> PyResult<Self> {
         Schema::new(field.clone()).or_raise().map(Self::new)
     }
@@ -123,9 +119,8 @@ pub(crate) fn position(
     };
     let index = if number < 0 { number.checked_add_unsigned(count) } else { Some(number) };
     let index = index.and_then(|index| usize::try_from(index).ok()).filter(|index| *index < count);
-    index.ok_or_else(|| {
-        PyIndexError::new_err(format!("number {number} of {count} is out of range"))
-    })
+    index
+        .ok_or_else(|| PyIndexError::new_err(format!("number {number} of {count} is out of range")))
 }
 
 /// The type of an array's elements. Prints as people write it, and equals that text.
@@ -215,9 +210,10 @@ fn is_representation(have: &DataType, wanted: &DataType) -> bool {
     }
     kind(have) == kind(wanted)
         && have.child_count() == wanted.child_count()
-        && have.children().zip(wanted.children()).all(|(have, wanted)| {
-            is_representation(have.data_type(), wanted.data_type())
-        })
+        && have
+            .children()
+            .zip(wanted.children())
+            .all(|(have, wanted)| is_representation(have.data_type(), wanted.data_type()))
 }
 
 /// The type of the values of what is encoded.

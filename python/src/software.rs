@@ -46,3 +46,8 @@ pub(crate) fn open(id: DeviceId) -> Result<Device> {
 pub(crate) fn take_reports() -> Vec<String> {
     simulator().take_reports().iter().map(ToString::to_string).collect()
 }
+
+/// Does all work that was submitted and can run.
+pub(crate) fn run_until_idle() {
+    simulator().run_until_idle();
+}

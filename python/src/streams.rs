@@ -71,9 +71,7 @@ fn meaning(of: DeviceType, stream: Option<i64>) -> Result<Meaning, String> {
         }
         (DeviceType::ROCM, None) => Ok(Meaning::Handle(0)),
         (DeviceType::ROCM, Some(1 | 2)) => wrong("1 and 2 are no streams"),
-        (_, Some(number)) if are_passed(of) => {
-            handle(number).or_else(|_| wrong("is no handle"))
-        }
+        (_, Some(number)) if are_passed(of) => handle(number).or_else(|_| wrong("is no handle")),
         (_, None) => Ok(Meaning::Host),
         (_, Some(_)) => wrong("has to be None"),
     }

@@ -40,7 +40,7 @@ pub(crate) const LEGACY: &CStr = c"dltensor";
 /// >>> np.from_dlpack(t).sum()
 /// np.float32(15.0)
 /// >>> t.to_array().type
-/// DataType('fixed_size_list<item: float32>[3]')
+/// DataType('fixed_size_list<item: float32 not null>[3]')
 #[pyclass(frozen, weakref, module = "arrow_device", name = "Tensor")]
 #[derive(Debug)]
 pub(crate) struct PyTensor {
@@ -266,7 +266,7 @@ fn wait(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
 
 /// The tensor on another device.
 pub(crate) fn moved(py: Python<'_>, tensor: &Tensor, to: DeviceId) -> PyResult<Tensor> {
-    if tensor.device() == to {
+    if device::plain(tensor.device()) == to {
         return Ok(tensor.clone());
     }
     let (from, to) = (device::open(py, tensor.device())?, device::open(py, to)?);

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from arrow_device import _native
 
-__all__ = ["live_objects", "take_reports"]
+__all__ = ["live_objects", "run_until_idle", "take_reports"]
 
 
 def take_reports() -> list[str]:
@@ -23,6 +23,11 @@ def take_reports() -> list[str]:
     []
     """
     return _native._reports()
+
+
+def run_until_idle() -> None:
+    """Lets the software devices do all work that was submitted and that nobody waits for, as a real device would by now."""
+    _native._run_until_idle()
 
 
 def live_objects() -> dict[str, int]:
