@@ -33,3 +33,13 @@ def device(request):
         return ad.device("cpu")
     name = "software" if request.param == "ext_dev" else request.param
     return request.getfixturevalue(name)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The closing line of Rust's test programs, by which `cargo xtask test` counts."""
+    count = {name: len(reports) for name, reports in terminalreporter.stats.items()}
+    failed = count.get("failed", 0) + count.get("error", 0)
+    verdict = "FAILED" if failed else "ok"
+    passed, skipped = count.get("passed", 0), count.get("skipped", 0)
+    terminalreporter.write_line("")
+    terminalreporter.write_line(f"test result: {verdict}. {passed} passed; {failed} failed; {skipped} ignored")

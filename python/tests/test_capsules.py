@@ -47,9 +47,9 @@ class Says:
             setattr(self, f"__arrow_c_{name}__", lambda *args, value=value, **kwargs: value)
 
 
-# Requirement: PYC-1
 @pytest.mark.parametrize("method", ["array", "device_array"])
 @pytest.mark.parametrize("wrong", [0, 1])
+# Requirement: PYC-1
 def test_a_capsule_of_another_name_is_refused_and_left_alone(method, wrong):
     numbers = Numbers()
     structures = [numbers.schema, numbers.device_array]
@@ -61,8 +61,8 @@ def test_a_capsule_of_another_name_is_refused_and_left_alone(method, wrong):
     assert numbers.released_array == 0
 
 
-# Requirement: PYC-1
 @pytest.mark.parametrize("method", ["stream", "device_stream"])
+# Requirement: PYC-1
 def test_a_stream_capsule_of_another_name_is_refused(method):
     other = {"stream": "device_stream", "device_stream": "stream"}[method]
     given = getattr(ad.stream([NUMBERS]), f"__arrow_c_{other}__")()
@@ -241,13 +241,13 @@ def test_an_object_with_the_method_for_devices_only_is_taken():
     assert pa.array(ad.array(OnDevice(ad.array(NUMBERS)))).equals(NUMBERS)
 
 
-# Requirement: PYC-2
 @pytest.mark.parametrize("fault", [
     {"length": -1}, {"offset": -1}, {"null_count": 7}, {"n_buffers": 1}, {"n_buffers": 3},
     {"n_children": 1}, {"n_children": -1}, {"sync_event": 64}, {"length": 2**63 - 1},
     {"buffers": ctypes.POINTER(ctypes.c_void_p)()}, {"dictionary": 64}, {"format": b"?"},
     {"format": b"u"}, {"format": None},
 ])
+# Requirement: PYC-2
 def test_a_malformed_struct_is_an_error_and_released_once(fault):
     numbers = Numbers(**fault)
     with pytest.raises(ValueError):
@@ -286,7 +286,6 @@ def test_nothing_is_copied_on_the_way_through():
     assert struct_of(parts[1], ArrowArray).buffers[1] == ctypes.addressof(host.values)
 
 
-# Requirement: PYC-5
 @pytest.mark.parametrize("have, wanted", [
     (pa.int32(), pa.int32()),
     (pa.int32(), pa.int64()),
@@ -298,6 +297,7 @@ def test_nothing_is_copied_on_the_way_through():
     (pa.string(), pa.dictionary(pa.int32(), pa.string())),
     (pa.struct({"x": pa.int32()}), pa.struct({"y": pa.int64()})),
 ])
+# Requirement: PYC-5
 def test_data_is_handed_over_unchanged_where_the_request_allows_it(have, wanted):
     a = ad.array(pa.array([], have))
     for method in (a.__arrow_c_array__, a.__arrow_c_device_array__):
@@ -309,7 +309,6 @@ def test_data_is_handed_over_unchanged_where_the_request_allows_it(have, wanted)
         assert name_of(again) == method.strip("_").replace("arrow_c_", "arrow_").replace("stream", "array_stream")
 
 
-# Requirement: PYC-5
 @pytest.mark.parametrize("have, wanted", [
     (pa.struct({"x": pa.int32()}), pa.struct({"x": pa.int32(), "y": pa.int32()})),
     (pa.struct({"x": pa.int32(), "y": pa.int32()}), pa.struct({"x": pa.int32()})),
@@ -318,6 +317,7 @@ def test_data_is_handed_over_unchanged_where_the_request_allows_it(have, wanted)
     (pa.list_(pa.int32()), pa.list_(pa.string())),
     (pa.struct({"x": pa.int32()}), pa.int32()),
 ])
+# Requirement: PYC-5
 def test_a_request_that_cannot_be_met_is_refused(have, wanted):
     a = ad.array(pa.array([], have))
     for method in (a.__arrow_c_array__, a.__arrow_c_device_array__):

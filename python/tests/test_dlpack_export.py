@@ -31,8 +31,8 @@ def versioned(x, **kwargs):
     return made, struct_of(made, DLManagedTensorVersioned)
 
 
-# Requirement: DLP-3
 @pytest.mark.parametrize("make", [lambda a: a, lambda a: a.to_tensor()])
+# Requirement: DLP-3
 def test_objects_have_both_methods_with_the_standards_signature(make):
     x = make(ad.array(pa.array([1, 2])))
     signature = inspect.signature(type(x).__dlpack__)
@@ -44,8 +44,8 @@ def test_objects_have_both_methods_with_the_standards_signature(make):
     assert all(type(part) is int for part in x.__dlpack_device__())
 
 
-# Requirement: DLP-4
 @pytest.mark.parametrize("name", NUMERIC)
+# Requirement: DLP-4
 def test_numbers_of_every_type_are_shared(name):
     values = np.arange(5).astype(name)
     array = ad.array(pa.array(values))
@@ -56,8 +56,8 @@ def test_numbers_of_every_type_are_shared(name):
     assert np.from_dlpack(array.slice(5)).shape == (0,)
 
 
-# Requirement: DLP-4
 @pytest.mark.parametrize("name", ["bool", "complex64", "complex128"])
+# Requirement: DLP-4
 def test_what_arrow_has_no_numbers_of_makes_the_round_trip(name):
     values = np.array([0, 1, 1, 0]).astype(name)
     t = ad.from_dlpack(values)
@@ -76,11 +76,11 @@ def test_booleans_of_arrow_are_bits_and_become_bytes():
         bits.__dlpack__(max_version=(1, 0), copy=False)
 
 
-# Requirement: DLP-11
 @pytest.mark.parametrize("max_version, name", [
     (None, "dltensor"), ((0, 8), "dltensor"), ((1, 0), "dltensor_versioned"),
     ((1, 3), "dltensor_versioned"), ((2, 0), "dltensor_versioned"), ((100, 3), "dltensor_versioned"),
 ])
+# Requirement: DLP-11
 def test_the_form_is_the_newest_that_the_consumer_understands(max_version, name):
     for x in (ad.array(pa.array([1, 2])), ad.from_dlpack(np.arange(2))):
         made = x.__dlpack__(max_version=max_version)
@@ -90,10 +90,10 @@ def test_the_form_is_the_newest_that_the_consumer_understands(max_version, name)
             assert (structure.major, structure.minor) == (1, 3), "our own version, whatever was asked"
 
 
-# Requirement: DLP-5, DLP-12
 @pytest.mark.parametrize("copy", [None, True, False])
 @pytest.mark.parametrize("max_version", [None, (1, 0)])
 @pytest.mark.parametrize("kind", ["array", "tensor"])
+# Requirement: DLP-5, DLP-12
 def test_flags_and_copies_are_honest(copy, max_version, kind):
     source = pa.array([1, 2, 3])
     x = ad.array(source)
@@ -177,7 +177,6 @@ def test_strides_are_written_and_an_empty_tensor_has_no_address():
     assert made.dl_tensor.ndim == 0 and np.from_dlpack(ad.from_dlpack(np.array(7))).item() == 7
 
 
-# Requirement: DLP-9
 @pytest.mark.parametrize("array, why", [
     (pa.array([1, None]), "there are nulls"),
     (pa.array(["a"]), "utf8"),
@@ -185,6 +184,7 @@ def test_strides_are_written_and_an_empty_tensor_has_no_address():
     (pa.array([1], pa.timestamp("s")), "timestamp"),
     (pa.array([1], pa.decimal128(5)), "decimal"),
 ])
+# Requirement: DLP-9
 def test_data_that_is_no_tensor_is_a_buffer_error(array, why):
     for kwargs in ({}, {"max_version": (1, 0)}, {"copy": True}):
         with pytest.raises(BufferError, match=why) as caught:
@@ -193,11 +193,11 @@ def test_data_that_is_no_tensor_is_a_buffer_error(array, why):
         assert isinstance(caught.value, ad.ExchangeError) and isinstance(caught.value, ValueError)
 
 
-# Requirement: DLP-9
 @pytest.mark.parametrize("kwargs", [
     {"stream": 1}, {"stream": "x"}, {"max_version": 1}, {"max_version": (1,)}, {"dl_device": "cpu"},
     {"dl_device": (1, 0, 0)}, {"stream": -2},
 ])
+# Requirement: DLP-9
 def test_arguments_that_are_none_are_no_type_errors(kwargs):
     with pytest.raises(ValueError):
         ad.array(pa.array([1])).__dlpack__(**kwargs)

@@ -35,8 +35,8 @@ def test_a_producer_is_asked_for_the_newest_form():
     assert name_of(producer.made) == "used_dltensor_versioned"
 
 
-# Requirement: DLP-2, DLP-11
 @pytest.mark.parametrize("kwargs", [{}, {"copy": True}, {"device": "cpu"}, {"copy": False}])
+# Requirement: DLP-2, DLP-11
 def test_a_producer_with_the_old_signature_is_taken(kwargs):
     producer = OldTensorProducer()
     t = ad.from_dlpack(producer, **kwargs)
@@ -79,8 +79,8 @@ def test_an_object_without_the_methods_is_an_attribute_error():
             ad.from_dlpack(x)
 
 
-# Requirement: DLP-9
 @pytest.mark.parametrize("device, name", [((2, 0), "cuda:0"), ((8, 1), "metal:1"), ((4711, 3), r"device_type\(4711\):3")])
+# Requirement: DLP-9
 def test_a_device_that_is_not_supported_is_named(device, name):
     producer = TensorProducer(device_type=device[0], device_id=device[1])
     with pytest.raises(TypeError, match=f"tensors on {name} are not supported here"):
@@ -106,8 +106,8 @@ def test_a_producers_own_error_comes_out_as_it_was():
         ad.from_dlpack(type("Wrong", (TensorProducer,), {"__dlpack__": lambda self, **kwargs: 7})())
 
 
-# Requirement: DLP-6
 @pytest.mark.parametrize("make", [TensorProducer, OldTensorProducer])
+# Requirement: DLP-6
 def test_a_tensor_is_deleted_once_when_its_last_use_is_over(make):
     producer = make()
     t = ad.from_dlpack(producer)
@@ -145,13 +145,13 @@ def test_a_capsule_of_another_name_is_left_alone():
     assert producer.deleted == 0
 
 
-# Requirement: DLP-6
 @pytest.mark.parametrize("faults", [
     {"ndim": -1}, {"ndim": 65}, {"bits": 0}, {"lanes": 0}, {"code": 99}, {"data": None},
     {"has_shape": False}, {"device_type": 0}, {"device_type": -1}, {"bits": 7},
     {"byte_offset": 2**64 - 1},
 ])
 @pytest.mark.parametrize("make", [TensorProducer, lambda **faults: TensorProducer(versioned=False, **faults)])
+# Requirement: DLP-6
 def test_a_malformed_tensor_is_refused_and_deleted_once(make, faults):
     producer = make(**faults)
     made = producer.capsule()
@@ -161,10 +161,10 @@ def test_a_malformed_tensor_is_refused_and_deleted_once(make, faults):
     assert name_of(made).startswith("used_"), "it is renamed before anything can fail"
 
 
-# Requirement: DLP-6
 @pytest.mark.parametrize("shape, strides", [
     ((-1,), (1,)), ((2**62, 4), (4, 1)), ((2,), (2**62,)), ((2**31, 2**31, 2**31), None),
 ])
+# Requirement: DLP-6
 def test_a_shape_that_no_memory_has_is_refused(shape, strides):
     producer = TensorProducer(shape=shape, strides=strides)
     with pytest.raises(ValueError):
@@ -279,7 +279,6 @@ def test_a_producer_on_a_device_is_told_the_queue_that_will_wait(software):
     assert values(t.to_host()) == list(range(100))
 
 
-# Requirement: DLP-1
 @pytest.mark.parametrize("make", [
     lambda: bytes([1, 2, 3]),
     lambda: bytearray([1, 2, 3]),
@@ -291,6 +290,7 @@ def test_a_producer_on_a_device_is_told_the_queue_that_will_wait(software):
     lambda: memoryview(bytes([3, 2, 1]))[::-1],
     lambda: (ctypes.c_int16 * 3)(1, 2, 3),
 ])
+# Requirement: DLP-1
 def test_pythons_buffers_are_taken(make):
     assert pa.array(ad.array(make())).to_pylist() == [1, 2, 3]
 

@@ -61,8 +61,8 @@ def test_the_types_carry_one_table_for_the_whole_process():
     assert ctypes.sizeof(Table) == 56
 
 
-# Requirement: DLP-1
 @pytest.mark.parametrize("make", [ad.array, lambda x: ad.array(x).to_tensor()])
+# Requirement: DLP-1
 def test_an_object_becomes_a_tensor_without_a_python_call(make):
     numbers = Numbers()
     x, out = make(numbers), ctypes.c_void_p()

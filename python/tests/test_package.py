@@ -64,7 +64,8 @@ def documented():
         for name in getattr(module, "__all__", ()):
             each = getattr(module, name)
             yield f"{module.__name__}.{name}", inspect.getdoc(each)
-            if inspect.isclass(each):
+            # The attributes of exceptions are documented where they are written down.
+            if inspect.isclass(each) and not issubclass(each, BaseException):
                 for member, value in vars(each).items():
                     yield f"{module.__name__}.{name}.{member}", inspect.getdoc(value)
 
