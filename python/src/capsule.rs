@@ -111,17 +111,14 @@ unsafe extern "C" fn destroy<S: Struct>(capsule: *mut ffi::PyObject) {
 /// Python code must not lose it.
 pub(crate) fn keeping_exception(work: impl FnOnce()) {
     let (mut class, mut value, mut trace) = Default::default();
+    #[allow(deprecated)]
+    // Their successors are not in the stable interface of the oldest Python here.
+    let (fetch, restore) = (ffi::PyErr_Fetch, ffi::PyErr_Restore);
     // SAFETY: Python is attached to the thread that destroys an object.
-    #[allow(deprecated)] // Its successor is not in the stable interface of the oldest Python here.
-    unsafe {
-        ffi::PyErr_Fetch(&mut class, &mut value, &mut trace);
-    }
+    unsafe { fetch(&mut class, &mut value, &mut trace) };
     work();
     // SAFETY: as above; these are the references that were fetched.
-    #[allow(deprecated)]
-    unsafe {
-        ffi::PyErr_Restore(class, value, trace);
-    }
+    unsafe { restore(class, value, trace) };
 }
 
 /// # Safety

@@ -103,11 +103,10 @@ impl PyDevice {
         format!("Device('{}', {})", self.id.device_type, self.id.id)
     }
 
-    fn __reduce__(&self) -> PyResult<(Py<PyAny>, ((i32, i64),))> {
-        Python::attach(|py| {
-            let make = py.import("arrow_device")?.getattr("device")?.unbind();
-            Ok((make, ((self.id.device_type.0, self.id.id),)))
-        })
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let make = py.import("arrow_device")?.getattr("device")?;
+        let arguments = ((self.id.device_type.0, self.id.id),).into_pyobject(py)?;
+        (make, arguments).into_pyobject(py)
     }
 }
 

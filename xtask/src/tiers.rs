@@ -463,7 +463,7 @@ mod tests {
         let names = |wish: &Wish| -> Vec<_> {
             chosen(wish).unwrap().iter().map(|tier| tier.name).collect()
         };
-        assert_eq!(names(&Wish::default()), ["unit and integration", "panic abort"]);
+        assert_eq!(names(&Wish::default()), ["unit and integration", "panic abort", "python"]);
         assert_eq!(names(&Wish { all: true, ..Wish::default() }).len(), TIERS.len());
         let only = |name: &str| Wish { only: Some(name.to_owned()), ..Wish::default() };
         assert_eq!(names(&only("miri")), ["miri"]);
