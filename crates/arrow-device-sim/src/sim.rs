@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Device, DeviceId, DeviceType, Queue, Result};
@@ -203,18 +203,9 @@ impl Sim {
             return;
         }
         self.run_until_idle();
-        let deadline = Instant::now() + Duration::from_secs(2);
-        let leaks = loop {
-            // Another thread may be looking through the library's list at the moment, and hold what is ours.
-            // Asked first: it may be done with that before we have looked.
-            let held = arrow_device::pending() > 0;
-            arrow_device::reclaim();
-            let leaks = self.engine.with(|state| state.leaks());
-            if leaks.is_empty() || !held || Instant::now() > deadline {
-                break leaks;
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        };
+        // Another thread may be looking through the library's list at the moment, and hold what is ours.
+        let _ = arrow_device::settle(Duration::from_secs(20));
+        let leaks = self.engine.with(|state| state.leaks());
         self.engine.with(|state| leaks.into_iter().for_each(|leak| state.report(leak)));
     }
 }

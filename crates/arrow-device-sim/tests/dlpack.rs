@@ -6,6 +6,8 @@
 
 use arrow_device_testkit::tensors;
 
+use std::time::Duration;
+
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{
     Conversion, Copying, Dtype, Managed, Order, Tensor, device_id, dl_device,
@@ -248,9 +250,7 @@ fn every_call_that_fails_is_an_error_and_nothing_is_lost() {
         let _ = work();
         sim.run_until_idle();
         // What waits for a queue goes when that is idle.
-        for _ in 0..100 {
-            arrow_device::reclaim();
-        }
+        arrow_device::settle(Duration::from_secs(20)).unwrap();
     });
     assert!(runs > 40, "{runs} runs");
 }

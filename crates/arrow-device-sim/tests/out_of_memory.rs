@@ -27,11 +27,12 @@ fn an_allocation_waits_for_memory_that_is_on_its_way_back() {
         assert_eq!(error.kind(), ErrorKind::OutOfMemory);
         drop((second, kept));
 
-        // What is released first may be another device's, and help nobody here.
+        // What is older and another device's would help nobody here, so it is not waited for.
         let other = Sim::builder().seed(seed).build();
         let far = other.device().open_queue().unwrap();
         on_its_way_back(&other, &other.device(), &far);
         on_its_way_back(&sim, &device, &queue);
         assert!(device.allocate(64).is_ok());
+        assert_eq!(other.allocated(), 32, "waited for");
     }
 }

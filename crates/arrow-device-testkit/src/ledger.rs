@@ -72,7 +72,7 @@ impl Ledger {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let is_held = arrow_device::pending() > 0;
-            arrow_device::reclaim();
+            let _ = arrow_device::settle(Duration::from_secs(1));
             let verdict = self.settle(bases);
             if verdict.is_ok() || !is_held || Instant::now() > deadline {
                 return verdict;

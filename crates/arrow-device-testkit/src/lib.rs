@@ -199,12 +199,12 @@ pub fn assert_complaint(verdict: Verdict, expected: &str) {
 /// One look at the list of what waits for its last use is not enough: it is one for all tests of a program, and
 /// another test's thread may be the one that releases.
 pub fn reclaim_until(is_so: impl Fn() -> bool) -> bool {
-    let patience = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !is_so() {
         if std::time::Instant::now() > patience {
             return false;
         }
-        arrow_device::reclaim();
+        let _ = arrow_device::settle(std::time::Duration::from_secs(1));
         std::thread::yield_now();
     }
     true

@@ -17,7 +17,7 @@ use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::oracle::{self, plan_of, require_equal};
 use arrow_device_testkit::plan::{Content, Plan};
 use arrow_device_testkit::relay::{Fault, Handwritten, Ours, Relay};
-use arrow_device_testkit::{Verdict, producer, require};
+use arrow_device_testkit::{Verdict, producer, reclaim_until, require};
 
 fn said(error: arrow_device::Error) -> String {
     error.to_string()
@@ -284,13 +284,7 @@ fn check_copies(generated: &Generated, kind: Kind, queue: &Queue) -> Verdict {
     }
     drop(array);
     queue.synchronize().map_err(said)?;
-    for _ in 0..100_000 {
-        if ledger.live() == 0 {
-            break;
-        }
-        arrow_device::reclaim();
-        std::thread::yield_now();
-    }
+    reclaim_until(|| ledger.live() == 0);
     ledger.settle(0)
 }
 

@@ -55,7 +55,7 @@
 //!    buffer pointer.
 //! 2. **No access without order.** In safe code a device address can only be had by naming the queue that will use it; that
 //!    queue then waits for the array's event. And memory is not handed back while a queue still uses it: dropping an array
-//!    that was used on a queue defers its release until that use has passed (see [`reclaim`], [`drain`]).
+//!    that was used on a queue defers its release until that use has passed (see [`reclaim`], [`settle`], [`drain`]).
 //! 3. **Somebody else's malformed struct is an error value**, with the place in the tree where the mistake is. What was passed
 //!    is released exactly once. No panic reaches a C caller.
 //! 4. **It costs next to nothing.** An exported tree is one allocation however many columns it has, and none where one is
@@ -116,7 +116,7 @@ pub use device::{
 };
 pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};
-pub use pending::{Reaper, drain, leaked, pending, reclaim};
+pub use pending::{Reaper, drain, leaked, pending, reclaim, settle};
 pub use place::{Place, Step};
 pub use schema::{
     BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,

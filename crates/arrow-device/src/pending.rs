@@ -1,7 +1,7 @@
 //! What is not needed any more and may not go yet, because a queue still uses it.
 //!
 //! One list for the whole process: a list per device would keep its own device open. It is looked at whenever something here
-//! is dropped, imported or allocated, and by [`reclaim`] and [`drain`]; never while a lock is held, never from a driver's
+//! is dropped, imported or allocated, and by [`reclaim`], [`settle`] and [`drain`]; never while a lock is held, never from a driver's
 //! callback, and not by a thread of this crate unless a [`Reaper`] is asked for. What is still on it when the process ends is
 //! left to the operating system, because drivers may be gone by then.
 //!
@@ -15,12 +15,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::device::driver::Runtime;
 use crate::sync::lock;
-use crate::{Error, ErrorKind, Event, Queue, Result};
+use crate::{Device, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
 static WAITING: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 /// How many entries wait, those included that a thread has taken out to look at.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// How many of them threads have in hand: taken off the list, and not yet put back or released.
+static IN_HAND: AtomicUsize = AtomicUsize::new(0);
 static LEAKED: AtomicUsize = AtomicUsize::new(0);
 
 /// What becomes of the list at the moment: one of the three below.
@@ -35,6 +38,15 @@ struct Entry {
     uses: Vec<Use>,
     what: Box<dyn Any + Send>,
     process: u32,
+}
+
+impl Entry {
+    /// Whether a device that is out of memory may have some after this is released.
+    fn may_help(&self, device: &Device) -> bool {
+        let runtime = device.driver().runtime();
+        device.id().device_type == DeviceType::CPU
+            || self.uses.iter().any(|used| used.runtime() == runtime)
+    }
 }
 
 /// One queue's use of something, until a point of that queue.
@@ -94,6 +106,13 @@ impl Use {
         })
     }
 
+    fn runtime(&self) -> Runtime {
+        match &self.until {
+            Until::Event(event) => event.runtime(),
+            Until::Idle(queue) => queue.device().driver().runtime(),
+        }
+    }
+
     fn passed(answer: Result<bool>) -> bool {
         answer.unwrap_or_else(|error| error.kind() == ErrorKind::DeviceLost)
     }
@@ -128,25 +147,56 @@ pub(crate) fn tick() {
 /// assert_eq!(arrow_device::reclaim(), 0);
 /// ```
 pub fn reclaim() -> usize {
-    sweep()
+    sweep().unwrap_or(0)
+}
+
+/// Waits until everything whose last use has passed has been released, whichever thread is at it; at most this long.
+///
+/// What a queue still uses stays. [`reclaim`] leaves to another thread what that thread has in hand; after this it is done. For
+/// tests that count, and for whoever is about to look at what is left. Not to be called with a lock held that a release of
+/// somebody's may want.
+///
+/// ```
+/// arrow_device::settle(std::time::Duration::from_secs(1))?;
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+pub fn settle(timeout: Duration) -> Result<()> {
+    wait_until(timeout, "settle", "are being released by other threads", || {
+        // What others had in hand before this look was on the list for it, and what they have taken since is looked for below.
+        let looked = sweep().is_some();
+        let in_hand = IN_HAND.load(Ordering::Acquire);
+        if looked { in_hand } else { in_hand.max(1) }
+    })
 }
 
 /// Waits until everything has been released, at most this long.
 ///
 /// Call it before a device is closed by hand, or before a library is unloaded whose memory is still in use.
 pub fn drain(timeout: Duration) -> Result<()> {
+    wait_until(timeout, "drain", "are still in use by a queue", || {
+        sweep();
+        pending()
+    })
+}
+
+/// Looks again and again until nothing is left, at longer and longer intervals.
+fn wait_until(
+    timeout: Duration,
+    operation: &'static str,
+    still: &str,
+    left: impl Fn() -> usize,
+) -> Result<()> {
     // No deadline where the clock does not reach that far.
     let deadline = Instant::now().checked_add(timeout);
     let mut pause = Duration::from_micros(20);
     loop {
-        sweep();
-        let left = pending();
+        let left = left();
         if left == 0 {
             return Ok(());
         }
         if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            let message = format!("{left} things are still in use by a queue after {timeout:?}");
-            return Err(Error::new(ErrorKind::TimedOut, message).during("drain"));
+            let message = format!("{left} things {still} after {timeout:?}");
+            return Err(Error::new(ErrorKind::TimedOut, message).during(operation));
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(5));
@@ -167,21 +217,25 @@ pub(crate) fn count_leaked() {
     LEAKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Waits for the oldest thing on the list and releases it; returns whether there was one.
-pub(crate) fn release_oldest() -> bool {
-    if sweep() > 0 {
+/// Waits for the oldest thing on the list that a queue of this device's runtime uses, and releases it; returns whether there was
+/// one. On the host any queue's will do: what a device still uses may be host memory.
+pub(crate) fn release_oldest(device: &Device) -> bool {
+    if sweep().is_some_and(|released| released > 0) {
         return true;
     }
     let oldest = {
         let mut waiting = lock(&WAITING);
-        if waiting.is_empty() { None } else { Some(waiting.remove(0)) }
+        let found = waiting.iter().position(|entry| entry.may_help(device));
+        let oldest = found.map(|index| waiting.remove(index));
+        IN_HAND.fetch_add(usize::from(oldest.is_some()), Ordering::Relaxed);
+        oldest
     };
     let Some(entry) = oldest else { return another_thread_releases() };
     if entry.uses.iter().all(Use::wait) {
         release(entry);
         return true;
     }
-    lock(&WAITING).push(entry);
+    put_back(vec![entry]);
     false
 }
 
@@ -199,46 +253,60 @@ fn another_thread_releases() -> bool {
     false
 }
 
-/// Releases what can be released. Returns how many things that were.
-fn sweep() -> usize {
+/// Releases what can be released. Returns how many things that were, or nothing where another thread has the list or this one
+/// is in the middle of it.
+fn sweep() -> Option<usize> {
     thread_local! {
         /// A release that drops something of ours must not start a sweep of its own: the stack would grow with the list.
         static SWEEPING: Cell<bool> = const { Cell::new(false) };
     }
     // While a thread is being torn down there is no flag any more, and no sweep.
     if SWEEPING.try_with(|sweeping| sweeping.replace(true)).unwrap_or(true) {
-        return 0;
+        return None;
     }
-    let over = take_what_is_over();
-    let released = over.len();
-    over.into_iter().for_each(release);
+    let mut released = None;
+    if ASKING.swap(ONCE_MORE, Ordering::AcqRel) == NOBODY {
+        loop {
+            let over = take_what_is_over();
+            // Before the releases, which may take long: meanwhile another thread may look.
+            let before = ASKING.swap(NOBODY, Ordering::AcqRel);
+            released = Some(released.unwrap_or(0) + over.len());
+            over.into_iter().for_each(release);
+            let nobody_else_looks = || ASKING.swap(ONCE_MORE, Ordering::AcqRel) == NOBODY;
+            if before != ONCE_MORE || !nobody_else_looks() {
+                break;
+            }
+        }
+    }
     let _ = SWEEPING.try_with(|sweeping| sweeping.set(false));
     released
 }
 
-/// Takes off the list what nothing uses any more, unless another thread is doing so.
+/// Takes off the list what nothing uses any more. The caller is the one that asks.
 fn take_what_is_over() -> Vec<Entry> {
-    let mut over = Vec::new();
-    if ASKING.swap(ONCE_MORE, Ordering::AcqRel) != NOBODY {
-        return over;
+    ASKING.store(SOMEBODY, Ordering::Release);
+    let taken = {
+        let mut waiting = lock(&WAITING);
+        IN_HAND.fetch_add(waiting.len(), Ordering::Relaxed);
+        std::mem::take(&mut *waiting)
+    };
+    let (mut over, mut still_used) = (Vec::new(), Vec::with_capacity(taken.len()));
+    for entry in taken {
+        let list = if entry.uses.iter().all(Use::is_over) { &mut over } else { &mut still_used };
+        list.push(entry);
     }
-    loop {
-        ASKING.store(SOMEBODY, Ordering::Release);
-        let taken = std::mem::take(&mut *lock(&WAITING));
-        let mut still_used = Vec::with_capacity(taken.len());
-        for entry in taken {
-            let list =
-                if entry.uses.iter().all(Use::is_over) { &mut over } else { &mut still_used };
-            list.push(entry);
-        }
-        if !still_used.is_empty() {
-            let mut waiting = lock(&WAITING);
-            let newer = std::mem::replace(&mut *waiting, still_used);
-            waiting.extend(newer);
-        }
-        if ASKING.compare_exchange(SOMEBODY, NOBODY, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            return over;
-        }
+    put_back(still_used);
+    over
+}
+
+/// Back onto the list, before what has come since.
+fn put_back(entries: Vec<Entry>) {
+    if !entries.is_empty() {
+        let count = entries.len();
+        let mut waiting = lock(&WAITING);
+        let newer = std::mem::replace(&mut *waiting, entries);
+        waiting.extend(newer);
+        IN_HAND.fetch_sub(count, Ordering::Release);
     }
 }
 
@@ -257,6 +325,7 @@ fn release(entry: Entry) {
         }
     }
     COUNT.fetch_sub(1, Ordering::Release);
+    IN_HAND.fetch_sub(1, Ordering::Release);
 }
 
 /// A thread that calls [`reclaim`] from time to time. Stops when dropped.

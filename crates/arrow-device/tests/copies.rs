@@ -302,32 +302,6 @@ fn where_the_host_can_write_it_fills_the_destination_in_place() {
 }
 
 #[test]
-fn data_that_passes_through_the_host_uses_the_drivers_memory_for_that() {
-    let (one, _source) = device::open(10);
-    let can = device::Abilities { stage: true, ..Default::default() };
-    let (two, state) = device::open_with(11, can);
-    let (from, to) = (one.open_queue().unwrap(), two.open_queue().unwrap());
-    let chunks = Options::new().chunk(64);
-    for recipe in some_samples() {
-        let array = recipe.build().unwrap();
-        let there = array.copy_to(&from).unwrap().copy_with(&to, &chunks).unwrap();
-        assert!(there.to_host().unwrap().equals(&array).unwrap(), "{array:?}");
-    }
-    // Many copies of many chunks, and few blocks.
-    let (staging, staged) = {
-        let state = state.lock().unwrap();
-        (state.staging, state.staged)
-    };
-    assert!((1..=4).contains(&staging), "{staging}");
-    assert!(staged <= 40, "{staged}");
-    assert!(two.held().staging <= 4 * 64);
-    to.synchronize().unwrap();
-    drop((from, to, two));
-    assert_clean(&state);
-    assert!(reclaim_until(|| state.lock().unwrap().staging == 0));
-}
-
-#[test]
 fn lengths_that_no_memory_holds_are_refused() {
     let (device, state) = device::open(12);
     let queue = device.open_queue().unwrap();

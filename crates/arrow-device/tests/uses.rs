@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::driver::Readiness;
-use arrow_device::{Array, Buffer, DataType, Device, Queue, Ready, Schema, reclaim};
+use arrow_device::{
+    Array, Buffer, DataType, Device, ErrorKind, Queue, Ready, Schema, reclaim, settle,
+};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::manual::{Manual, shown_event};
 use arrow_device_testkit::plan::{Content, Nulls, Window};
@@ -75,7 +77,8 @@ fn check_kept(prepare: &dyn Fn(&Manual), used: &Use) -> Verdict {
     // Work that was submitted later does not count.
     manual.complete(&queue);
     manual.submit(&queue);
-    let gone = reclaim_until(|| ledger.base_releases() == 1 && ledger.live() == 0);
+    settle(Duration::from_secs(20)).map_err(|error| error.to_string())?;
+    let gone = ledger.base_releases() == 1 && ledger.live() == 0;
     require(gone, || "not released after the last use".into())?;
     ledger.settle(1)?;
     require(manual.live_events() == 0, || format!("{} events leaked", manual.live_events()))?;
@@ -199,6 +202,55 @@ fn what_is_over_while_another_thread_asks_is_not_overlooked() {
     }
     assert_eq!(ledger.settle(1), Ok(()));
     drop(device);
+}
+
+/// An array that was used, and dropped while the queue was still at it.
+fn used_and_dropped() -> (Manual, Queue, Arc<Ledger>) {
+    let Scene { manual, queue, ledger, array, .. } = Scene::new();
+    let view = array.on(&queue).unwrap();
+    manual.submit(&queue);
+    drop((view, array));
+    (manual, queue, ledger)
+}
+
+#[test]
+fn settling_waits_for_what_another_thread_has_in_hand() {
+    let (manual, queue, ledger) = used_and_dropped();
+    let barrier = manual.hold_next_answer();
+    let asking = std::thread::spawn(reclaim);
+    barrier.wait();
+    manual.complete(&queue);
+    let error = settle(Duration::from_millis(20)).unwrap_err();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::TimedOut, Some("settle")));
+    barrier.wait();
+    settle(Duration::from_secs(60)).unwrap();
+    assert_eq!(ledger.settle(1), Ok(()));
+    asking.join().unwrap();
+}
+
+#[test]
+fn what_is_over_is_released_before_the_others_are_asked_again() {
+    let (over, queue, released) = used_and_dropped();
+    let (still_used, other, ledger) = used_and_dropped();
+    over.complete(&queue);
+    let first = still_used.hold_next_answer();
+    let asking = std::thread::spawn(reclaim);
+    first.wait();
+    let second = still_used.hold_next_answer();
+    assert_eq!(reclaim(), 0, "the list is in other hands");
+    first.wait();
+    second.wait();
+    // Whoever asks for the second time waits here.
+    let patience = Instant::now() + Duration::from_secs(20);
+    while released.live() > 0 && Instant::now() < patience {
+        std::thread::yield_now();
+    }
+    assert_eq!(released.settle(1), Ok(()));
+    assert_eq!(ledger.base_releases(), 0);
+    second.wait();
+    asking.join().unwrap();
+    still_used.complete(&other);
+    assert!(reclaim_until(|| ledger.live() == 0));
 }
 
 // Requirement: ARR-20

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{Conversion, Copying, Element, Order, Tensor};
 use arrow_device::{Array, Buffer, DataType, DeviceId};
+use arrow_device_testkit::reclaim_until;
 use dlpark::allocation::dynamic::Initialized;
 use dlpark::{DlpackElement, DlpackFlags, TryFromDlpack, ffi, legacy, versioned};
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
@@ -135,14 +136,8 @@ fn a_column_is_read_where_it_lies_and_freed_when_the_reader_is_done() {
     assert_eq!(slice.as_ptr(), base.wrapping_add(2));
     assert_eq!(freed.load(Ordering::SeqCst), 0);
     std::thread::spawn(move || drop(theirs)).join().unwrap();
-    for _ in 0..100_000 {
-        if freed.load(Ordering::SeqCst) == 1 {
-            return;
-        }
-        arrow_device::reclaim();
-        std::thread::yield_now();
-    }
-    panic!("freed {} times", freed.load(Ordering::SeqCst));
+    reclaim_until(|| freed.load(Ordering::SeqCst) > 0);
+    assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
 // Requirement: DLP-12

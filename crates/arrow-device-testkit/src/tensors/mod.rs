@@ -41,14 +41,7 @@ impl Count {
 
     /// Waits until it happened so often: another test's thread may be the one that lets go.
     pub fn reaches(&self, times: usize) -> bool {
-        for _ in 0..100_000 {
-            if self.get() >= times {
-                return self.get() == times;
-            }
-            arrow_device::reclaim();
-            std::thread::yield_now();
-        }
-        false
+        crate::reclaim_until(|| self.get() >= times) && self.get() == times
     }
 }
 

@@ -51,11 +51,12 @@ impl Memory {
                 Ok(Self::new(device, raw, len, None, true))
             }
         };
-        // The oldest thing may be small, or another device's: go on as long as there is one. Each turn releases something.
+        // The oldest thing may be small: go on as long as there is one. Each turn releases something.
         loop {
             match attempt() {
                 Err(error)
-                    if error.kind() == ErrorKind::OutOfMemory && pending::release_oldest() => {}
+                    if error.kind() == ErrorKind::OutOfMemory
+                        && pending::release_oldest(device) => {}
                 result => break result,
             }
         }

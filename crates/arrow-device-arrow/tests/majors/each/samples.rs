@@ -9,7 +9,7 @@ use arrow_device_testkit::consumer::Seen;
 use arrow_device_testkit::kinds::types;
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::plan::{Content, Nulls, Plan, Window, metadata};
-use arrow_device_testkit::{Verdict, producer};
+use arrow_device_testkit::{Verdict, producer, reclaim_until};
 
 /// An array, where its memory is, and the books of its producer.
 pub struct Sample {
@@ -54,13 +54,7 @@ impl Sample {
 
 /// Another test's thread may be the one that releases what it finds on the list of pending arrays.
 pub fn settle(ledger: &Ledger) -> Verdict {
-    for _ in 0..10_000 {
-        if ledger.live() == 0 {
-            break;
-        }
-        arrow_device::reclaim();
-        std::thread::yield_now();
-    }
+    reclaim_until(|| ledger.live() == 0);
     // The schema and the array.
     ledger.settle(2)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_device::{Array, Batch, DataType, ErrorKind, Schema};
 use arrow_device_testkit::consumer::Seen;
-use arrow_device_testkit::{Verdict, require};
+use arrow_device_testkit::{Verdict, reclaim_until, require};
 
 use super::arrow::array::builder::StringDictionaryBuilder;
 use super::arrow::array::types::Int32Type;
@@ -216,12 +216,7 @@ fn what_is_shared_is_released_last_whoever_that_is() {
                 drop(holder);
             }
         }
-        for _ in 0..10_000 {
-            if Arc::strong_count(&watched) < before {
-                break;
-            }
-            arrow_device::reclaim();
-        }
+        reclaim_until(|| Arc::strong_count(&watched) < before);
         assert_eq!(Arc::strong_count(&watched), 1, "order {order}");
         assert_eq!(watched.len(), 50);
     }
