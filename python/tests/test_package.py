@@ -104,3 +104,18 @@ def test_errors_are_pythons_own_too():
     assert issubclass(ad.OutOfMemoryError, MemoryError) and issubclass(ad.OutOfMemoryError, ad.DeviceError)
     for name in ad.__all__:
         assert getattr(getattr(ad, name), "__module__", "arrow_device") in ("arrow_device", "arrow_device._native", "arrow_device._devices")
+
+
+README = os.path.join(os.path.dirname(__file__), "..", "README.md")
+with open(README) as file:
+    BLOCKS = [part.split("```")[0] for part in file.read().split("```python\n")[1:]]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split(", ")[1].split()[0].strip(","))
+def test_the_examples_of_the_readme_run(block):
+    for name in ("polars", "torch", "pylibcudf", "duckdb"):
+        if name in block:
+            pytest.importorskip(name, reason=f"skipped: {name} is not installed")
+    if "opencl" in block and "opencl" not in {device.type for device in ad.devices()}:
+        pytest.skip("skipped: there is no OpenCL device")
+    exec(compile(block, "README.md", "exec"), {})
