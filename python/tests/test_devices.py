@@ -181,13 +181,16 @@ def test_ctrl_c_ends_a_wait(tmp_path):
         # the end of the interpreter.
         "import os; os._exit(0)\n"
     )
-    here = os.path.dirname(__file__)
+    paths = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": here}
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
     )
     assert process.stdout.readline() == "waiting\n"
     process.send_signal(signal.SIGINT)
-    process.wait(120)
+    try:
+        process.wait(60)
+    finally:
+        process.kill()
     assert process.stdout.read() == "interrupted\n" and process.returncode == 0
 
 
