@@ -10,12 +10,19 @@ use crate::shell;
 
 /// Packages whose wheels are installed.
 const WHEELS: &str = "crates/foreign-peers/requirements.txt";
+/// Packages whose wheels are installed for the vendors' headers in them.
+const HEADERS: &str = "crates/arrow-device-simdrv/headers.txt";
 /// Packages whose sources are unpacked.
 const SOURCES: &str = "crates/foreign-peers/sources.txt";
 
 /// Whether all wheels are installed in the versions that are pinned.
 pub(crate) fn has_wheels() -> bool {
     are_installed(&folder().join("venv"), WHEELS)
+}
+
+/// The same for the headers.
+pub(crate) fn has_headers() -> bool {
+    are_installed(&folder().join("venv"), HEADERS)
 }
 
 /// Whether an environment has all packages of a file of pins.
@@ -47,6 +54,11 @@ pub(crate) fn has_python() -> bool {
 /// Installs the wheels.
 pub(crate) fn install_wheels() -> Result<(), String> {
     install_into(&folder().join("venv"), WHEELS)
+}
+
+/// Installs the headers.
+pub(crate) fn install_headers() -> Result<(), String> {
+    install_into(&folder().join("venv"), HEADERS)
 }
 
 /// Installs the packages of a file of pins into an environment.
@@ -114,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_package_is_pinned_to_one_version() {
-        assert!(!pins(WHEELS).unwrap().is_empty() && !pins(SOURCES).unwrap().is_empty());
+        assert!([WHEELS, HEADERS, SOURCES].iter().all(|file| !pins(file).unwrap().is_empty()));
         assert_eq!(parsed("# words\n\na==1.2\n"), Some(vec![("a".into(), "1.2".into())]));
         assert_eq!(parsed("a>=1"), None);
     }

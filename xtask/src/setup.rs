@@ -49,6 +49,19 @@ pub(crate) const VALGRIND: Tool = Tool {
     source: Source::Debian("valgrind"),
 };
 
+/// For programs in C that find the installed library as others do.
+pub(crate) const CMAKE: Tool = Tool {
+    name: "cmake",
+    is_present: || shell::output_of(&["cmake", "--version"]).is_some(),
+    source: Source::Debian("cmake make"),
+};
+
+pub(crate) const PKG_CONFIG: Tool = Tool {
+    name: "pkg-config",
+    is_present: || shell::output_of(&["pkg-config", "--version"]).is_some(),
+    source: Source::Debian("pkg-config"),
+};
+
 /// The loader, and a driver for the processor.
 pub(crate) const OPENCL: Tool = Tool {
     name: "an OpenCL driver",
@@ -59,6 +72,26 @@ pub(crate) const OPENCL: Tool = Tool {
         has_driver && libraries.is_some_and(|list| list.contains("libOpenCL.so.1"))
     },
     source: Source::Debian("pocl-opencl-icd ocl-icd-libopencl1"),
+};
+
+/// The header that the simulated functions are held against.
+pub(crate) const HIP_HEADERS: Tool = Tool {
+    name: "the headers of HIP",
+    is_present: || std::path::Path::new("/usr/include/hip/hip_runtime_api.h").exists(),
+    source: Source::Debian("libamdhip64-dev"),
+};
+
+pub(crate) const CUDA_HEADERS: Tool = Tool {
+    name: "cuda.h of two majors, in wheels",
+    is_present: peers::has_headers,
+    source: Source::Python(peers::install_headers),
+};
+
+/// Looks at the pages that the command draws.
+pub(crate) const CHROMIUM: Tool = Tool {
+    name: "the browser chromium",
+    is_present: || shell::output_of(&["chromium", "--version"]).is_some(),
+    source: Source::Debian("chromium"),
 };
 
 pub(crate) const MIRI: Tool = Tool {

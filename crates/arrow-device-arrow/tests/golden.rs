@@ -2,32 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::undocumented_unsafe_blocks)]
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
 
 use arrow_array_60::{Array as _, RecordBatch};
 use arrow_data_60::ArrayData;
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Batch, Schema};
 use arrow_device_arrow::v60::{FromArrow as _, ToArrow as _};
+use arrow_device_testkit::golden;
 use arrow_ipc::reader::StreamReader;
-
-/// All streams in the folder of golden files; none, with the reason printed, where there is no such folder.
-fn streams() -> Vec<PathBuf> {
-    let folder = std::env::var_os("ARROW_DEVICE_GOLDEN").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/golden"),
-        PathBuf::from,
-    );
-    if !folder.is_dir() {
-        println!("skipped: ARROW_DEVICE_GOLDEN does not name the folder of golden files");
-        return Vec::new();
-    }
-    let entries = std::fs::read_dir(folder).unwrap();
-    let mut streams: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    streams.retain(|path| path.extension().is_some_and(|extension| extension == "stream"));
-    streams.sort();
-    assert!(!streams.is_empty(), "there is no stream in the folder of golden files");
-    streams
-}
 
 /// A batch as C structs, and what a consumer makes of them.
 fn hand_over(batch: &RecordBatch) -> RecordBatch {
@@ -51,7 +33,7 @@ fn addresses(data: &ArrayData) -> Vec<usize> {
 #[test]
 fn golden_streams_come_back_as_they_were_from_where_they_were() {
     let mut batches = 0;
-    for path in streams() {
+    for path in golden::streams() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         let reader = StreamReader::try_new_buffered(File::open(&path).unwrap(), None).unwrap();
         let schema = reader.schema();

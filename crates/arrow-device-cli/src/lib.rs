@@ -1,83 +1,111 @@
-//! What the command `arrow-device` does: shows how two parties in a process share Arrow data through the C device interface.
+//! The command `arrow-device`: looks at, moves and measures Arrow data on devices.
 //!
-//! Without arguments it runs the demonstration in `demo`, on a device made of software. It reads no file.
+//! Each subcommand is a module with a `command`, which says what may be asked, and a `run`, which does it; `COMMANDS` lists
+//! them. Where devices come from is the table in `backends`. Whatever goes wrong is a `Failure`, told in one line.
 
-mod consumer;
+mod backends;
+mod bench;
+mod copy;
 mod demo;
 mod devices;
-mod mistakes;
-mod producer;
+mod failure;
+mod files;
+mod inspect;
+mod json;
+mod table;
+mod units;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Whatever went wrong, to be told in one line.
-type Outcome = Result<(), Box<dyn std::error::Error>>;
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command};
 
-const HELP: &str = "\
-Share Arrow data that lies on a device between any two parties in a process, without copying it.
+use failure::{Failure, Outcome};
 
-Usage: arrow-device [COMMAND]
+/// A subcommand: what may be asked of it, and what does it.
+type Subcommand = (fn() -> Command, fn(&ArgMatches, &mut dyn Write) -> Outcome);
 
-Commands:
-  demo     Hand a record batch from a producer to a consumer and back, through a device made of software
-           (this is what happens without a command)
-  devices  Say what buffers, ids and events mean on each type of device
+/// All of them, in the order of the help.
+const COMMANDS: &[Subcommand] = &[
+    (demo::command, demo::run),
+    (devices::command, devices::run),
+    (inspect::command, inspect::run),
+    (copy::command, copy::run),
+    (bench::command, bench::run),
+];
 
-Options:
-  --break MISTAKE  Have the consumer of the demo make a mistake, and show what the device says of it:
-                   wait, release or write
-  -h, --help     Print this
-  -V, --version  Print the version
-";
+const EXAMPLES: &str = "\
+Examples:
+  arrow-device                                        the demonstration, on a device made of software
+  arrow-device devices                                which devices there are here, and why others are not
+  arrow-device demo --device opencl:0                 the demonstration on another device
+  arrow-device inspect data.parquet --device opencl   where the buffers of the first batch lie, as text
+  arrow-device copy in.parquet out.arrow --through opencl:0,cpu
+
+Exit codes:
+  0    it is done
+  1    it could not be done; the last line says why
+  2    it was asked for in a way that makes no sense
+  130  it was interrupted";
 
 /// The command: reads its arguments, does what they say, and complains in one line.
 pub fn main() -> ExitCode {
-    let arguments: Vec<String> =
-        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into()).collect();
     let mut out = io::stdout().lock();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let outcome = match arguments.as_slice() {
-        [] | ["demo"] => demo::run(&mut out),
-        ["--break", name] | ["demo", "--break", name] => {
-            match mistakes::ALL.iter().find(|(known, ..)| known == name) {
-                Some(mistake) => mistakes::run(mistake, &mut out),
-                None => {
-                    complain(&format!(
-                        "`{name}` is no mistake that can be made; `--help` lists them"
-                    ));
-                    return ExitCode::from(2);
-                }
-            }
-        }
-        ["devices"] => devices::list(&mut out),
-        ["-h" | "--help" | "help"] => out.write_all(HELP.as_bytes()).map_err(Into::into),
-        ["-V" | "--version"] => {
-            writeln!(out, "arrow-device {}", env!("CARGO_PKG_VERSION")).map_err(Into::into)
-        }
-        other => {
-            complain(&format!("`{}` is no command; `--help` lists them", other.join(" ")));
-            return ExitCode::from(2);
-        }
-    };
-    match outcome.and_then(|()| Ok(out.flush()?)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let outcome = run(std::env::args_os(), &mut out).and_then(|code| {
+        out.flush()?;
+        Ok(code)
+    });
+    match outcome {
+        Ok(code) => code,
         // Whoever was reading has seen enough.
-        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
-        Err(error) => {
-            complain(&error.to_string());
-            ExitCode::FAILURE
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            // There is nobody to tell if this fails.
+            let _ = writeln!(io::stderr(), "arrow-device: {failure}");
+            failure.exit_code()
         }
     }
 }
 
-/// On one line; there is nobody to tell if that fails.
-fn complain(message: &str) {
-    let message = message.replace(char::is_control, " ");
-    let _ = writeln!(io::stderr(), "arrow-device: {message}");
+fn run(arguments: impl IntoIterator<Item = OsString>, out: &mut dyn Write) -> Outcome {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(asked)
+            if matches!(asked.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
+            write!(out, "{asked}")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(refused) => return Err(Failure::usage(&refused)),
+    };
+    let Some((name, of_command)) = matches.subcommand() else { return demo::run(&matches, out) };
+    match COMMANDS.iter().find(|(command, _)| command().get_name() == name) {
+        Some((_, run)) => run(of_command, out),
+        None => Err(Failure::new(format!("`{name}` is no command"))),
+    }
 }
 
-fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
-    let error = error.downcast_ref::<io::Error>();
-    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+fn command() -> Command {
+    Command::new("arrow-device")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Share Arrow data that lies on a device between any two parties, without copying it.")
+        .long_about(
+            "Share Arrow data that lies on a device between any two parties, without copying it.\n\nWithout a command it \
+             runs the demonstration.",
+        )
+        .after_help(EXAMPLES)
+        .args(demo::command().get_arguments().cloned())
+        .args_conflicts_with_subcommands(true)
+        .disable_help_subcommand(true)
+        .subcommands(COMMANDS.iter().map(|(command, _)| command()))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_arguments_do_not_contradict_each_other() {
+        super::command().debug_assert();
+    }
 }

@@ -42,6 +42,8 @@ pub(crate) struct BufferRegion {
 
 /// Everything that OpenCL 1.2 has and this crate calls.
 pub(crate) struct Api {
+    /// Named here so that tools which look for leaks see that somebody knows of it.
+    _library: &'static Library,
     pub(crate) get_platform_ids: unsafe extern "system" fn(u32, *mut Handle, *mut u32) -> Code,
     pub(crate) get_platform_info: Info,
     pub(crate) get_device_ids:
@@ -196,6 +198,7 @@ fn find_all(library: Library) -> Result<Api, String> {
     // headers, whose functions these are.
     unsafe {
         Ok(Api {
+            _library: library,
             get_platform_ids: symbol(library, "clGetPlatformIDs")?,
             get_platform_info: symbol(library, "clGetPlatformInfo")?,
             get_device_ids: symbol(library, "clGetDeviceIDs")?,

@@ -469,6 +469,14 @@ unsafe impl Driver for OpenClDriver {
         unsafe { self.flush(queue) }
     }
 
+    unsafe fn holds(&self, base: Raw<Memory>) -> bool {
+        // With shared virtual memory nothing tells.
+        // SAFETY: promised by the caller.
+        let context = |base: Raw<Memory>| unsafe { self.api.extent_of(base.as_ptr()) };
+        self.svm.is_some()
+            || context(base).is_ok_and(|(context, _)| context == self.context.handle())
+    }
+
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
         if self.svm.is_some() {
             return Ok(None);

@@ -13,6 +13,8 @@ const NO_SUCH_DEVICE: Code = -1;
 
 const DEVICE_NAME: u32 = 0x102b;
 const DEVICE_PLATFORM: u32 = 0x1031;
+const DEVICE_MEMORY: u32 = 0x101f;
+const DRIVER_VERSION: u32 = 0x102d;
 const DEVICE_ALIGNMENT_IN_BITS: u32 = 0x1019;
 const DEVICE_UNIFIED_MEMORY: u32 = 0x1035;
 const DEVICE_SVM_CAPABILITIES: u32 = 0x1053;
@@ -169,6 +171,19 @@ impl Api {
             is_unified: is_unified != 0,
             has_svm: svm & COARSE_BUFFERS != 0 && self.svm.is_some(),
         })
+    }
+
+    /// How many bytes a device has, and the version of its driver.
+    ///
+    /// # Safety
+    /// The device is one of this process.
+    pub(crate) unsafe fn memory_and_version(&self, device: Handle) -> Result<(u64, String)> {
+        let info = self.get_device_info;
+        // SAFETY: promised by the caller.
+        let memory = unsafe { value(info, device, DEVICE_MEMORY, "ask the device") }?;
+        // SAFETY: as above.
+        let version = unsafe { text(info, device, DRIVER_VERSION, "ask the device") }?;
+        Ok((memory, version))
     }
 
     /// # Safety

@@ -27,6 +27,10 @@
 //!
 //! Both sides use one `cl_context`: memory and events of another one cannot be used by a queue. [`open`] gives everybody in
 //! this process the same context for a device; [`open_from`] and [`open_for`] take that of the application or the producer.
+//! Where several contexts of a device are open, a `cl_mem` tells which one it is of: an imported array is waited for, read and
+//! copied in its own context, whichever was opened last; a queue of another one gets
+//! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to it goes through host memory. Nothing opens the context
+//! of a foreign handle unasked: that is what [`open_for`] is for.
 //!
 //! The exporter holds one reference to each `cl_mem` and to the `cl_event`, until its release callback. The importer
 //! retains nothing that it does not release. The exporter flushes the queue of its event; the importer flushes it once more
@@ -84,6 +88,10 @@ pub struct Listed {
     pub name: String,
     /// Whether it can be opened with [`Kind::Svm`].
     pub has_svm: bool,
+    /// How many bytes of memory it has.
+    pub memory: u64,
+    /// The version of its driver, as that says it.
+    pub driver_version: String,
 }
 
 /// Whether there is a device; where not, the error says why and what to install.
@@ -97,7 +105,9 @@ pub fn devices() -> Result<Vec<Listed>> {
     let list = |(index, device)| {
         // SAFETY: the device was just listed.
         let facts = unsafe { api.facts(device) }?;
-        Ok(Listed { index, name: facts.name, has_svm: facts.has_svm })
+        // SAFETY: as above.
+        let (memory, driver_version) = unsafe { api.memory_and_version(device) }?;
+        Ok(Listed { index, name: facts.name, has_svm: facts.has_svm, memory, driver_version })
     };
     api.devices()?.into_iter().enumerate().map(list).collect()
 }

@@ -13,9 +13,11 @@ mod support;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use arrow_device::copy::{Options, Way};
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Array, DataType, ErrorKind};
-use arrow_device_opencl::{Kind, open_for, open_from};
+use arrow_device_opencl::{Kind, open, open_for, open_from};
+use arrow_device_testkit::trips::imported;
 use cl::{Cl, Gate};
 
 fn pointer(handle: cl::Handle) -> NonNull<std::ffi::c_void> {
@@ -82,6 +84,24 @@ fn two_contexts_of_one_device_are_kept_apart() {
     let other = unsafe { open_from(pointer(context), pointer(cl_device), Kind::Buffers) }.unwrap();
     let there = array.copy_to(&other.open_queue().unwrap()).unwrap();
     there.to_host().unwrap().validate().unwrap();
+
+    // Whose an array is, its handles tell: what only knows the C struct finds the context, whichever was opened last.
+    let elsewhere = other.open_queue().unwrap();
+    let again = open(0).unwrap().open_queue().unwrap();
+    for (home, away) in [(&queue, &elsewhere), (&elsewhere, &queue), (&again, &elsewhere)] {
+        let made = array.copy_to(home).unwrap();
+        let foreign = imported(&made);
+        assert!(foreign.to_host().unwrap().equals(&array).unwrap());
+        assert!(foreign.copy_to(home).unwrap().is_same(&foreign));
+        // It is not there in the other context, although the number is the same.
+        let error = foreign.on(away).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotReachable, "{error}");
+        let plan = foreign.plan_copy(away, &Options::new()).unwrap();
+        assert_eq!(plan.hops()[0].way, Way::FromHost, "{plan}");
+        let moved = plan.run().unwrap();
+        assert!(moved.on(home).is_err());
+        assert!(imported(&moved).to_host().unwrap().equals(&array).unwrap());
+    }
 
     // The application may let go of its context first.
     cl.call("clReleaseContext", context).unwrap();

@@ -1,113 +1,15 @@
-//! Whatever is copied between the host, OpenCL and software devices has the values that it had, as a naive reader sees them;
-//! streams and tensors over OpenCL too.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::indexing_slicing
-)]
+//! Copies and tensors on OpenCL. That arrays and streams have their values after a copy to OpenCL from any other device, and
+//! back, is tested in `device-pairs`.
+#![allow(clippy::unwrap_used)]
 
 mod support;
 
-use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::copy::Options;
-use arrow_device::{Array, ArrayStream, DataType, DeviceType, Queue};
-use arrow_device_sim::{Kind, Sim};
+use arrow_device::{Array, DataType, Queue};
 use arrow_device_testkit::generate::{self, Generated};
-use arrow_device_testkit::ledger::Ledger;
-use arrow_device_testkit::plan::Plan;
+use arrow_device_testkit::oracle;
 use arrow_device_testkit::tensors::{conversions, matrix};
-use arrow_device_testkit::{kinds, oracle};
-
-/// The ways to ask for the same.
-fn choices(number: usize) -> Options {
-    let options = Options::new().always(true);
-    match number % 5 {
-        0 => options,
-        1 => options.trim(false),
-        2 => options.separate(true),
-        3 => options.chunk(64),
-        _ => options.chunk(192),
-    }
-}
-
-/// An array of the library's, and what is to be read in every copy of it.
-fn built(plan: &Plan) -> (Array, Plan) {
-    let array = generate::build(plan, &Ledger::new()).unwrap();
-    let expected = oracle::plan_of(&array).unwrap();
-    (array, expected)
-}
-
-/// The array again, as somebody who only knows the C struct has it.
-fn imported(array: &Array) -> Array {
-    let mut c_array = ArrowDeviceArray::empty();
-    array.export(&mut c_array).unwrap();
-    unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap()
-}
-
-#[track_caller]
-fn assert_is(array: &Array, expected: &Plan, what: &str) {
-    array.validate().unwrap_or_else(|error| panic!("{what}: {error}"));
-    let found = oracle::plan_of(array).unwrap_or_else(|error| panic!("{what}: {error}"));
-    oracle::require_equal(expected, &found).unwrap_or_else(|error| panic!("{what}: {error}"));
-}
-
-#[test]
-fn arbitrary_arrays_go_from_every_place_to_every_other() {
-    let Some(device) = support::device() else { return };
-    let sims = [Kind::Discrete, Kind::HostReadable, Kind::Handles]
-        .map(|kind| Sim::builder().kind(kind).backtraces(false).build());
-    let mut places = vec![Queue::host()];
-    places.extend([device.open_queue().unwrap(), device.open_queue().unwrap()]);
-    places.extend(sims.iter().map(|sim| sim.device().open_queue().unwrap()));
-    for (number, Generated { plan, .. }) in generate::samples(40, 7).enumerate() {
-        let (whole, expected) = built(&plan);
-        let (from, len) = (whole.len() / 3, whole.len() / 2);
-        let array = whole.slice(from, len).unwrap();
-        let expected = oracle::slice(&expected, from, len);
-        for (one, there) in places.iter().enumerate() {
-            let mut source = array.copy_to(there).unwrap();
-            if (number + one) % 2 == 1 {
-                source = imported(&source);
-            }
-            for (two, here) in places.iter().enumerate() {
-                let options = choices(number + one + two);
-                let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
-                let copy = source.copy_with(here, &options);
-                let copy = copy.unwrap_or_else(|error| panic!("{what}: {error}"));
-                let back = copy.to_host().unwrap_or_else(|error| panic!("{what}: {error}"));
-                assert_is(&back, &expected, &what);
-            }
-        }
-    }
-}
-
-#[test]
-fn every_type_in_every_window_goes_there_and_back() {
-    let Some(device) = support::device() else { return };
-    let queue = device.open_queue().unwrap();
-    for (number, case) in kinds::cases().enumerate().step_by(3) {
-        let (array, expected) = built(&case.plan());
-        let there = array.copy_with(&queue, &choices(number)).unwrap();
-        assert_is(&there.to_host().unwrap(), &expected, &case.to_string());
-    }
-}
-
-#[test]
-fn arbitrary_arrays_come_back_and_shrink_where_they_do_not() {
-    let Some(device) = support::device() else { return };
-    let (queue, host) = (device.open_queue().unwrap(), Queue::host());
-    generate::for_each(300, 11, |generated| {
-        let (array, expected) = built(&generated.plan);
-        let copy = |array: &Array, queue: &Queue| {
-            let copied = array.copy_with(queue, &choices(generated.bytes.len()));
-            copied.map_err(|error| error.to_string())
-        };
-        let back = copy(&imported(&copy(&array, &queue)?), &host)?;
-        back.validate().map_err(|error| error.to_string())?;
-        oracle::require_equal(&expected, &oracle::plan_of(&back)?)
-    });
-}
+use arrow_device_testkit::trips::{assert_is, built};
 
 #[test]
 fn threads_share_a_device() {
@@ -125,30 +27,6 @@ fn threads_share_a_device() {
             });
         }
     });
-}
-
-// Requirement: STR-1, STR-6
-#[test]
-fn streams_go_through_the_c_struct() {
-    let Some(device) = support::device() else { return };
-    let [producer, consumer] = [(); 2].map(|()| device.open_queue().unwrap());
-    for (number, Generated { plan, .. }) in generate::samples(20, 3).enumerate() {
-        let (array, expected) = built(&plan);
-        let schema = array.schema().unwrap();
-        let queue = producer.clone();
-        let arrays = (0..3).map(move |_| array.copy_to(&queue));
-        let mut c_stream = ArrowDeviceArrayStream::empty();
-        ArrayStream::new(schema, DeviceType::OPENCL, arrays).export(&mut c_stream);
-        let stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
-        assert_eq!(stream.device_type(), DeviceType::OPENCL);
-        let read: Vec<Array> = stream.map(|array| array.unwrap()).collect();
-        assert_eq!(read.len(), 3);
-        for array in read {
-            let again = array.copy_with(&consumer, &Options::new().always(true)).unwrap();
-            drop(array);
-            assert_is(&again.to_host().unwrap(), &expected, &format!("stream {number}"));
-        }
-    }
 }
 
 // Requirement: DLP-4

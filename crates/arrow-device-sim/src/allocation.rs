@@ -18,16 +18,37 @@ use crate::track::{History, What};
 /// Fresh memory holds garbage up to here, because on a device it does; the rest of a large allocation is zero.
 const GARBAGE: u64 = 64 * 1024;
 
+/// Where an allocation is, and who besides its device has a way to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// On the device. The host cannot read it.
+    Device,
+    /// On the device, from its pool: whoever was given access to the pool has it too.
+    Pooled,
+    /// In the host's memory, and in reach of all devices.
+    Pinned,
+    /// In reach of the host and of all devices, and never too much of it.
+    Managed,
+}
+
+impl Placement {
+    /// Whether the host can read and write it.
+    pub fn is_for_host(self) -> bool {
+        matches!(self, Self::Pinned | Self::Managed)
+    }
+}
+
 /// An allocation. Kept after it was freed, to say what a late use was of.
 pub(crate) struct Allocation {
     pub(crate) device: usize,
-    address: usize,
+    pub(crate) placement: Placement,
+    pub(crate) address: usize,
     pub(crate) len: u64,
     /// `None` once it is freed.
     pub(crate) block: Option<Block>,
     pub(crate) history: History,
     made: SiteId,
-    freed: Option<SiteId>,
+    pub(crate) freed: Option<SiteId>,
     /// Where it was shared: from then on nobody writes.
     pub(crate) shared: Option<SiteId>,
     pub(crate) mappings: Vec<(Range<u64>, SiteId)>,
@@ -41,21 +62,36 @@ impl State {
         queue: Option<Raw<Queue>>,
         site: RawSite,
     ) -> Result<Raw<Memory>> {
+        self.allocate_at(device, len, Placement::Device, queue, site)
+    }
+
+    pub(crate) fn allocate_at(
+        &mut self,
+        device: usize,
+        len: u64,
+        placement: Placement,
+        queue: Option<Raw<Queue>>,
+        site: RawSite,
+    ) -> Result<Raw<Memory>> {
         let site = self.sites.add(site);
         self.attempt(Call::Allocate, device)?;
         let queue = queue.map(|queue| self.open_one(queue, "allocate", site)).transpose()?;
         let state = &self.devices[device];
         let (id, left) = (state.id, state.limit.saturating_sub(state.allocated));
-        let block =
-            if len > left { None } else { Block::reserve(len, self.kind == Kind::HostReadable) };
-        let Some(mut block) = block else {
+        let fits = len <= left || placement.is_for_host();
+        let readable = self.kind == Kind::HostReadable || placement.is_for_host();
+        let block = if fits { Block::reserve(len, readable) } else { None };
+        let opened = |block: &Block| !placement.is_for_host() || block.open_to_host();
+        let Some(mut block) = block.filter(opened) else {
             let message = format!("{len} bytes asked for, {left} are left");
             return Err(Error::new(ErrorKind::OutOfMemory, message)
                 .during("allocate")
                 .on_device(id));
         };
         block.fill(0, len.min(GARBAGE), self.random.next() as u8 | 1);
-        self.devices[device].allocated += len;
+        if placement != Placement::Pinned {
+            self.devices[device].allocated += len;
+        }
         let address = block.address();
         let made_by = queue.map(|queue| self.begin(queue, What::Allocate, site));
         if let Some(access) = &made_by {
@@ -64,6 +100,7 @@ impl State {
         }
         let number = self.allocations.push(Allocation {
             device,
+            placement,
             address: address.addr(),
             len,
             block: Some(block),
@@ -90,7 +127,7 @@ impl State {
             return self.report(Report::new(Mistake::UnknownMemory).second(here).note(note));
         };
         let allocation = &self.allocations[number];
-        let (device, whole) = (allocation.device, 0..allocation.len);
+        let whole = 0..allocation.len;
         if let Some(freed) = allocation.freed {
             let first = self.host_action("free", freed);
             let report = Report::new(Mistake::FreedTwice).about(self.subject(number, whole));
@@ -128,8 +165,24 @@ impl State {
         allocation.block = None;
         allocation.mappings.clear();
         allocation.history = History::new(0, None);
-        let len = allocation.len;
-        self.devices[device].allocated = self.devices[device].allocated.saturating_sub(len);
+        self.give_back(number);
+    }
+
+    /// The device has these bytes again.
+    pub(crate) fn give_back(&mut self, number: usize) {
+        let Allocation { device, placement, len, .. } = self.allocations[number];
+        if placement != Placement::Pinned {
+            self.devices[device].allocated = self.devices[device].allocated.saturating_sub(len);
+        }
+    }
+
+    /// Whether a device has a way to an allocation.
+    pub(crate) fn reaches(&self, device: usize, number: usize) -> bool {
+        let Allocation { device: home, placement, .. } = self.allocations[number];
+        home == device
+            || placement.is_for_host()
+            || self.peer_access
+            || self.peers.contains(&(device, home, placement))
     }
 
     /// From now on nobody writes to it.
@@ -181,7 +234,7 @@ impl State {
             (Mistake::UseAfterFree, Some(self.host_action("free", freed)))
         } else if bytes.end > allocation.len {
             (Mistake::OutOfBounds, None)
-        } else if allocation.device != device && !self.peer_access {
+        } else if !self.reaches(device, number) {
             (Mistake::UnreachableMemory, None)
         } else {
             return Some(Part { allocation: number, offset, len });
@@ -290,7 +343,7 @@ impl State {
             leaks.push(report.first(first).note("It is the handle of a part."));
         }
         for (number, queue) in self.queues.iter().enumerate() {
-            if queue.closed.is_none() {
+            if queue.closed.is_none() && !self.permanent.contains(&number) {
                 let first = self.host_action("open", queue.opened);
                 let note = format!("It is queue {}.", number + 1);
                 leaks.push(Report::new(Mistake::LeakedQueue).first(first).note(note));

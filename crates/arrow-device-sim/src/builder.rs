@@ -1,5 +1,6 @@
 //! [`Builder`]: what a simulator is to be like.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use arrow_device::driver::{Addressing, HostAccess, Properties};
@@ -52,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) work_time: Duration,
     pub(crate) backtraces: bool,
     pub(crate) log: bool,
+    pub(crate) loose_events: bool,
+    pub(crate) own_code: Range<usize>,
 }
 
 impl Builder {
@@ -67,8 +70,15 @@ impl Builder {
                 work_time: Duration::ZERO,
                 backtraces: true,
                 log: false,
+                loose_events: false,
+                own_code: 0..0,
             },
         }
+    }
+
+    /// What a simulator is like unless told otherwise.
+    pub(crate) fn settings() -> Settings {
+        Self::new().settings
     }
 
     /// The shape of its devices. Without it they are discrete.
@@ -77,7 +87,8 @@ impl Builder {
         self
     }
 
-    /// Handles can be had for parts of an allocation, as OpenCL and Vulkan give them. Only where there are handles.
+    /// Handles can be had for parts of an allocation, as OpenCL and Vulkan give them. Only where there are
+    /// handles.
     pub fn parts(mut self, parts: bool) -> Self {
         self.settings.parts = parts;
         self

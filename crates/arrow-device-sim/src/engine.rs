@@ -3,7 +3,8 @@
 //! Calls are judged when they are made, in the order in which they take the lock. Nothing foreign runs while the
 //! lock is held: kernels run between two locks, and what is thrown away is dropped after it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use std::time::Duration;
 use arrow_device::driver::Raw;
 use arrow_device::{DeviceId, Error, ErrorKind, Queue, Result};
 
-use crate::allocation::Allocation;
+use crate::allocation::{Allocation, Placement};
 use crate::builder::{Kind, Settings};
 use crate::clock::Clock;
 use crate::events::Events;
@@ -35,15 +36,24 @@ pub(crate) struct Engine {
     /// Which simulator of the process this is.
     pub(crate) number: usize,
     backtraces: bool,
+    /// Code that is never where a mistake was made.
+    own_code: Range<usize>,
 }
 
 /// See the [module](self).
 pub(crate) struct State {
     pub(crate) kind: Kind,
     pub(crate) peer_access: bool,
+    /// Which device was given access to which other one's memory of which kind, where not all have it.
+    pub(crate) peers: HashSet<(usize, usize, Placement)>,
+    /// Events may be recorded again, and be waited for before they are: what drivers allow and the library's trait
+    /// does not.
+    pub(crate) loose_events: bool,
     pub(crate) devices: Table<DeviceState>,
     pub(crate) queues: Table<QueueState>,
     pub(crate) queue_handles: BTreeMap<usize, usize>,
+    /// Queues that stay open and leak nothing.
+    pub(crate) permanent: HashSet<usize>,
     /// The queue that has, or had last, each lane.
     pub(crate) lanes: Vec<usize>,
     pub(crate) allocations: Table<Allocation>,
@@ -90,9 +100,12 @@ impl Engine {
         let state = State {
             kind: settings.kind,
             peer_access: settings.peer_access,
+            peers: HashSet::new(),
+            loose_events: settings.loose_events,
             devices,
             queues: Table::default(),
             queue_handles: BTreeMap::new(),
+            permanent: HashSet::new(),
             lanes: Vec::new(),
             allocations: Table::default(),
             by_address: BTreeMap::new(),
@@ -118,6 +131,7 @@ impl Engine {
             turn: Condvar::new(),
             number,
             backtraces: settings.backtraces,
+            own_code: settings.own_code.clone(),
         });
         engine.lock().events.set_engine(Arc::as_ptr(&engine));
         engine
@@ -146,7 +160,7 @@ impl Engine {
 
     /// Where the user's program is now.
     pub(crate) fn site(&self) -> RawSite {
-        if self.backtraces { RawSite::stack() } else { RawSite::Unknown }
+        if self.backtraces { RawSite::stack(&self.own_code) } else { RawSite::Unknown }
     }
 }
 

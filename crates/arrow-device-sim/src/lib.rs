@@ -119,6 +119,8 @@ mod engine;
 mod event_table;
 mod events;
 mod fault;
+#[doc(hidden)]
+pub mod hardware;
 mod kernel;
 mod memory;
 mod parts;
@@ -132,6 +134,7 @@ mod site;
 mod submit;
 mod table;
 mod track;
+mod transfer;
 
 pub use builder::{Builder, Kind, for_each_fault, sweep};
 pub use driver::SimDriver;

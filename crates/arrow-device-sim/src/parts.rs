@@ -74,7 +74,7 @@ impl State {
         here: impl FnOnce(&Self) -> Action,
     ) -> Option<Found> {
         let offset = part.offset + spot.offset;
-        let is_reached = self.peer_access || self.allocations[part.allocation].device == device;
+        let is_reached = self.reaches(device, part.allocation);
         let mistake = match spot.offset.saturating_add(len) <= part.len {
             true if is_reached => return Some(Found { allocation: part.allocation, offset, len }),
             true => Mistake::UnreachableMemory,

@@ -64,6 +64,10 @@ pub(crate) enum Work {
         at: Option<Part>,
         byte: u8,
     },
+    /// The bytes of an allocation that was freed in the order of the queue go.
+    Free {
+        allocation: usize,
+    },
     Kernel(KernelWork),
 }
 
@@ -80,6 +84,8 @@ pub(crate) struct Part {
 pub(crate) enum Side {
     Device(Part),
     Host(HostAddress),
+    /// Bytes of the host that were taken when the copy was submitted.
+    Staged,
     /// What was named is no memory, and was reported. Reads as garbage; what is written is lost.
     Nowhere,
 }
@@ -100,4 +106,6 @@ pub(crate) struct Piece {
     pub(crate) len: u64,
     /// What the host's side held when the copy was submitted, to see whether the host changed it since.
     pub(crate) host_bytes: Box<[u8]>,
+    /// The same of a destination in memory that the host and the device share.
+    pub(crate) target_bytes: Box<[u8]>,
 }

@@ -281,11 +281,14 @@ pub struct Report {
     pub second: Option<Action>,
     /// What else is known.
     pub note: Option<String>,
+    /// The system's number of the thread that was in the simulator then; 0 where that is not known.
+    pub thread: u64,
 }
 
 impl Report {
     pub(crate) fn new(kind: Mistake) -> Self {
-        Self { kind, memory: None, first: None, second: None, note: None }
+        let thread = crate::site::thread();
+        Self { kind, memory: None, first: None, second: None, note: None, thread }
     }
 
     pub(crate) fn about(mut self, memory: Subject) -> Self {

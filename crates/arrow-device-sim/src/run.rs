@@ -85,6 +85,10 @@ impl Engine {
             Some(Work::Kernel(kernel)) => state = self.run_kernel(state, kernel),
             Some(Work::Copy { pieces, access }) => state.run_copy(pieces, &access),
             Some(Work::Fill { at: Some(part), byte }) => state.run_fill(part, byte),
+            Some(Work::Free { allocation }) => {
+                state.allocations[allocation].block = None;
+                state.give_back(allocation);
+            }
             Some(Work::Fill { at: None, .. } | Work::Wait { .. }) | None => {}
         }
         let state_of = &mut state.queues[queue];
@@ -194,8 +198,31 @@ impl State {
     }
 
     fn run_piece(&mut self, piece: Piece, access: &Access) {
-        let Piece { from, to, len, host_bytes } = piece;
+        let Piece { from, to, len, host_bytes, target_bytes } = piece;
+        if let (Side::Device(part), Side::Device(_)) = (from, to)
+            && self.has_changed(part, &host_bytes)
+        {
+            let here = self.action(access, false);
+            self.report(Report::new(Mistake::HostSourceChanged).second(here));
+        }
+        if let Side::Device(part) = to
+            && self.has_changed(part, &target_bytes)
+        {
+            let here = self.action(access, true);
+            self.report(Report::new(Mistake::HostDestinationChanged).second(here));
+        }
         match (from, to) {
+            (Side::Staged, Side::Device(part)) => {
+                if let Some(block) = &mut self.allocations[part.allocation].block {
+                    block.write(part.offset, &host_bytes);
+                }
+            }
+            (Side::Staged, Side::Host(address)) => {
+                let from = host_bytes.as_ptr();
+                // SAFETY: the submitter promised that the destination stays writable until the queue has passed
+                // this; the source is this piece's own, as long as the piece, and overlaps nothing.
+                unsafe { std::ptr::copy_nonoverlapping(from, address.0, host_bytes.len()) };
+            }
             (Side::Host(address), Side::Device(part)) => {
                 // SAFETY: the submitter promised that the source stays readable until the queue has passed this.
                 let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
@@ -240,8 +267,15 @@ impl State {
                 }
             }
             (Side::Nowhere, Side::Device(part)) => self.run_fill(part, GARBAGE),
-            (_, Side::Nowhere) => {}
+            (_, Side::Nowhere | Side::Staged) => {}
         }
+    }
+
+    /// Whether memory that the host shares is not what it was when the copy was submitted. Nothing noted, nothing
+    /// changed.
+    fn has_changed(&self, part: Part, noted: &[u8]) -> bool {
+        let block = self.allocations[part.allocation].block.as_ref();
+        !noted.is_empty() && block.is_some_and(|block| *block.read(part.offset, part.len) != *noted)
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 use std::panic::Location;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,12 +61,30 @@ impl Site {
     }
 }
 
+/// The system's number of this thread; 0 where that is not known.
+pub(crate) fn thread() -> u64 {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    // SAFETY: a call without arguments that cannot fail.
+    return u64::try_from(unsafe { libc::gettid() }).unwrap_or(0);
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    return 0;
+}
+
 /// Whether a function is between the user and the engine: this crate, the library, the language's own.
 fn is_inside(name: &str) -> bool {
     let path = name.trim_start_matches(['<', '&']).trim_start_matches("dyn ");
-    ["arrow_device::", "arrow_device_sim::", "core::", "alloc::", "std::", "backtrace::", "__"]
-        .iter()
-        .any(|inside| path.starts_with(inside))
+    [
+        "arrow_device::",
+        "arrow_device_sim::",
+        "arrow_device_simdrv::",
+        "core::",
+        "alloc::",
+        "std::",
+        "backtrace::",
+        "__",
+    ]
+    .iter()
+    .any(|inside| path.starts_with(inside))
 }
 
 /// The same by the file that a function stands in, because the name of one that was inlined may lack its path.
@@ -77,13 +96,15 @@ fn is_file_inside(file: &Path) -> bool {
     });
     let is_ours = |package: &str| {
         // As in a checkout, or with a version as a package manager unpacks it.
-        ["arrow-device-sim", "arrow-device", "backtrace"].iter().any(|ours| {
-            let rest = package.strip_prefix(ours);
-            rest.is_some_and(|rest| {
-                let version = rest.strip_prefix('-').unwrap_or(rest);
-                version.is_empty() || version.starts_with(|first: char| first.is_ascii_digit())
-            })
-        })
+        ["arrow-device-simdrv", "arrow-device-sim", "arrow-device", "backtrace"].iter().any(
+            |ours| {
+                let rest = package.strip_prefix(ours);
+                rest.is_some_and(|rest| {
+                    let version = rest.strip_prefix('-').unwrap_or(rest);
+                    version.is_empty() || version.starts_with(|first: char| first.is_ascii_digit())
+                })
+            },
+        )
     };
     file.starts_with("/rustc") || package.is_some_and(is_ours)
 }
@@ -116,15 +137,16 @@ pub(crate) enum RawSite {
 }
 
 impl RawSite {
-    /// The stack from here up.
+    /// The stack from here up, without frames at these addresses.
     #[inline(never)]
-    pub(crate) fn stack() -> Self {
+    pub(crate) fn stack(without: &Range<usize>) -> Self {
         let mut frames = [0; DEPTH];
         let mut count = 0;
         if cfg!(miri) {
             return Self::Unknown;
         }
         backtrace::trace(|frame| match frames.get_mut(count) {
+            Some(_) if without.contains(&(frame.ip() as usize)) => true,
             Some(slot) => {
                 *slot = frame.ip() as usize;
                 count += 1;
@@ -134,6 +156,24 @@ impl RawSite {
         });
         Self::Stack(frames, count)
     }
+}
+
+/// Where the code of this library is, when it is one that a program has loaded; nowhere when it is part of the
+/// program.
+pub(crate) fn own_library() -> Range<usize> {
+    let here = (own_library as *const ()).addr();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let lines = maps.lines().filter_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        Some((address(start)?..address(end)?, rest.split_once('/')?.1))
+    });
+    let Some((_, file)) = lines.clone().find(|(range, _)| range.contains(&here)) else {
+        return 0..0;
+    };
+    let own = lines.filter(|(_, other)| *other == file).map(|(range, _)| range);
+    own.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end)).unwrap_or(0..0)
 }
 
 /// The number of a place in [`Sites`].

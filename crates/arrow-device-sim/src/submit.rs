@@ -24,7 +24,7 @@ pub(crate) struct Launch {
 }
 
 /// What the destination of a copy to the host holds until the copy has run: bytes that nobody takes for a result.
-const NOT_YET: u8 = 0xd5;
+pub(crate) const NOT_YET: u8 = 0xd5;
 
 impl State {
     /// # Safety
@@ -73,7 +73,8 @@ impl State {
                     (from, self.device_side(device, *to, *len, &access, true), None)
                 }
             };
-            pieces.push(Piece { from, to, len: *len, host_bytes: host_bytes.unwrap_or_default() });
+            let host_bytes = host_bytes.unwrap_or_default();
+            pieces.push(Piece { from, to, len: *len, host_bytes, target_bytes: Box::default() });
         }
         for piece in &pieces {
             self.judge_side(piece.from, access, false);
@@ -182,7 +183,7 @@ impl State {
         Side::Nowhere
     }
 
-    fn judge_side(&mut self, side: Side, access: Access, writes: bool) {
+    pub(crate) fn judge_side(&mut self, side: Side, access: Access, writes: bool) {
         if let Side::Device(part) = side {
             self.judge(part, access, writes, false);
         }
@@ -267,7 +268,7 @@ impl Side {
 ///
 /// # Safety
 /// `len` bytes may be read.
-unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
+pub(crate) unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
     // SAFETY: promised by the caller.
     unsafe { std::slice::from_raw_parts(address.0, len as usize) }.into()
 }
@@ -276,7 +277,7 @@ unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
 ///
 /// # Safety
 /// `len` bytes may be written.
-unsafe fn scribble(address: HostAddress, len: u64) -> Box<[u8]> {
+pub(crate) unsafe fn scribble(address: HostAddress, len: u64) -> Box<[u8]> {
     // SAFETY: promised by the caller.
     unsafe { address.0.write_bytes(NOT_YET, len as usize) };
     vec![NOT_YET; len as usize].into()

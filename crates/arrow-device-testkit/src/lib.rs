@@ -131,6 +131,8 @@
 //! | [`allocations`] | counting how often the allocator is asked |
 //! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
+//! | [`golden`] | where the Arrow project's own reference files are |
+//! | [`trips`] | building what is sent somewhere, and looking at what came back |
 //! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
 //! | [`targets`] | the functions that are fuzzed |
 //! | [`tensors`] | DLPack: producers with any field wrong, a consumer that checks, tensors of every type in every layout |
@@ -160,6 +162,7 @@ pub mod consumer;
 pub mod deposit;
 pub mod faults;
 pub mod generate;
+pub mod golden;
 pub mod hostile;
 pub mod judge;
 pub mod kinds;
@@ -177,6 +180,7 @@ pub mod stream;
 pub mod suite;
 pub mod targets;
 pub mod tensors;
+pub mod trips;
 pub mod wrong;
 
 /// What a check has against what it was shown; nothing is good.

@@ -2,12 +2,13 @@
 //!
 //! * [`arrow_cpp`] is Arrow C++ as the `pyarrow` wheel has it: `cpp/` is compiled against the wheel's headers, linked to
 //!   its library, and loaded.
+//! * [`arrow_rs`] is arrow-rs, a crate like any other, by its own C interface and not by `arrow-device-arrow`.
 //! * [`nanoarrow`] is nanoarrow's C library from its source distribution, compiled together with `c/`.
 //! * [`build`] finds what `cargo xtask test --setup` installed, compiles, and keeps what it built.
 //! * [`child`] runs what may crash in a process of its own.
 //! * [`table`] holds `docs/peers.md` to what the tests found.
 //!
-//! Versions are in `requirements.txt` and `sources.txt`. Nothing of a peer is kept in the repository.
+//! Versions are in `requirements.txt` and `sources.txt`, and for arrow-rs in the workspace's `Cargo.lock`. Nothing of a peer is kept in the repository.
 //!
 //! # Another peer
 //!
@@ -23,6 +24,7 @@
 )]
 
 pub mod arrow_cpp;
+pub mod arrow_rs;
 pub mod build;
 pub mod child;
 pub mod nanoarrow;

@@ -184,13 +184,16 @@ fn its_batches_without_buffers_are_on_the_host_in_a_stream_on_a_device() {
 fn it_refuses_batches_with_an_offset() {
     const TEST: &str = "it_refuses_batches_with_an_offset";
     let Some(cpp) = arrow_cpp() else { return };
-    let slice = Batch::try_from(record()).unwrap().slice(1, 2).unwrap();
-    let said = unsafe { cpp.read_batches(1, export(slice.as_array())) }.unwrap_err();
+    let batch = Batch::try_from(record()).unwrap();
+    // The same, which nobody has called a batch.
+    let rows = Array::builder(batch.schema().unwrap()).len(3).buffers([None]);
+    let rows = rows.children(batch.columns().unwrap()).finish_ready().unwrap();
+    let rows = rows.slice(1, 2).unwrap();
+    let said = unsafe { cpp.read_batches(1, export(&rows)) }.unwrap_err();
     assert!(said.contains("non-zero offset"), "{said}");
-    let mut stream = unsafe { ArrayStream::import(&mut export(slice.as_array())) }.unwrap();
-    assert!(stream.next().unwrap().unwrap().equals(slice.as_array()).unwrap());
-    let again = Batch::new(slice.schema().unwrap(), slice.columns().unwrap()).unwrap();
-    unsafe { cpp.read_batches(1, export(again.as_array())) }.unwrap();
-    let here = "imported; a `Batch::new` of a slice's columns has no offset";
+    let mut stream = unsafe { ArrayStream::import(&mut export(&rows)) }.unwrap();
+    assert!(stream.next().unwrap().unwrap().equals(&rows).unwrap());
+    unsafe { cpp.read_batches(1, export(Batch::try_from(rows).unwrap().as_array())) }.unwrap();
+    let here = "imported; a `Batch` is exported without one";
     seen(&cpp, "a batch with an offset", "its import as a RecordBatch is an error", here, TEST);
 }

@@ -142,6 +142,54 @@ fn plain_streams_of_arrow_cpp_come_back_to_it_as_they_were() {
     });
 }
 
+#[test]
+fn slices_of_batches_of_ours_come_back_from_arrow_cpp() {
+    const TEST: &str = "slices_of_batches_of_ours_come_back_from_arrow_cpp";
+    let Some(cpp) = arrow_cpp() else { return };
+    let batch = || {
+        let numbers = Array::from_values(DataType::Int32, [Some(1), None, Some(3), Some(4)])?;
+        let words = [None, Some("two"), Some("three"), Some("")];
+        let lists = Array::from_values(DataType::Int8, [Some(1_i8), None, Some(3), Some(4)])?;
+        let lens = [Some(1), Some(0), None, Some(3)];
+        let lists = Array::from_lists(DataType::list(DataType::Int8), lens, lists)?;
+        Batch::from_columns([
+            ("numbers", numbers),
+            ("words", Array::from_texts(DataType::Utf8, words)?),
+            ("lists", lists),
+        ])
+    };
+    let batch = batch().unwrap();
+    let mut cases = 0;
+    for from in 0..=4 {
+        for len in 0..=4 - from {
+            let slice = batch.slice(from, len).unwrap();
+            let schema = slice.schema().unwrap();
+            let stream = || {
+                let batches = [Ok(slice.clone()), Ok(slice.clone())];
+                export(ArrayStream::new(schema.clone(), DeviceType::CPU, batches))
+            };
+            let relayed = unsafe { cpp.relay_stream("batches", stream()) }.unwrap();
+            for again in import(relayed).unwrap() {
+                let again = again.unwrap();
+                again.validate().unwrap();
+                assert!(again.equals(slice.as_array()).unwrap(), "{from}+{len}");
+                cases += 1;
+            }
+            unsafe { cpp.equal_streams(stream(), stream()) }.unwrap();
+        }
+    }
+    let place = "host, slices of batches";
+    let cells = [
+        &cpp.name(),
+        "streams, from us and back",
+        place,
+        "three columns",
+        &cases.to_string(),
+        "none",
+    ];
+    table::check(Table::Exchanges, &cells, TEST);
+}
+
 /// That a stream of the software device is read here as it was made, goes back, and is the same there.
 fn check_on_device(cpp: &ArrowCpp, number: usize, place: Place) -> Verdict {
     let first = cpp.export(cpp.first_case(number), Place::Settled)?;

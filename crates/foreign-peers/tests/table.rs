@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use arrow_device_foreign_peers::{build, table};
+use arrow_device_foreign_peers::{arrow_rs, build, table};
 
 #[test]
 fn every_line_of_the_page_names_a_test_that_there_is() {
@@ -22,9 +22,10 @@ fn every_line_of_the_page_names_a_test_that_there_is() {
 #[test]
 fn the_page_names_the_versions_that_are_pinned() {
     let page = fs::read_to_string(build::here("../../docs/peers.md")).unwrap();
-    for (name, package) in [("Arrow C++", "pyarrow"), ("nanoarrow", "nanoarrow")] {
-        let (good, other) =
-            (format!("| {name} {} |", build::version(package)), format!("| {name} "));
+    let pinned = [("Arrow C++", "pyarrow"), ("nanoarrow", "nanoarrow")]
+        .map(|(name, package)| (name, format!("{name} {}", build::version(package))));
+    for (name, version) in pinned.into_iter().chain([("arrow-rs", arrow_rs::name())]) {
+        let (good, other) = (format!("| {version} |"), format!("| {name} "));
         let mut lines = page.lines().filter(|line| line.starts_with(&other));
         assert!(lines.all(|line| line.starts_with(&good)), "another version of {name}");
     }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::PAGE;
@@ -19,6 +20,9 @@ const SMALLEST: usize = 1 << 24;
 /// The engine's mapping is opened in steps of this, so that tools that look through all readable memory have
 /// little to read.
 const STEP: usize = 1 << 22;
+
+/// What is asked for first, where that was made smaller.
+static FIRST: AtomicUsize = AtomicUsize::new(LARGEST);
 
 static REGION: OnceLock<Option<Region>> = OnceLock::new();
 
@@ -39,6 +43,11 @@ fn region() -> Option<&'static Region> {
     REGION.get_or_init(Region::open).as_ref()
 }
 
+/// Asks for less, if nothing was asked for yet.
+pub(super) fn limit(bytes: usize) {
+    FIRST.store(bytes.clamp(SMALLEST, LARGEST), Ordering::Relaxed);
+}
+
 pub(super) fn is_available() -> bool {
     region().is_some()
 }
@@ -56,7 +65,7 @@ impl Region {
         if file < 0 {
             return None;
         }
-        let mut len = LARGEST;
+        let mut len = FIRST.load(Ordering::Relaxed);
         while len >= SMALLEST {
             if let Some(region) = Self::of(file, len) {
                 return Some(region);
@@ -143,7 +152,14 @@ impl Range {
     }
 
     pub(super) fn set_host_readable(&self, readable: bool) -> bool {
-        let rights = if readable { libc::PROT_READ } else { libc::PROT_NONE };
+        self.set_rights(if readable { libc::PROT_READ } else { libc::PROT_NONE })
+    }
+
+    pub(super) fn open_to_host(&self) -> bool {
+        self.set_rights(libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    fn set_rights(&self, rights: c_int) -> bool {
         // SAFETY: changes whole pages of our own mapping, which hold nothing but device memory.
         unsafe { libc::mprotect(self.address().cast(), self.len, rights) == 0 }
     }

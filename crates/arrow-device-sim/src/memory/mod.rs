@@ -36,6 +36,14 @@ pub(crate) fn protection() -> Protection {
     Protection::Numbers
 }
 
+/// Takes no more address space than this for device memory, if none was taken yet.
+pub(crate) fn limit_address_space(bytes: usize) {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    guarded::limit(bytes);
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    let _ = bytes;
+}
+
 /// Bytes on the device. The methods check their ranges: what lies outside is not read and not written.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -82,6 +90,24 @@ impl Block {
             #[cfg(all(target_os = "linux", not(miri)))]
             Inner::Guarded(range) => range.set_host_readable(readable),
             Inner::Plain(storage) => storage.set_host_readable(readable),
+        }
+    }
+
+    /// Ends what `open_to_host` began, where that can be done.
+    pub(crate) fn close_to_host(&self) -> bool {
+        match &self.inner {
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Inner::Guarded(range) => range.set_host_readable(false),
+            Inner::Plain(_) => true,
+        }
+    }
+
+    /// Lets the host read and write it.
+    pub(crate) fn open_to_host(&self) -> bool {
+        match &self.inner {
+            #[cfg(all(target_os = "linux", not(miri)))]
+            Inner::Guarded(range) => range.open_to_host(),
+            Inner::Plain(storage) => storage.set_host_readable(true),
         }
     }
 

@@ -3,9 +3,10 @@
 use arrow_device::copy::{Cut, Options, Plan, Way};
 use arrow_device::{Array, Batch, Buffer, DataType, Device, Field, Queue};
 use arrow_device_sim::{Kind, Protection, Sim};
-
-use crate::places::{assert_is, imported, words};
 use arrow_device_testkit::oracle;
+use arrow_device_testkit::trips::{assert_is, imported};
+
+use crate::words::words;
 
 const HUGE: u64 = 100_000_000;
 

@@ -6,7 +6,7 @@ use arrow_device::copy::Options;
 use arrow_device::{Array, DataType, Error, ErrorKind, Queue, Result};
 use arrow_device_sim::{Builder, Kind, Sim};
 
-use crate::places::words;
+use crate::words::words;
 
 /// Strings in a list with a bitmap, some of them: two levels of lengths, and offsets that have to change.
 fn lists() -> Array {
@@ -155,7 +155,7 @@ fn wrong_lengths_on_a_device_are_not_followed() {
             .finish_ready()
             .unwrap();
         // Built here, the length is known; imported, only the driver knows it.
-        for array in [text.clone(), crate::places::imported(&text)] {
+        for array in [text.clone(), arrow_device_testkit::trips::imported(&text)] {
             let error = array.to_host().unwrap_err();
             assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidData, message));
             assert_eq!(error.place().unwrap().to_string(), "root");

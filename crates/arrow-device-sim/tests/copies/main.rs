@@ -1,4 +1,5 @@
-//! The copy engine on software devices of every kind: right values over every pair, order, faults, and what it costs.
+//! The copy engine on software devices of every kind: order, faults, and what it costs. That the values are right, on these
+//! and all other devices and over every pair, is tested in `device-pairs`.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -11,5 +12,4 @@ mod costs;
 mod faults;
 mod order;
 mod ownership;
-mod places;
-mod values;
+mod words;

@@ -120,7 +120,7 @@ fn without_the_wait_of_the_host_what_arrives_is_wrong() {
         let sim = Sim::builder().devices(2).seed(seed).backtraces(false).build();
         let queue = sim.device().open_queue().unwrap();
         let source = expected().copy_to(&queue).unwrap();
-        let words = crate::places::words(COUNT).copy_to(&queue).unwrap();
+        let words = crate::words::words(COUNT).copy_to(&queue).unwrap();
         let skewed = skewed::device(&sim.device(), Omission::Synchronize);
         let lane = Options::new().through(&skewed.open_queue().unwrap());
         // To the host, lengths that are read, and through the host.

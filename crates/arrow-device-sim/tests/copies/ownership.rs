@@ -11,8 +11,9 @@ use arrow_device::copy::{Job, Options};
 use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Memory, Queue, Recycler};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::trips::imported;
 
-use crate::places::{imported, words};
+use crate::words::words;
 
 /// Other tests share the list of what waits for its last use, so a look at it may come too early.
 #[track_caller]

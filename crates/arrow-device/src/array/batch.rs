@@ -67,6 +67,9 @@ impl Batch {
     }
 
     /// Hands the batch to a consumer: see [`Array::export`].
+    ///
+    /// The struct has no offset, since shipped consumers refuse a batch with one: the columns of a [slice](Self::slice) have
+    /// it, and its length. So they do in a stream of batches.
     pub fn export(&self, out: &mut ArrowDeviceArray) -> Result<()> {
         self.rows.export(out)
     }
@@ -128,7 +131,7 @@ impl Batch {
         Ok(Self { rows: self.rows.slice(offset, length)? })
     }
 
-    /// The same as a struct array.
+    /// The same as a struct array, which is still exported as a batch.
     pub fn as_array(&self) -> &Array {
         &self.rows
     }
@@ -144,7 +147,7 @@ impl TryFrom<Array> for Batch {
             return Err(Error::new(ErrorKind::SchemaMismatch, message));
         }
         match rows.null_count() {
-            Some(0) => Ok(Self { rows }),
+            Some(0) => Ok(Self { rows: rows.into_rows() }),
             Some(nulls) => {
                 let message =
                     format!("{nulls} rows are null as a whole, which a record batch cannot say");
@@ -195,5 +198,86 @@ mod tests {
         let leaf = column.child(0).unwrap();
         assert_eq!(leaf.field().name(), "x");
         assert!(std::sync::Arc::ptr_eq(leaf.tree(), inner.column(0).unwrap().tree()));
+    }
+
+    fn rows(range: std::ops::Range<i32>) -> Batch {
+        let numbers = Array::from_values(DataType::Int32, range.clone().map(Some)).unwrap();
+        let words =
+            Array::from_texts(DataType::Utf8, range.map(|row| (row % 3 > 0).then_some("x")));
+        Batch::from_columns([("number", numbers), ("word", words.unwrap())]).unwrap()
+    }
+
+    /// The struct, and offset, length and null count of its columns.
+    fn exported(array: &Array) -> (ArrowDeviceArray, Vec<(i64, i64, i64)>) {
+        let mut out = ArrowDeviceArray::empty();
+        array.export(&mut out).unwrap();
+        let columns = (0..2).map(|index| {
+            // SAFETY: two children, of an array that was just exported.
+            let child = unsafe { out.array.children.wrapping_add(index).read() };
+            // SAFETY: as above.
+            let child = unsafe { &*child };
+            (child.offset, child.length, child.null_count)
+        });
+        let columns = columns.collect();
+        (out, columns)
+    }
+
+    fn imported(mut array: ArrowDeviceArray, like: &Batch) -> Batch {
+        // SAFETY: the library's own export.
+        unsafe { Batch::import(&mut array, &like.schema().unwrap()) }.unwrap()
+    }
+
+    #[test]
+    fn a_slice_of_a_batch_is_exported_without_an_offset_and_with_columns_of_its_length() {
+        let batch = rows(0..10);
+        for (from, len) in [(0, 10), (0, 4), (3, 5), (10, 0)] {
+            let slice = batch.slice(from, len).unwrap();
+            let (array, columns) = exported(slice.as_array());
+            let (offset, length) = (from as i64, len as i64);
+            assert_eq!((array.array.offset, array.array.length), (0, length));
+            let nulls = if len == 10 { 4 } else { -i64::from(len > 0) };
+            assert_eq!(columns, [(offset, length, 0), (offset, length, nulls)]);
+            let again = imported(array, &batch);
+            assert!(again.as_array().equals(slice.as_array()).unwrap());
+            // A slice of what was imported, and of its slice.
+            let part = again.slice(0, len).unwrap().slice(len / 2, len - len / 2).unwrap();
+            let (array, _) = exported(&part.clone().into());
+            assert_eq!(array.array.offset, 0);
+            assert!(imported(array, &batch).as_array().equals(part.as_array()).unwrap());
+        }
+    }
+
+    #[test]
+    fn a_bitmap_of_rows_that_are_all_there_does_not_move_to_other_rows() {
+        let children = rows(0..8).columns().unwrap();
+        let schema = rows(0..0).schema().unwrap();
+        // The first four are null, and before the batch.
+        let bitmap = Some(vec![0xf0_u8].into());
+        let builder = Array::builder(&schema).offset(4).len(4).null_count(0).buffers([bitmap]);
+        let all = builder.children(children).finish_ready().unwrap();
+        let batch = Batch::try_from(all.clone()).unwrap();
+        let (array, columns) = exported(batch.as_array());
+        assert_eq!((array.array.offset, columns[0].0), (0, 4));
+        let again = imported(array, &batch);
+        assert!(again.as_array().equals(batch.as_array()).unwrap());
+        // An array that nobody called a batch stays as it is.
+        let (array, columns) = exported(&all.slice(1, 3).unwrap());
+        assert_eq!((array.array.offset, columns[0]), (5, (0, 8, 0)));
+        drop(imported_array(array, &all));
+    }
+
+    fn imported_array(mut array: ArrowDeviceArray, like: &Array) -> Array {
+        // SAFETY: the library's own export.
+        unsafe { Array::import(&mut array, &like.schema().unwrap()) }.unwrap()
+    }
+
+    #[test]
+    fn a_column_that_was_a_batch_is_no_batch() {
+        let inner = Array::from(rows(0..6).slice(2, 4).unwrap());
+        let outer = Batch::from_columns([("inner", inner)]).unwrap();
+        let (array, columns) = exported(&outer.column(0).unwrap());
+        assert_eq!((array.array.offset, columns[0]), (2, (0, 6, 0)));
+        let again = imported_array(array, &outer.column(0).unwrap());
+        assert!(again.equals(&outer.column(0).unwrap()).unwrap());
     }
 }

@@ -4,6 +4,7 @@
 //! is known travels, and an event is handed on as it came.
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -121,14 +122,19 @@ impl Array {
 
     /// The struct, ready after this.
     pub(crate) fn exported(&self, pending: Option<Pending>) -> Result<ArrowDeviceArray> {
+        let mut window = self.window();
         let (mut array, sync_event) = match pending {
+            pending if self.is_batch => {
+                let rows = self.rows();
+                window.offset = 0;
+                self.exported_tree(pending, &rows)?
+            }
             None if self.is_leaf() => (self.exported_leaf(), ptr::null_mut()),
             Some(Pending::Foreign(event)) if self.is_leaf() => {
                 (self.exported_leaf(), event.as_ptr())
             }
-            pending => self.exported_tree(pending)?,
+            pending => self.exported_tree(pending, &self.tables())?,
         };
-        let window = self.window();
         array.length = window.length;
         array.offset = window.offset;
         array.null_count = window.null_count;
@@ -165,16 +171,29 @@ impl Array {
     }
 
     /// A struct for a node and everything below it, in an arena; and what its `sync_event` is.
-    fn exported_tree(&self, pending: Option<Pending>) -> Result<(ArrowArray, *mut c_void)> {
+    fn exported_tree(
+        &self,
+        pending: Option<Pending>,
+        tables: &impl Source<ArrowArray>,
+    ) -> Result<(ArrowArray, *mut c_void)> {
         let (tree, root) = (self.tree(), self.node_number());
-        let tables = Tables { nodes: tree.nodes(), checks: tree.schema.checks() };
         let shown = Shown::of(pending.as_ref());
         let event = pending.as_ref().and_then(Pending::event).cloned();
         let counted = tree.count(Direction::Exported);
         let owner = Whole { _event: event, _counted: counted, tree: tree.clone() };
         let size = tree.size_of(root);
-        let (array, variable) = arena::build(size, root, &tables, owner, shown.handle())?;
+        let (array, variable) = arena::build(size, root, tables, owner, shown.handle())?;
         Ok((array, shown.address(variable)))
+    }
+
+    fn tables(&self) -> Tables<'_> {
+        Tables { nodes: self.tree().nodes(), checks: self.tree().schema.checks() }
+    }
+
+    fn rows(&self) -> Rows<'_> {
+        let (tables, root) = (self.tables(), self.node_number());
+        let Below { first, count, .. } = tables.below(root);
+        Rows { tables, root, columns: first..first + count, window: self.window() }
     }
 }
 
@@ -261,26 +280,63 @@ impl Source<ArrowArray> for Tables<'_> {
 
     #[inline(always)]
     fn node(&self, source: u32, words: &mut Words, links: Links<ArrowArray>) -> ArrowArray {
-        let mut window = Window { length: 0, offset: 0, null_count: 0 };
-        let (mut n_buffers, mut buffers) = (0, ptr::null_mut());
-        if let Some(node) = self.nodes.get(source as usize) {
-            window = node.window;
-            n_buffers = i64::from(node.n_buffers);
-            // SAFETY: a node's table has `n_buffers` entries, and the tree keeps it.
-            buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
+        struct_of(self.nodes.get(source as usize).unwrap_or(&Node::EMPTY), words, links)
+    }
+}
+
+#[inline(always)]
+fn struct_of(node: &Node, words: &mut Words, links: Links<ArrowArray>) -> ArrowArray {
+    // SAFETY: a node's table has `n_buffers` entries, and the tree keeps it.
+    let buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
+    ArrowArray {
+        length: node.window.length,
+        null_count: node.window.null_count,
+        offset: node.window.offset,
+        n_buffers: i64::from(node.n_buffers),
+        n_children: links.n_children,
+        buffers,
+        children: links.children,
+        dictionary: links.dictionary,
+        release: Some(links.release),
+        private_data: links.private_data,
+    }
+}
+
+/// The table of buffers of a struct without nulls.
+const NO_BITMAP: &[*const c_void; 1] = &[ptr::null()];
+
+/// The tables of a tree whose root is a record batch: each column has exactly its rows, and the struct around them no offset.
+/// Shipped consumers refuse an offset there, and take no notice of the length.
+struct Rows<'tree> {
+    tables: Tables<'tree>,
+    root: u32,
+    /// The numbers of the columns.
+    columns: Range<u32>,
+    /// Of the batch.
+    window: Window,
+}
+
+impl Source<ArrowArray> for Rows<'_> {
+    #[inline(always)]
+    fn below(&self, source: u32) -> Below {
+        self.tables.below(source)
+    }
+
+    #[inline(always)]
+    fn node(&self, source: u32, words: &mut Words, links: Links<ArrowArray>) -> ArrowArray {
+        if source == self.root && self.window.offset != 0 {
+            // A bitmap would be that of other rows now. It says of none that it is null.
+            let node = Node { buffers: NO_BITMAP.as_ptr(), n_buffers: 1, ..Node::EMPTY };
+            return struct_of(&node, words, links);
         }
-        ArrowArray {
-            length: window.length,
-            null_count: window.null_count,
-            offset: window.offset,
-            n_buffers,
-            n_children: links.n_children,
-            buffers,
-            children: links.children,
-            dictionary: links.dictionary,
-            release: Some(links.release),
-            private_data: links.private_data,
+        let mut array = self.tables.node(source, words, links);
+        if self.columns.contains(&source) {
+            let Window { length, offset, null_count } =
+                Window { length: array.length, offset: array.offset, null_count: array.null_count }
+                    .part(self.window.offset, self.window.length);
+            (array.length, array.offset, array.null_count) = (length, offset, null_count);
         }
+        array
     }
 }
 

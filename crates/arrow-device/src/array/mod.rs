@@ -49,6 +49,8 @@ pub struct Array {
     /// Where the array has its name, nullability and metadata from, if not from its tree: a column that was picked out of
     /// a batch lies in the tree that it came from, and is called what the batch calls it.
     named: Option<(Schema, u32)>,
+    /// A record batch, or a part of one: see [`Batch`].
+    is_batch: bool,
 }
 
 /// Which elements of a node.
@@ -105,7 +107,7 @@ impl Array {
             .nodes()
             .first()
             .map_or(Window { offset: 0, length: 0, null_count: 0 }, |root| root.window);
-        Self { tree, node: 0, window, named: None }
+        Self { tree, node: 0, window, named: None, is_batch: false }
     }
 
     /// How many elements.
@@ -208,7 +210,12 @@ impl Array {
     }
 
     pub(crate) fn open_device(&self) -> Result<Device> {
-        Device::find(self.device()).ok_or_else(|| {
+        let device = match self.tree.telling_memory() {
+            // SAFETY: the tree keeps it.
+            Some(memory) => unsafe { Device::find_holding(self.device(), memory) },
+            None => Device::find(self.device()),
+        };
+        device.ok_or_else(|| {
             let message = "this device is not open in this process; open it, or name a queue";
             Error::new(ErrorKind::DeviceMissing, message).on_device(self.device())
         })
@@ -342,9 +349,15 @@ impl Array {
     }
 
     pub(crate) fn at_number(&self, node: u32) -> Self {
-        let array = Self { tree: self.tree.clone(), node, window: self.window, named: None };
+        let tree = self.tree.clone();
+        let array = Self { tree, node, window: self.window, named: None, is_batch: false };
         let window = array.node().window;
         Self { window, ..array }
+    }
+
+    /// The same, to be exported as a record batch.
+    pub(crate) fn into_rows(self) -> Self {
+        Self { is_batch: true, ..self }
     }
 
     /// This node and all below it, in the same tree, parents before their children.
@@ -387,7 +400,8 @@ impl Array {
             Ok(source) => {
                 let (schema, node) = self.naming();
                 let named = Some((schema.clone(), node));
-                Self { window: self.window, named, ..source.at_its_source() }
+                let (window, is_batch) = (self.window, self.is_batch);
+                Self { window, named, is_batch, ..source.at_its_source() }
             }
             Err(_) => self,
         }

@@ -11,12 +11,13 @@ use std::sync::{Arc, Mutex};
 
 use super::{Array, Window};
 use crate::abi::ArrowDeviceArray;
-use crate::device::Owner;
 use crate::device::account::{self, Counted, Direction};
+use crate::device::driver::Raw;
+use crate::device::{Memory, Owner};
 use crate::pending::{self, Use};
 use crate::schema::Schema;
 use crate::sync::lock;
-use crate::{DeviceId, Event, Extent, Queue, Result};
+use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Queue, Result};
 
 /// One node: a checked copy of its C struct.
 #[derive(Clone, Copy)]
@@ -32,6 +33,14 @@ pub(crate) struct Node {
 impl Node {
     /// The lengths of the buffers were not given.
     pub(crate) const NO_EXTENTS: u32 = u32::MAX;
+
+    /// A node without anything.
+    pub(crate) const EMPTY: Self = Self {
+        window: Window { length: 0, offset: 0, null_count: 0 },
+        buffers: std::ptr::null(),
+        n_buffers: 0,
+        extents: Self::NO_EXTENTS,
+    };
 
     /// A buffer's address or handle; null where there is none.
     pub(crate) fn buffer(&self, index: usize) -> *const c_void {
@@ -251,9 +260,38 @@ impl Tree {
         tables.extents.get(node.extents as usize + index).copied()
     }
 
+    /// Memory that tells which of several devices with its id this is, where one has to ask.
+    pub(crate) fn telling_memory(&self) -> Option<Raw<Memory>> {
+        if !Device::ids_are_ambiguous() || self.device.device_type == DeviceType::CPU {
+            return None;
+        }
+        let of_node = |(number, node): (usize, &Node)| {
+            // The sizes of views, which come behind these, lie on the host.
+            let fixed = self.schema.node(number as u32).layout.buffers().len();
+            (0..fixed).map(|index| node.buffer(index)).find(|buffer| !buffer.is_null())
+        };
+        let memory = self.nodes().iter().enumerate().find_map(of_node)?;
+        Some(Raw::from_ptr(memory.cast_mut().cast()))
+    }
+
+    /// Whether a queue's device has the data: not where the data is on another device, or in another runtime's memory on the
+    /// same one.
+    pub(crate) fn is_with(&self, queue: &Queue) -> bool {
+        let holds = |memory| {
+            // SAFETY: this tree keeps it.
+            unsafe { queue.driver().holds(memory) }
+        };
+        self.device == queue.device().id() && self.telling_memory().is_none_or(holds)
+    }
+
     /// Makes a queue wait until the data is ready, unless it does already.
     pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
         queue.reaches(self.device)?;
+        if self.device == queue.device().id() && !self.is_with(queue) {
+            let message =
+                "the memory is of another runtime that is open by this id; copy the data first";
+            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
+        }
         let pending = self.ready.pending();
         if pending.is_empty() || lock(&self.waited).contains(&queue.number()) {
             return Ok(());

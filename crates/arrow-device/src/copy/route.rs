@@ -67,7 +67,8 @@ impl Route {
 pub(super) fn choose(array: &Array, queue: &Queue, options: &Options) -> Result<(Route, Source)> {
     let (from, to) = (array.device(), queue.device().id());
     let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
-    let is_there = from == to || (is_host(from) && is_host(to));
+    let is_same = array.tree().is_with(queue);
+    let is_there = is_same || (is_host(from) && is_host(to));
     if is_there && !options.always {
         return Ok((Route::Shared, Source::Host));
     }
@@ -76,8 +77,8 @@ pub(super) fn choose(array: &Array, queue: &Queue, options: &Options) -> Result<
         let route = if is_host(to) { Route::Gather } else { Route::FromHost };
         return Ok((route, Source::Host));
     }
-    if !is_host(to) && queue.reaches(from).is_ok() {
-        if from == to {
+    if !is_host(to) && (is_same || from != to) && queue.reaches(from).is_ok() {
+        if is_same {
             let lane = Lane::new(array, Some(queue.clone()));
             return Ok((Route::Within, Source::Lane(lane)));
         }

@@ -505,6 +505,16 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         let _ = base;
         Ok(None)
     }
+
+    /// Whether this memory is of what the driver opened. Asked where devices of several runtimes are open by one id, as are
+    /// contexts of one OpenCL device; the usual answer is yes.
+    ///
+    /// # Safety
+    /// As for [`locate`](Self::locate).
+    unsafe fn holds(&self, base: Raw<Memory>) -> bool {
+        let _ = base;
+        true
+    }
 }
 
 /// The error for memory that a device cannot touch.

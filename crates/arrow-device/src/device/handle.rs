@@ -42,7 +42,7 @@ impl Device {
     /// The device of a driver. From now on [`Device::find`] finds it by its id, as long as it is open.
     pub fn new(driver: impl Driver) -> Self {
         let device = Self::of(Arc::new(driver));
-        registry::add(device.id(), &device.opened);
+        registry::add(&device, &device.opened);
         device
     }
 
@@ -65,6 +65,20 @@ impl Device {
     /// The number of the host does not matter; [`Device::host`] is found for all of them.
     pub fn find(id: DeviceId) -> Option<Self> {
         registry::find(id)
+    }
+
+    /// Whether an id may stand for several runtimes in this process, so that only memory tells which one it is of.
+    pub(crate) fn ids_are_ambiguous() -> bool {
+        registry::is_ambiguous()
+    }
+
+    /// The open device of this id that has this memory; where none says so, the one opened last.
+    ///
+    /// # Safety
+    /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
+    pub(crate) unsafe fn find_holding(id: DeviceId, memory: Raw<Memory>) -> Option<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { registry::find_holding(id, memory) }
     }
 
     /// Which device this is.

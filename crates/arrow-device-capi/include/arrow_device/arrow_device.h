@@ -1,0 +1,622 @@
+// arrow-device for C11 and C++17: Arrow data that lives on a device, produced and consumed without copying it.
+//
+//   cc program.c $(pkg-config --cflags --libs arrow-device)
+//
+// A consumer that was handed two C structs:
+//
+//   struct ardev_error error;
+//   struct ardev_schema* schema;
+//   struct ardev_array* array;
+//   struct ardev_view* view;
+//   struct ardev_place values;
+//   if (ardev_schema_import(&c_schema, &schema, &error)) goto failed;
+//   if (ardev_array_import(&c_array, schema, &array, &error)) goto failed;  // nothing read, nothing waited for
+//   if (ardev_view_open(array, queue, &view, &error)) goto failed;          // the queue now waits for the data
+//   if (ardev_view_buffer(view, 1, &values, &error)) goto failed;           // submit work on values.base to the queue
+//   ardev_view_free(view);                                                  // all of it is submitted
+//   ardev_array_free(array);                                                // released after the queue's last use
+//
+// Five rules hold for every function. What a comment below says is only what they leave open.
+//
+// 1. Errors. A function that can fail returns 0 or an errno value, and takes a `struct ardev_error*` last,
+//    which is the caller's. It is written on failure and left alone on success; pass NULL if you do not want to
+//    know. Nothing aborts, and nothing throws. NULL for any other pointer is EINVAL, unless its parameter or
+//    member is marked ARDEV_NULLABLE.
+//
+// 2. Objects (`struct ardev_...` without members here) are the caller's from the call that gave them until
+//    `ardev_..._free`, which takes NULL too and ends that pointer only. An object that is passed to a function
+//    stays the caller's, and may be freed at once: what still needs the thing behind it keeps it. `out` is NULL
+//    after a failure.
+//
+// 3. C structs of Arrow and DLPack that are passed in (`_import`) are taken over, whatever the outcome: after
+//    the call they are marked as released (a DLPack tensor just is not the caller's any more), and their
+//    release callback has been called, or will be once, when the last use of the data is over, on any thread.
+//    Structs that are written to (`_export`) are overwritten without being released first; they are the
+//    caller's then, to be released or handed on. After a failure they are marked as released.
+//
+// 4. Threads. Every function can be called on any thread, also at once and with the same objects; only freeing
+//    an object while another call uses it is the caller's mistake. Callbacks that the caller gives are called
+//    on any thread, and must not throw or longjmp. What is given with a `context` ends with a call of its
+//    `release`, which is made once; also when the function that it was given to fails, and never after that.
+//
+// 5. Waiting. Only what says so waits. A `queue` is a lane of work on a device; work submitted later does not
+//    start before earlier work is done. Where NULL is allowed for a queue, it stands for the host, which waits.
+//
+// Sizes are bytes; lengths, and the offsets of arrays, are elements. A timeout is in nanoseconds, negative for none.
+
+#ifndef ARROW_DEVICE_ARROW_DEVICE_H_
+#define ARROW_DEVICE_ARROW_DEVICE_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The structs of the Arrow C interfaces, and what each type of device means by an address, an id and an event.
+#include "abi.h"
+// The structs of DLPack.
+#include "dlpack_abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Marks what may be NULL.
+#define ARDEV_NULLABLE
+
+#define ARDEV_VERSION_MAJOR 0
+#define ARDEV_VERSION_MINOR 1
+
+// The version of the library: major * 65536 + minor. Programs compiled for another major version do not work
+// with it.
+uint32_t ardev_version(void);
+
+// ---------------------------------------------------------------------------------------------------- errors
+
+// What kind of mistake it was, and so whose. Finer than errno: the first five are all EINVAL.
+enum ardev_kind {
+  ARDEV_KIND_INVALID_ARGUMENT = 0,  // EINVAL: this program passed something it may not
+  ARDEV_KIND_MALFORMED = 1,         // EINVAL: another party's struct breaks a rule of the specification
+  ARDEV_KIND_RELEASED = 2,          // EINVAL: a struct that is released already
+  ARDEV_KIND_SCHEMA_MISMATCH = 3,   // EINVAL: an array that is not of its schema's type
+  ARDEV_KIND_INVALID_DATA = 4,      // EINVAL: the data itself is wrong
+  ARDEV_KIND_LIMIT_EXCEEDED = 5,    // E2BIG: too deep or too large
+  ARDEV_KIND_UNSUPPORTED = 6,       // ENOSYS: legal, and not possible here
+  ARDEV_KIND_DRIVER_MISSING = 7,    // ENOENT: the message says what to install
+  ARDEV_KIND_DEVICE_MISSING = 8,    // ENODEV: there is no such device, or it is not open
+  ARDEV_KIND_NOT_REACHABLE = 9,     // EXDEV: this queue cannot touch that memory; copy it first
+  ARDEV_KIND_NOT_READY = 10,        // EAGAIN
+  ARDEV_KIND_OUT_OF_MEMORY = 11,    // ENOMEM
+  ARDEV_KIND_DEVICE_LOST = 12,      // ENXIO: the device stopped working, and all that was on it is gone
+  ARDEV_KIND_DRIVER = 13,           // EIO: the vendor's library reported an error
+  ARDEV_KIND_TIMED_OUT = 14,        // ETIMEDOUT
+  ARDEV_KIND_CANCELLED = 15,        // ECANCELED
+  ARDEV_KIND_PANICKED = 16,         // EFAULT: a bug in this library, stopped before it reached the caller
+  ARDEV_KIND_PEER = 17              // EPROTO, or what another party returned
+};
+
+struct ardev_error {
+  int32_t code;         // the errno value that was returned
+  int32_t kind;         // an enum ardev_kind
+  int64_t vendor_code;  // what the vendor's library returned, or 0
+  char message[1008];   // UTF-8 that says what to do, cut to fit; always ends with a NUL
+};
+
+// ---------------------------------------------------------------------------------------------------- devices
+
+struct ardev_device;
+struct ardev_queue;
+struct ardev_event;
+
+#define ARDEV_DEVICE_HOST_READABLE 1   // the host can read the memory in place
+#define ARDEV_DEVICE_HANDLES 2         // buffers are handles, not addresses
+#define ARDEV_DEVICE_NO_EVENTS 4       // whoever exports waits on the host first
+#define ARDEV_DEVICE_ONE_QUEUE 8       // there are no events: the order of its one queue is enough
+#define ARDEV_DEVICE_EVENT_OBJECTS 16  // sync_event is the event itself, and not a pointer to its handle
+#define ARDEV_DEVICE_PARTS 32          // of ardev_driver: a part of a handle can have a handle of its own
+
+struct ardev_device_info {
+  ArrowDeviceType device_type;
+  int32_t status;      // 0, or why devices of this type cannot be used: an errno value
+  int64_t device_id;   // what ardev_device_open takes
+  uint64_t alignment;  // every allocation begins at a multiple of this; 0 in a list
+  uint32_t flags;      // ARDEV_DEVICE_...; 0 in a list
+  char name[252];      // for people: the device's name, or what to do where status is not 0
+};
+
+// Lists the devices that can be opened, and the types of device that this library knows and finds none of.
+// Writes at most `capacity` rows, and how many there are to `count`.
+int ardev_device_list(struct ardev_device_info* ARDEV_NULLABLE infos, size_t capacity, size_t* count,
+                      struct ardev_error* ARDEV_NULLABLE error);
+
+// Opens a device. For ARROW_DEVICE_CPU the id does not matter.
+int ardev_device_open(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+
+// Opens a device of a context that the application made: for ARROW_DEVICE_OPENCL a cl_context and a
+// cl_device_id. The context is retained as long as it is needed.
+int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, struct ardev_device** out,
+                         struct ardev_error* ARDEV_NULLABLE error);
+
+// Finds a device that is open in this process, whoever opened it; ENODEV where there is none.
+int ardev_device_find(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+
+int ardev_device_inspect(const struct ardev_device* device, struct ardev_device_info* out,
+                         struct ardev_error* ARDEV_NULLABLE error);
+
+// EINVAL, with the text of a report, if the device has seen its user make mistakes since this was last asked.
+// Only the software device, for tests, looks for any.
+int ardev_device_mistakes(const struct ardev_device* device, struct ardev_error* ARDEV_NULLABLE error);
+
+// The device is closed when nothing on it is left: queues, events, buffers and arrays keep it open.
+void ardev_device_free(struct ardev_device* ARDEV_NULLABLE device);
+
+struct ardev_held {
+  uint64_t allocated;  // memory that was allocated through this library and is not freed yet
+  uint64_t staging;    // host memory kept to move data to and from the device
+  uint64_t imported;   // what imported arrays need, and
+  uint64_t exported;   // exported ones: counted from ardev_device_count_exchanges on
+};
+
+// The bytes that this process holds of the device.
+int ardev_device_held(const struct ardev_device* device, struct ardev_held* out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+int ardev_device_count_exchanges(const struct ardev_device* device, struct ardev_error* ARDEV_NULLABLE error);
+
+// Where memory comes from, instead of the device's driver.
+struct ardev_allocator {
+  void* ARDEV_NULLABLE context;
+  // Writes an address or a handle of at least `size` bytes. Returns 0 or an errno value, ENOMEM if there is no
+  // more. `queue` is the driver's handle of the queue in whose order the memory is used, or NULL.
+  int (*allocate)(void* context, uint64_t size, void* ARDEV_NULLABLE queue, void** out);
+  // Called after the last use.
+  void (*free)(void* context, void* memory, uint64_t size);
+  void (*ARDEV_NULLABLE release)(void* context);
+};
+
+// The same device with this allocator: buffers allocated by `out`, by queues that it opens, and by copies to
+// those. `allocator` is copied.
+int ardev_device_with_allocator(const struct ardev_device* device, const struct ardev_allocator* allocator,
+                                struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
+
+int ardev_queue_open(const struct ardev_device* device, struct ardev_queue** out,
+                     struct ardev_error* ARDEV_NULLABLE error);
+
+// A queue that the application opened: a cudaStream_t, a cl_command_queue. It has to stay open until the object
+// and all data used on it are freed and ardev_drain has succeeded. NULL is the default queue where a driver has
+// one.
+int ardev_queue_adopt(const struct ardev_device* device, void* ARDEV_NULLABLE handle, struct ardev_queue** out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+
+// The driver's handle, to submit work of one's own. Valid as long as the queue.
+int ardev_queue_handle(const struct ardev_queue* queue, void** out, struct ardev_error* ARDEV_NULLABLE error);
+
+// An event behind all that was submitted so far.
+int ardev_queue_record(const struct ardev_queue* queue, struct ardev_event** out,
+                       struct ardev_error* ARDEV_NULLABLE error);
+
+// Makes the queue wait for the event. Where the two have no runtime in common, the host waits here.
+int ardev_queue_wait(const struct ardev_queue* queue, const struct ardev_event* event,
+                     struct ardev_error* ARDEV_NULLABLE error);
+
+// Waits until the queue has finished everything.
+int ardev_queue_synchronize(const struct ardev_queue* queue, struct ardev_error* ARDEV_NULLABLE error);
+int ardev_queue_is_idle(const struct ardev_queue* queue, bool* out, struct ardev_error* ARDEV_NULLABLE error);
+void ardev_queue_free(struct ardev_queue* ARDEV_NULLABLE queue);
+
+// An event that the application made: a cudaEvent_t, a cl_event. It has to stay as long as an adopted queue.
+int ardev_event_adopt(const struct ardev_device* device, void* handle, struct ardev_event** out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+int ardev_event_handle(const struct ardev_event* event, void** out, struct ardev_error* ARDEV_NULLABLE error);
+int ardev_event_is_complete(const struct ardev_event* event, bool* out, struct ardev_error* ARDEV_NULLABLE error);
+
+// Waits until the event has passed; ETIMEDOUT if it has not by then.
+int ardev_event_wait(const struct ardev_event* event, int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);
+void ardev_event_free(struct ardev_event* ARDEV_NULLABLE event);
+
+// ---- a device of one's own
+
+// A place in a device's memory.
+struct ardev_spot {
+  void* base;  // an address or a handle
+  uint64_t offset;
+};
+
+struct ardev_region {
+  struct ardev_spot from;
+  struct ardev_spot to;
+  uint64_t size;
+};
+
+#define ARDEV_ROUTE_FROM_HOST 0  // `from` is host memory
+#define ARDEV_ROUTE_TO_HOST 1    // `to` is host memory
+#define ARDEV_ROUTE_WITHIN 2     // both are on this device
+#define ARDEV_ROUTE_FROM_PEER 3  // `from` is on another device that `reaches` allows
+
+// A device as a table of functions. They can be called on any thread and at once, return 0 or an errno value
+// (ENOMEM if there is no memory left, ENXIO once the device is lost: then everything waits no longer), and only
+// submit work unless they say that they wait. Handles of queues, events and memory are the table's own. An
+// event of NULL has passed: a device whose work is done when it is submitted needs no other.
+struct ardev_driver {
+  size_t struct_size;  // sizeof(struct ardev_driver); EINVAL if it is less, and nothing else is looked at
+  ArrowDeviceType device_type;
+  uint32_t flags;  // ARDEV_DEVICE_...
+  int64_t device_id;
+  uint64_t alignment;                // of allocations; at least 64, 0 for that
+  const char* ARDEV_NULLABLE name;   // copied
+  void* ARDEV_NULLABLE context;
+  void (*ARDEV_NULLABLE release)(void* context);
+
+  // Memory for work on `queue`, or for any if that is NULL. Is exclusive, and holds `size` bytes, which is not
+  // 0.
+  int (*allocate)(void* context, uint64_t size, void* ARDEV_NULLABLE queue, void** out);
+  // All work that uses the memory has finished.
+  void (*free)(void* context, void* memory, uint64_t size);
+
+  int (*open_queue)(void* context, void** out);
+  // Work that was submitted still finishes.
+  void (*close_queue)(void* context, void* queue);
+  // Waits until the queue has finished everything.
+  int (*synchronize)(void* context, void* queue);
+  int (*is_idle)(void* context, void* queue, bool* out);
+
+  // Records a new event behind all that was submitted to the queue. It may outlive the queue.
+  int (*record)(void* context, void* queue, void** out);
+  void (*destroy_event)(void* context, void* event);
+  // Makes the queue wait for the event. EXDEV if it cannot: then the host waits instead.
+  int (*wait)(void* context, void* queue, void* event);
+  int (*is_complete)(void* context, void* event, bool* out);
+  // Waits until the event has passed; ETIMEDOUT if it has not by then.
+  int (*wait_on_host)(void* context, void* event, int64_t timeout);
+
+  // Submits copies that do not overlap, as one piece of work.
+  int (*copy)(void* context, void* queue, int32_t route, const struct ardev_region* regions, size_t n_regions);
+
+  // Shows memory to the host, once all work that writes it has finished. With ARDEV_DEVICE_HOST_READABLE.
+  int (*ARDEV_NULLABLE map)(void* context, struct ardev_spot spot, uint64_t size, void** out);
+  void (*ARDEV_NULLABLE unmap)(void* context, struct ardev_spot spot, uint64_t size, void* address);
+  // The event of an array that another party made, whose sync_event this is. Without this function: what
+  // sync_event points to, and with ARDEV_DEVICE_EVENT_OBJECTS sync_event itself.
+  int (*ARDEV_NULLABLE read_event)(void* context, void* sync_event, void** out);
+  // 0 if work on this device may touch memory of that one, which is another. Without this function it may not.
+  int (*ARDEV_NULLABLE reaches)(void* context, ArrowDeviceType device_type, int64_t device_id);
+  // A handle of its own for a part of memory, and its end. With ARDEV_DEVICE_PARTS.
+  int (*ARDEV_NULLABLE part)(void* context, void* memory, uint64_t offset, uint64_t size, void** out);
+  void (*ARDEV_NULLABLE free_part)(void* context, void* part);
+};
+
+// Opens a device that this program brings, of any type but ARROW_DEVICE_CPU. `driver` is copied; its `release`
+// is called when the device is closed: after `ardev_device_free`, when nothing on it is left. From now on
+// ardev_device_find finds it.
+int ardev_device_register(const struct ardev_driver* driver, struct ardev_device** out,
+                          struct ardev_error* ARDEV_NULLABLE error);
+
+// ---------------------------------------------------------------------------------------------------- schemas
+
+struct ardev_schema;
+
+int ardev_schema_import(struct ArrowSchema* c_schema, struct ardev_schema** out,
+                        struct ardev_error* ARDEV_NULLABLE error);
+int ardev_schema_export(const struct ardev_schema* schema, struct ArrowSchema* out,
+                        struct ardev_error* ARDEV_NULLABLE error);
+
+// A type by its format string ("l" is int64, "u" is UTF-8 text, "+s" a struct), with ARROW_FLAG_... flags, and
+// with as many children as the format wants.
+int ardev_schema_new(const char* format, const char* ARDEV_NULLABLE name, int64_t flags,
+                     const struct ardev_schema* const* ARDEV_NULLABLE children, size_t n_children,
+                     const struct ardev_schema* ARDEV_NULLABLE dictionary, struct ardev_schema** out,
+                     struct ardev_error* ARDEV_NULLABLE error);
+
+// The type in words, such as `struct<id: int64>`. Texts are written like snprintf does: at most `capacity`
+// bytes with the NUL at the end, and to `size` how many the whole text needs.
+int ardev_schema_describe(const struct ardev_schema* schema, char* ARDEV_NULLABLE text, size_t capacity,
+                          size_t* size, struct ardev_error* ARDEV_NULLABLE error);
+void ardev_schema_free(struct ardev_schema* ARDEV_NULLABLE schema);
+
+// ---------------------------------------------------------------------------------------------------- buffers
+
+// Bytes on a device, for arrays that this program makes. They may be written to until they become part of an
+// array.
+struct ardev_buffer;
+
+// Where bytes are, for work on the queue that was named.
+struct ardev_place {
+  const void* base;  // an address, or a handle; NULL if there is no buffer
+  uint64_t offset;   // bytes into the handle; 0 where there are addresses
+  int64_t size;      // as far as it is known without asking the device: of what came through a C struct, at least
+                     // what its elements need; -1 if only the device knows
+};
+
+// Memory of the queue's device, for work on that queue; of the host for NULL.
+int ardev_buffer_allocate(const struct ardev_queue* ARDEV_NULLABLE queue, uint64_t size, struct ardev_buffer** out,
+                          struct ardev_error* ARDEV_NULLABLE error);
+
+// The same with `size` bytes of host memory copied into it, which are not needed any more when this returns.
+// Waits.
+int ardev_buffer_copy(const struct ardev_queue* ARDEV_NULLABLE queue, const void* ARDEV_NULLABLE bytes, uint64_t size,
+                      struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
+
+// Memory that this program has: `size` bytes at an address or in a handle. `release` is called after the last
+// use.
+int ardev_buffer_wrap(ArrowDeviceType device_type, int64_t device_id, const void* base, uint64_t size,
+                      void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
+                      struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
+
+// Where the bytes are, for work on this queue that writes them, or for the host. EINVAL if they are not this
+// program's alone any more, or were never. The queue's work has to be submitted before the buffer is freed.
+int ardev_buffer_place(struct ardev_buffer* buffer, const struct ardev_queue* ARDEV_NULLABLE queue,
+                       struct ardev_place* out, struct ardev_error* ARDEV_NULLABLE error);
+
+// A part of the same bytes. From now on nobody may write to them. A part of a handle cannot become part of an
+// array.
+int ardev_buffer_slice(struct ardev_buffer* buffer, uint64_t offset, uint64_t size, struct ardev_buffer** out,
+                       struct ardev_error* ARDEV_NULLABLE error);
+void ardev_buffer_free(struct ardev_buffer* ARDEV_NULLABLE buffer);
+
+// ---------------------------------------------------------------------------------------------------- arrays
+
+// An array on a device: immutable, ready now or after an event. A record batch is an array of structs.
+struct ardev_array;
+
+// Takes an array over. Everything that host memory can show is checked: EINVAL, with the place in the tree.
+int ardev_array_import(struct ArrowDeviceArray* c_array, const struct ardev_schema* schema, struct ardev_array** out,
+                       struct ardev_error* ARDEV_NULLABLE error);
+int ardev_array_import_host(struct ArrowArray* c_array, const struct ardev_schema* schema, struct ardev_array** out,
+                            struct ardev_error* ARDEV_NULLABLE error);
+
+// Checks a struct and leaves it as it is: against the schema, or its counts and pointers alone.
+int ardev_array_check(const struct ArrowDeviceArray* c_array, const struct ardev_schema* ARDEV_NULLABLE schema,
+                      struct ardev_error* ARDEV_NULLABLE error);
+
+// What an array is put together from. Set what is not needed to zero. Everything is looked at and nothing taken
+// over.
+struct ardev_parts {
+  const struct ardev_schema* schema;
+  int64_t length;
+  int64_t offset;
+  int64_t null_count;  // -1 if it is not known
+  // In the order of the format: first the validity bitmap, NULL if there are no nulls, for all types but null,
+  // union and run-end encoded; then offsets, sizes or views where there are any; then the data. (Numbers have 2
+  // of them, text has 3, a struct has 1.) Of view types all data buffers, without the buffer of their sizes.
+  struct ardev_buffer* ARDEV_NULLABLE const* ARDEV_NULLABLE buffers;
+  size_t n_buffers;
+  const struct ardev_array* const* ARDEV_NULLABLE children;
+  size_t n_children;
+  const struct ardev_array* ARDEV_NULLABLE dictionary;
+  // The data is complete when this queue has done what was submitted, or when this event has passed; without
+  // either it is complete now.
+  const struct ardev_queue* ARDEV_NULLABLE queue;
+  const struct ardev_event* ARDEV_NULLABLE event;
+};
+
+int ardev_array_build(const struct ardev_parts* parts, struct ardev_array** out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+
+// Hands the array on. Its event travels unchanged. Columns that wait for different events need a `queue` to
+// join them: it waits for all and records one. EAGAIN if there is none.
+int ardev_array_export(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
+                       struct ArrowDeviceArray* out, struct ardev_error* ARDEV_NULLABLE error);
+
+// The same without an event, for consumers that ignore it: waits first.
+int ardev_array_export_settled(const struct ardev_array* array, struct ArrowDeviceArray* out,
+                               struct ardev_error* ARDEV_NULLABLE error);
+
+// The same for consumers of plain arrays in host memory. ENOSYS for an array of a device.
+int ardev_array_export_host(const struct ardev_array* array, struct ArrowArray* out,
+                            struct ardev_error* ARDEV_NULLABLE error);
+
+struct ardev_array_info {
+  int64_t length;
+  int64_t offset;
+  int64_t null_count;  // -1 if it is not known
+  size_t n_buffers;    // of the array itself, as are the children
+  size_t n_children;
+  size_t n_buffers_in_all;  // of everything below it too
+  size_t n_events;          // how many events stand between now and the data; 0 if it is ready
+  int64_t device_id;
+  ArrowDeviceType device_type;
+  int32_t has_dictionary;
+};
+
+int ardev_array_inspect(const struct ardev_array* array, struct ardev_array_info* out,
+                        struct ardev_error* ARDEV_NULLABLE error);
+int ardev_array_schema(const struct ardev_array* array, struct ardev_schema** out,
+                       struct ardev_error* ARDEV_NULLABLE error);
+// All that is known without a look at the data, line by line.
+int ardev_array_describe(const struct ardev_array* array, char* ARDEV_NULLABLE text, size_t capacity, size_t* size,
+                         struct ardev_error* ARDEV_NULLABLE error);
+
+// A child or the dictionary as it is: the offset and length of the array above do not apply to it.
+int ardev_array_child(const struct ardev_array* array, size_t index, struct ardev_array** out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+int ardev_array_dictionary(const struct ardev_array* array, struct ardev_array** out,
+                           struct ardev_error* ARDEV_NULLABLE error);
+// A column of a record batch, with the batch's offset and length.
+int ardev_array_column(const struct ardev_array* array, size_t index, struct ardev_array** out,
+                       struct ardev_error* ARDEV_NULLABLE error);
+// `length` elements from `offset` on. Copies nothing.
+int ardev_array_slice(const struct ardev_array* array, int64_t offset, int64_t length, struct ardev_array** out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+
+int ardev_array_is_ready(const struct ardev_array* array, bool* out, struct ardev_error* ARDEV_NULLABLE error);
+// Waits until the data is ready. Where it came with an event, its device has to be open in this process.
+int ardev_array_wait(const struct ardev_array* array, struct ardev_error* ARDEV_NULLABLE error);
+
+// Reads all of it and checks what the format demands of offsets, keys, text and the rest. Waits. With a queue
+// all of it is copied to the host first, which memory needs that the host cannot read.
+int ardev_array_validate(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
+                         struct ardev_error* ARDEV_NULLABLE error);
+
+// The true size of every buffer of the tree: the array's own, then those of each child in turn with all below
+// it, then the dictionary's. The last offsets that are needed are read on the queue with one copy and one wait.
+// Writes at most `capacity` sizes, and how many there are to `count`.
+int ardev_array_buffer_sizes(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
+                             uint64_t* ARDEV_NULLABLE sizes, size_t capacity, size_t* count,
+                             struct ardev_error* ARDEV_NULLABLE error);
+
+struct ardev_copy_options {
+  uint64_t alignment;  // of every buffer in the result; 0 for the usual
+  uint32_t flags;      // ARDEV_COPY_...
+  const struct ardev_queue* ARDEV_NULLABLE through;  // reads the source, where it has to be read to the host
+};
+
+#define ARDEV_COPY_SEPARATE 1  // every buffer gets an allocation of its own
+#define ARDEV_COPY_WHOLE 2     // also what lies before and behind the elements of a slice
+#define ARDEV_COPY_ALWAYS 4    // also what lies there already
+
+// Copies to the device of the queue, in its order; to the host for NULL, which waits. What lies there already
+// is shared. Between devices without a common path it waits.
+int ardev_array_copy(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
+                     const struct ardev_copy_options* ARDEV_NULLABLE options, struct ardev_array** out,
+                     struct ardev_error* ARDEV_NULLABLE error);
+
+void ardev_array_free(struct ardev_array* ARDEV_NULLABLE array);
+
+// ---- access to the data
+
+// The only way to an address. Opening one for a queue makes the queue wait for the array; freeing it says that
+// all work on the data is submitted. The data stays until the queue has done that work, whatever happens to the
+// array. Opening one for the host waits until the data is ready; the addresses are good until the view is
+// freed. ENOSYS for memory that the host cannot read: copy it.
+struct ardev_view;
+
+int ardev_view_open(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
+                    struct ardev_view** out, struct ardev_error* ARDEV_NULLABLE error);
+// A buffer of the array itself, from its beginning: the array's offset is the caller's to apply. Of a view for
+// the host the size is that of the elements up to the array's end.
+int ardev_view_buffer(const struct ardev_view* view, size_t index, struct ardev_place* out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+void ardev_view_free(struct ardev_view* ARDEV_NULLABLE view);
+
+// ---------------------------------------------------------------------------------------------------- streams
+
+// Arrays of one type on one type of device, one after the other. Each can be taken out once. After the end and
+// after an error there is nothing more.
+struct ardev_stream;
+
+int ardev_stream_import(struct ArrowDeviceArrayStream* c_stream, struct ardev_stream** out,
+                        struct ardev_error* ARDEV_NULLABLE error);
+int ardev_stream_import_host(struct ArrowArrayStream* c_stream, struct ardev_stream** out,
+                             struct ardev_error* ARDEV_NULLABLE error);
+
+// Where arrays come from.
+struct ardev_source {
+  void* ARDEV_NULLABLE context;
+  // Writes the next array, which is the stream's then, or NULL at the end. Returns 0 or an errno value. Never
+  // called twice at once. May write to `error->message`.
+  int (*next)(void* context, struct ardev_array** out, struct ardev_error* error);
+  void (*ARDEV_NULLABLE release)(void* context);
+};
+
+int ardev_stream_new(const struct ardev_schema* schema, ArrowDeviceType device_type,
+                     const struct ardev_source* source, struct ardev_stream** out,
+                     struct ardev_error* ARDEV_NULLABLE error);
+
+int ardev_stream_schema(const struct ardev_stream* stream, struct ardev_schema** out,
+                        struct ardev_error* ARDEV_NULLABLE error);
+int ardev_stream_device_type(const struct ardev_stream* stream, ArrowDeviceType* out,
+                             struct ardev_error* ARDEV_NULLABLE error);
+// The next array, NULL at the end. May wait for the producer.
+int ardev_stream_next(const struct ardev_stream* stream, struct ardev_array** out,
+                      struct ardev_error* ARDEV_NULLABLE error);
+
+// Hands on what is left. The stream is empty after this, and refuses (EINVAL) to be asked again; it is still to
+// be freed. The queue is as for ardev_array_export.
+int ardev_stream_export(const struct ardev_stream* stream, const struct ardev_queue* ARDEV_NULLABLE queue,
+                        struct ArrowDeviceArrayStream* out, struct ardev_error* ARDEV_NULLABLE error);
+int ardev_stream_export_settled(const struct ardev_stream* stream, struct ArrowDeviceArrayStream* out,
+                                struct ardev_error* ARDEV_NULLABLE error);
+int ardev_stream_export_host(const struct ardev_stream* stream, struct ArrowArrayStream* out,
+                             struct ardev_error* ARDEV_NULLABLE error);
+
+// A stream that an asynchronous producer fills: give `handler` to the producer, which releases it; or call its
+// `release` if there is no producer after all. At most `window` arrays are asked for ahead of those taken out.
+// All functions of the stream wait for the producer; freeing it cancels.
+int ardev_stream_from_async(size_t window, struct ArrowAsyncDeviceStreamHandler** handler, struct ardev_stream** out,
+                            struct ardev_error* ARDEV_NULLABLE error);
+
+// Sends what is left of the stream to the handler of an asynchronous consumer, as it asks for it. Waits until
+// the stream ends or the consumer cancels (ECANCELED), so call it on a thread of its own. The handler is
+// released, whatever the outcome.
+int ardev_stream_drive(const struct ardev_stream* stream, struct ArrowAsyncDeviceStreamHandler* handler,
+                       struct ardev_error* ARDEV_NULLABLE error);
+void ardev_stream_free(struct ardev_stream* ARDEV_NULLABLE stream);
+
+// ---------------------------------------------------------------------------------------------------- DLPack
+
+// Numbers of one type in any number of dimensions.
+struct ardev_tensor;
+
+#define ARDEV_TENSOR_FROZEN 1  // nobody writes to the memory, though the struct does not say so
+
+// Takes a tensor over; its deleter is its release. The producer was told of `queue`, which waits for the data,
+// or has waited itself.
+int ardev_tensor_import(struct DLManagedTensorVersioned* c_tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
+                        uint32_t flags, struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
+int ardev_tensor_import_legacy(struct DLManagedTensor* c_tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
+                               uint32_t flags, struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
+
+#define ARDEV_COPYING_NEVER 0      // share, or ENOSYS
+#define ARDEV_COPYING_IF_NEEDED 1  // share where possible
+#define ARDEV_COPYING_ALWAYS 2     // so that nobody else has the memory
+
+// Hands a tensor over: whoever has `out` calls its deleter. The consumer's `queue` is made to wait for the
+// data; without one the host waits. The older form cannot say that memory is read-only, and needs a copy of
+// such memory.
+int ardev_tensor_export(const struct ardev_tensor* tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
+                        int32_t copying, struct DLManagedTensorVersioned** out,
+                        struct ardev_error* ARDEV_NULLABLE error);
+int ardev_tensor_export_legacy(const struct ardev_tensor* tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
+                               int32_t copying, struct DLManagedTensor** out,
+                               struct ardev_error* ARDEV_NULLABLE error);
+
+#define ARDEV_CONVERT_NULLS_TO_NAN 1  // nulls, which are an error otherwise, become "not a number"
+#define ARDEV_CONVERT_AS_INTEGERS 2   // dates, times, keys of dictionaries become the integers that they are
+#define ARDEV_CONVERT_TRUST_BOOLS 4   // bytes of arrow.bool8 are 0 or 1, without a look
+#define ARDEV_CONVERT_PACK_BOOLS 8    // a tensor of booleans becomes bits
+#define ARDEV_CONVERT_AS_LISTS 16     // several dimensions become fixed-size lists, not arrow.fixed_shape_tensor
+
+struct ardev_conversion {
+  int32_t copying;  // ARDEV_COPYING_...
+  uint32_t flags;   // ARDEV_CONVERT_...
+  const struct ardev_queue* ARDEV_NULLABLE queue;  // for copies; one is opened where none is named
+};
+
+// An array of numbers, or a record batch of such columns, as a tensor; and the other way round. Without
+// `conversion` the memory is shared, or it is an error.
+int ardev_tensor_from_array(const struct ardev_array* array, const struct ardev_conversion* ARDEV_NULLABLE conversion,
+                            struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
+int ardev_array_from_tensor(const struct ardev_tensor* tensor, const struct ardev_conversion* ARDEV_NULLABLE conversion,
+                            struct ardev_array** out, struct ardev_error* ARDEV_NULLABLE error);
+
+struct ardev_tensor_info {
+  DLDataType dtype;
+  int32_t ndim;
+  const int64_t* shape;    // valid as long as the tensor object,
+  const int64_t* strides;  // in elements, as is this
+  int64_t device_id;
+  ArrowDeviceType device_type;
+  int32_t is_frozen;  // nobody writes to the memory
+};
+
+int ardev_tensor_inspect(const struct ardev_tensor* tensor, struct ardev_tensor_info* out,
+                         struct ardev_error* ARDEV_NULLABLE error);
+void ardev_tensor_free(struct ardev_tensor* ARDEV_NULLABLE tensor);
+
+// ---------------------------------------------------------------------------------------------------- release
+
+// What a queue still uses is released later, by whatever call of this library comes by. These are for a program
+// that makes no more calls, or is about to unload something.
+
+// Releases what is not used any more; how many things that were. Never waits.
+size_t ardev_reclaim(void);
+// How many things wait for their last use.
+size_t ardev_pending(void);
+// Waits until there are none; ETIMEDOUT if there still are some by then.
+int ardev_drain(int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif
+
+#endif  // ARROW_DEVICE_ARROW_DEVICE_H_

@@ -1,0 +1,94 @@
+//! Memory of the caller's in place of the driver's.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use arrow_device::driver::Raw;
+use arrow_device::{Allocator, Device, Memory, Queue, Result};
+
+use crate::call::{Out, get, null, run};
+use crate::context::{ArdevRelease, Context, answer};
+use crate::device::ArdevDevice;
+use crate::error::ArdevError;
+
+pub type ArdevAllocate = unsafe extern "C" fn(
+    context: *mut c_void,
+    size: u64,
+    queue: *mut c_void,
+    out: *mut *mut c_void,
+) -> c_int;
+pub type ArdevFree = unsafe extern "C" fn(context: *mut c_void, memory: *mut c_void, size: u64);
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ArdevAllocator {
+    pub context: *mut c_void,
+    pub allocate: Option<ArdevAllocate>,
+    pub free: Option<ArdevFree>,
+    pub release: ArdevRelease,
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ardev_device_with_allocator(
+    device: *const ArdevDevice,
+    allocator: *const ArdevAllocator,
+    out: *mut *mut ArdevDevice,
+    error: *mut ArdevError,
+) -> c_int {
+    let body = || {
+        // SAFETY: rule 2 of the header.
+        let out = unsafe { Out::object(out) };
+        // SAFETY: the header asks for an allocator, which is read here.
+        let given = unsafe { get(allocator, "allocator") }?;
+        let context = Context::new(given.context, given.release);
+        let allocate = given.allocate.ok_or_else(|| null("allocator.allocate"))?;
+        let free = given.free.ok_or_else(|| null("allocator.free"))?;
+        // SAFETY: rule 2 of the header.
+        let device = unsafe { get(device, "device") }?;
+        let allocator = Callers(Arc::new(Functions { context, allocate, free }));
+        out?.give(ArdevDevice(device.0.with_allocator(allocator)))
+    };
+    // SAFETY: rule 1 of the header.
+    unsafe { run(error, body) }
+}
+
+struct Callers(Arc<Functions>);
+
+struct Functions {
+    context: Context,
+    allocate: ArdevAllocate,
+    free: ArdevFree,
+}
+
+impl Allocator for Callers {
+    fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory> {
+        let functions = &self.0;
+        let queue = queue.map_or(std::ptr::null_mut(), |queue| queue.raw().as_ptr());
+        let mut base = std::ptr::null_mut();
+        // SAFETY: the header asks for a function that can be called so.
+        let code =
+            unsafe { (functions.allocate)(functions.context.pointer, len, queue, &raw mut base) };
+        answer(code, "allocate").map_err(|error| error.on_device(device.id()))?;
+        if base.is_null() {
+            return Err(crate::call::invalid("`allocate` succeeded and gave no memory"));
+        }
+        let block = Block { functions: functions.clone(), base: Raw::from_ptr(base), len };
+        // SAFETY: the header asks `allocate` for that many bytes, until `free`, which the block calls.
+        Ok(unsafe { Memory::adopt(device, block.base, len, block) })
+    }
+}
+
+/// Memory that goes back to the caller.
+struct Block {
+    functions: Arc<Functions>,
+    base: Raw<Memory>,
+    len: u64,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        let Functions { context, free, .. } = &*self.functions;
+        // SAFETY: `allocate` gave it, and this is the only owner.
+        unsafe { free(context.pointer, self.base.as_ptr(), self.len) }
+    }
+}

@@ -1,0 +1,297 @@
+//! Which devices there are: a row for each backend that the library was built with.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::NonNull;
+
+use arrow_device::driver::{Addressing, HostAccess, Readiness};
+use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
+
+use crate::call::{Out, get, null, run};
+use crate::device::ArdevDevice;
+use crate::error::{ArdevError, copy_text};
+
+pub const ARDEV_DEVICE_HOST_READABLE: u32 = 1;
+pub const ARDEV_DEVICE_HANDLES: u32 = 2;
+pub const ARDEV_DEVICE_NO_EVENTS: u32 = 4;
+pub const ARDEV_DEVICE_ONE_QUEUE: u32 = 8;
+pub const ARDEV_DEVICE_EVENT_OBJECTS: u32 = 16;
+pub const ARDEV_DEVICE_PARTS: u32 = 32;
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct ArdevDeviceInfo {
+    pub device_type: i32,
+    pub status: i32,
+    pub device_id: i64,
+    pub alignment: u64,
+    pub flags: u32,
+    pub name: [c_char; 252],
+}
+
+/// What the library was built with for one type of device.
+struct Backend {
+    device_type: DeviceType,
+    list: fn() -> Result<Vec<(i64, String)>>,
+    open: fn(i64) -> Result<Device>,
+    /// Opens a device of somebody else's context.
+    open_in: Option<OpenIn>,
+}
+
+type OpenIn = unsafe fn(context: NonNull<c_void>, device: NonNull<c_void>) -> Result<Device>;
+
+/// A backend is a row here, and a feature.
+const BACKENDS: &[Backend] = &[
+    Backend {
+        device_type: DeviceType::CPU,
+        list: || Ok(vec![(DeviceId::CPU.id, Device::host().properties().name.clone())]),
+        open: |_| Ok(Device::host()),
+        open_in: None,
+    },
+    #[cfg(feature = "opencl")]
+    Backend {
+        device_type: DeviceType::OPENCL,
+        list: opencl::list,
+        open: opencl::open,
+        open_in: Some(opencl::open_in),
+    },
+    #[cfg(feature = "software")]
+    Backend {
+        device_type: DeviceType::EXT_DEV,
+        list: || Ok(vec![(0, "software device, for tests; the id is its seed".to_owned())]),
+        open: software::open,
+        open_in: None,
+    },
+];
+
+impl ArdevDeviceInfo {
+    fn new(device_type: DeviceType, device_id: i64, name: &str) -> Self {
+        let mut info = Self {
+            device_type: device_type.0,
+            status: 0,
+            device_id,
+            alignment: 0,
+            flags: 0,
+            name: [0; 252],
+        };
+        copy_text(&mut info.name, name);
+        info
+    }
+
+    /// The row of a type of device that cannot be used.
+    fn missing(device_type: DeviceType, error: &Error) -> Self {
+        Self { status: error.errno(), ..Self::new(device_type, 0, &error.to_string()) }
+    }
+
+    fn of(device: &Device) -> Self {
+        let (id, properties) = (device.id(), device.properties());
+        let flags = [
+            (properties.host_access == HostAccess::Mapped, ARDEV_DEVICE_HOST_READABLE),
+            (properties.addressing == Addressing::Handle, ARDEV_DEVICE_HANDLES),
+            (properties.readiness == Readiness::HostWait, ARDEV_DEVICE_NO_EVENTS),
+            (properties.readiness == Readiness::QueueOrder, ARDEV_DEVICE_ONE_QUEUE),
+            (properties.parts, ARDEV_DEVICE_PARTS),
+        ];
+        let flags = flags.iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, flag)| all | flag);
+        let alignment = properties.alignment as u64;
+        Self { alignment, flags, ..Self::new(id.device_type, id.id, &properties.name) }
+    }
+}
+
+fn backend(device_type: DeviceType) -> Option<&'static Backend> {
+    BACKENDS.iter().find(|backend| backend.device_type == device_type)
+}
+
+fn not_built_in(device_type: DeviceType) -> Error {
+    let message = format!(
+        "this library was built without devices of type {device_type}; a device that is registered is found by its id"
+    );
+    Error::new(ErrorKind::Unsupported, message).during("open")
+}
+
+/// All rows of the list.
+fn rows() -> Vec<ArdevDeviceInfo> {
+    let of_type = |device_type| match backend(device_type) {
+        None => vec![ArdevDeviceInfo::missing(device_type, &not_built_in(device_type))],
+        Some(backend) => match (backend.list)() {
+            Err(error) => vec![ArdevDeviceInfo::missing(device_type, &error)],
+            Ok(found) => {
+                let row = |(id, name): &(i64, String)| ArdevDeviceInfo::new(device_type, *id, name);
+                found.iter().map(row).collect()
+            }
+        },
+    };
+    DeviceType::KNOWN.iter().flat_map(|(device_type, _)| of_type(*device_type)).collect()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ardev_device_list(
+    infos: *mut ArdevDeviceInfo,
+    capacity: usize,
+    count: *mut usize,
+    error: *mut ArdevError,
+) -> c_int {
+    let body = || {
+        // SAFETY: rule 1 of the header.
+        let count = unsafe { Out::new(count, 0, "count") }?;
+        if infos.is_null() && capacity > 0 {
+            return Err(null("infos"));
+        }
+        let rows = rows();
+        for (index, row) in rows.iter().enumerate().take(capacity) {
+            // SAFETY: the header asks for room for `capacity` rows.
+            unsafe { infos.wrapping_add(index).write(*row) };
+        }
+        count.put(rows.len())
+    };
+    // SAFETY: rule 1 of the header.
+    unsafe { run(error, body) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ardev_device_open(
+    device_type: i32,
+    device_id: i64,
+    out: *mut *mut ArdevDevice,
+    error: *mut ArdevError,
+) -> c_int {
+    let body = || {
+        // SAFETY: rule 2 of the header.
+        let out = unsafe { Out::object(out) }?;
+        out.give(ArdevDevice(open(DeviceId::new(DeviceType(device_type), device_id))?))
+    };
+    // SAFETY: rule 1 of the header.
+    unsafe { run(error, body) }
+}
+
+fn open(id: DeviceId) -> Result<Device> {
+    match backend(id.device_type) {
+        Some(backend) => (backend.open)(id.id),
+        None => Device::find(id).ok_or_else(|| not_built_in(id.device_type)),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ardev_device_open_in(
+    device_type: i32,
+    context: *mut c_void,
+    device: *mut c_void,
+    out: *mut *mut ArdevDevice,
+    error: *mut ArdevError,
+) -> c_int {
+    let body = || {
+        // SAFETY: rule 2 of the header.
+        let out = unsafe { Out::object(out) }?;
+        let context = NonNull::new(context).ok_or_else(|| null("context"))?;
+        let device = NonNull::new(device).ok_or_else(|| null("device"))?;
+        let device_type = DeviceType(device_type);
+        let open_in =
+            backend(device_type).and_then(|backend| backend.open_in).ok_or_else(|| {
+                let message =
+                    format!("devices of type {device_type} have no context to be opened in");
+                Error::new(ErrorKind::Unsupported, message).during("open")
+            })?;
+        // SAFETY: the header asks for the type's own context and device.
+        out.give(ArdevDevice(unsafe { open_in(context, device) }?))
+    };
+    // SAFETY: rule 1 of the header.
+    unsafe { run(error, body) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ardev_device_inspect(
+    device: *const ArdevDevice,
+    out: *mut ArdevDeviceInfo,
+    error: *mut ArdevError,
+) -> c_int {
+    let body = || {
+        let nothing = ArdevDeviceInfo::new(DeviceType(0), 0, "");
+        // SAFETY: rule 2 of the header.
+        let out = unsafe { Out::new(out, nothing, "out") }?;
+        // SAFETY: rule 2 of the header.
+        let device = unsafe { get(device, "device") }?;
+        out.put(ArdevDeviceInfo::of(&device.0))
+    };
+    // SAFETY: rule 1 of the header.
+    unsafe { run(error, body) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ardev_device_mistakes(
+    device: *const ArdevDevice,
+    error: *mut ArdevError,
+) -> c_int {
+    let body = || {
+        // SAFETY: rule 2 of the header.
+        let device = unsafe { get(device, "device") }?;
+        match mistakes(device.0.id()) {
+            Some(text) => Err(Error::new(ErrorKind::InvalidArgument, text)),
+            None => Ok(()),
+        }
+    };
+    // SAFETY: rule 1 of the header.
+    unsafe { run(error, body) }
+}
+
+#[cfg(feature = "software")]
+fn mistakes(id: DeviceId) -> Option<String> {
+    software::mistakes(id)
+}
+
+#[cfg(not(feature = "software"))]
+fn mistakes(_: DeviceId) -> Option<String> {
+    None
+}
+
+#[cfg(feature = "opencl")]
+mod opencl {
+    use super::*;
+    use arrow_device_opencl::Kind;
+
+    pub(super) fn list() -> Result<Vec<(i64, String)>> {
+        arrow_device_opencl::is_available()?;
+        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
+        let devices = arrow_device_opencl::devices()?.into_iter();
+        Ok(devices.map(|device| (number(device.index), device.name)).collect())
+    }
+
+    pub(super) fn open(id: i64) -> Result<Device> {
+        arrow_device_opencl::open(usize::try_from(id).unwrap_or(usize::MAX))
+    }
+
+    pub(super) unsafe fn open_in(
+        context: NonNull<c_void>,
+        device: NonNull<c_void>,
+    ) -> Result<Device> {
+        // SAFETY: promised by the caller.
+        unsafe { arrow_device_opencl::open_from(context, device, Kind::Buffers) }
+    }
+}
+
+#[cfg(feature = "software")]
+mod software {
+    use std::sync::{Mutex, PoisonError};
+
+    use super::*;
+    use arrow_device_sim::Sim;
+
+    /// Kept for the process: a simulator goes after all that is on it.
+    static SIMS: Mutex<Vec<Sim>> = Mutex::new(Vec::new());
+
+    /// One that is open, or a new one with this seed.
+    pub(super) fn open(id: i64) -> Result<Device> {
+        if let Some(open) = Device::find(DeviceId::new(DeviceType::EXT_DEV, id)) {
+            return Ok(open);
+        }
+        let sim = Sim::builder().seed(id.cast_unsigned()).backtraces(false).build();
+        let device = sim.device();
+        SIMS.lock().unwrap_or_else(PoisonError::into_inner).push(sim);
+        Ok(device)
+    }
+
+    pub(super) fn mistakes(id: DeviceId) -> Option<String> {
+        let sims = SIMS.lock().unwrap_or_else(PoisonError::into_inner);
+        let sim = sims.iter().find(|sim| sim.device().id() == id)?;
+        let reports: Vec<String> = sim.take_reports().iter().map(ToString::to_string).collect();
+        (!reports.is_empty()).then(|| reports.join("\n\n"))
+    }
+}

@@ -1,0 +1,186 @@
+//! What every function does: a panic ends here, an error is told, a null pointer is an error, an output is set first.
+
+use std::any::Any;
+use std::ffi::{c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+
+use arrow_device::{Error, ErrorKind, Result};
+
+use crate::error::{ArdevError, copy_text};
+
+/// Runs the body of a function. An error or a panic is written to `error`, and becomes the errno value.
+///
+/// # Safety
+/// `error` is null or may be written.
+pub(crate) unsafe fn run(error: *mut ArdevError, body: impl FnOnce() -> Result<()>) -> c_int {
+    // What the body captured is not looked at after a panic.
+    let outcome =
+        catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(payload)));
+    let Err(failure) = outcome else { return 0 };
+    let told = ArdevError::of(&failure);
+    if !error.is_null() {
+        // SAFETY: promised by the caller.
+        unsafe { error.write(told) };
+    }
+    told.code
+}
+
+fn panicked(payload: Box<dyn Any + Send>) -> Error {
+    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    // Its drop may panic as well.
+    std::mem::forget(payload);
+    Error::new(ErrorKind::Panicked, text.unwrap_or_else(|| "without a message".into()))
+}
+
+/// Ends an object. Null is none.
+///
+/// # Safety
+/// `object` is null or was given by [`Out::give`], and is not used after this.
+pub(crate) unsafe fn free<T>(object: *mut T) {
+    if object.is_null() {
+        return;
+    }
+    // SAFETY: promised by the caller.
+    let object = unsafe { Box::from_raw(object) };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
+        std::mem::forget(payload);
+    }
+}
+
+/// What a pointer points to; an error where it is null.
+///
+/// # Safety
+/// `pointer` is null or points to a value that lives as long as the result is used.
+pub(crate) unsafe fn get<'a, T>(pointer: *const T, name: &str) -> Result<&'a T> {
+    // SAFETY: promised by the caller.
+    unsafe { pointer.as_ref() }.ok_or_else(|| null(name))
+}
+
+/// The values of a table; no values for a null one that has none.
+///
+/// # Safety
+/// `table` is null or has `len` values that live as long as the result is used.
+pub(crate) unsafe fn values<'a, T>(table: *const T, len: usize, name: &str) -> Result<&'a [T]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    if table.is_null() {
+        return Err(null(name));
+    }
+    let bytes = len.checked_mul(size_of::<T>());
+    if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
+        return Err(invalid(format!("`{name}` cannot have {len} values")));
+    }
+    // SAFETY: promised by the caller; it is not longer than any allocation.
+    Ok(unsafe { slice::from_raw_parts(table, len) })
+}
+
+pub(crate) fn null(name: &str) -> Error {
+    invalid(format!("`{name}` is a null pointer"))
+}
+
+pub(crate) fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+/// A place that a function writes to.
+#[must_use]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// The place, which holds `nothing` until something is written.
+    ///
+    /// # Safety
+    /// `out` is null or may be written until the result is dropped.
+    pub(crate) unsafe fn new(out: *mut T, nothing: T, name: &str) -> Result<Self> {
+        if out.is_null() {
+            return Err(null(name));
+        }
+        // SAFETY: promised by the caller.
+        unsafe { out.write(nothing) };
+        Ok(Self(out))
+    }
+
+    pub(crate) fn put(self, value: T) -> Result<()> {
+        // SAFETY: `new`'s caller promised it.
+        unsafe { self.0.write(value) };
+        Ok(())
+    }
+}
+
+impl<T> Out<*mut T> {
+    /// A place for an object.
+    ///
+    /// # Safety
+    /// As for [`new`](Out::new).
+    pub(crate) unsafe fn object(out: *mut *mut T) -> Result<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { Self::new(out, std::ptr::null_mut(), "out") }
+    }
+
+    /// Makes the value an object of the caller's.
+    pub(crate) fn give(self, value: T) -> Result<()> {
+        self.put(Box::into_raw(Box::new(value)))
+    }
+}
+
+/// Writes a text as the header says.
+///
+/// # Safety
+/// `room` is null or has `capacity` bytes, and `size` is null or may be written.
+pub(crate) unsafe fn write_text(
+    room: *mut c_char,
+    capacity: usize,
+    size: *mut usize,
+    text: impl FnOnce() -> Result<String>,
+) -> Result<()> {
+    // SAFETY: promised by the caller.
+    let size = unsafe { Out::new(size, 0, "size") }?;
+    if capacity > 0 && room.is_null() {
+        return Err(null("text"));
+    }
+    let text = text()?;
+    if capacity > 0 {
+        // SAFETY: the caller promised `capacity` bytes, and that nobody else uses them; no text is longer than any allocation.
+        let room = unsafe { slice::from_raw_parts_mut(room, capacity.min(text.len() + 1)) };
+        copy_text(room, &text);
+    }
+    size.put(text.len() + 1)
+}
+
+/// A text that C passes.
+///
+/// # Safety
+/// `text` is null or ends with a NUL and lives as long as the result is used.
+pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str> {
+    if text.is_null() {
+        return Err(null(name));
+    }
+    // SAFETY: promised by the caller.
+    let text = unsafe { std::ffi::CStr::from_ptr(text) };
+    text.to_str().map_err(|_| invalid(format!("`{name}` is not UTF-8")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error() {
+        let mut error = ArdevError::EMPTY;
+        // SAFETY: it may be written.
+        let code = unsafe { run(&raw mut error, || panic!("planted")) };
+        assert_eq!(error.text(), "panicked: planted");
+        assert_eq!((code, error.code, error.kind), (14, 14, 16));
+    }
+
+    #[test]
+    fn success_leaves_the_error_alone() {
+        let mut error = ArdevError { code: 7, ..ArdevError::EMPTY };
+        // SAFETY: it may be written.
+        assert_eq!(unsafe { run(&raw mut error, || Ok(())) }, 0);
+        assert_eq!(error.code, 7);
+    }
+}

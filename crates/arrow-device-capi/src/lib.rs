@@ -1,0 +1,80 @@
+//! arrow-device for C and C++: a shared and a static library, and one header, `include/arrow_device/arrow_device.h`.
+//!
+//! The header is the documentation. `docs/c.md` says how to build and install the library, `examples/` has programs.
+//!
+//! ```text
+//! include/arrow_device/arrow_device.h   every function and struct, and who owns what
+//! install.sh                            headers, libraries, pkg-config file and CMake package into a prefix
+//! src/
+//!   call                                what every function does: errors, panics, pointers
+//!   error                               the caller's error struct
+//!   context                             callbacks of the caller, and their end
+//!   backends                            which devices there are
+//!   device, allocator, driver           devices; the caller's memory, the caller's device
+//!   queue                               queues and events
+//!   schema, buffer, build, array        types, and arrays from C and for C
+//!   view, sizes                         access to the data; the sizes that only a device knows
+//!   stream, source, asynchronous        streams
+//!   tensor                              DLPack
+//! ```
+//!
+//! Each object is a box around the type of [`arrow_device`] with the same name. The five rules at the top of the header are
+//! what the `SAFETY` comments here refer to. A test compares every prototype, struct and constant of the header with the
+//! functions, structs and constants here.
+//!
+//! What it does not do: it adds no feature to the library, and no state of its own but the software devices that were opened.
+
+#![expect(
+    missing_docs,
+    clippy::missing_safety_doc,
+    reason = "the header says it for each function"
+)]
+
+mod allocator;
+mod array;
+mod asynchronous;
+mod backends;
+mod buffer;
+mod build;
+mod call;
+mod context;
+mod device;
+mod driver;
+mod error;
+mod queue;
+mod release;
+mod schema;
+mod sizes;
+mod source;
+mod stream;
+mod tensor;
+mod view;
+
+pub use allocator::*;
+pub use array::*;
+pub use asynchronous::*;
+pub use backends::*;
+pub use buffer::*;
+pub use build::*;
+pub use context::ArdevRelease;
+pub use device::*;
+pub use driver::*;
+pub use error::*;
+pub use queue::*;
+pub use release::*;
+pub use schema::*;
+pub use sizes::*;
+pub use source::*;
+pub use stream::*;
+pub use tensor::*;
+pub use view::*;
+
+/// The header's `ARDEV_VERSION_MAJOR`.
+pub const ARDEV_VERSION_MAJOR: u32 = 0;
+/// The header's `ARDEV_VERSION_MINOR`.
+pub const ARDEV_VERSION_MINOR: u32 = 1;
+
+#[unsafe(no_mangle)]
+pub extern "C" fn ardev_version() -> u32 {
+    ARDEV_VERSION_MAJOR << 16 | ARDEV_VERSION_MINOR
+}

@@ -1,0 +1,144 @@
+//! Contexts: the primary one of each device, and which one each thread has current.
+
+use std::ffi::{c_int, c_uint};
+
+use crate::call::{Then, call, call_then, give};
+use crate::code::Code;
+use crate::thread;
+
+/// Makes the context where there is none; it is not made current.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRetain(out: *mut usize, device: c_int) -> c_int {
+    call("cuDevicePrimaryCtxRetain", &[("device", device as u64)], |machine| {
+        machine.must_be_initialised()?;
+        let number = machine.device_number(device)?;
+        machine.alive(number)?;
+        let context = machine.context(number);
+        // SAFETY: as the module says.
+        unsafe { give(out, context) }?;
+        machine.device(number)?.retained += 1;
+        Ok(())
+    })
+}
+
+/// Giving back what nobody holds is an invalid context.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int {
+    call("cuDevicePrimaryCtxRelease_v2", &[("device", device as u64)], |machine| {
+        machine.must_be_initialised()?;
+        let number = machine.device_number(device)?;
+        let state = machine.device(number)?;
+        state.retained = state.retained.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
+        Ok(())
+    })
+}
+
+/// The same, by the name that it had first.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRelease(device: c_int) -> c_int {
+    // SAFETY: as the module says.
+    unsafe { cuDevicePrimaryCtxRelease_v2(device) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxGetState(
+    device: c_int,
+    flags: *mut c_uint,
+    active: *mut c_int,
+) -> c_int {
+    call("cuDevicePrimaryCtxGetState", &[("device", device as u64)], |machine| {
+        machine.must_be_initialised()?;
+        let number = machine.device_number(device)?;
+        let is_active = machine.device(number)?.retained > 0;
+        // SAFETY: as the module says.
+        unsafe { give(flags, 0) }?;
+        // SAFETY: as above.
+        unsafe { give(active, c_int::from(is_active)) }
+    })
+}
+
+/// With no context current that is null, and success.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetCurrent(out: *mut usize) -> c_int {
+    call("cuCtxGetCurrent", &[], |machine| {
+        let device = machine.current_if_any()?;
+        // SAFETY: as the module says.
+        unsafe { give(out, device.map_or(0, |device| machine.context(device))) }
+    })
+}
+
+/// Replaces the top of the thread's stack; null takes the top away.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxSetCurrent(context: usize) -> c_int {
+    call("cuCtxSetCurrent", &[("context", context as u64)], |machine| {
+        machine.must_be_initialised()?;
+        let device = if context == 0 { None } else { Some(machine.device_of_context(context)?) };
+        thread::with(|thread| {
+            thread.contexts.pop();
+            thread.contexts.extend(device);
+        });
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxPushCurrent_v2(context: usize) -> c_int {
+    call("cuCtxPushCurrent_v2", &[("context", context as u64)], |machine| {
+        machine.must_be_initialised()?;
+        let device = machine.device_of_context(context)?;
+        thread::with(|thread| thread.contexts.push(device));
+        Ok(())
+    })
+}
+
+/// With nothing on the stack, an invalid context. The caller may not want to know which it was.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxPopCurrent_v2(out: *mut usize) -> c_int {
+    call("cuCtxPopCurrent_v2", &[], |machine| {
+        machine.must_be_initialised()?;
+        let Some(device) = thread::with(|thread| thread.contexts.pop()).flatten() else {
+            return Err(machine.misuse(
+                "NoContext",
+                Code::INVALID_CONTEXT,
+                "A context is taken off this thread's stack, and there is none on it.",
+            ));
+        };
+        if out.is_null() {
+            return Ok(());
+        }
+        // SAFETY: as the module says.
+        unsafe { give(out, machine.context(device)) }
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetDevice(out: *mut c_int) -> c_int {
+    call("cuCtxGetDevice", &[], |machine| {
+        let device = machine.current()?;
+        // SAFETY: as the module says.
+        unsafe { give(out, device as c_int) }
+    })
+}
+
+/// Waits for all streams of the current context.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxSynchronize() -> c_int {
+    call_then("cuCtxSynchronize", &[], |machine| {
+        let device = machine.current()?;
+        machine.must_be_safe()?;
+        Ok(Then::ForDevice(device))
+    })
+}
+
+/// The current context gets access to the memory of the other one, all of it and from now on.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxEnablePeerAccess(peer: usize, flags: c_uint) -> c_int {
+    call("cuCtxEnablePeerAccess", &[("peer", peer as u64)], |machine| {
+        let device = machine.current()?;
+        let peer = machine.device_of_context(peer)?;
+        if flags != 0 {
+            return Err(Code::INVALID_VALUE);
+        }
+        machine.enable_peer(device, peer)
+    })
+}

@@ -1,0 +1,124 @@
+//! [`Builder`]: what a simulated driver is to be like.
+
+use std::fmt::Write;
+
+use libloading::Library;
+
+use super::file::Copied;
+use super::{Simulated, c_string, failed};
+
+/// Whose driver it is to be. The file exports both; this chooses its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Vendor {
+    /// `libcuda.so.1`.
+    Cuda,
+    /// `libamdhip64.so.6`.
+    Hip,
+}
+
+impl Vendor {
+    pub(super) fn file_name(self) -> &'static str {
+        match self {
+            Self::Cuda => "libcuda.so.1",
+            Self::Hip => "libamdhip64.so.6",
+        }
+    }
+}
+
+/// Says what a driver is to be like, and loads it. Begun by [`Simulated::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Builder {
+    vendor: Vendor,
+    configuration: String,
+    without: Vec<String>,
+}
+
+impl Builder {
+    pub(super) fn new(vendor: Vendor) -> Self {
+        Self { vendor, configuration: String::new(), without: Vec::new() }
+    }
+
+    fn with(mut self, key: &str, value: u64) -> Self {
+        // Writing to a string cannot fail.
+        let _ = write!(self.configuration, "{key}={value} ");
+        self
+    }
+
+    /// So many devices. With none, initialising says that there is no device.
+    pub fn devices(self, devices: usize) -> Self {
+        self.with("devices", devices as u64)
+    }
+
+    /// So many bytes on each device.
+    pub fn memory(self, bytes: u64) -> Self {
+        self.with("memory", bytes)
+    }
+
+    /// Which of the legal orders work runs in.
+    pub fn seed(self, seed: u64) -> Self {
+        self.with("seed", seed)
+    }
+
+    /// Whether devices can be given access to each other's memory. Without it they cannot.
+    pub fn peers(self, peers: bool) -> Self {
+        self.with("peers", u64::from(peers))
+    }
+
+    /// Whether there is managed memory. There is, unless told otherwise.
+    pub fn managed(self, managed: bool) -> Self {
+        self.with("managed", u64::from(managed))
+    }
+
+    /// Whether the host may touch managed memory while a device works, as its attribute says. It may. Where it may
+    /// not, a touch ends the process at that line until the host has waited for all work of the device.
+    pub fn concurrent_managed(self, concurrent: bool) -> Self {
+        self.with("concurrent_managed", u64::from(concurrent))
+    }
+
+    /// Whether memory can be allocated in the order of a stream. It can.
+    pub fn pools(self, pools: bool) -> Self {
+        self.with("pools", u64::from(pools))
+    }
+
+    /// After so many questions that were answered with "not ready" the devices make progress; 0 for never. Without
+    /// it 8.
+    pub fn patience(self, questions: u64) -> Self {
+        self.with("patience", questions)
+    }
+
+    /// The version that the driver says it has.
+    pub fn version(self, version: u32) -> Self {
+        self.with("version", u64::from(version))
+    }
+
+    /// Functions that this driver does not have.
+    pub fn without(mut self, names: &[&str]) -> Self {
+        self.without.extend(names.iter().map(|name| (*name).to_owned()));
+        self
+    }
+
+    /// Makes the copy and loads it.
+    ///
+    /// # Panics
+    /// Where the library is not there, or cannot be copied or loaded: there is no test then.
+    pub fn load(self) -> Simulated {
+        let copied = Copied::new(self.vendor.file_name(), &self.without);
+        let file = copied.unwrap_or_else(|problem| failed(&problem));
+        // SAFETY: the library is this project's own; loading it runs nothing of it.
+        let loaded = unsafe { Library::new(file.path()) };
+        let library = loaded
+            .unwrap_or_else(|problem| failed(&format!("{}: {problem}", file.path().display())));
+        let driver = Simulated { file, library };
+        // SAFETY: the type is that of the function.
+        let reset: unsafe extern "C" fn(*const std::ffi::c_char) -> i32 =
+            unsafe { driver.control("reset") };
+        let configuration = c_string(&self.configuration);
+        // SAFETY: a text that ends with a zero.
+        if unsafe { reset(configuration.as_ptr()) } != 0 {
+            failed(&format!("no configuration: {}", self.configuration));
+        }
+        driver
+    }
+}

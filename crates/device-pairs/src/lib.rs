@@ -1,0 +1,280 @@
+//! Every device that there is, opened: what the tests of this crate send arrays from and to.
+//!
+//! [`ROWS`] is the one table. A backend adds a row and has all of the tests. What a row says of its memory is what its
+//! documentation promises, and not asked of its driver, so that the tests can hold the driver to it.
+
+#![expect(clippy::panic, reason = "it is run by tests, and a test that goes wrong ends there")]
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Once;
+
+use arrow_device::{Device, Error, ErrorKind, Queue, Result};
+use arrow_device_sim::{Builder, Kind, Sim};
+
+/// One kind of device.
+#[derive(Debug)]
+pub struct Row {
+    /// What it is called in messages.
+    pub name: &'static str,
+    /// The word in `ARROW_DEVICE_REQUIRE` that makes its absence a failure. `all` does, too, and so does `CI=true`.
+    pub required_as: &'static str,
+    /// Opened only where that word is there, because its driver is not fit for whoever does not ask for it.
+    pub on_request: bool,
+    /// Who gets at its memory without a copy.
+    pub memory: Memory,
+    open: fn(seed: u64) -> Result<Opened>,
+}
+
+/// Who gets at the memory of a device, besides the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// It is the host's.
+    Host,
+    /// The host, who has to map it.
+    Mapped,
+    /// Nobody.
+    Own,
+    /// The other devices of the row.
+    Peers,
+}
+
+/// What a row opened.
+struct Opened {
+    devices: Vec<Device>,
+    /// What the devices need to live and is dropped after them: a simulator, which then looks for mistakes and leaks.
+    keep: Option<Box<dyn Any>>,
+}
+
+impl Opened {
+    fn one(device: Device) -> Self {
+        Self { devices: vec![device], keep: None }
+    }
+}
+
+/// All devices under test.
+pub const ROWS: &[Row] = &[
+    Row {
+        name: "host",
+        required_as: "host",
+        on_request: false,
+        memory: Memory::Host,
+        open: |_| Ok(Opened::one(Device::host())),
+    },
+    Row {
+        name: "software, discrete",
+        required_as: "sim",
+        on_request: false,
+        memory: Memory::Own,
+        open: |seed| Ok(simulated(1, Sim::builder(), seed)),
+    },
+    Row {
+        name: "software, readable",
+        required_as: "sim",
+        on_request: false,
+        memory: Memory::Mapped,
+        open: |seed| Ok(simulated(1, Sim::builder().kind(Kind::HostReadable), seed)),
+    },
+    Row {
+        name: "software, handles",
+        required_as: "sim",
+        on_request: false,
+        memory: Memory::Own,
+        open: |seed| Ok(simulated(1, Sim::builder().kind(Kind::Handles), seed)),
+    },
+    Row {
+        name: "software, handles of parts",
+        required_as: "sim",
+        on_request: false,
+        memory: Memory::Own,
+        open: |seed| Ok(simulated(1, Sim::builder().kind(Kind::Handles).parts(true), seed)),
+    },
+    Row {
+        name: "software, peers",
+        required_as: "sim",
+        on_request: false,
+        memory: Memory::Peers,
+        open: |seed| Ok(simulated(2, Sim::builder().peers(2), seed)),
+    },
+    Row {
+        name: "software, strangers",
+        required_as: "sim",
+        on_request: false,
+        memory: Memory::Own,
+        open: |seed| Ok(simulated(2, Sim::builder().devices(2), seed)),
+    },
+    Row {
+        name: "OpenCL, cl_mem",
+        required_as: "opencl",
+        on_request: false,
+        memory: Memory::Mapped,
+        open: |_| arrow_device_opencl::open(0).map(Opened::one),
+    },
+    Row {
+        name: "OpenCL, shared virtual memory",
+        required_as: "opencl",
+        on_request: false,
+        memory: Memory::Mapped,
+        open: |_| {
+            let index = opencl_device("with shared virtual memory", |first, other| {
+                other.index != first.index && other.has_svm
+            })?;
+            arrow_device_opencl::open_with(index, arrow_device_opencl::Kind::Svm).map(Opened::one)
+        },
+    },
+    Row {
+        name: "OpenCL, another platform",
+        // Such as Mesa's for the processor (`mesa-opencl-icd` of Debian), which in release 22.3 takes a mapping of one thread for
+        // another's now and then: run the tests with `--test-threads=1`.
+        required_as: "opencl-platforms",
+        on_request: true,
+        memory: Memory::Mapped,
+        open: |_| {
+            let index = opencl_device("of another platform", |first, other| {
+                platform(&first.name) != platform(&other.name)
+            })?;
+            arrow_device_opencl::open(index).map(Opened::one)
+        },
+    },
+];
+
+/// A device with a queue; the host, too.
+pub struct Place {
+    /// What it is called in messages.
+    pub name: String,
+    /// The row that it comes from, as an index of [`ROWS`].
+    pub row: usize,
+    /// A queue on it.
+    pub queue: Queue,
+}
+
+impl Place {
+    /// Who gets at its memory.
+    pub fn memory(&self) -> Memory {
+        ROWS.get(self.row).map_or(Memory::Own, |row| row.memory)
+    }
+
+    /// Whether the host does.
+    pub fn is_readable(&self) -> bool {
+        matches!(self.memory(), Memory::Host | Memory::Mapped)
+    }
+
+    /// Whether its queue gets at the other one's memory.
+    pub fn reaches(&self, other: &Self) -> bool {
+        let is_peer = self.row == other.row && self.memory() == Memory::Peers;
+        is_peer || self.queue.device().id() == other.queue.device().id()
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// All places at once.
+pub struct World {
+    /// The places, those of a row side by side.
+    // Dropped before what they need to live.
+    pub places: Vec<Place>,
+    _keep: Vec<Box<dyn Any>>,
+}
+
+impl World {
+    /// Opens what there is, and prints why the rest is not there.
+    ///
+    /// # Panics
+    /// Where something is not there that is required, or cannot be opened for another reason.
+    pub fn new(seed: u64) -> Self {
+        prepare();
+        let (mut places, mut keep) = (Vec::new(), Vec::new());
+        for (row, Row { name, required_as, on_request, open, .. }) in ROWS.iter().enumerate() {
+            if *on_request && !is_named(required_as) {
+                println!("skipped: {name}: not asked for with ARROW_DEVICE_REQUIRE={required_as}");
+                continue;
+            }
+            let opened = match open(seed) {
+                Ok(opened) => opened,
+                Err(error) if is_absence(&error) => {
+                    assert!(!is_required(required_as), "{name} is required: {error}");
+                    println!("skipped: {name}: {error}");
+                    continue;
+                }
+                Err(error) => panic!("{name}: {error}"),
+            };
+            let count = opened.devices.len();
+            for (number, device) in opened.devices.iter().enumerate() {
+                let name = if count == 1 { (*name).into() } else { format!("{name}, {number}") };
+                let queue = device.open_queue().unwrap_or_else(|error| panic!("{name}: {error}"));
+                places.push(Place { name, row, queue });
+            }
+            keep.extend(opened.keep);
+        }
+        Self { places, _keep: keep }
+    }
+
+    /// Every ordered pair, those of a place with itself included.
+    pub fn pairs(&self) -> impl Iterator<Item = (&Place, &Place)> + Clone {
+        self.places.iter().flat_map(|from| self.places.iter().map(move |to| (from, to)))
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.places).finish()
+    }
+}
+
+/// Has PoCL show the processor as two devices, so that one of them can have shared virtual memory (a device's number has one
+/// kind of memory in a process), and Mesa show it at all. What the user has chosen is left as it is.
+fn prepare() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for (name, value) in [("POCL_DEVICES", "basic pthread"), ("RUSTICL_ENABLE", "llvmpipe")] {
+            if std::env::var_os(name).is_none() {
+                // SAFETY: "on multi-threaded programs on other operating systems, we strongly suggest not using set_var" unless
+                // nobody reads the environment but through `std::env`. In this process only drivers do, and they are loaded
+                // behind this, by whoever passed this `Once`.
+                unsafe { std::env::set_var(name, value) };
+            }
+        }
+    });
+}
+
+fn simulated(count: usize, builder: Builder, seed: u64) -> Opened {
+    let sim = builder.seed(seed).backtraces(false).build();
+    let devices = (0..count).map(|number| sim.device_number(number)).collect();
+    Opened { devices, keep: Some(Box::new(sim)) }
+}
+
+/// The first OpenCL device that is right when compared with the very first.
+fn opencl_device(
+    what: &str,
+    is_right: fn(&arrow_device_opencl::Listed, &arrow_device_opencl::Listed) -> bool,
+) -> Result<usize> {
+    let listed = arrow_device_opencl::devices()?;
+    let found =
+        listed.iter().find(|device| listed.first().is_some_and(|first| is_right(first, device)));
+    found.map(|device| device.index).ok_or_else(|| {
+        Error::new(ErrorKind::DeviceMissing, format!("no second OpenCL device {what}"))
+    })
+}
+
+/// The platform in the name of an OpenCL device.
+fn platform(name: &str) -> Option<&str> {
+    name.rsplit_once('(').map(|(_, platform)| platform)
+}
+
+/// Whether an error says that something is not there.
+fn is_absence(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::DriverMissing | ErrorKind::DeviceMissing)
+}
+
+fn is_required(word: &str) -> bool {
+    is_named(word) || is_named("all") || std::env::var("CI").is_ok_and(|ci| ci == "true")
+}
+
+fn is_named(word: &str) -> bool {
+    let listed = std::env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
+    listed.split(',').any(|name| name.trim() == word)
+}
