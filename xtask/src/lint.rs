@@ -19,6 +19,7 @@ type Step = (&'static str, fn() -> Result<(), String>);
 const STEPS: &[Step] = &[
     ("format", || shell::run(&["cargo", "fmt", "--all", "--check"], &[])),
     ("clippy", clippy),
+    ("python package", python_package),
     ("documentation", documentation),
     ("dependencies", dependencies),
     ("requirements", requirements::check),
@@ -46,6 +47,14 @@ pub(crate) fn lint() -> Result<(), String> {
 fn clippy() -> Result<(), String> {
     let what = ["cargo", "clippy", "--workspace", "--all-targets", "--all-features"];
     shell::run(&[&what[..], &["--", "--deny=warnings"]].concat(), &[])
+}
+
+/// Format and clippy of the one crate that is outside of the workspace and not built by nightly Rust.
+fn python_package() -> Result<(), String> {
+    let manifest = "--manifest-path=python/Cargo.toml";
+    shell::run(&["cargo", "fmt", manifest, "--check"], &[])?;
+    let target = ("CARGO_TARGET_DIR", "target/python/build");
+    shell::run(&["cargo", "clippy", manifest, "--locked", "--", "--deny=warnings"], &[target])
 }
 
 /// The libraries only: the command `arrow-device` and the library `arrow_device` would be written to one place.

@@ -1,14 +1,16 @@
-//! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask requirements`, `cargo xtask lint`,
-//! `cargo xtask gpu-bundle`.
+//! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask python`, `cargo xtask requirements`,
+//! `cargo xtask lint`, `cargo xtask gpu-bundle`.
 //!
-//! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`setup`] finds and
-//! installs the tools they use, [`peers`] those that are other implementations of Arrow, [`requirements`] and [`lint`]
-//! look at the tree, [`bundle`] packs what runs on a machine with a GPU, and [`shell`] runs the commands of all of them.
+//! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`python`] the tests of
+//! the Python package, [`setup`] finds and installs the tools they use, [`peers`] those that are other implementations of
+//! Arrow, [`requirements`] and [`lint`] look at the tree, [`bundle`] packs what runs on a machine with a GPU, and [`shell`]
+//! runs the commands of all of them.
 
 mod bundle;
 mod fuzz;
 mod lint;
 mod peers;
+mod python;
 mod requirements;
 mod setup;
 mod shell;
@@ -22,7 +24,7 @@ The project's own chores.
 cargo xtask test [--setup] [--all | --only TIER]
     Run the tests and count them. The last line is the result, and is written to target/test-summary.txt.
     --setup      first install what is missing: Debian packages (as root or through sudo),
-                 Python packages in target/peers; with --all also Rust toolchains and cargo-deny
+                 Python packages in target/peers and target/python; with --all also Rust toolchains and cargo-deny
     --all        also the tiers that take long
     --only TIER  this tier alone
     What needs a tool that is missing is skipped and the reason printed. With CI=true or
@@ -31,6 +33,10 @@ cargo xtask test [--setup] [--all | --only TIER]
 cargo xtask fuzz [TARGET] [--seconds N]
     Run one fuzz target, or each, for a while (15 seconds, unless told otherwise). Needs nightly Rust and
     cargo-fuzz.
+
+cargo xtask python [tensors]
+    Build the wheel of the Python package and run its tests with the libraries in target/python/env; with
+    `tensors` those with JAX and PyTorch alone.
 
 cargo xtask requirements
     Print which test proves which requirement of docs/requirements.md, and fail where one is missing.
@@ -55,6 +61,8 @@ fn main() -> ExitCode {
         ["fuzz", options @ ..] => {
             fuzz_wish(options).and_then(|(target, seconds)| fuzz::fuzz(target, seconds))
         }
+        ["python"] => python::test(python::Part::Package),
+        ["python", "tensors"] => python::test(python::Part::Tensors),
         ["requirements"] => requirements::check(),
         ["lint"] => lint::lint(),
         ["gpu-bundle"] => bundle::bundle(),

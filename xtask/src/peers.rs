@@ -4,7 +4,7 @@
 //! `venv` holds installed wheels, `sources` unpacked source distributions. Nothing is installed for the user or the system.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::shell;
 
@@ -17,22 +17,27 @@ const SOURCES: &str = "crates/foreign-peers/sources.txt";
 
 /// Whether all wheels are installed in the versions that are pinned.
 pub(crate) fn has_wheels() -> bool {
-    are_installed(WHEELS)
+    are_installed(&folder().join("venv"), WHEELS)
 }
 
 /// The same for the headers.
 pub(crate) fn has_headers() -> bool {
-    are_installed(HEADERS)
+    are_installed(&folder().join("venv"), HEADERS)
 }
 
-fn are_installed(file: &str) -> bool {
-    let Ok(pythons) = fs::read_dir(folder().join("venv/lib")) else { return false };
-    let packages: Vec<PathBuf> =
-        pythons.flatten().map(|python| python.path().join("site-packages")).collect();
+/// Whether an environment has all packages of a file of pins.
+pub(crate) fn are_installed(environment: &Path, file: &str) -> bool {
+    let packages = packages_of(environment);
     are_all(file, |name, version| {
         let about = format!("{}-{version}.dist-info", name.replace('-', "_"));
         packages.iter().any(|folder| folder.join(&about).is_dir())
     })
+}
+
+/// The folders of packages of an environment.
+pub(crate) fn packages_of(environment: &Path) -> Vec<PathBuf> {
+    let pythons = fs::read_dir(environment.join("lib")).into_iter().flatten().flatten();
+    pythons.map(|python| python.path().join("site-packages")).collect()
 }
 
 /// Whether all sources are unpacked in the versions that are pinned.
@@ -48,16 +53,17 @@ pub(crate) fn has_python() -> bool {
 
 /// Installs the wheels.
 pub(crate) fn install_wheels() -> Result<(), String> {
-    install(WHEELS)
+    install_into(&folder().join("venv"), WHEELS)
 }
 
 /// Installs the headers.
 pub(crate) fn install_headers() -> Result<(), String> {
-    install(HEADERS)
+    install_into(&folder().join("venv"), HEADERS)
 }
 
-fn install(file: &str) -> Result<(), String> {
-    let pip = environment()?;
+/// Installs the packages of a file of pins into an environment.
+pub(crate) fn install_into(environment: &Path, file: &str) -> Result<(), String> {
+    let pip = made(environment)?;
     shell::run(&[&pip, "install", "--quiet", "--only-binary=:all:", "--requirement", file], &[])
 }
 
@@ -66,7 +72,7 @@ const ANSWERS: &str = "crates/foreign-peers/python";
 
 /// Downloads the sources and unpacks them.
 pub(crate) fn install_sources() -> Result<(), String> {
-    let pip = environment()?;
+    let pip = made(&folder().join("venv"))?;
     let sources = folder().join("sources").display().to_string();
     let answers = format!("PYTHONPATH={}", shell::root().join(ANSWERS).display());
     for (name, version) in pins(SOURCES)? {
@@ -85,11 +91,10 @@ pub(crate) fn install_sources() -> Result<(), String> {
 }
 
 /// Makes the environment where there is none; its pip.
-fn environment() -> Result<String, String> {
-    let folder = folder().join("venv");
-    let pip = folder.join("bin/pip").display().to_string();
+fn made(environment: &Path) -> Result<String, String> {
+    let pip = environment.join("bin/pip").display().to_string();
     if shell::output_of(&[&pip, "--version"]).is_none() {
-        shell::run(&["python3", "-m", "venv", &folder.display().to_string()], &[])?;
+        shell::run(&["python3", "-m", "venv", &environment.display().to_string()], &[])?;
     }
     Ok(pip)
 }
@@ -104,7 +109,7 @@ fn are_all(file: &str, is_there: impl Fn(&str, &str) -> bool) -> bool {
 }
 
 /// The names and versions in a file of pins.
-fn pins(file: &str) -> Result<Vec<(String, String)>, String> {
+pub(crate) fn pins(file: &str) -> Result<Vec<(String, String)>, String> {
     parsed(&shell::read(file)?).ok_or_else(|| format!("{file} has a line that pins no version"))
 }
 

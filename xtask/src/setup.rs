@@ -3,7 +3,7 @@
 //! Looking never installs anything. Installing happens only for `--setup`, says first what it will do, and uses
 //! the system's package manager, rustup, cargo and, in a folder of its own, pip.
 
-use crate::{peers, shell};
+use crate::{peers, python, shell};
 
 /// The oldest Rust the project promises to build with; the workspace manifest is the one place that says it.
 pub(crate) const OLDEST_RUST: &str = env!("CARGO_PKG_RUST_VERSION");
@@ -171,6 +171,22 @@ pub(crate) const PEER_SOURCES: Tool = Tool {
     name: "the sources of nanoarrow",
     is_present: peers::has_sources,
     source: Source::Python(peers::install_sources),
+};
+
+pub(crate) const PYTHON_PACKAGES: Tool = Tool {
+    name: "the libraries that the Python package is tested against",
+    is_present: python::has_packages,
+    source: Source::Python(python::install_packages),
+};
+
+pub(crate) const JAX: Tool =
+    Tool { name: "JAX", is_present: python::has_jax, source: Source::Python(python::install_jax) };
+
+/// Six gigabytes, CUDA among them: PyPI has no other for Linux on x86-64.
+pub(crate) const TORCH: Tool = Tool {
+    name: "PyTorch",
+    is_present: python::has_torch,
+    source: Source::ByHand("target/python/env/bin/pip install torch"),
 };
 
 pub(crate) const CARGO_FUZZ: Tool = Tool {

@@ -73,6 +73,26 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "python",
+        purpose: "the wheel of the Python package is built, and exchanges data with the libraries that people use",
+        by_default: true,
+        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
+        gains_from: &[setup::OPENCL],
+        variables: &[],
+        command: &["cargo", "xtask", "python"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "python tensors",
+        purpose: "the Python package exchanges tensors with JAX and PyTorch",
+        by_default: false,
+        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES, setup::JAX],
+        gains_from: &[setup::TORCH],
+        variables: &[],
+        command: &["cargo", "xtask", "python", "tensors"],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "msrv",
         purpose: "the workspace builds with the oldest Rust it promises",
         by_default: false,
@@ -467,7 +487,7 @@ mod tests {
         let names = |wish: &Wish| -> Vec<_> {
             chosen(wish).unwrap().iter().map(|tier| tier.name).collect()
         };
-        assert_eq!(names(&Wish::default()), ["unit and integration", "panic abort"]);
+        assert_eq!(names(&Wish::default()), ["unit and integration", "panic abort", "python"]);
         assert_eq!(names(&Wish { all: true, ..Wish::default() }).len(), TIERS.len());
         let only = |name: &str| Wish { only: Some(name.to_owned()), ..Wish::default() };
         assert_eq!(names(&only("miri")), ["miri"]);

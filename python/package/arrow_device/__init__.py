@@ -1,0 +1,70 @@
+"""Arrow data and tensors on any device, passed between libraries without copies.
+
+``array``, ``record_batch`` and ``stream`` take data over from whatever speaks the Arrow PyCapsule protocol, DLPack or Python's
+buffer protocol; ``from_dlpack`` takes tensors. What they give speaks the same protocols, so any other library takes it as it
+is. ``to`` moves it to a device, ``to_host`` back.
+
+>>> import arrow_device as ad, numpy as np, pyarrow as pa
+>>> a = ad.array(pa.array([1.5, 2.5]))
+>>> np.from_dlpack(a)
+array([1.5, 2.5])
+"""
+
+from arrow_device._devices import DeviceList, devices
+from arrow_device._errors import (
+    ArrowDeviceError,
+    DataError,
+    DeviceError,
+    ExchangeError,
+    NotSupportedError,
+    OutOfMemoryError,
+    ProducerError,
+)
+from arrow_device._native import (
+    Array,
+    DataType,
+    Device,
+    Queue,
+    RecordBatch,
+    Schema,
+    Stream,
+    Tensor,
+    __version__,
+    array,
+    device,
+    drain,
+    from_dlpack,
+    reclaim,
+    record_batch,
+    schema,
+    stream,
+)
+
+__all__ = [
+    "Array",
+    "ArrowDeviceError",
+    "DataError",
+    "DataType",
+    "Device",
+    "DeviceError",
+    "DeviceList",
+    "ExchangeError",
+    "NotSupportedError",
+    "OutOfMemoryError",
+    "ProducerError",
+    "Queue",
+    "RecordBatch",
+    "Schema",
+    "Stream",
+    "Tensor",
+    "__version__",
+    "array",
+    "device",
+    "devices",
+    "drain",
+    "from_dlpack",
+    "reclaim",
+    "record_batch",
+    "schema",
+    "stream",
+]

@@ -1,0 +1,85 @@
+"""The exceptions of the package.
+
+Each is also one of Python's own, so that code which expects those needs no change: what is wrong with data is a
+``ValueError``, what cannot be exchanged a ``BufferError``, what nobody can do a ``NotImplementedError``.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArrowDeviceError",
+    "DataError",
+    "DeviceError",
+    "ExchangeError",
+    "NotSupportedError",
+    "OutOfMemoryError",
+    "ProducerError",
+]
+
+
+class ArrowDeviceError(Exception):
+    """What all exceptions of this package have in common.
+
+    Its text says all there is to say. The parts are here for programs:
+    """
+
+    #: What kind of mistake it was, such as ``"device missing"``.
+    kind: str = ""
+    #: The device it was about, such as ``"cuda:0"``.
+    device: str | None = None
+    #: The operation that failed, such as ``"allocate"``.
+    operation: str | None = None
+    #: The place in a tree of columns, such as ``"col[3].child[0]"``.
+    place: str | None = None
+    #: The code of the vendor's library.
+    code: int | None = None
+    #: What the vendor's library calls that code.
+    vendor: str | None = None
+
+
+class DataError(ArrowDeviceError, ValueError):
+    """Data, a schema or an argument that breaks a rule."""
+
+
+class ExchangeError(ArrowDeviceError, BufferError, ValueError):
+    """Data that cannot be handed over in the way that was asked for.
+
+    The array API asks for a ``BufferError`` in some places and for a ``ValueError`` in others; this is both.
+    """
+
+
+class NotSupportedError(ArrowDeviceError, NotImplementedError):
+    """What is legal and cannot be done by this package, this device or this driver."""
+
+
+class DeviceError(ArrowDeviceError, RuntimeError):
+    """A device, its driver or its memory: missing, lost, too small, not reachable."""
+
+
+class OutOfMemoryError(DeviceError, MemoryError):
+    """A device, or the host, has no memory left."""
+
+
+class ProducerError(ArrowDeviceError, RuntimeError):
+    """An error that another library reported."""
+
+
+_CLASSES = {
+    "data": DataError,
+    "device": DeviceError,
+    "exchange": ExchangeError,
+    "memory": OutOfMemoryError,
+    "producer": ProducerError,
+    "unsupported": NotSupportedError,
+}
+
+for _each in (ArrowDeviceError, *_CLASSES.values()):
+    _each.__module__ = "arrow_device"
+
+
+def make(name, message, kind, device, operation, place, code, vendor):
+    """Called by the compiled module."""
+    error = _CLASSES[name](message)
+    error.kind, error.device, error.operation = kind, device, operation
+    error.place, error.code, error.vendor = place, code, vendor
+    return error

@@ -1,0 +1,142 @@
+//! The devices that this package can open: a table with a row for each backend.
+//!
+//! Nothing is loaded and nothing opened before somebody asks. What was opened stays open as long as the process, with one
+//! queue for the package's own copies, so that arrays of other libraries on the same device can be waited for and copied.
+
+use std::sync::{Mutex, PoisonError};
+
+use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
+
+use crate::software;
+
+/// One way to devices.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    /// What people call it.
+    pub(crate) name: &'static str,
+    /// The types of device that it opens.
+    pub(crate) types: &'static [DeviceType],
+    /// Whether it is left out of [`found`] unless one of its devices is open already.
+    pub(crate) on_request: bool,
+    /// The devices that there are, or why there are none.
+    pub(crate) list: fn() -> Result<Vec<Found>>,
+    /// Opens one.
+    pub(crate) open: fn(DeviceId) -> Result<Device>,
+}
+
+/// A device that can be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) id: DeviceId,
+    pub(crate) name: String,
+}
+
+/// A new backend is a new row here, and a dependency.
+pub(crate) const BACKENDS: &[Backend] = &[
+    Backend {
+        name: "cpu",
+        types: &[DeviceType::CPU],
+        on_request: false,
+        list: || Ok(vec![Found { id: DeviceId::CPU, name: "host memory".into() }]),
+        open: |_| Ok(Device::host()),
+    },
+    Backend {
+        name: "ext_dev",
+        types: &[DeviceType::EXT_DEV],
+        on_request: true,
+        list: software::list,
+        open: software::open,
+    },
+    Backend {
+        name: "opencl",
+        types: &[DeviceType::OPENCL],
+        on_request: false,
+        list: || {
+            arrow_device_opencl::is_available()?;
+            let listed = arrow_device_opencl::devices()?.into_iter();
+            let found = listed.map(|device| Found {
+                id: DeviceId::new(DeviceType::OPENCL, number(device.index)),
+                name: device.name,
+            });
+            Ok(found.collect())
+        },
+        open: |id| arrow_device_opencl::open(index(id)?),
+    },
+];
+
+fn number(index: usize) -> i64 {
+    i64::try_from(index).unwrap_or(i64::MAX)
+}
+
+fn index(id: DeviceId) -> Result<usize> {
+    usize::try_from(id.id).map_err(|_| {
+        let message = format!("there is no device number {}", id.id);
+        Error::new(ErrorKind::DeviceMissing, message).on_device(id)
+    })
+}
+
+/// An open device, and the queue for the package's own work on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) device: Device,
+    pub(crate) queue: Queue,
+}
+
+static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+
+/// All devices that there are, and for each backend without one the reason.
+pub(crate) fn found() -> (Vec<Found>, Vec<(&'static str, Error)>) {
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for backend in BACKENDS {
+        if backend.on_request && !backend.types.iter().any(|of| is_open(*of)) {
+            continue;
+        }
+        match (backend.list)() {
+            Ok(listed) => found.extend(listed),
+            Err(why) => missing.push((backend.name, why)),
+        }
+    }
+    (found, missing)
+}
+
+/// The backend for a type of device.
+pub(crate) fn backend(of: DeviceType) -> Option<&'static Backend> {
+    BACKENDS.iter().find(|backend| backend.types.contains(&of))
+}
+
+/// Opens a device, or finds it open.
+pub(crate) fn open(id: DeviceId) -> Result<Opened> {
+    // Held while the driver opens it, so that two threads do not both do that; nothing here calls back into Python.
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = opened.iter().find(|known| is_same(known.device.id(), id)) {
+        return Ok(known.clone());
+    }
+    let device = match (Device::find(id), backend(id.device_type)) {
+        (Some(device), _) => device,
+        (None, Some(backend)) => (backend.open)(id)?,
+        (None, None) => return Err(no_backend(id)),
+    };
+    if let Some(known) = opened.iter().find(|known| known.device.id() == device.id()) {
+        return Ok(known.clone());
+    }
+    let queue = if device.id() == DeviceId::CPU { Queue::host() } else { device.open_queue()? };
+    let entry = Opened { device, queue };
+    opened.push(entry.clone());
+    Ok(entry)
+}
+
+/// What is said of a device that no backend opens.
+pub(crate) fn no_backend(id: DeviceId) -> Error {
+    let names: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
+    let message = format!("this build has no backend for it; it has {}", names.join(", "));
+    Error::new(ErrorKind::DeviceMissing, message).on_device(id)
+}
+
+fn is_same(one: DeviceId, other: DeviceId) -> bool {
+    one == other || (one.device_type == DeviceType::CPU && other.device_type == DeviceType::CPU)
+}
+
+fn is_open(of: DeviceType) -> bool {
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    opened.iter().any(|known| known.device.id().device_type == of)
+}

@@ -1,0 +1,83 @@
+//! Errors of the library as the exceptions that Python programs expect.
+//!
+//! The classes are Python's (`arrow_device/_errors.py`); here is which kind becomes which.
+
+use arrow_device::{Error, ErrorKind, Result};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+
+/// Turns the library's results into Python's.
+pub(crate) trait OrRaise<T> {
+    /// The exception for this kind of error.
+    fn or_raise(self) -> PyResult<T>;
+    /// The same where a protocol wants a `BufferError` for all that is about data.
+    fn or_refuse(self) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for Result<T> {
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(|error| exception(&error, class(error.kind())))
+    }
+
+    fn or_refuse(self) -> PyResult<T> {
+        self.map_err(|error| {
+            let class = match class(error.kind()) {
+                "data" | "unsupported" => "exchange",
+                other => other,
+            };
+            exception(&error, class)
+        })
+    }
+}
+
+/// Data that cannot be handed over as it was asked for.
+pub(crate) fn refused(message: impl Into<String>) -> PyErr {
+    let error = Error::new(ErrorKind::Unsupported, message.into()).during("exchange");
+    exception(&error, "exchange")
+}
+
+/// An argument that is wrong.
+pub(crate) fn invalid(message: impl Into<String>) -> PyErr {
+    exception(&Error::new(ErrorKind::InvalidArgument, message.into()), "data")
+}
+
+fn class(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidArgument
+        | ErrorKind::Malformed
+        | ErrorKind::Released
+        | ErrorKind::SchemaMismatch
+        | ErrorKind::InvalidData
+        | ErrorKind::LimitExceeded => "data",
+        ErrorKind::Unsupported => "unsupported",
+        ErrorKind::OutOfMemory => "memory",
+        ErrorKind::Peer | ErrorKind::Panicked => "producer",
+        _ => "device",
+    }
+}
+
+fn exception(error: &Error, class: &str) -> PyErr {
+    Python::attach(|py| {
+        make(py, error, class).unwrap_or_else(|_| PyRuntimeError::new_err(error.to_string()))
+    })
+}
+
+fn make(py: Python<'_>, error: &Error, class: &str) -> PyResult<PyErr> {
+    static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let make = MAKE.get_or_try_init(py, || {
+        py.import("arrow_device._errors")?.getattr("make").map(Bound::unbind)
+    })?;
+    let vendor = error.vendor();
+    let exception = make.bind(py).call1((
+        class,
+        error.to_string(),
+        error.kind().to_string(),
+        error.device().map(|device| device.to_string()),
+        error.operation(),
+        error.place().map(|place| place.to_string()),
+        vendor.map(|vendor| vendor.code),
+        vendor.map(|vendor| vendor.text.to_string()),
+    ))?;
+    Ok(PyErr::from_value(exception))
+}

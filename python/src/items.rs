@@ -1,0 +1,66 @@
+//! A Python iterable of arrays as the source of a stream.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_device::{Array, Error, ErrorKind, Result};
+use pyo3::exceptions::PyMemoryError;
+use pyo3::prelude::*;
+use pyo3::types::PyIterator;
+
+use crate::take;
+
+/// The exception that ended a stream, for whoever reads it in Python.
+pub(crate) type Failure = Arc<Mutex<Option<PyErr>>>;
+
+/// Calls an iterator of Python's whenever the next array is wanted, on whatever thread. It is dropped on any thread too; PyO3
+/// puts off giving back its reference where Python is not attached there.
+#[derive(Debug)]
+pub(crate) struct Items {
+    iterator: Py<PyIterator>,
+    /// Was taken to learn the schema.
+    first: Option<Array>,
+    failure: Failure,
+}
+
+impl Items {
+    pub(crate) fn new(
+        iterator: Bound<'_, PyIterator>,
+        first: Option<Array>,
+        failure: Failure,
+    ) -> Self {
+        Self { iterator: iterator.unbind(), first, failure }
+    }
+
+    fn advance(&self, py: Python<'_>) -> Result<Option<Array>> {
+        let next = next(self.iterator.bind(py));
+        next.map_err(|exception| {
+            let kind = if exception.is_instance_of::<PyMemoryError>(py) {
+                ErrorKind::OutOfMemory
+            } else {
+                ErrorKind::Peer
+            };
+            let text = exception.to_string();
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(exception);
+            Error::new(kind, text)
+        })
+    }
+}
+
+/// The next array of an iterator.
+pub(crate) fn next(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Array>> {
+    let mut iterator = iterator.clone();
+    iterator.next().transpose()?.map(|object| take::array(&object)).transpose()
+}
+
+impl Iterator for Items {
+    type Item = Result<Array>;
+
+    fn next(&mut self) -> Option<Result<Array>> {
+        if let Some(first) = self.first.take() {
+            return Some(Ok(first));
+        }
+        let advanced = Python::try_attach(|py| self.advance(py));
+        let ended = || Err(Error::new(ErrorKind::Cancelled, "the interpreter has ended"));
+        advanced.unwrap_or_else(ended).transpose()
+    }
+}

@@ -1,0 +1,212 @@
+//! The compiled part of the Python package `arrow_device`.
+//!
+//! Each module makes one part of the library a Python class, or speaks one of Python's protocols. The package's own Python files
+//! (`package/arrow_device`) say what of it is public. Two rules hold everywhere:
+//!
+//! * Whatever may block does so while Python is detached, and what a user would call a wait can be interrupted.
+//! * What is freed here needs no interpreter: a release callback or a deleter runs on any thread, also while Python ends.
+
+mod array;
+mod backends;
+mod buffer;
+mod capsule;
+mod device;
+mod dlpack_in;
+mod error;
+mod exchange;
+mod html;
+mod interrupt;
+mod items;
+mod kwargs;
+mod live;
+mod schema;
+mod software;
+mod stream;
+mod streams;
+mod take;
+mod tensor;
+
+use pyo3::prelude::*;
+
+/// The compiled module.
+#[pymodule]
+mod _native {
+    use std::time::Duration;
+
+    use pyo3::prelude::*;
+    use pyo3::types::PyDict;
+
+    #[pymodule_export]
+    use crate::array::{PyArray, PyBatch};
+    #[pymodule_export]
+    use crate::device::{PyDevice, PyQueue};
+    #[pymodule_export]
+    use crate::schema::{PyDataType, PySchema};
+    #[pymodule_export]
+    use crate::stream::PyStream;
+    #[pymodule_export]
+    use crate::tensor::PyTensor;
+
+    use crate::error::OrRaise;
+    use crate::{array, backends, device, dlpack_in, live, software, take};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)] // Python's name.
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    /// Takes data over from any object that speaks the Arrow PyCapsule protocol, DLPack or Python's buffer protocol.
+    ///
+    /// Nothing is copied where the protocol shares memory, and nobody may write to that memory as long as the array lives. With
+    /// a device, the data is copied there unless it is there already.
+    ///
+    /// >>> import arrow_device as ad, array
+    /// >>> ad.array(array.array("d", [0.5, 1.5]))
+    /// <arrow_device.Array float64, 2 elements, 0 nulls, on cpu>
+    #[pyfunction(name = "array")]
+    #[pyo3(signature = (obj, device=None))]
+    fn make_array(
+        obj: &Bound<'_, PyAny>,
+        device: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyArray>> {
+        let array = moved(obj.py(), take::array(obj)?, device)?;
+        array::wrap(obj.py(), array, false)
+    }
+
+    /// Takes a record batch over, like ``array``: an object of a struct type, a table in one chunk, or a dictionary of columns.
+    ///
+    /// >>> import arrow_device as ad, numpy as np
+    /// >>> ad.record_batch({"x": np.arange(3), "y": np.ones(3)}).column_names
+    /// ['x', 'y']
+    #[pyfunction]
+    #[pyo3(signature = (obj, device=None))]
+    fn record_batch(
+        obj: &Bound<'_, PyAny>,
+        device: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyArray>> {
+        let array = moved(obj.py(), take::batch(obj)?, device)?;
+        array::wrap(obj.py(), array, true)
+    }
+
+    fn moved(
+        py: Python<'_>,
+        array: arrow_device::Array,
+        device: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<arrow_device::Array> {
+        match device {
+            Some(device) => array::to_device(py, &array, device::named(device)?, None),
+            None => Ok(array),
+        }
+    }
+
+    /// Takes a stream over: of a table, a reader or a query result of another library, of one array, or of an iterable of arrays.
+    ///
+    /// The schema of an iterable is that of its first array; an empty one needs ``schema``.
+    ///
+    /// >>> import arrow_device as ad, numpy as np
+    /// >>> [len(chunk) for chunk in ad.stream(np.zeros(n) for n in (1, 2))]
+    /// [1, 2]
+    #[pyfunction]
+    #[pyo3(signature = (obj, schema=None))]
+    fn stream(obj: &Bound<'_, PyAny>, schema: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyStream>> {
+        if let Ok(stream) = obj.cast::<PyStream>() {
+            return Ok(stream.clone().unbind());
+        }
+        let schema = schema.map(take::schema).transpose()?;
+        Py::new(obj.py(), crate::stream::of(obj, schema)?)
+    }
+
+    /// Takes a tensor over from any object with ``__dlpack__`` and ``__dlpack_device__``.
+    ///
+    /// Memory is shared unless ``copy`` is true or it has to get to another ``device``; ``copy=False`` never copies. Nobody may
+    /// write to shared memory as long as the tensor lives: other libraries' arrays can be written to, and what they write would
+    /// show here. Tensors on a device that is not supported are a ``TypeError``.
+    ///
+    /// >>> import arrow_device as ad, numpy as np
+    /// >>> ad.from_dlpack(np.eye(2)).shape
+    /// (2, 2)
+    #[pyfunction]
+    #[pyo3(signature = (x, /, *, device=None, copy=None))]
+    fn from_dlpack(
+        x: &Bound<'_, PyAny>,
+        device: Option<&Bound<'_, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<PyTensor> {
+        let device = device.map(device::named).transpose()?;
+        dlpack_in::take(x, device, copy).map(PyTensor::new)
+    }
+
+    /// The schema of any object with ``__arrow_c_schema__``.
+    ///
+    /// >>> import arrow_device as ad, pyarrow as pa
+    /// >>> ad.schema(pa.int32()).type
+    /// DataType('int32')
+    #[pyfunction(name = "schema")]
+    fn make_schema(obj: &Bound<'_, PyAny>) -> PyResult<PySchema> {
+        take::schema(obj).map(PySchema::new)
+    }
+
+    /// A device by its name, such as ``"cuda:0"``, or by type and number. Opens nothing.
+    ///
+    /// >>> import arrow_device as ad
+    /// >>> ad.device("opencl").id
+    /// 0
+    #[pyfunction(name = "device")]
+    fn make_device(name: &Bound<'_, PyAny>) -> PyResult<PyDevice> {
+        let id = device::named(name)?;
+        if id.device_type == arrow_device::DeviceType::EXT_DEV {
+            // Arrays carry a number of their own for a software device.
+            return Ok(PyDevice::new(device::open(name.py(), id)?.device.id()));
+        }
+        Ok(PyDevice::new(id))
+    }
+
+    /// All devices that there are, and for each backend without one the reason.
+    #[pyfunction]
+    fn _found(py: Python<'_>) -> PyResult<(Vec<PyDevice>, Bound<'_, PyDict>)> {
+        let (found, missing) = py.detach(backends::found);
+        let reasons = PyDict::new(py);
+        for (name, why) in missing {
+            reasons.set_item(name, why.to_string())?;
+        }
+        Ok((found.into_iter().map(|found| PyDevice::new(found.id)).collect(), reasons))
+    }
+
+    /// Releases memory whose last use on a device has passed; returns how many pieces. Nothing needs this, because every
+    /// import, allocation and drop does the same; it is for programs that do none of these for a long time.
+    #[pyfunction]
+    fn reclaim(py: Python<'_>) -> usize {
+        py.detach(arrow_device::reclaim)
+    }
+
+    /// Waits until the last use of all memory that was given back has passed, and releases it.
+    #[pyfunction]
+    #[pyo3(signature = (timeout=10.0))]
+    fn drain(py: Python<'_>, timeout: f64) -> PyResult<()> {
+        let timeout = Duration::try_from_secs_f64(timeout)
+            .map_err(|error| crate::error::invalid(error.to_string()))?;
+        py.detach(|| arrow_device::drain(timeout)).or_raise()
+    }
+
+    /// How many objects of each kind are alive.
+    #[pyfunction]
+    fn _live(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+        let counts = PyDict::new(py);
+        for (name, count) in live::counts() {
+            counts.set_item(name, count)?;
+        }
+        counts.set_item("pending", arrow_device::pending())?;
+        Ok(counts)
+    }
+
+    /// What the software device has found to be wrong since the last call.
+    #[pyfunction]
+    fn _reports(py: Python<'_>) -> Vec<String> {
+        py.detach(software::take_reports)
+    }
+
+    /// Lets the software device do all work that was submitted and can run.
+    #[pyfunction]
+    fn _run_until_idle(py: Python<'_>) {
+        py.detach(software::run_until_idle);
+    }
+}

@@ -1,0 +1,53 @@
+//! The software device, for tests of programs that have no device: two simulated ones that cannot reach each other.
+
+use std::sync::OnceLock;
+
+use arrow_device::{Device, DeviceId, Error, ErrorKind, Result};
+use arrow_device_sim::Sim;
+
+use crate::backends::Found;
+
+/// How many there are.
+const DEVICES: usize = 2;
+
+fn simulator() -> &'static Sim {
+    static SIMULATOR: OnceLock<Sim> = OnceLock::new();
+    // Its reports name lines of programs, and those are Python's here.
+    SIMULATOR.get_or_init(|| Sim::builder().devices(DEVICES).backtraces(false).build())
+}
+
+pub(crate) fn list() -> Result<Vec<Found>> {
+    let name = |device: &Device| device.properties().name.clone();
+    let found = |number| {
+        let device = simulator().device_number(number);
+        Found { id: device.id(), name: name(&device) }
+    };
+    Ok((0..DEVICES).map(found).collect())
+}
+
+/// Opens one by its place, or by the number that it carries in arrays.
+pub(crate) fn open(id: DeviceId) -> Result<Device> {
+    if Sim::is_ours(id) {
+        let by_number = (0..DEVICES).map(|number| simulator().device_number(number));
+        if let Some(device) = by_number.into_iter().find(|device| device.id() == id) {
+            return Ok(device);
+        }
+    }
+    match usize::try_from(id.id) {
+        Ok(number) if number < DEVICES => Ok(simulator().device_number(number)),
+        _ => {
+            let message = format!("the software device has the numbers 0 to {}", DEVICES - 1);
+            Err(Error::new(ErrorKind::DeviceMissing, message).on_device(id))
+        }
+    }
+}
+
+/// What the software device has found to be wrong since the last call.
+pub(crate) fn take_reports() -> Vec<String> {
+    simulator().take_reports().iter().map(ToString::to_string).collect()
+}
+
+/// Does all work that was submitted and can run.
+pub(crate) fn run_until_idle() {
+    simulator().run_until_idle();
+}

@@ -1,0 +1,130 @@
+//! Taking data over from any object: which protocols it speaks, and which of them is preferred.
+
+use arrow_device::dlpack::{Conversion, Copying, Tensor};
+use arrow_device::{Array, ArrayStream, Batch, Schema};
+use pyo3::exceptions::PyTypeError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::array::PyArray;
+use crate::error::{OrRaise, invalid};
+use crate::tensor::PyTensor;
+use crate::{buffer, capsule, dlpack_in};
+
+/// The array of an object that speaks the Arrow PyCapsule protocol, DLPack or the buffer protocol, in that order.
+pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Array> {
+    if let Some(array) = arrow_array(object)? {
+        return Ok(array);
+    }
+    if let Ok(tensor) = object.cast::<PyTensor>() {
+        return from_tensor(object.py(), tensor.get().tensor());
+    }
+    if let Some(stream) = stream(object)? {
+        return only_chunk(object, stream);
+    }
+    if object.hasattr("__dlpack__")? {
+        return from_tensor(object.py(), &dlpack_in::take(object, None, None)?);
+    }
+    // SAFETY: an object that is alive.
+    if unsafe { ffi::PyObject_CheckBuffer(object.as_ptr()) } != 0 {
+        return from_tensor(object.py(), &buffer::take(object)?);
+    }
+    let message = format!(
+        "{} speaks neither the Arrow PyCapsule protocol (__arrow_c_device_array__, __arrow_c_array__) nor DLPack (__dlpack__) \
+         nor the buffer protocol",
+        object.get_type()
+    );
+    Err(PyTypeError::new_err(message))
+}
+
+/// The batch of an object, or of a dictionary of columns.
+pub(crate) fn batch(object: &Bound<'_, PyAny>) -> PyResult<Array> {
+    let array = match object.cast::<PyDict>() {
+        Ok(columns) => {
+            let mut named = Vec::with_capacity(columns.len());
+            for (name, column) in columns {
+                named.push((name.extract::<String>()?, array(&column)?));
+            }
+            Batch::from_columns(named).or_raise()?.into()
+        }
+        Err(_) => array(object)?,
+    };
+    Batch::try_from(array).or_raise().map(Array::from)
+}
+
+fn from_tensor(py: Python<'_>, tensor: &Tensor) -> PyResult<Array> {
+    let conversion = Conversion::new().copying(Copying::IfNeeded);
+    py.detach(|| tensor.to_array(&conversion)).or_raise()
+}
+
+/// The array of an object that speaks the Arrow PyCapsule protocol for arrays. Where it has both methods, the one for devices
+/// is preferred; the other one means host memory.
+pub(crate) fn arrow_array(object: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
+    if let Ok(array) = object.cast::<PyArray>() {
+        return Ok(Some(array.get().array().clone()));
+    }
+    if let Some(export) = object.getattr_opt("__arrow_c_device_array__")? {
+        let (schema, array) = pair(&export.call0()?)?;
+        let schema = capsule::take_schema(&schema)?;
+        return capsule::take_device_array(&array, &schema).map(Some);
+    }
+    if let Some(export) = object.getattr_opt("__arrow_c_array__")? {
+        let (schema, array) = pair(&export.call0()?)?;
+        let schema = capsule::take_schema(&schema)?;
+        return capsule::take_array(&array, &schema).map(Some);
+    }
+    Ok(None)
+}
+
+fn pair<'py>(answer: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let both = answer.cast::<PyTuple>().ok().filter(|both| both.len() == 2);
+    let Some(both) = both else {
+        let found = answer.get_type();
+        let message = format!("expected two capsules, a schema's and an array's, got {found}");
+        return Err(PyTypeError::new_err(message));
+    };
+    Ok((both.get_item(0)?, both.get_item(1)?))
+}
+
+/// The stream of an object that speaks the Arrow PyCapsule protocol for streams, as above.
+pub(crate) fn stream(object: &Bound<'_, PyAny>) -> PyResult<Option<ArrayStream>> {
+    if let Some(export) = object.getattr_opt("__arrow_c_device_stream__")? {
+        return capsule::take_device_stream(&export.call0()?).map(Some);
+    }
+    if let Some(export) = object.getattr_opt("__arrow_c_stream__")? {
+        return capsule::take_stream(&export.call0()?).map(Some);
+    }
+    Ok(None)
+}
+
+/// The one array of a stream: a table or a series in one piece is as good as an array.
+fn only_chunk(object: &Bound<'_, PyAny>, mut stream: ArrayStream) -> PyResult<Array> {
+    let (first, more) = object.py().detach(|| {
+        let first = stream.next().transpose();
+        let more = stream.next().transpose();
+        (first, more)
+    });
+    match (first.or_raise()?, more.or_raise()?) {
+        (Some(array), None) => Ok(array),
+        (None, _) => Err(invalid("there is no chunk in it; read it with arrow_device.stream(obj)")),
+        (Some(_), Some(_)) => {
+            let message = format!(
+                "{} has several chunks, and an array is one; read it with arrow_device.stream(obj)",
+                object.get_type()
+            );
+            Err(invalid(message))
+        }
+    }
+}
+
+/// The schema of an object with `__arrow_c_schema__`.
+pub(crate) fn schema(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
+    match object.getattr_opt("__arrow_c_schema__")? {
+        Some(export) => capsule::take_schema(&export.call0()?),
+        None => {
+            let message = format!("{} has no __arrow_c_schema__", object.get_type());
+            Err(PyTypeError::new_err(message))
+        }
+    }
+}

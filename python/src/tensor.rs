@@ -1,0 +1,471 @@
+//! `Tensor`, and handing tensors over by DLPack.
+
+use std::ffi::CStr;
+use std::ptr::NonNull;
+
+use arrow_device::abi::dlpack::{
+    DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, kDLCPU,
+};
+use arrow_device::dlpack::{
+    Conversion, Copying, Dtype, Exported, Form, Managed, Nulls, Tensor, device_id, dl_device,
+};
+use arrow_device::{Array, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+
+use crate::array::{PyArray, wrap};
+use crate::backends::{self, Opened};
+use crate::capsule::keeping_exception;
+use crate::device::{self, PyDevice};
+use crate::error::{OrRaise, invalid, refused};
+use crate::live::{self, Kind, Live};
+use crate::streams::{self, Ordered};
+use crate::{exchange, html, interrupt};
+
+/// The name of a capsule with a tensor of version 1.0 or later.
+pub(crate) const VERSIONED: &CStr = c"dltensor_versioned";
+/// The name of a capsule with a tensor of before.
+pub(crate) const LEGACY: &CStr = c"dltensor";
+
+/// A tensor on a device: elements of one type in any number of dimensions.
+///
+/// Made by ``ad.from_dlpack(x)`` or ``array.to_tensor()``, without a copy. It speaks DLPack, so numpy, torch, jax and cupy take
+/// it as it is; ``to_array`` makes it an Arrow array.
+///
+/// >>> import arrow_device as ad, numpy as np
+/// >>> t = ad.from_dlpack(np.arange(6, dtype="float32").reshape(2, 3))
+/// >>> t
+/// <arrow_device.Tensor float32, shape (2, 3), on cpu>
+/// >>> np.from_dlpack(t).sum()
+/// np.float32(15.0)
+/// >>> t.to_array().type
+/// DataType('fixed_size_list<item: float32 not null>[3]')
+#[pyclass(frozen, weakref, module = "arrow_device", name = "Tensor")]
+#[derive(Debug)]
+pub(crate) struct PyTensor {
+    tensor: Tensor,
+    _live: Live,
+}
+
+impl PyTensor {
+    pub(crate) fn new(tensor: Tensor) -> Self {
+        Self { tensor, _live: Live::new(Kind::Tensor) }
+    }
+
+    pub(crate) fn tensor(&self) -> &Tensor {
+        &self.tensor
+    }
+}
+
+#[pymethods]
+impl PyTensor {
+    /// The length of each dimension.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.tensor.shape())
+    }
+
+    /// How many elements lie between neighbours in each dimension.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.tensor.strides())
+    }
+
+    /// How many dimensions.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.tensor.shape().len()
+    }
+
+    /// How many elements.
+    #[getter]
+    fn size(&self) -> u64 {
+        self.tensor.len()
+    }
+
+    /// How many bytes they take without gaps.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        let Dtype { bits, lanes, .. } = self.tensor.dtype();
+        let bits = if self.tensor.is_padded() { 8 } else { u64::from(bits) };
+        (self.tensor.len().saturating_mul(bits * u64::from(lanes))).div_ceil(8)
+    }
+
+    /// What the elements are, such as ``"float32"``.
+    #[getter]
+    fn dtype(&self) -> String {
+        self.tensor.dtype().to_string()
+    }
+
+    /// Where the elements live.
+    #[getter]
+    fn device(&self) -> PyDevice {
+        PyDevice::new(self.tensor.device())
+    }
+
+    /// Whether the elements may be used by now. Never waits.
+    #[getter]
+    fn ready(&self, py: Python<'_>) -> PyResult<bool> {
+        py.detach(|| self.tensor.is_ready()).or_raise()
+    }
+
+    /// Waits until the elements may be used. Ctrl-C ends the wait.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        wait(py, &self.tensor)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let first = self.tensor.shape().first().and_then(|length| usize::try_from(*length).ok());
+        first.ok_or_else(|| {
+            pyo3::exceptions::PyTypeError::new_err("a tensor without dimensions has no length")
+        })
+    }
+
+    /// Copies the tensor to a device. What is there already is shared.
+    fn to(&self, device: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let to = device::named(device)?;
+        moved(device.py(), &self.tensor, to).map(Self::new)
+    }
+
+    /// Copies the tensor to host memory and waits for it. What is there already is shared.
+    fn to_host(&self, py: Python<'_>) -> PyResult<Self> {
+        moved(py, &self.tensor, DeviceId::CPU).map(Self::new)
+    }
+
+    /// The same elements with the dimensions in another order: the first one of the result is number ``axes[0]`` of this.
+    fn permute(&self, axes: Vec<usize>) -> PyResult<Self> {
+        self.tensor.permuted(&axes).or_raise().map(Self::new)
+    }
+
+    /// The tensor as an array, without a copy wherever its strides allow one.
+    ///
+    /// One dimension becomes numbers; several become an ``arrow.fixed_shape_tensor`` whose first dimension is the array's
+    /// length, or with ``as_lists`` lists of fixed size in each other. ``bool`` becomes ``arrow.bool8``, or with ``pack_bools``
+    /// an array of bits. ``copy=False`` raises a ``BufferError`` instead of copying.
+    #[pyo3(signature = (*, copy=None, as_lists=false, pack_bools=false, as_integers=false))]
+    fn to_array(
+        &self,
+        py: Python<'_>,
+        copy: Option<bool>,
+        as_lists: bool,
+        pack_bools: bool,
+        as_integers: bool,
+    ) -> PyResult<Py<PyArray>> {
+        let conversion = Conversion::new()
+            .copying(copying(copy))
+            .as_lists(as_lists)
+            .pack_bools(pack_bools)
+            .as_integers(as_integers);
+        let array = py.detach(|| self.tensor.to_array(&conversion)).or_refuse()?;
+        wrap(py, array, false)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let shape = self.shape(py)?.repr()?;
+        let (dtype, device) = (self.tensor.dtype(), self.tensor.device());
+        Ok(format!("<arrow_device.Tensor {dtype}, shape {shape}, on {device}>"))
+    }
+
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        let shape = self.shape(py)?.repr()?;
+        let (dtype, device, bytes) = (self.tensor.dtype(), self.tensor.device(), self.nbytes());
+        Ok(html::tensor(&dtype.to_string(), &shape.to_string(), &device.to_string(), bytes))
+    }
+
+    /// DLPack: a capsule with the tensor. What cannot be handed over, or not in this way, is a ``BufferError``.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<&Bound<'py, PyAny>>,
+        max_version: Option<&Bound<'py, PyAny>>,
+        dl_device: Option<&Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        Request::new(stream, max_version, dl_device, copy)?.export(py, self.tensor.clone())
+    }
+
+    /// DLPack: the type and the number of the device, as DLPack counts them.
+    fn __dlpack_device__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        device_pair(py, self.tensor.device())
+    }
+
+    #[classattr]
+    fn __dlpack_c_exchange_api__(py: Python<'_>) -> PyResult<Py<PyCapsule>> {
+        exchange::table(py)
+    }
+}
+
+/// What `copy` stands for in DLPack's methods.
+pub(crate) fn copying(copy: Option<bool>) -> Copying {
+    match copy {
+        None => Copying::IfNeeded,
+        Some(true) => Copying::Always,
+        Some(false) => Copying::Never,
+    }
+}
+
+/// The device of a tensor, as DLPack counts it.
+pub(crate) fn device_pair(py: Python<'_>, device: DeviceId) -> PyResult<Bound<'_, PyTuple>> {
+    let DLDevice { device_type, device_id } = dl_device(device).or_refuse()?;
+    PyTuple::new(py, [device_type.0, device_id])
+}
+
+/// An array as a tensor, with the choices of `Array.to_tensor`.
+pub(crate) fn of_array(
+    py: Python<'_>,
+    array: &Array,
+    copy: Option<bool>,
+    nulls: Option<&Bound<'_, PyAny>>,
+    as_integers: bool,
+) -> PyResult<PyTensor> {
+    let mut conversion = Conversion::new().copying(copying(copy)).as_integers(as_integers);
+    if let Some(nulls) = nulls {
+        conversion = conversion.nulls(stand_in(array, nulls, as_integers)?);
+    }
+    // Where nothing has to be read or copied, the device need not be open.
+    let _ = py.detach(|| backends::open(array.device()));
+    py.detach(|| array.to_tensor(&conversion)).or_refuse().map(PyTensor::new)
+}
+
+/// What shall stand for nulls, as an element of the tensor that the array will be.
+fn stand_in(array: &Array, nulls: &Bound<'_, PyAny>, as_integers: bool) -> PyResult<Nulls> {
+    if nulls.extract::<String>().is_ok_and(|text| text == "nan") {
+        return Ok(Nulls::NaN);
+    }
+    let empty = array.slice(0, 0).or_raise()?;
+    let any = Conversion::new().copying(Copying::IfNeeded).as_integers(as_integers);
+    let dtype = empty.to_tensor(&any).or_refuse()?.dtype();
+    let fill = match dtype {
+        Dtype::BOOL => Nulls::Fill { dtype, value: vec![u8::from(nulls.extract::<bool>()?)] },
+        Dtype::INT8 => Nulls::fill(nulls.extract::<i8>()?),
+        Dtype::INT16 => Nulls::fill(nulls.extract::<i16>()?),
+        Dtype::INT32 => Nulls::fill(nulls.extract::<i32>()?),
+        Dtype::INT64 => Nulls::fill(nulls.extract::<i64>()?),
+        Dtype::UINT8 => Nulls::fill(nulls.extract::<u8>()?),
+        Dtype::UINT16 => Nulls::fill(nulls.extract::<u16>()?),
+        Dtype::UINT32 => Nulls::fill(nulls.extract::<u32>()?),
+        Dtype::UINT64 => Nulls::fill(nulls.extract::<u64>()?),
+        Dtype::FLOAT32 => Nulls::fill(nulls.extract::<f32>()?),
+        Dtype::FLOAT64 => Nulls::fill(nulls.extract::<f64>()?),
+        other => return Err(invalid(format!("{other} is filled with \"nan\" only"))),
+    };
+    Ok(fill)
+}
+
+/// Waits until a tensor may be used.
+fn wait(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
+    if tensor.is_ready().is_ok_and(|ready| ready) {
+        return Ok(());
+    }
+    device::open(py, tensor.device())?;
+    let tensor = tensor.clone();
+    interrupt::interruptible(py, move || tensor.wait())
+}
+
+/// The tensor on another device.
+pub(crate) fn moved(py: Python<'_>, tensor: &Tensor, to: DeviceId) -> PyResult<Tensor> {
+    if device::plain(tensor.device()) == to {
+        return Ok(tensor.clone());
+    }
+    let (from, to) = (device::open(py, tensor.device())?, device::open(py, to)?);
+    if to.device.id() == tensor.device() {
+        return Ok(tensor.clone());
+    }
+    let tensor = tensor.clone();
+    interrupt::interruptible(py, move || carry(&tensor, &from, &to))
+}
+
+/// By way of the host.
+fn carry(tensor: &Tensor, from: &Opened, to: &Opened) -> Result<Tensor> {
+    let on_host = tensor.copy_to_host(&from.queue)?;
+    if to.device.id() == DeviceId::CPU {
+        return Ok(on_host);
+    }
+    if tensor.is_padded() {
+        let message = format!("{} with padding cannot be moved to a device", tensor.dtype());
+        return Err(Error::new(ErrorKind::Unsupported, message).on_device(to.device.id()));
+    }
+    let bytes = on_host.host()?.to_bytes()?;
+    let mut memory = to.device.allocate(bytes.len() as u64)?;
+    memory.write(&to.queue, &bytes)?;
+    Tensor::from_buffer(memory.into_buffer(), tensor.dtype(), tensor.shape())
+}
+
+/// What a consumer asks of `__dlpack__`.
+#[derive(Debug)]
+pub(crate) struct Request {
+    stream: Option<i64>,
+    max_version: Option<(u32, u32)>,
+    device: Option<DLDevice>,
+    copying: Copying,
+}
+
+impl Request {
+    /// Arguments that are none are a `ValueError`: a `TypeError` would say that this object has an old signature.
+    pub(crate) fn new(
+        stream: Option<&Bound<'_, PyAny>>,
+        max_version: Option<&Bound<'_, PyAny>>,
+        dl_device: Option<&Bound<'_, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Self> {
+        let stream = stream.map(|stream| {
+            stream.extract::<i64>().map_err(|_| invalid("`stream` is an integer or None"))
+        });
+        let max_version = max_version.map(|version| {
+            let pair = version.extract::<(u32, u32)>();
+            pair.map_err(|_| invalid("`max_version` is a pair of integers or None"))
+        });
+        let device = dl_device.map(|device| {
+            let pair = device.extract::<(i32, i32)>();
+            pair.map_err(|_| invalid("`dl_device` is a pair of integers or None"))
+        });
+        let device = device.transpose()?.map(|(device_type, device_id)| DLDevice {
+            device_type: DLDeviceType(device_type),
+            device_id,
+        });
+        Ok(Self {
+            stream: stream.transpose()?,
+            max_version: max_version.transpose()?,
+            device,
+            copying: copying(copy),
+        })
+    }
+
+    /// The array in a capsule, as a tensor in the form, on the device and in the order that were asked for.
+    pub(crate) fn export_array<'py>(
+        &self,
+        py: Python<'py>,
+        array: &Array,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let moves = self.moves(array.device())?;
+        // What is copied on the way to the host is not copied before.
+        let copying = if moves { Copying::IfNeeded } else { self.copying };
+        let conversion = Conversion::new().copying(copying);
+        if array.device() != DeviceId::CPU {
+            // Where nothing has to be read or copied, the device need not be open.
+            let _ = py.detach(|| backends::open(array.device()));
+        }
+        let tensor = py.detach(|| array.to_tensor(&conversion)).or_refuse()?;
+        self.finish(py, tensor, moves, copying == Copying::Always)
+    }
+
+    /// The tensor in a capsule, in the same way.
+    pub(crate) fn export<'py>(
+        &self,
+        py: Python<'py>,
+        tensor: Tensor,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let moves = self.moves(tensor.device())?;
+        self.finish(py, tensor, moves, false)
+    }
+
+    fn finish<'py>(
+        &self,
+        py: Python<'py>,
+        tensor: Tensor,
+        moves: bool,
+        is_copied: bool,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let tensor = if moves { moved(py, &tensor, DeviceId::CPU)? } else { tensor };
+        // A copy that was made for this consumer is not copied again.
+        let copying = if moves || is_copied { Copying::IfNeeded } else { self.copying };
+        let ordered = streams::order(py, tensor.device(), self.stream)?;
+        if matches!(ordered, Ordered::Host) {
+            wait(py, &tensor)?;
+        }
+        let export = move || tensor.export_for(self.max_version, ordered.order(), copying);
+        match py.detach(export).or_refuse()? {
+            Exported::Versioned(managed) => wrap_managed(py, managed, VERSIONED),
+            Exported::Legacy(managed) => wrap_managed(py, managed, LEGACY),
+        }
+    }
+
+    /// Whether a tensor on this device has to be brought to another one, which can be the host only.
+    fn moves(&self, from: DeviceId) -> PyResult<bool> {
+        let own = dl_device(from).or_refuse()?;
+        let Some(wanted) = self.device.filter(|wanted| *wanted != own) else { return Ok(false) };
+        let is_host = |device: DLDevice| device.device_type == kDLCPU;
+        if is_host(wanted) && is_host(own) {
+            return Ok(false);
+        }
+        if !is_host(wanted) {
+            return Err(refused(format!(
+                "a tensor on {from} is handed over there or in host memory, and not on device {:?}",
+                (wanted.device_type.0, wanted.device_id)
+            )));
+        }
+        if self.copying == Copying::Never {
+            let message = format!("a tensor on {from} gets into host memory by a copy only");
+            return Err(refused(message));
+        }
+        Ok(true)
+    }
+}
+
+/// A tensor in a capsule, which deletes it if nobody takes it out.
+fn wrap_managed<'py, F: Form>(
+    py: Python<'py>,
+    managed: Managed<F>,
+    name: &'static CStr,
+) -> PyResult<Bound<'py, PyCapsule>>
+where
+    Managed<F>: 'static,
+{
+    let raw = managed.into_raw();
+    let Some(address) = NonNull::new(raw) else {
+        return Err(refused("a tensor without a struct"));
+    };
+    live::add(Kind::Capsule);
+    // SAFETY: the tensor stays valid until its deleter is called, which can happen on any thread; whoever takes it out of the
+    // capsule renames that, and then the destructor leaves it alone.
+    let capsule = unsafe {
+        PyCapsule::new_with_pointer_and_destructor(py, address.cast(), name, Some(destroy))
+    };
+    capsule.inspect_err(|_| {
+        live::remove(Kind::Capsule);
+        // SAFETY: no capsule has it.
+        drop(unsafe { Managed::from_raw(raw) });
+    })
+}
+
+/// The destructor of the capsules that are made here.
+///
+/// # Safety
+/// Called by Python, once, for a capsule that `wrap_managed` made.
+unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
+    live::remove(Kind::Capsule);
+    // SAFETY: Python passes the capsule that is being destroyed.
+    let legacy = unsafe { unconsumed::<DLManagedTensor>(capsule, LEGACY) };
+    // SAFETY: as above.
+    let versioned = unsafe { unconsumed::<DLManagedTensorVersioned>(capsule, VERSIONED) };
+    keeping_exception(|| drop((legacy, versioned)));
+}
+
+/// The tensor of a capsule that nobody has consumed, which would have renamed it.
+///
+/// # Safety
+/// A capsule that is being destroyed; with this name it has such a tensor.
+unsafe fn unconsumed<F: Form>(capsule: *mut ffi::PyObject, name: &CStr) -> Option<Managed<F>> {
+    // SAFETY: promised by the caller.
+    if unsafe { ffi::PyCapsule_IsValid(capsule, name.as_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: as above; it has this name, so that no exception is set.
+    let address = unsafe { ffi::PyCapsule_GetPointer(capsule, name.as_ptr()) };
+    // SAFETY: nobody took the tensor out, and nobody can any more.
+    unsafe { Managed::from_raw(address.cast()) }.ok()
+}
+
+/// Whether tensors on a device can be taken over: on the host, and where there is a backend that opens it.
+pub(crate) fn supported(py: Python<'_>, device: DLDevice) -> Result<(DeviceId, Queue)> {
+    let id = device_id(device)?;
+    if id.device_type == DeviceType::CPU {
+        return Ok((id, Queue::host()));
+    }
+    if backends::backend(id.device_type).is_none() {
+        return Err(backends::no_backend(id));
+    }
+    py.detach(|| backends::open(id)).map(|opened| (id, opened.queue))
+}

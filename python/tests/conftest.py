@@ -1,0 +1,45 @@
+import gc
+
+import pytest
+
+import arrow_device as ad
+import arrow_device.testing
+from support import skip
+
+
+@pytest.fixture
+def software():
+    """The software device. What it finds to be wrong fails the test."""
+    device = ad.device("ext_dev:0")
+    ad.testing.take_reports()
+    yield device
+    gc.collect()
+    ad.testing.run_until_idle()
+    ad.drain()
+    assert ad.testing.take_reports() == []
+
+
+@pytest.fixture
+def opencl():
+    found = ad.devices()
+    device = next((device for device in found if device.type == "opencl"), None)
+    return device or skip("opencl", found.missing.get("opencl"))
+
+
+@pytest.fixture(params=["cpu", "ext_dev", "opencl"])
+def device(request):
+    """Each device that there is."""
+    if request.param == "cpu":
+        return ad.device("cpu")
+    name = "software" if request.param == "ext_dev" else request.param
+    return request.getfixturevalue(name)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The closing line of Rust's test programs, by which `cargo xtask test` counts."""
+    count = {name: len(reports) for name, reports in terminalreporter.stats.items()}
+    failed = count.get("failed", 0) + count.get("error", 0)
+    verdict = "FAILED" if failed else "ok"
+    passed, skipped = count.get("passed", 0), count.get("skipped", 0)
+    terminalreporter.write_line("")
+    terminalreporter.write_line(f"test result: {verdict}. {passed} passed; {failed} failed; {skipped} ignored")

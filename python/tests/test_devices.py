@@ -1,0 +1,211 @@
+"""Devices and queues: names, copies there and back, waiting, and what is said of those that are missing."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+
+import pyarrow as pa
+import pytest
+
+import arrow_device as ad
+import arrow_device.testing
+from support import ArrowDeviceArray, BlockedEvent, OnDevice, struct_of, until
+
+TYPES = [
+    pa.array([1, None, 3], pa.int8()),
+    pa.array([True, None, False]),
+    pa.array(["a", None, "ccc"]),
+    pa.array(["a", None, "a longer text than twelve"], pa.string_view()),
+    pa.array([b"x", b""], pa.large_binary()),
+    pa.array([[1, 2], None, []]),
+    pa.array([{"x": 1, "y": "a"}, None]),
+    pa.array(["a", "b", "a"]).dictionary_encode(),
+    pa.array([[1, 2], [3, 4]], pa.list_(pa.int32(), 2)),
+    pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int32())),
+    pa.array([1, 2], pa.timestamp("us", "UTC")),
+    pa.nulls(3),
+    pa.array([None, 1.5], pa.float64()).slice(1),
+]
+
+
+@pytest.mark.parametrize("array", TYPES, ids=lambda array: str(array.type))
+def test_every_type_goes_to_a_device_and_back(device, array):
+    there = ad.array(array, device=device)
+    assert there.device == device and there.type == ad.array(array).type
+    again = ad.array(OnDevice(there))
+    back = again.to_host()
+    back.validate(full=True)
+    assert back.ready and pa.array(back).equals(array)
+    assert there == ad.array(array)
+
+
+def test_what_is_there_already_is_shared(device):
+    there = ad.array(pa.array([1, 2]), device=device)
+    allocated = device.held["allocated"]
+    assert there.to(device).device == device
+    assert device.held["allocated"] == allocated
+
+
+def test_devices_are_named_in_several_ways():
+    assert ad.device("cuda:1") == ad.device(("cuda", 1)) == ad.device((2, 1)) == ad.device(ad.device("cuda:1"))
+    assert str(ad.device("cuda")) == "cuda:0" and repr(ad.device("cpu")) == "Device('cpu', -1)"
+    assert ad.device(("cpu", 3)) == ad.device("cpu") and ad.device("cuda") != "cuda:0"
+    assert (ad.device("cuda").type, ad.device("cuda").type_id, ad.device("cuda").id) == ("cuda", 2, 0)
+    assert {ad.device("cpu"): 1}[ad.device("cpu")] == 1
+    assert pickle.loads(pickle.dumps(ad.device("opencl:3"))) == ad.device("opencl:3")
+    for wrong in ("warp", "cuda:x", ("cuda",), ("warp", 0)):
+        with pytest.raises(ad.DataError):
+            ad.device(wrong)
+    with pytest.raises(TypeError, match="expected a device such as 'cuda:0'"):
+        ad.device(1.5)
+
+
+def test_the_list_of_devices_says_why_others_are_missing():
+    found = ad.devices()
+    assert found[0] == ad.device("cpu")
+    types = {device.type for device in found}
+    for name, why in found.missing.items():
+        assert name not in types and why
+        assert f"# no {name}: {why}" in repr(found)
+    assert "Device('cpu', -1),  # host memory" in repr(found)
+
+
+def test_a_device_that_is_not_there_is_a_device_error():
+    with pytest.raises(ad.DeviceError, match="this build has no backend for it") as caught:
+        ad.array(pa.array([1])).to("webgpu:0")
+    error = caught.value
+    assert (error.kind, error.device) == ("no such device", "webgpu:0") and isinstance(error, RuntimeError)
+    with pytest.raises(ad.DeviceError, match="the software device has the numbers 0 to 1"):
+        ad.device("ext_dev:7")
+
+
+def test_waiting_is_said_and_done(software):
+    there = ad.array(pa.array(range(1000))).to(software)
+    assert not there.ready and "not waited for" in repr(there)
+    there.wait()
+    assert there.ready
+    there.wait()
+
+
+def test_the_event_travels_and_nobody_waits_for_it_on_the_way(software):
+    there = ad.array(pa.array(range(1000))).to(software)
+    parts = there.__arrow_c_device_array__()
+    assert struct_of(parts[1], ArrowDeviceArray).sync_event
+    again = ad.array(OnDevice(there))
+    assert not there.ready and not again.ready
+    again.wait()
+    assert there.ready
+    [chunk] = ad.stream(OnDevice(there))
+    assert chunk == there
+
+
+def test_columns_with_different_events_go_out_with_one(software):
+    columns = {name: ad.array(pa.array([1, 2])).to(software.queue()) for name in "xy"}
+    batch = ad.record_batch(columns)
+    again = ad.record_batch(OnDevice(batch))
+    assert pa.record_batch(again.to_host()).to_pydict() == {"x": [1, 2], "y": [1, 2]}
+
+
+def test_a_queue_waits_instead_of_the_host(software):
+    there = ad.array(pa.array(range(1000))).to(software)
+    queue = software.queue()
+    there.wait(queue)
+    assert not there.ready and not queue.idle
+    queue.synchronize()
+    assert there.ready and queue.idle
+    assert (queue.device, repr(queue)) == (software, f"<arrow_device.Queue on {software}>")
+
+
+def test_an_adopted_queue_is_the_same_queue(device):
+    queue = device.queue()
+    again = ad.Queue.from_handle(device, queue.handle)
+    there = ad.array(pa.array([1, 2, 3])).to(again)
+    again.synchronize()
+    assert (again.handle, again.device, there.ready) == (queue.handle, device, True)
+    # A queue that was adopted stays open until nothing that was used on it is left.
+    del there, again
+    ad.drain()
+    queue.synchronize()
+
+
+def test_two_devices_that_cannot_reach_each_other_exchange_by_the_host(software):
+    other = ad.device("ext_dev:1")
+    there = ad.array(pa.array(["a", None])).to(software)
+    assert there.to(other).device == other
+    assert pa.array(there.to(other).to_host()).to_pylist() == ["a", None]
+
+
+def test_bytes_on_a_device_are_those_that_are_known(software):
+    assert ad.array(pa.array([1, 2, 3], pa.int32())).to(software).nbytes == 12
+    held = software.held
+    assert set(held) == {"allocated", "staging", "imported", "exported"}
+    assert held["allocated"] > 0
+
+
+def test_memory_is_given_back(device):
+    before = device.held["allocated"]
+    for _ in range(10):
+        there = ad.array(pa.array(range(1000))).to(device)
+        there.wait()
+    del there
+    ad.testing.run_until_idle()
+    ad.drain()
+    until(lambda: device.held["allocated"] <= before)
+
+
+def test_the_software_device_finds_a_missing_wait(software):
+    there = ad.array(pa.array(range(1000))).to(software)
+    # A consumer that takes the data without a wait, and reads it in an order of its own.
+    tensor = ad.from_dlpack(there.__dlpack__(stream=-1, max_version=(1, 0)))
+    ad.array(tensor).to("ext_dev:1")
+    reports = ad.testing.take_reports()
+    assert any("read without order" in report for report in reports), reports
+
+
+def test_ctrl_c_ends_a_wait(tmp_path):
+    """In a process of its own, which gets a real signal."""
+    script = tmp_path / "wait.py"
+    script.write_text(
+        "import threading, pyarrow as pa, arrow_device as ad\n"
+        "go = threading.Event()\n"
+        "from support import BlockedEvent\n"
+        "a = ad.array(BlockedEvent(go, lambda: print('waiting', flush=True)))\n"
+        "try:\n"
+        "    a.wait()\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+        # The thread that waits is in a callback of Python's, which real drivers do not have: such a thread must not be met by
+        # the end of the interpreter.
+        "import os; os._exit(0)\n"
+    )
+    paths = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths}
+    )
+    assert process.stdout.readline() == "waiting\n"
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(60)
+    finally:
+        process.kill()
+    assert process.stdout.read() == "interrupted\n" and process.returncode == 0
+
+
+def test_other_threads_run_while_one_waits():
+    go = threading.Event()
+    a = ad.array(BlockedEvent(go))
+    done = []
+
+    def wait():
+        a.wait()
+        done.append(a.ready)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert not done and not a.ready
+    go.set()
+    thread.join(60)
+    assert done == [True]

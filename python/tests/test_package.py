@@ -1,0 +1,121 @@
+"""The package as such: how fast it is imported, what it loads, its documentation and its types."""
+
+import doctest
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+
+import arrow_device as ad
+import arrow_device.testing
+
+
+def run(code, **variables):
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **variables}, timeout=300
+    )
+
+
+def test_import_is_fast_and_opens_nothing():
+    # The time of the processor, for the machine does other things too.
+    code = (
+        "import time; start = time.process_time(); import arrow_device; took = time.process_time() - start\n"
+        "maps = open('/proc/self/maps').read() if __import__('os').path.exists('/proc/self/maps') else ''\n"
+        "assert 'OpenCL' not in maps and 'libcuda' not in maps\n"
+        "import threading, os; assert len(os.listdir('/proc/self/task')) == 1 if maps else True\n"
+        "import sys; assert not {'numpy', 'pyarrow', 'asyncio'} & set(sys.modules)\n"
+        "print(took * 1000)"
+    )
+    outcomes = [run(code) for _ in range(5)]
+    assert [outcome.stderr for outcome in outcomes] == [""] * 5
+    assert min(float(outcome.stdout) for outcome in outcomes) < 50
+
+
+@pytest.mark.parametrize("code", [
+    "a = ad.array(pa.array([1])).to('ext_dev:0')",
+    "s = ad.stream(pa.array([n]) for n in range(3)); next(s); c = s.__arrow_c_device_stream__()",
+    "t = ad.from_dlpack(np.arange(3)); v = np.from_dlpack(t); c = t.__dlpack__()",
+    "b = ad.array(bytearray(b'abc')); c = b.__arrow_c_device_array__()",
+    "global_pa = pa.table(ad.stream(pa.table({'x': [1]})))",
+    "q = ad.device('ext_dev:0').queue(); a = ad.array(pa.array([1])).to(q); a.wait(q)",
+    "import threading; e = threading.Event(); s = ad.stream(pa.array([1]) for _ in iter(int, 1))\n"
+    "threading.Thread(target=lambda: [0 for _ in s], daemon=True).start(); next(s)",
+    "import sys; keep = sys.modules.setdefault('keep', ad.array(pa.array([1])).__dlpack__())",
+    "import atexit; a = ad.array(pa.array([1])); atexit.register(lambda: pa.array(a))",
+])
+def test_the_interpreter_ends_well_with_objects_alive(code):
+    setup = "import arrow_device as ad, numpy as np, pyarrow as pa\n"
+    outcome = run(setup + code)
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+
+
+def test_opencl_objects_may_be_alive_at_the_end(opencl):
+    outcome = run("import arrow_device as ad, pyarrow as pa; a = ad.array(pa.array([1])).to('opencl:0')")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+
+
+def documented():
+    """Every docstring of the package that holds an example."""
+    modules = [ad, ad.testing, sys.modules["arrow_device._devices"]]
+    for module in modules:
+        yield module.__name__, module.__doc__
+        for name in getattr(module, "__all__", ()):
+            each = getattr(module, name)
+            yield f"{module.__name__}.{name}", inspect.getdoc(each)
+            # The attributes of exceptions are documented where they are written down.
+            if inspect.isclass(each) and not issubclass(each, BaseException):
+                for member, value in vars(each).items():
+                    yield f"{module.__name__}.{name}.{member}", inspect.getdoc(value)
+
+
+EXAMPLES = {name: text for name, text in documented() if isinstance(text, str) and ">>>" in text}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_examples_of_the_documentation_hold(name):
+    test = doctest.DocTestParser().get_doctest(EXAMPLES[name], {}, name, name, 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    failed, tried = runner.run(test)
+    assert failed == 0 and tried > 0
+
+
+def test_everything_public_is_documented():
+    assert len(EXAMPLES) >= 12
+    for name, text in documented():
+        member = name.rpartition(".")[2]
+        if not member.startswith("_") or member.startswith(("__arrow", "__dlpack__", "__dlpack_device")):
+            assert text, f"{name} has no documentation"
+
+
+def test_the_stubs_are_those_of_the_module():
+    outcome = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "arrow_device"], capture_output=True, text=True, cwd="/", timeout=600
+    )
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_errors_are_pythons_own_too():
+    assert issubclass(ad.DataError, ValueError)
+    assert issubclass(ad.ExchangeError, BufferError) and issubclass(ad.ExchangeError, ValueError)
+    assert issubclass(ad.NotSupportedError, NotImplementedError)
+    assert issubclass(ad.DeviceError, RuntimeError)
+    assert issubclass(ad.OutOfMemoryError, MemoryError) and issubclass(ad.OutOfMemoryError, ad.DeviceError)
+    for name in ad.__all__:
+        assert getattr(getattr(ad, name), "__module__", "arrow_device") in ("arrow_device", "arrow_device._native", "arrow_device._devices")
+
+
+README = os.path.join(os.path.dirname(__file__), "..", "README.md")
+with open(README) as file:
+    BLOCKS = [part.split("```")[0] for part in file.read().split("```python\n")[1:]]
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split(", ")[1].split()[0].strip(","))
+def test_the_examples_of_the_readme_run(block):
+    for name in ("polars", "torch", "pylibcudf", "duckdb"):
+        if name in block:
+            pytest.importorskip(name, reason=f"skipped: {name} is not installed")
+    if "opencl" in block and "opencl" not in {device.type for device in ad.devices()}:
+        pytest.skip("skipped: there is no OpenCL device")
+    exec(compile(block, "README.md", "exec"), {})

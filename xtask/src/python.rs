@@ -1,0 +1,108 @@
+//! `cargo xtask python`: builds the wheel of the Python package, installs it beside the libraries that it is tested
+//! against, and runs its tests there.
+//!
+//! The environment is `target/python/env`. The versions of the libraries are pinned in `python/tests`.
+
+use std::path::{Path, PathBuf};
+
+use crate::{peers, shell};
+
+/// The libraries that all tests but those of tensor libraries use, and the tools.
+const PACKAGES: &str = "python/tests/requirements.txt";
+/// Libraries that take long to install.
+const TENSOR_LIBRARIES: &str = "python/tests/requirements-tensors.txt";
+/// The tests that only those use.
+const TENSOR_TESTS: &str = "python/tests/test_tensor_libraries.py";
+/// Where the wheel is put.
+const WHEELS: &str = "target/python/wheels";
+
+/// Which tests are run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Part {
+    /// All but the other part.
+    Package,
+    /// Those with PyTorch and JAX.
+    Tensors,
+}
+
+/// Whether the libraries are installed in the versions that are pinned.
+pub(crate) fn has_packages() -> bool {
+    peers::are_installed(&environment(), PACKAGES)
+}
+
+/// The same for JAX.
+pub(crate) fn has_jax() -> bool {
+    peers::are_installed(&environment(), TENSOR_LIBRARIES)
+}
+
+/// Whether PyTorch is installed, in whatever version.
+pub(crate) fn has_torch() -> bool {
+    peers::packages_of(&environment()).iter().any(|folder| folder.join("torch").is_dir())
+}
+
+/// Installs the libraries.
+pub(crate) fn install_packages() -> Result<(), String> {
+    peers::install_into(&environment(), PACKAGES)
+}
+
+/// Installs JAX.
+pub(crate) fn install_jax() -> Result<(), String> {
+    peers::install_into(&environment(), TENSOR_LIBRARIES)
+}
+
+/// Builds, installs and tests. The tests print the line that counts them.
+pub(crate) fn test(part: Part) -> Result<(), String> {
+    let wheel = build()?;
+    let pip = program("pip");
+    let install = [&pip, "install", "--quiet", "--no-deps", "--force-reinstall", &wheel];
+    shell::run(&install, &[])?;
+    let python = program("python");
+    let pytest = [&python, "-m", "pytest", "--quiet", "--config-file=python/pyproject.toml"];
+    let ignored = format!("--ignore={TENSOR_TESTS}");
+    let which = match part {
+        Part::Package => vec!["python/tests", &ignored],
+        Part::Tensors => vec![TENSOR_TESTS],
+    };
+    shell::run(&[&pytest[..], &which].concat(), &[])
+}
+
+/// The wheel, which is the only one in its folder then.
+fn build() -> Result<String, String> {
+    let folder = shell::root().join(WHEELS);
+    for old in wheels(&folder) {
+        std::fs::remove_file(&old).map_err(|error| format!("{}: {error}", old.display()))?;
+    }
+    let maturin = program("maturin");
+    let words = [&maturin, "build", "--release", "--locked", "--quiet", "--out", WHEELS];
+    let target = ("CARGO_TARGET_DIR", "target/python/build");
+    shell::run(&[&words[..], &["--manifest-path=python/Cargo.toml"]].concat(), &[target])?;
+    let built = wheels(&folder).into_iter().next();
+    built.map(|wheel| wheel.display().to_string()).ok_or_else(|| "maturin built no wheel".into())
+}
+
+fn wheels(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_wheel = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "whl");
+    entries.map(|entry| entry.path()).filter(is_wheel).collect()
+}
+
+fn environment() -> PathBuf {
+    shell::root().join("target/python/env")
+}
+
+fn program(name: &str) -> String {
+    environment().join("bin").join(name).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_library_is_pinned_and_every_test_file_is_there() {
+        for file in [PACKAGES, TENSOR_LIBRARIES] {
+            assert!(!peers::pins(file).unwrap().is_empty(), "{file}");
+        }
+        assert!(shell::root().join(TENSOR_TESTS).is_file());
+    }
+}
