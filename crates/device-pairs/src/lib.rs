@@ -123,6 +123,13 @@ pub const ROWS: &[Row] = &[
         },
     },
     Row {
+        name: "Vulkan",
+        required_as: "vulkan",
+        on_request: false,
+        memory: Memory::Mapped,
+        open: |_| arrow_device_vulkan::open(0).map(Opened::one),
+    },
+    Row {
         name: "OpenCL, another platform",
         // Such as Mesa's for the processor (`mesa-opencl-icd` of Debian), which in release 22.3 takes a mapping of one thread for
         // another's now and then: run the tests with `--test-threads=1`.
