@@ -34,12 +34,13 @@ found = ad.devices()
 assert [str(device) for device in found if device.type in kinds] == [
     f"{{kind}}:{{number}}" for number in range(2) for kind in kinds], found
 array = pa.array(["a", None, "ccc"])
+# Before any is open: pinned memory is that of all devices.
+assert ad.array(array).to(host + ":-1").device == ad.device(host)
 for kind in kinds:
     device = ad.device(kind + ":0")
     assert device in found and device.name
     there = ad.array(array, device=device)
     assert there.device == device and pa.array(there.to_host()).equals(array)
-assert ad.array(array).to(host + ":-1").device == ad.device(host)
 
 # A consumer of tensors, on a stream that it opened, and on the default ones.
 queue = ad.device(own).queue()
