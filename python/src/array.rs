@@ -15,7 +15,7 @@ use crate::error::{OrRaise, invalid};
 use crate::live::{Kind, Live};
 use crate::schema::{PyDataType, PySchema, check_request, position};
 use crate::tensor::PyTensor;
-use crate::{exchange, html, interrupt, kwargs, tensor};
+use crate::{backends, exchange, html, interrupt, kwargs, tensor};
 
 /// Two capsules: a schema's and an array's.
 type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
@@ -128,7 +128,7 @@ pub(crate) fn to_device(
     to: DeviceId,
     queue: Option<Queue>,
 ) -> PyResult<Array> {
-    if queue.is_none() && device::plain(array.device()) == to {
+    if queue.is_none() && backends::called(array.device()) == to {
         return Ok(array.clone());
     }
     device::open(py, array.device())?;
@@ -316,7 +316,7 @@ impl PyArray {
     fn __repr__(slf: &Bound<'_, Self>) -> String {
         let array = &slf.get().array;
         let pending = if array.ready() == Ready::Now { "" } else { ", not waited for" };
-        let on = format!("on {}{pending}", array.device());
+        let on = format!("on {}{pending}", backends::called(array.device()));
         if let Ok(batch) = slf.cast::<PyBatch>() {
             let batch = &batch.get().batch;
             let rows = html::counted(batch.row_count(), "row");

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
 
-use crate::software;
+use crate::{gpus, software};
 
 /// One way to devices.
 #[derive(Debug)]
@@ -62,13 +62,34 @@ pub(crate) const BACKENDS: &[Backend] = &[
         },
         open: |id| arrow_device_opencl::open(index(id)?),
     },
+    Backend {
+        name: "vulkan",
+        types: &[DeviceType::VULKAN],
+        on_request: false,
+        list: gpus::list_vulkan,
+        open: |id| arrow_device_vulkan::open(index(id)?),
+    },
+    Backend {
+        name: "cuda",
+        types: &[DeviceType::CUDA, DeviceType::CUDA_HOST, DeviceType::CUDA_MANAGED],
+        on_request: false,
+        list: gpus::list_cuda,
+        open: |id| arrow_device_cuda::open_with(gpus::ordinal(id)?, gpus::kind(id.device_type)),
+    },
+    Backend {
+        name: "rocm",
+        types: &[DeviceType::ROCM, DeviceType::ROCM_HOST],
+        on_request: false,
+        list: gpus::list_rocm,
+        open: |id| arrow_device_rocm::open_with(gpus::ordinal(id)?, gpus::kind(id.device_type)),
+    },
 ];
 
-fn number(index: usize) -> i64 {
+pub(crate) fn number(index: usize) -> i64 {
     i64::try_from(index).unwrap_or(i64::MAX)
 }
 
-fn index(id: DeviceId) -> Result<usize> {
+pub(crate) fn index(id: DeviceId) -> Result<usize> {
     usize::try_from(id.id).map_err(|_| {
         let message = format!("there is no device number {}", id.id);
         Error::new(ErrorKind::DeviceMissing, message).on_device(id)
@@ -78,6 +99,8 @@ fn index(id: DeviceId) -> Result<usize> {
 /// An open device, and the queue for the package's own work on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
+    /// What it was asked for by, where that differs from what arrays carry: the place of a Vulkan device in the list.
+    asked: DeviceId,
     pub(crate) device: Device,
     pub(crate) queue: Queue,
 }
@@ -108,7 +131,9 @@ pub(crate) fn backend(of: DeviceType) -> Option<&'static Backend> {
 pub(crate) fn open(id: DeviceId) -> Result<Opened> {
     // Held while the driver opens it, so that two threads do not both do that; nothing here calls back into Python.
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = opened.iter().find(|known| is_same(known.device.id(), id)) {
+    if let Some(known) =
+        opened.iter().find(|known| known.asked == id || is_same(known.device.id(), id))
+    {
         return Ok(known.clone());
     }
     let device = match (Device::find(id), backend(id.device_type)) {
@@ -120,9 +145,22 @@ pub(crate) fn open(id: DeviceId) -> Result<Opened> {
         return Ok(known.clone());
     }
     let queue = if device.id() == DeviceId::CPU { Queue::host() } else { device.open_queue()? };
-    let entry = Opened { device, queue };
+    let entry = Opened { asked: id, device, queue };
     opened.push(entry.clone());
     Ok(entry)
+}
+
+/// What people call a device. All numbers of the host are one device, and arrays on Vulkan carry a handle, whose value says
+/// nothing: a device that was opened by its place in the list is called by that.
+pub(crate) fn called(id: DeviceId) -> DeviceId {
+    match id.device_type {
+        DeviceType::CPU => DeviceId::CPU,
+        DeviceType::VULKAN => {
+            let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+            opened.iter().find(|known| known.device.id() == id).map_or(id, |known| known.asked)
+        }
+        _ => id,
+    }
 }
 
 /// What is said of a device that no backend opens.

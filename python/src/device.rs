@@ -30,7 +30,7 @@ pub(crate) struct PyDevice {
 
 impl PyDevice {
     pub(crate) fn new(id: DeviceId) -> Self {
-        Self { id: plain(id) }
+        Self { id: backends::called(id) }
     }
 
     pub(crate) fn open(&self, py: Python<'_>) -> PyResult<Opened> {
@@ -57,7 +57,7 @@ impl PyDevice {
         self.id.device_type.0
     }
 
-    /// Which one of this type. -1 for host memory; a handle or a tag for some types.
+    /// Which one of this type. -1 for host memory; for Vulkan its place in the driver's list; a handle or a tag for some types.
     #[getter(id)]
     fn number(&self) -> i64 {
         self.id.id
@@ -126,20 +126,15 @@ pub(crate) fn named(object: &Bound<'_, PyAny>) -> PyResult<DeviceId> {
     }
     if let Ok(pair) = object.cast::<PyTuple>() {
         if let Ok((name, id)) = pair.extract::<(String, i64)>() {
-            return Ok(plain(DeviceId::new(name.parse().or_raise()?, id)));
+            return Ok(backends::called(DeviceId::new(name.parse().or_raise()?, id)));
         }
         if let Ok((number, id)) = pair.extract::<(i32, i64)>() {
-            return Ok(plain(DeviceId::new(DeviceType(number), id)));
+            return Ok(backends::called(DeviceId::new(DeviceType(number), id)));
         }
         return Err(invalid("a device is a pair of its type and its number, such as ('cuda', 0)"));
     }
     let message = format!("expected a device such as 'cuda:0', got {}", object.get_type());
     Err(PyTypeError::new_err(message))
-}
-
-/// All numbers of the host are one device.
-pub(crate) fn plain(id: DeviceId) -> DeviceId {
-    if id.device_type == DeviceType::CPU { DeviceId::CPU } else { id }
 }
 
 /// A lane of work on a device, in order: a CUDA stream, an OpenCL command queue.
@@ -168,7 +163,8 @@ impl PyQueue {
 
 #[pymethods]
 impl PyQueue {
-    /// A queue that another library opened, by its handle as an integer: a ``cudaStream_t``, a ``cl_command_queue``.
+    /// A queue that another library opened, by its handle as an integer: a ``cudaStream_t`` (0 and 1 are the default
+    /// stream), a ``hipStream_t``, a ``cl_command_queue``, a ``VkQueue``.
     ///
     /// It has to stay open as long as this object and all that was used on it. A handle that is none is a crash.
     #[staticmethod]

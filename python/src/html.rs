@@ -5,6 +5,7 @@ use std::fmt::Write;
 use arrow_device::{Array, Batch, DeviceType, Ready};
 
 use crate::array::nbytes;
+use crate::backends;
 
 /// Rows of a batch that `repr` shows.
 const ROWS: usize = 10;
@@ -49,7 +50,7 @@ fn rows(html: &mut String, array: &Array, name: &str, depth: usize) {
         1 + 2 * depth,
         escaped(name),
         escaped(&short(array)),
-        array.device(),
+        backends::called(array.device()),
         array.len(),
     );
     for index in 0..array.child_count() {

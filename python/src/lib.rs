@@ -14,6 +14,7 @@ mod device;
 mod dlpack_in;
 mod error;
 mod exchange;
+mod gpus;
 mod html;
 mod interrupt;
 mod items;

@@ -163,13 +163,14 @@ impl PyTensor {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let shape = self.shape(py)?.repr()?;
-        let (dtype, device) = (self.tensor.dtype(), self.tensor.device());
+        let (dtype, device) = (self.tensor.dtype(), backends::called(self.tensor.device()));
         Ok(format!("<arrow_device.Tensor {dtype}, shape {shape}, on {device}>"))
     }
 
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
         let shape = self.shape(py)?.repr()?;
-        let (dtype, device, bytes) = (self.tensor.dtype(), self.tensor.device(), self.nbytes());
+        let (dtype, bytes) = (self.tensor.dtype(), self.nbytes());
+        let device = backends::called(self.tensor.device());
         Ok(html::tensor(&dtype.to_string(), &shape.to_string(), &device.to_string(), bytes))
     }
 
@@ -266,7 +267,7 @@ fn wait(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
 
 /// The tensor on another device.
 pub(crate) fn moved(py: Python<'_>, tensor: &Tensor, to: DeviceId) -> PyResult<Tensor> {
-    if device::plain(tensor.device()) == to {
+    if backends::called(tensor.device()) == to {
         return Ok(tensor.clone());
     }
     let (from, to) = (device::open(py, tensor.device())?, device::open(py, to)?);

@@ -19,14 +19,23 @@ def software():
     assert ad.testing.take_reports() == []
 
 
+def first(kind):
+    found = ad.devices()
+    device = next((device for device in found if device.type == kind), None)
+    return device or skip(kind, found.missing.get(kind))
+
+
 @pytest.fixture
 def opencl():
-    found = ad.devices()
-    device = next((device for device in found if device.type == "opencl"), None)
-    return device or skip("opencl", found.missing.get("opencl"))
+    return first("opencl")
 
 
-@pytest.fixture(params=["cpu", "ext_dev", "opencl"])
+@pytest.fixture
+def vulkan():
+    return first("vulkan")
+
+
+@pytest.fixture(params=["cpu", "ext_dev", "opencl", "vulkan"])
 def device(request):
     """Each device that there is."""
     if request.param == "cpu":

@@ -197,7 +197,7 @@ def test_methods_for_devices_never_copy(device):
     allocated = device.held["allocated"]
     parts = there.with_host_copies().__arrow_c_device_array__()
     structure = struct_of(parts[1], ArrowDeviceArray)
-    assert (structure.device_type, structure.device_id) == (device.type_id, device.id)
+    assert ad.device((structure.device_type, structure.device_id)) == device
     stream = ad.stream([there]).with_host_copies().__arrow_c_device_stream__()
     assert struct_of(stream, ArrowDeviceArrayStream).device_type == device.type_id
     assert device.held["allocated"] == allocated

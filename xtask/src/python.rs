@@ -3,6 +3,7 @@
 //!
 //! The environment is `target/python/env`. The versions of the libraries are pinned in `python/tests`.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 
 use crate::{peers, shell};
@@ -63,7 +64,17 @@ pub(crate) fn test(part: Part) -> Result<(), String> {
         Part::Package => vec!["python/tests", &ignored],
         Part::Tensors => vec![TENSOR_TESTS],
     };
-    shell::run(&[&pytest[..], &which].concat(), &[])
+    let driver = build_simulated_driver()?;
+    let variable = ("ARROW_DEVICE_SIMULATED_DRIVER", driver.as_str());
+    shell::run(&[&pytest[..], &which].concat(), &[variable])
+}
+
+/// A library that stands for the drivers of CUDA and HIP.
+fn build_simulated_driver() -> Result<String, String> {
+    let target = ("CARGO_TARGET_DIR", "target");
+    shell::run(&["cargo", "build", "--quiet", "--package=arrow-device-simdrv"], &[target])?;
+    let name = format!("{DLL_PREFIX}arrow_device_simdrv{DLL_SUFFIX}");
+    Ok(shell::root().join("target/debug").join(name).display().to_string())
 }
 
 /// The wheel, which is the only one in its folder then.

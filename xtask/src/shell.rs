@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Variables set for a child, on top of what this process has.
-pub(crate) type Variables = [(&'static str, &'static str)];
+pub(crate) type Variables<'a> = [(&'a str, &'a str)];
 
 /// The project's root folder: the parent of this crate's, or the current folder when not run by cargo.
 pub(crate) fn root() -> PathBuf {

@@ -19,7 +19,7 @@ pub(crate) struct Tier {
     needs: &'static [Tool],
     /// Without one of these some of its tests skip themselves.
     gains_from: &'static [Tool],
-    variables: &'static shell::Variables,
+    variables: &'static shell::Variables<'static>,
     command: &'static [&'static str],
     kind: Kind,
 }
@@ -77,7 +77,7 @@ pub(crate) const TIERS: &[Tier] = &[
         purpose: "the wheel of the Python package is built, and exchanges data with the libraries that people use",
         by_default: true,
         needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
-        gains_from: &[setup::OPENCL],
+        gains_from: &[setup::OPENCL, setup::VULKAN],
         variables: &[],
         command: &["cargo", "xtask", "python"],
         kind: Kind::Tests,

@@ -54,6 +54,48 @@ const BACKENDS: &[Backend] = &[
         open: opencl::open,
         open_in: Some(opencl::open_in),
     },
+    #[cfg(feature = "vulkan")]
+    Backend {
+        device_type: DeviceType::VULKAN,
+        list: vulkan::list,
+        open: vulkan::open,
+        open_in: None,
+    },
+    #[cfg(feature = "cuda")]
+    Backend {
+        device_type: DeviceType::CUDA,
+        list: || cuda::list(arrow_device_cuda::Kind::Device),
+        open: |id| cuda::open(id, arrow_device_cuda::Kind::Device),
+        open_in: None,
+    },
+    #[cfg(feature = "cuda")]
+    Backend {
+        device_type: DeviceType::CUDA_HOST,
+        list: || cuda::list(arrow_device_cuda::Kind::Host),
+        open: |id| cuda::open(id, arrow_device_cuda::Kind::Host),
+        open_in: None,
+    },
+    #[cfg(feature = "cuda")]
+    Backend {
+        device_type: DeviceType::CUDA_MANAGED,
+        list: || cuda::list(arrow_device_cuda::Kind::Managed),
+        open: |id| cuda::open(id, arrow_device_cuda::Kind::Managed),
+        open_in: None,
+    },
+    #[cfg(feature = "rocm")]
+    Backend {
+        device_type: DeviceType::ROCM,
+        list: rocm::list,
+        open: |id| rocm::open(id, arrow_device_rocm::Kind::Device),
+        open_in: None,
+    },
+    #[cfg(feature = "rocm")]
+    Backend {
+        device_type: DeviceType::ROCM_HOST,
+        list: rocm::list,
+        open: |id| rocm::open(id, arrow_device_rocm::Kind::Host),
+        open_in: None,
+    },
     #[cfg(feature = "software")]
     Backend {
         device_type: DeviceType::EXT_DEV,
@@ -265,6 +307,67 @@ mod opencl {
         // SAFETY: promised by the caller.
         unsafe { arrow_device_opencl::open_from(context, device, Kind::Buffers) }
     }
+}
+
+#[cfg(feature = "vulkan")]
+mod vulkan {
+    use super::*;
+
+    pub(super) fn list() -> Result<Vec<(i64, String)>> {
+        arrow_device_vulkan::is_available()?;
+        let number = |index: usize| i64::try_from(index).unwrap_or(i64::MAX);
+        let devices = arrow_device_vulkan::devices()?.into_iter().filter(|device| device.can_open);
+        Ok(devices.map(|device| (number(device.index), device.name)).collect())
+    }
+
+    /// The one that is open as this `VkDevice`, or the one in this place of the list.
+    pub(super) fn open(id: i64) -> Result<Device> {
+        match Device::find(DeviceId::new(DeviceType::VULKAN, id)) {
+            Some(open) => Ok(open),
+            None => arrow_device_vulkan::open(usize::try_from(id).unwrap_or(usize::MAX)),
+        }
+    }
+}
+
+#[cfg(feature = "cuda")]
+mod cuda {
+    use super::*;
+    use arrow_device_cuda::Kind;
+
+    pub(super) fn list(kind: Kind) -> Result<Vec<(i64, String)>> {
+        let number = |ordinal: usize| i64::try_from(ordinal).unwrap_or(i64::MAX);
+        let has =
+            |device: &arrow_device_cuda::Listed| kind != Kind::Managed || device.has_managed_memory;
+        let devices = arrow_device_cuda::devices()?.into_iter().filter(has);
+        Ok(devices.map(|device| (number(device.ordinal), device.name)).collect())
+    }
+
+    pub(super) fn open(id: i64, kind: Kind) -> Result<Device> {
+        arrow_device_cuda::open_with(super::ordinal(id, kind == Kind::Device), kind)
+    }
+}
+
+#[cfg(feature = "rocm")]
+mod rocm {
+    use super::*;
+    use arrow_device_rocm::Kind;
+
+    pub(super) fn list() -> Result<Vec<(i64, String)>> {
+        let number = |ordinal: usize| i64::try_from(ordinal).unwrap_or(i64::MAX);
+        let devices = arrow_device_rocm::devices()?.into_iter();
+        Ok(devices.map(|device| (number(device.ordinal), device.name)).collect())
+    }
+
+    pub(super) fn open(id: i64, kind: Kind) -> Result<Device> {
+        arrow_device_rocm::open_with(super::ordinal(id, kind == Kind::Device), kind)
+    }
+}
+
+/// The GPU that a number stands for. Pinned and managed memory belong to all, and carry -1 for that.
+#[cfg(any(feature = "cuda", feature = "rocm"))]
+fn ordinal(id: i64, is_of_one: bool) -> usize {
+    let id = if id == -1 && !is_of_one { 0 } else { id };
+    usize::try_from(id).unwrap_or(usize::MAX)
 }
 
 #[cfg(feature = "software")]

@@ -31,8 +31,17 @@ fn every_null_argument_is_an_error_and_nothing_is_lost() {
 }
 
 fn assert_holds(command: &mut Command) {
-    // Somebody else's driver is not what is looked at here.
-    let output = support::run(command.env("OCL_ICD_VENDORS", "/nowhere"));
+    // Somebody else's drivers are not what is looked at here.
+    for variable in [
+        "OCL_ICD_VENDORS",
+        "VK_DRIVER_FILES",
+        "VK_ICD_FILENAMES",
+        "ARROW_DEVICE_CUDA_LIBRARY",
+        "ARROW_DEVICE_HIP_LIBRARY",
+    ] {
+        command.env(variable, "/nowhere");
+    }
+    let output = support::run(command);
     let text = support::text(&output);
     support::assert_success("the program", &output);
     let line =

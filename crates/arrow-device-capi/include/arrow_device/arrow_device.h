@@ -128,7 +128,8 @@ struct ardev_device_info {
 int ardev_device_list(struct ardev_device_info* ARDEV_NULLABLE infos, size_t capacity, size_t* count,
                       struct ardev_error* ARDEV_NULLABLE error);
 
-// Opens a device. For ARROW_DEVICE_CPU the id does not matter.
+// Opens a device. For ARROW_DEVICE_CPU the id does not matter. For ARROW_DEVICE_VULKAN it is the place in the
+// list, or the VkDevice of one that is open: that one arrays carry, and ardev_device_inspect tells.
 int ardev_device_open(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
                       struct ardev_error* ARDEV_NULLABLE error);
 

@@ -1,0 +1,63 @@
+//! What the rows of GPUs need: how their devices are listed and numbered.
+
+use arrow_device::{DeviceId, DeviceType, Result};
+use arrow_device_cuda::Kind;
+
+use crate::backends::{Found, index, number};
+
+/// By the place in the driver's list. The number that arrays carry is a handle, which there is once a device is open.
+pub(crate) fn list_vulkan() -> Result<Vec<Found>> {
+    arrow_device_vulkan::is_available()?;
+    let listed = arrow_device_vulkan::devices()?.into_iter().filter(|device| device.can_open);
+    let found = listed.map(|device| Found {
+        id: DeviceId::new(DeviceType::VULKAN, number(device.index)),
+        name: device.name,
+    });
+    Ok(found.collect())
+}
+
+/// Each device with its own memory, then the memory that it shares with the host.
+pub(crate) fn list_cuda() -> Result<Vec<Found>> {
+    let of = |device: arrow_device_cuda::Listed| {
+        let managed = device.has_managed_memory.then_some((DeviceType::CUDA_MANAGED, "managed"));
+        let shared = [Some((DeviceType::CUDA_HOST, "pinned")), managed];
+        kinds(DeviceType::CUDA, device.ordinal, &device.name, shared)
+    };
+    Ok(arrow_device_cuda::devices()?.into_iter().flat_map(of).collect())
+}
+
+/// The same for ROCm, which has no type for managed memory.
+pub(crate) fn list_rocm() -> Result<Vec<Found>> {
+    let of = |device: arrow_device_rocm::Listed| {
+        let shared = [Some((DeviceType::ROCM_HOST, "pinned")), None];
+        kinds(DeviceType::ROCM, device.ordinal, &device.name, shared)
+    };
+    Ok(arrow_device_rocm::devices()?.into_iter().flat_map(of).collect())
+}
+
+fn kinds(
+    own: DeviceType,
+    ordinal: usize,
+    name: &str,
+    shared: [Option<(DeviceType, &str)>; 2],
+) -> Vec<Found> {
+    let id = |of| DeviceId::new(of, number(ordinal));
+    let shared = shared.into_iter().flatten();
+    let shared =
+        shared.map(|(of, what)| Found { id: id(of), name: format!("{name}, {what} memory") });
+    [Found { id: id(own), name: name.to_owned() }].into_iter().chain(shared).collect()
+}
+
+/// Which memory a type stands for.
+pub(crate) fn kind(of: DeviceType) -> Kind {
+    match of {
+        DeviceType::CUDA_HOST | DeviceType::ROCM_HOST => Kind::Host,
+        DeviceType::CUDA_MANAGED => Kind::Managed,
+        _ => Kind::Device,
+    }
+}
+
+/// The GPU that a number stands for. Pinned and managed memory belong to all, and carry -1 for that.
+pub(crate) fn ordinal(id: DeviceId) -> Result<usize> {
+    if id.id == -1 && kind(id.device_type) != Kind::Device { Ok(0) } else { index(id) }
+}
