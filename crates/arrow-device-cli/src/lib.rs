@@ -5,6 +5,7 @@
 
 mod backends;
 mod bench;
+mod check;
 mod copy;
 mod demo;
 mod devices;
@@ -34,6 +35,7 @@ const COMMANDS: &[Subcommand] = &[
     (inspect::command, inspect::run),
     (copy::command, copy::run),
     (bench::command, bench::run),
+    (check::command, check::run),
 ];
 
 const EXAMPLES: &str = "\
@@ -43,15 +45,20 @@ Examples:
   arrow-device demo --device opencl:0                 the demonstration on another device
   arrow-device inspect data.parquet --device opencl   where the buffers of the first batch lie, as text
   arrow-device copy in.parquet out.arrow --through opencl:0,cpu
+  arrow-device check --producer ./libmine.so:produce  whether a library of yours keeps to the interface
 
 Exit codes:
   0    it is done
-  1    it could not be done; the last line says why
+  1    it could not be done, and the last line says why; or `check` found that a rule is broken
   2    it was asked for in a way that makes no sense
   130  it was interrupted";
 
 /// The command: reads its arguments, does what they say, and complains in one line.
 pub fn main() -> ExitCode {
+    #[cfg(feature = "check")]
+    if let Some(code) = arrow_device_check::child_if_asked() {
+        return code;
+    }
     let mut out = io::stdout().lock();
     let outcome = run(std::env::args_os(), &mut out).and_then(|code| {
         out.flush()?;

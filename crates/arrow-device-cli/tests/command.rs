@@ -118,6 +118,7 @@ fn devices_lists_all_fourteen_types_and_why_some_are_not_here() {
     assert!(text.trim_end().ends_with("14 types of device"), "{text}");
 }
 
+#[cfg(feature = "opencl")]
 #[test]
 fn a_machine_without_opencl_is_told_what_to_install() {
     let command = || {
@@ -161,7 +162,7 @@ fn help_and_version_are_printed() {
     for part in ["Usage: arrow-device", "devices", "Examples:", "Exit codes:"] {
         assert!(help.contains(part), "{help}");
     }
-    for command in ["demo", "devices", "inspect", "copy", "bench"] {
+    for command in ["demo", "devices", "inspect", "copy", "bench", "check"] {
         assert!(help.lines().any(|line| line.trim_start().starts_with(command)), "{help}");
         let help = output(&[command, "--help"]);
         assert!(help.contains("Examples:\n  arrow-device"), "{help}");
@@ -189,6 +190,15 @@ fn a_build_that_reads_no_files_says_how_to_get_one_that_does() {
     for arguments in [&["copy", "a.arrow", "b.arrow"][..], &["inspect", "a.arrow"]] {
         let complaint = complaint(arguments, 1);
         assert!(complaint.contains("build it with `--features files`"), "{complaint}");
+    }
+}
+
+#[cfg(not(feature = "check"))]
+#[test]
+fn a_build_that_checks_nothing_says_how_to_get_one_that_does() {
+    for arguments in [&["check"][..], &["check", "--producer", "./libmine.so:produce"]] {
+        let complaint = complaint(arguments, 1);
+        assert!(complaint.contains("build it with `--features check`"), "{complaint}");
     }
 }
 

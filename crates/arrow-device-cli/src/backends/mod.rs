@@ -3,10 +3,18 @@
 //! A device is named as the command prints it: its type and, where there are several, its number in the list of that type.
 //! That number is the command's own; the `device_id` of the C interface is something else on many types.
 
+#[cfg(feature = "cuda")]
+mod cuda;
+#[cfg(any(feature = "cuda", feature = "rocm"))]
+mod gpu;
 mod host;
 #[cfg(feature = "opencl")]
 mod opencl;
+#[cfg(feature = "rocm")]
+mod rocm;
 mod software;
+#[cfg(feature = "vulkan")]
+mod vulkan;
 
 use std::fmt;
 
@@ -27,12 +35,30 @@ pub(crate) struct Backend {
 /// All backends. One that is left out of a build keeps its row, which then says so.
 const ALL: &[Backend] = &[
     Backend { types: &[DeviceType::CPU], list: host::list, open: host::open },
+    #[cfg(feature = "cuda")]
+    Backend { types: CUDA, list: cuda::list, open: cuda::open },
+    #[cfg(not(feature = "cuda"))]
+    Backend::left_out(CUDA, || Err(left_out("cuda"))),
     #[cfg(feature = "opencl")]
     Backend { types: &[DeviceType::OPENCL], list: opencl::list, open: opencl::open },
     #[cfg(not(feature = "opencl"))]
     Backend::left_out(&[DeviceType::OPENCL], || Err(left_out("opencl"))),
+    #[cfg(feature = "vulkan")]
+    Backend { types: &[DeviceType::VULKAN], list: vulkan::list, open: vulkan::open },
+    #[cfg(not(feature = "vulkan"))]
+    Backend::left_out(&[DeviceType::VULKAN], || Err(left_out("vulkan"))),
+    #[cfg(feature = "rocm")]
+    Backend { types: ROCM, list: rocm::list, open: rocm::open },
+    #[cfg(not(feature = "rocm"))]
+    Backend::left_out(ROCM, || Err(left_out("rocm"))),
     Backend { types: &[DeviceType::EXT_DEV], list: software::list, open: software::open },
 ];
+
+/// What a GPU of Nvidia has: its own memory, pinned memory and managed memory.
+const CUDA: &[DeviceType] = &[DeviceType::CUDA, DeviceType::CUDA_HOST, DeviceType::CUDA_MANAGED];
+
+/// What a GPU of AMD has: its own memory and pinned memory.
+const ROCM: &[DeviceType] = &[DeviceType::ROCM, DeviceType::ROCM_HOST];
 
 /// A device that can be opened.
 #[derive(Clone, Debug)]
@@ -140,18 +166,19 @@ fn backend_of(device_type: DeviceType) -> Result<&'static Backend> {
         .ok_or_else(|| Error::new(ErrorKind::Unsupported, "no backend of this command provides it"))
 }
 
-#[cfg(not(feature = "opencl"))]
+#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
 impl Backend {
     const fn left_out(types: &'static [DeviceType], why: fn() -> Result<Vec<Found>>) -> Self {
         Self {
             types,
             list: why,
-            open: |name| Err(left_out(name.device_type.name().unwrap_or("all"))),
+            // What lists nothing is never asked to open anything.
+            open: |_| Err(Error::new(ErrorKind::Unsupported, "this build leaves it out")),
         }
     }
 }
 
-#[cfg(not(feature = "opencl"))]
+#[cfg(not(all(feature = "cuda", feature = "opencl", feature = "rocm", feature = "vulkan")))]
 fn left_out(feature: &str) -> Error {
     let message =
         format!("this build of the command leaves it out: build with `--features {feature}`");

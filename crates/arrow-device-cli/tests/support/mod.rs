@@ -32,7 +32,7 @@ pub(crate) fn complaint(arguments: &[&str], code: i32) -> String {
     complaint
 }
 
-/// The names of all devices that are here. Without OpenCL that is said, or a failure where it is required.
+/// The names of all devices that are here. Without OpenCL or Vulkan that is said, or a failure where it is required.
 pub(crate) fn devices() -> Vec<String> {
     let table = output(&["devices"]);
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
@@ -40,8 +40,10 @@ pub(crate) fn devices() -> Vec<String> {
     for line in table.lines().map(words) {
         match line.as_slice() {
             [name, here, ..] if here == "yes" => devices.push(name.clone()),
-            [name, here, why @ ..] if name == "opencl" && here == "no" => {
-                skip("opencl", &why.join(" "));
+            [name, here, why @ ..]
+                if ["opencl", "vulkan"].contains(&name.as_str()) && here == "no" =>
+            {
+                skip(name, &why.join(" "));
             }
             _ => {}
         }
