@@ -233,11 +233,12 @@ impl fmt::Debug for World {
 }
 
 /// Has PoCL show the processor as two devices, so that one of them can have shared virtual memory (a device's number has one
-/// kind of memory in a process), and Mesa show it at all. What the user has chosen is left as it is.
+/// kind of memory in a process), and Mesa show it at all. What the user has chosen is left as it is. PoCL's other driver for the
+/// processor, `basic`, locks itself out in release 3.1 when several threads use it.
 fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        for (name, value) in [("POCL_DEVICES", "basic pthread"), ("RUSTICL_ENABLE", "llvmpipe")] {
+        for (name, value) in [("POCL_DEVICES", "pthread pthread"), ("RUSTICL_ENABLE", "llvmpipe")] {
             if std::env::var_os(name).is_none() {
                 // SAFETY: "on multi-threaded programs on other operating systems, we strongly suggest not using set_var" unless
                 // nobody reads the environment but through `std::env`. In this process only drivers do, and they are loaded
