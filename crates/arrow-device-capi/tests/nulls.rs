@@ -31,17 +31,7 @@ fn every_null_argument_is_an_error_and_nothing_is_lost() {
 }
 
 fn assert_holds(command: &mut Command) {
-    // Somebody else's drivers are not what is looked at here.
-    for variable in [
-        "OCL_ICD_VENDORS",
-        "VK_DRIVER_FILES",
-        "VK_ICD_FILENAMES",
-        "ARROW_DEVICE_CUDA_LIBRARY",
-        "ARROW_DEVICE_HIP_LIBRARY",
-    ] {
-        command.env(variable, "/nowhere");
-    }
-    let output = support::run(command);
+    let output = support::run(support::without_drivers(command));
     let text = support::text(&output);
     support::assert_success("the program", &output);
     let line =

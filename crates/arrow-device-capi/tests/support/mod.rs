@@ -181,6 +181,20 @@ fn is_installed(program: &OsStr) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
+/// A program that finds no driver: those of others are not what is looked at here.
+pub(crate) fn without_drivers(command: &mut Command) -> &mut Command {
+    for variable in [
+        "OCL_ICD_VENDORS",
+        "VK_DRIVER_FILES",
+        "VK_ICD_FILENAMES",
+        "ARROW_DEVICE_CUDA_LIBRARY",
+        "ARROW_DEVICE_HIP_LIBRARY",
+    ] {
+        command.env(variable, "/nowhere");
+    }
+    command
+}
+
 pub(crate) fn run(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
