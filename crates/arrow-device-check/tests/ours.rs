@@ -24,6 +24,7 @@ use arrow_device_check::{
 };
 use arrow_device_sim::Sim;
 use arrow_device_testkit::relay::{Ours, Relay};
+use arrow_device_testkit::required::skip;
 
 #[test]
 fn the_child_of_the_other_tests() {
@@ -288,12 +289,7 @@ fn what_is_ours_is_right_on_devices_with_handles() {
 #[test]
 fn what_is_ours_is_right_on_opencl() {
     if let Err(reason) = arrow_device_opencl::is_available() {
-        let listed = std::env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
-        let is_listed =
-            listed.split(',').any(|name| name.trim() == "opencl" || name.trim() == "all");
-        let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-        assert!(!is_listed && !is_ci, "opencl is required: {reason}");
-        println!("skipped: {reason}");
+        skip("opencl", &reason.to_string());
         return;
     }
     is_right_on("opencl");

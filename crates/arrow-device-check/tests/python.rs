@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use arrow_device_foreign_peers::build;
+use arrow_device_testkit::required::skip;
 
 /// The Python that has the wheel.
 fn python(wheel: &str) -> Option<PathBuf> {
     if build::wheel(wheel).is_none() {
         let setup = "`cargo xtask test --setup` installs it";
-        build::skip(wheel, &format!("the wheel of {wheel} is not there: {setup}"));
+        skip(wheel, &format!("the wheel of {wheel} is not there: {setup}"));
         return None;
     }
     Some(build::folder().join("venv/bin/python"))

@@ -8,7 +8,8 @@ mod support;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
-use files::{batch, golden_streams, read, write_file, write_parquet, write_stream};
+use arrow_device_testkit::golden;
+use files::{batch, read, write_file, write_parquet, write_stream};
 use support::{Folder, complaint, devices, output, skip, text};
 
 fn assert_same(one: &Path, other: &Path) {
@@ -30,14 +31,14 @@ fn golden_streams_come_out_of_every_device_as_they_were() {
     let folder = Folder::new();
     let (stream, file) = (folder.path("out.arrows"), folder.path("out.arrow"));
     for way in ways {
-        for golden in golden_streams() {
+        for golden in golden::streams() {
             output(&["copy", text(&golden), text(&stream), "--through", way]);
             assert_same(&golden, &stream);
             output(&["copy", text(&stream), text(&file), "--through", way]);
             assert_same(&stream, &file);
         }
     }
-    assert_eq!(folder.names().len(), 2 * usize::from(!golden_streams().is_empty()));
+    assert_eq!(folder.names().len(), 2 * usize::from(!golden::streams().is_empty()));
 }
 
 #[test]

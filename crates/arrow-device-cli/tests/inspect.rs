@@ -8,7 +8,8 @@ mod support;
 use std::path::PathBuf;
 use std::process::Command;
 
-use files::{batch, golden_streams, write_stream};
+use arrow_device_testkit::golden;
+use files::{batch, write_stream};
 use support::{Folder, complaint, devices, output, skip, text};
 
 /// A producer that says that its data is on a GPU which is not there, at addresses where nothing is. Whoever reads one of
@@ -159,7 +160,7 @@ fn a_file_is_shown_where_it_is_and_on_every_device() {
 fn every_golden_stream_can_be_shown_and_drawn_on_the_software_device() {
     let folder = Folder::new();
     let page = folder.path("page.html");
-    for golden in golden_streams() {
+    for golden in golden::streams() {
         output(&["inspect", text(&golden), "--device", "ext_dev", "--batches", "3"]);
         output(&["inspect", text(&golden), "--json"]);
         output(&["inspect", text(&golden), "--html", text(&page)]);

@@ -10,6 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use arrow_device_testkit::required::skip;
+
 /// What a parameter is to the calling convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
@@ -22,7 +24,10 @@ enum Class {
 fn the_functions_of_cuda_are_declared_so_by_its_header() {
     let folders = cuda_headers();
     if folders.len() < 2 {
-        return skip("cuda-headers", "cuda.h of two majors, in the wheels of headers.txt");
+        return skip(
+            "cuda-headers",
+            "there is no cuda.h of two majors, in the wheels of headers.txt",
+        );
     }
     for folder in folders {
         compile("cuda.c", &[&format!("-I{}", folder.display())]);
@@ -32,7 +37,10 @@ fn the_functions_of_cuda_are_declared_so_by_its_header() {
 #[test]
 fn the_functions_of_hip_are_declared_so_by_its_header() {
     if !Path::new("/usr/include/hip/hip_runtime_api.h").exists() {
-        return skip("hip-headers", "hip/hip_runtime_api.h, of Debian's libamdhip64-dev");
+        return skip(
+            "hip-headers",
+            "there is no hip/hip_runtime_api.h, of Debian's libamdhip64-dev",
+        );
     }
     compile("hip.c", &[]);
 }
@@ -142,13 +150,4 @@ fn rust_class(kind: &str) -> Class {
             Class::Byte
         }
     }
-}
-
-/// Says that a test is left out, or fails where it may not be.
-fn skip(name: &str, what: &str) {
-    let listed = std::env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
-    let is_listed = listed.split(',').map(str::trim).any(|one| one == name || one == "all");
-    let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(!is_listed && !is_ci, "{name} is required: {what}");
-    println!("skipped: there is no {what}");
 }

@@ -174,6 +174,7 @@ pub mod producer;
 pub mod pushed;
 pub mod recipe;
 pub mod relay;
+pub mod required;
 pub mod shape;
 pub mod skewed;
 pub mod stream;

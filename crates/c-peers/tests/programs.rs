@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use arrow_device_testkit::required::skip;
+
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 const INCLUDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../arrow-device-abi/include");
 const SANITIZERS: &[&str] = &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
@@ -279,15 +281,6 @@ fn valgrind() -> Option<Command> {
     command.args(["--quiet", "--leak-check=full", "--errors-for-leak-kinds=definite,possible"]);
     command.arg("--error-exitcode=9");
     Some(command)
-}
-
-/// Says that something is left out, or fails where it may not be.
-fn skip(tool: &str, reason: &str) {
-    let listed = env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
-    let is_listed = listed.split(',').map(str::trim).any(|name| name == tool || name == "all");
-    let is_ci = env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(!is_listed && !is_ci, "{tool} is required: {reason}");
-    println!("skipped: {reason}");
 }
 
 fn is_installed(program: &OsString) -> bool {

@@ -11,6 +11,7 @@ use std::sync::Once;
 
 use arrow_device::{Device, Error, ErrorKind, Queue, Result};
 use arrow_device_sim::{Builder, Kind, Sim};
+use arrow_device_testkit::required::{is_listed, is_required};
 
 /// One kind of device.
 #[derive(Debug)]
@@ -196,7 +197,7 @@ impl World {
         prepare();
         let (mut places, mut keep) = (Vec::new(), Vec::new());
         for (row, Row { name, required_as, on_request, open, .. }) in ROWS.iter().enumerate() {
-            if *on_request && !is_named(required_as) {
+            if *on_request && !is_listed(required_as) {
                 println!("skipped: {name}: not asked for with ARROW_DEVICE_REQUIRE={required_as}");
                 continue;
             }
@@ -276,13 +277,4 @@ fn platform(name: &str) -> Option<&str> {
 /// Whether an error says that something is not there.
 fn is_absence(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::DriverMissing | ErrorKind::DeviceMissing)
-}
-
-fn is_required(word: &str) -> bool {
-    is_named(word) || is_named("all") || std::env::var("CI").is_ok_and(|ci| ci == "true")
-}
-
-fn is_named(word: &str) -> bool {
-    let listed = std::env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
-    listed.split(',').any(|name| name.trim() == word)
 }

@@ -158,12 +158,3 @@ pub fn file_that_begins(folder: &Path, beginning: &str) -> PathBuf {
     });
     found.next().unwrap_or_else(|| panic!("no {beginning}* in {}", folder.display()))
 }
-
-/// Says that a peer is left out, or fails where `ARROW_DEVICE_REQUIRE` names it or all, or where `CI` is `true`.
-pub fn skip(peer: &str, reason: &str) {
-    let listed = env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
-    let is_listed = listed.split(',').map(str::trim).any(|name| name == peer || name == "all");
-    let is_ci = env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(!is_listed && !is_ci, "{peer} is required: {reason}");
-    println!("skipped: {reason}");
-}

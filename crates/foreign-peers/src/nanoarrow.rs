@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device_testkit::required::skip;
 use libloading::Library;
 
 use crate::build::{self, Build};
@@ -23,7 +24,7 @@ pub fn nanoarrow() -> Option<&'static Nanoarrow> {
     match LOADED.get_or_init(load) {
         Ok(loaded) => Some(loaded),
         Err(reason) => {
-            build::skip("nanoarrow", reason);
+            skip("nanoarrow", reason);
             None
         }
     }

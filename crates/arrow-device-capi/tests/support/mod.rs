@@ -13,6 +13,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use arrow_device_testkit::required::skip;
 use interface::Interface;
 
 pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
@@ -164,15 +165,6 @@ pub(crate) fn has(tool: &str) -> bool {
         skip(tool, &format!("{tool} not found"));
     }
     is_there
-}
-
-/// Says that something is left out, or fails where it may not be.
-pub(crate) fn skip(tool: &str, reason: &str) {
-    let listed = env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
-    let is_listed = listed.split(',').map(str::trim).any(|name| name == tool || name == "all");
-    let is_ci = env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(!is_listed && !is_ci, "{tool} is required: {reason}");
-    println!("skipped: {reason}");
 }
 
 fn is_installed(program: &OsStr) -> bool {

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchReader, StringArray};
@@ -56,22 +56,4 @@ pub(crate) fn read(path: &Path) -> (SchemaRef, Vec<RecordBatch>) {
         _ => Box::new(StreamReader::try_new_buffered(file, None).unwrap()),
     };
     (reader.schema(), reader.map(Result::unwrap).collect())
-}
-
-/// All streams in the folder of golden files; none, with the reason printed, where there is no such folder.
-pub(crate) fn golden_streams() -> Vec<PathBuf> {
-    let folder = std::env::var_os("ARROW_DEVICE_GOLDEN").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/golden"),
-        PathBuf::from,
-    );
-    if !folder.is_dir() {
-        println!("skipped: ARROW_DEVICE_GOLDEN does not name the folder of golden files");
-        return Vec::new();
-    }
-    let entries = std::fs::read_dir(folder).unwrap();
-    let mut streams: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    streams.retain(|path| path.extension().is_some_and(|extension| extension == "stream"));
-    streams.sort();
-    assert!(!streams.is_empty(), "there is no stream in the folder of golden files");
-    streams
 }

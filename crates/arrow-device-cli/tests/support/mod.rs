@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+pub(crate) use arrow_device_testkit::required::skip;
+
 pub(crate) fn arrow_device() -> Command {
     Command::new(env!("CARGO_BIN_EXE_arrow-device"))
 }
@@ -50,15 +52,6 @@ pub(crate) fn devices() -> Vec<String> {
     }
     assert!(devices.len() >= 2, "{table}");
     devices
-}
-
-/// Says that something is left out, or fails where it may not be.
-pub(crate) fn skip(what: &str, reason: &str) {
-    let listed = std::env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
-    let is_listed = listed.split(',').map(str::trim).any(|name| name == what || name == "all");
-    let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-    assert!(!is_listed && !is_ci, "{what} is required: {reason}");
-    println!("skipped: {reason}");
 }
 
 /// A folder of the test's own, which is removed at its end.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow_device::Device;
 use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::required::{is_required, skip};
 use arrow_device_vulkan::{Handles, Placement, open_from};
 
 use crate::vk::Vulkan;
@@ -79,7 +80,10 @@ pub(crate) fn vulkan() -> Option<Arc<Vulkan>> {
         return None;
     }
     let has_layer = Vulkan::has_layer();
-    assert!(has_layer || !is_required(), "vulkan is required: no validation layer is installed");
+    assert!(
+        has_layer || !is_required("vulkan"),
+        "vulkan is required: no validation layer is installed"
+    );
     if !has_layer {
         println!("skipped: nobody looks for mistakes, because no validation layer is installed");
     }
@@ -90,16 +94,8 @@ pub(crate) fn is_there() -> bool {
     match arrow_device_vulkan::is_available() {
         Ok(()) => true,
         Err(reason) => {
-            assert!(!is_required(), "vulkan is required: {reason}");
-            println!("skipped: {reason}");
+            skip("vulkan", &reason.to_string());
             false
         }
     }
-}
-
-/// Whether a test may not be left out.
-fn is_required() -> bool {
-    let listed = std::env::var("ARROW_DEVICE_REQUIRE").unwrap_or_default();
-    let is_listed = listed.split(',').map(str::trim).any(|name| name == "vulkan" || name == "all");
-    is_listed || std::env::var("CI").is_ok_and(|ci| ci == "true")
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Device, DeviceId, DeviceType, Queue, drain};
 use arrow_device_sim_c as c;
+use arrow_device_testkit::required::skip;
 use libloading::Library;
 
 use crate::build::{self, Build};
@@ -77,7 +78,7 @@ pub fn arrow_cpp() -> Option<MutexGuard<'static, ArrowCpp>> {
     match LOADED.get_or_init(load) {
         Ok(loaded) => Some(loaded.lock().unwrap_or_else(PoisonError::into_inner)),
         Err(reason) => {
-            build::skip("pyarrow", reason);
+            skip("pyarrow", reason);
             None
         }
     }
