@@ -1,11 +1,5 @@
 //! Producers of arrays: a consumer that looks at everything it may look at.
 
-#![allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "it reads what a peer wrote, in a process that may crash over it"
-)]
-
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -85,12 +79,14 @@ fn call(peer: &Peer, bench: &Bench, notes: &Notes) -> Option<(ArrowSchema, Arrow
     let mut given = Given { memory: vec![GARBAGE; 3 * WORDS], schema: ArrowSchema::empty() };
     let out = given.out();
     // What a C program leaves on its stack, but for the mark that says that nothing is there.
+    // SAFETY: the address of the second of three structs' worth of aligned words that `given` owns.
     unsafe { (*out).array.release = None };
     let code = produce(bench, &raw mut given.schema, out);
     if !notes.check(RUNS, code == 0, || format!("the entry point returned {code}")) {
         return None;
     }
     notes.now("ARR-11", "looking at what was written");
+    // SAFETY: as above; the bytes were initialised, and each of the struct's members takes any bytes.
     let array = unsafe { out.read() };
     let what = || "memory beside the struct was written to".into();
     notes.check("ARR-11", given.is_untouched_around(), what);
@@ -158,9 +154,11 @@ const OF_STRUCTS: &Words =
 /// Reads a schema without taking it over.
 pub(super) fn schema(schema: &ArrowSchema, notes: &Notes) -> Option<Schema> {
     notes.now("SCH-1", "reading the schema");
+    // SAFETY: the interface asks for a valid structure. One that is not ends this process, which is the finding.
     let checked = unsafe { validate::schema_structure(schema) };
     let imported = checked.and_then(|_| {
         let mut copy = ArrowSchema { release: Some(keep_schema), ..consumer::copy_of(schema) };
+        // SAFETY: as above, and its structure was checked; releasing the copy releases nothing.
         unsafe { Schema::import(&mut copy) }
     });
     match imported {
@@ -176,18 +174,23 @@ pub(super) fn schema(schema: &ArrowSchema, notes: &Notes) -> Option<Schema> {
 }
 
 unsafe extern "C" fn keep_schema(schema: *mut ArrowSchema) {
+    // SAFETY: a release callback is called with the structure that has it.
     unsafe { (*schema).release = None };
 }
 
 unsafe extern "C" fn keep_array(array: *mut ArrowArray) {
+    // SAFETY: as above.
     unsafe { (*array).release = None };
 }
 
 /// Whether the structs are those of the schema.
 pub(super) fn structure(array: &ArrowDeviceArray, known: &Schema, notes: &Notes) -> bool {
     notes.now("ARR-17", "reading the structs");
+    // SAFETY: the interface asks for a valid structure. One that is not ends this process, which is the finding.
     let checked = unsafe { validate::structure(array) }.map(|_| ());
-    let checked = checked.and_then(|()| unsafe { validate::layout(array, known) });
+    // SAFETY: as above, and its structure was checked.
+    let layout = |()| unsafe { validate::layout(array, known) };
+    let checked = checked.and_then(layout);
     let text = |error: arrow_device::Error| error.to_string().replace("; ", ", ");
     if !notes.verdict(checked.map_err(text), OF_STRUCTS, "ARR-17") {
         return false;
@@ -244,14 +247,19 @@ fn judge(peer: &Peer, bench: &Bench, notes: &Notes, order: Order) {
 }
 
 fn first_buffer(array: &ArrowArray) -> Option<*const c_void> {
-    let below = || arrow_children(array).find_map(|child| first_buffer(unsafe { &*child }));
-    let own = (0..array.n_buffers as usize).map(|index| unsafe { *array.buffers.add(index) });
+    // SAFETY: no child may be null by the interface: each is a structure of the tree that the caller holds.
+    let child = |child: *mut ArrowArray| unsafe { &*child };
+    let below = || arrow_children(array).find_map(|pointer| first_buffer(child(pointer)));
+    let slot = |index| array.buffers.wrapping_add(index);
+    // SAFETY: `buffers` has `n_buffers` pointers.
+    let own = (0..array.n_buffers as usize).map(|index| unsafe { slot(index).read() });
     own.into_iter().find(|buffer| !buffer.is_null()).or_else(below)
 }
 
 fn arrow_children(array: &ArrowArray) -> impl Iterator<Item = *mut ArrowArray> {
     let (table, count) = (array.children, array.n_children as usize);
-    (0..count).map(move |index| unsafe { *table.add(index) })
+    // SAFETY: `children` has `n_children` pointers.
+    (0..count).map(move |index| unsafe { table.wrapping_add(index).read() })
 }
 
 /// Reads all data through the library, which waits for the event, and sees what the device has to say.
@@ -271,8 +279,10 @@ pub(super) fn read_all(
     if let (Bench::Device(opened), Some(shown)) = (bench, NonNull::new(array.sync_event)) {
         notes.now("ARR-5", "looking at the event");
         let driver = opened.device.driver();
-        let event = unsafe { driver.read_sync_event(shown) }
-            .map(|event| unsafe { driver.is_complete(event) });
+        // SAFETY: what a peer shows as the event of this device. One that is none ends this process, which is the finding.
+        let event = unsafe { driver.read_sync_event(shown) };
+        // SAFETY: as above.
+        let event = event.map(|event| unsafe { driver.is_complete(event) });
         if let Err(error) = event {
             notes.fail("ARR-5", format!("`sync_event` is no event of the device: {error}"));
             return false;
@@ -283,6 +293,7 @@ pub(super) fn read_all(
     let mut copy = consumer::copy_of(&array.array);
     copy.release = Some(keep_array);
     let mut copy = ArrowDeviceArray { array: copy, ..clone(array) };
+    // SAFETY: the structs were checked by the caller; releasing the copy releases nothing, and the original outlives it.
     let imported = unsafe { Array::import(&mut copy, known) };
     let read = imported.and_then(|array| array.to_host()).and_then(|host| host.validate());
     let has_event = !array.sync_event.is_null();
@@ -302,6 +313,7 @@ pub(super) fn read_all(
 
 /// The same bytes once more.
 fn clone(array: &ArrowDeviceArray) -> ArrowDeviceArray {
+    // SAFETY: a reference is valid for reads; the callers take one of the two to be the owner.
     unsafe { std::ptr::read(array) }
 }
 
@@ -385,11 +397,17 @@ fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
         }
         if is_moved {
             let mut moved = Box::new(consumer::move_out(&raw mut array.array));
-            unsafe { moved.release.map(|release| release(&raw mut *moved)) };
+            let release = moved.release;
+            // SAFETY: the structure's own callback, called once and with it.
+            let _ = release.map(|release| unsafe { release(&raw mut *moved) });
         } else {
-            unsafe { array.array.release.map(|release| release(&raw mut array.array)) };
+            let release = array.array.release;
+            // SAFETY: as above.
+            let _ = release.map(|release| unsafe { release(&raw mut array.array) });
         }
-        unsafe { schema.release.map(|release| release(&raw mut schema)) };
+        let release = schema.release;
+        // SAFETY: as above.
+        let _ = release.map(|release| unsafe { release(&raw mut schema) });
     };
     let in_place = growth::of(|| cycle(false));
     let code = refused.get();

@@ -1,11 +1,5 @@
 //! Relays of arrays: what was given is compared with what is handed on.
 
-#![allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "it reads what a peer wrote, in a process that may crash over it"
-)]
-
 use std::ffi::c_void;
 use std::ptr;
 
@@ -290,6 +284,7 @@ fn release(given: &mut HandedOn, order: Order, is_moved: bool, notes: &Notes) {
             notes.pass("ARR-13");
         }
     } else if let Some(release) = given.array.array.release {
+        // SAFETY: the structure's own callback, called once and with it.
         unsafe { release(&raw mut given.array.array) };
         notes.check("ARR-13", given.array.is_released(), || {
             "the release left the struct unreleased".into()

@@ -1,11 +1,5 @@
 //! Producers of streams: a consumer that asks for everything it may ask for.
 
-#![allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "it reads what a peer wrote, in a process that may crash over it"
-)]
-
 use std::ffi::{CStr, c_int};
 
 use arrow_device::Schema;
@@ -54,6 +48,7 @@ impl Held {
         }
         let moved = Box::new(move_out(&raw mut *self.stream));
         let mut left = std::mem::replace(&mut self.stream, moved);
+        // SAFETY: the box is that long, and what it had was moved out; no member of the struct has bytes it may not have.
         unsafe {
             (&raw mut *left).cast::<u8>().write_bytes(0xaa, size_of::<ArrowDeviceArrayStream>())
         };
@@ -62,15 +57,19 @@ impl Held {
 
     fn failure(&mut self, code: c_int) -> Failure {
         let stream = &raw mut *self.stream;
+        // SAFETY: the stream's own callback, called with it while it is not released.
         let text = self.stream.get_last_error.map(|get| unsafe { get(stream) });
         let text = text.filter(|text| !text.is_null());
-        (code, text.map(|text| unsafe { CStr::from_ptr(text) }.to_bytes().to_vec()))
+        // SAFETY: by the interface a text with a null byte at its end, which lasts until the next call.
+        let bytes = |text| unsafe { CStr::from_ptr(text) }.to_bytes().to_vec();
+        (code, text.map(bytes))
     }
 
     pub(super) fn schema(&mut self) -> Result<SeenSchema, Failure> {
         self.move_on();
         let stream = &raw mut *self.stream;
         let mut out = ArrowSchema::empty();
+        // SAFETY: the stream's own callback, called with it and with room for a schema.
         let code =
             self.stream.get_schema.map_or(libc::ENOSYS, |get| unsafe { get(stream, &raw mut out) });
         if code != 0 {
@@ -89,6 +88,7 @@ impl Held {
         self.move_on();
         let stream = &raw mut *self.stream;
         let mut out = ArrowDeviceArray { reserved: [-1; 3], ..ArrowDeviceArray::empty() };
+        // SAFETY: as above, with room for an array.
         let code =
             self.stream.get_next.map_or(libc::ENOSYS, |get| unsafe { get(stream, &raw mut out) });
         if code != 0 {
@@ -286,6 +286,7 @@ fn release_before(mut held: Held, schema: &SeenSchema, notes: &Notes) {
     notes.now("STR-7", "releasing the stream");
     let stream = &raw mut *held.stream;
     if let Some(release) = held.stream.release {
+        // SAFETY: the stream's own callback, called once and with it.
         unsafe { release(stream) };
     }
     notes.check("STR-7", held.stream.is_released(), || {
@@ -313,6 +314,7 @@ pub(super) fn release(mut held: Held, notes: &Notes) {
     }
     let stream = &raw mut *held.stream;
     if let Some(release) = held.stream.release {
+        // SAFETY: the stream's own callback, called once and with it.
         unsafe { release(stream) };
     }
 }
@@ -373,6 +375,7 @@ fn left_early(peer: &Peer, bench: &Bench, notes: &Notes) {
     let _ = held.next(notes);
     let stream = &raw mut *held.stream;
     if let Some(release) = held.stream.release {
+        // SAFETY: the stream's own callback, called once and with it.
         unsafe { release(stream) };
     }
     notes.check("STR-7", held.stream.is_released(), || {
@@ -397,7 +400,9 @@ fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
         let _ = held.schema();
         while reads && matches!(held.next(notes), Ok(Some(_))) {}
         let stream = &raw mut *held.stream;
-        unsafe { held.stream.release.map(|release| release(stream)) };
+        let release = held.stream.release;
+        // SAFETY: as above.
+        let _ = release.map(|release| unsafe { release(stream) });
         held.chunks.drain(..).for_each(|(chunk, _)| drop(consumer::release(chunk.array)));
         held.schemas.drain(..).for_each(|schema| drop(consumer::release(schema)));
     };

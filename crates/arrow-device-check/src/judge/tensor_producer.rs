@@ -1,11 +1,5 @@
 //! Producers of tensors in DLPack's C form.
 
-#![allow(
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block,
-    reason = "it reads what a peer wrote, in a process that may crash over it"
-)]
-
 use std::ptr;
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
@@ -49,14 +43,18 @@ fn make(peer: &Peer, bench: &Bench) -> Result<Made, i32> {
 impl Made {
     fn tensor(&self) -> &DLTensor {
         match self {
+            // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before this is dropped.
             Self::Versioned(tensor) => unsafe { &(**tensor).dl_tensor },
+            // SAFETY: as above.
             Self::Legacy(tensor) => unsafe { &(**tensor).dl_tensor },
         }
     }
 
     fn has_deleter(&self) -> bool {
         match self {
+            // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before this is dropped.
             Self::Versioned(tensor) => unsafe { (**tensor).deleter }.is_some(),
+            // SAFETY: as above.
             Self::Legacy(tensor) => unsafe { (**tensor).deleter }.is_some(),
         }
     }
@@ -64,11 +62,15 @@ impl Made {
     fn delete(self) {
         match self {
             Self::Versioned(tensor) => {
+                // SAFETY: a live tensor, which this is the last to use.
                 let deleter = unsafe { (*tensor).deleter };
+                // SAFETY: the tensor's own deleter, called once and with it.
                 deleter.into_iter().for_each(|delete| unsafe { delete(tensor) });
             }
             Self::Legacy(tensor) => {
+                // SAFETY: a live tensor, which this is the last to use.
                 let deleter = unsafe { (*tensor).deleter };
+                // SAFETY: the tensor's own deleter, called once and with it.
                 deleter.into_iter().for_each(|delete| unsafe { delete(tensor) });
             }
         }
@@ -85,12 +87,14 @@ fn judge(peer: &Peer, bench: &Bench, notes: &Notes) {
     };
     notes.now("DLP-11", "reading the version");
     if let Made::Versioned(tensor) = &made {
+        // SAFETY: a live tensor; every version begins with this member.
         let version = unsafe { (**tensor).version };
         if !notes.check("DLP-11", version.major == 1, || {
             format!("the version is {}.{}", version.major, version.minor)
         }) {
             return made.delete();
         }
+        // SAFETY: a live tensor of a major version that has flags.
         let flags = unsafe { (**tensor).flags };
         notes.check("DLP-12", version.minor > 3 || flags & !KNOWN_FLAGS == 0, || {
             format!("the flags are {flags:#x}, and version 1.{} has no such", version.minor)
@@ -118,7 +122,9 @@ fn judge(peer: &Peer, bench: &Bench, notes: &Notes) {
 }
 
 fn dims(tensor: &DLTensor, from: *const i64) -> Vec<i64> {
-    (0..tensor.ndim.max(0) as usize).map(|index| unsafe { from.add(index).read() }).collect()
+    let slot = |index| from.wrapping_add(index);
+    // SAFETY: the callers pass the shape or the strides, of which there are `ndim`.
+    (0..tensor.ndim.max(0) as usize).map(|index| unsafe { slot(index).read() }).collect()
 }
 
 fn shape(tensor: &DLTensor, notes: &Notes) -> bool {
@@ -235,7 +241,9 @@ fn read(tensor: &DLTensor) -> Vec<u8> {
     });
     let element = |place: i64| {
         let at = first.wrapping_offset(place as isize * width as isize);
-        (0..width).map(move |byte| unsafe { at.add(byte).read() })
+        // SAFETY: the bytes of an element that shape and strides say is there; where it is not, this process ends, which is the
+        // finding.
+        (0..width).map(move |byte| unsafe { at.wrapping_add(byte).read() })
     };
     places.into_iter().flat_map(element).collect()
 }
