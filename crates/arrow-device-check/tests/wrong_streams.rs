@@ -67,7 +67,7 @@ const STREAM_CONSUMERS: [(ConsumerFault, &str); 10] = {
     ]
 };
 
-const SOURCES: [(SourceFault, &str); 34] = {
+const SOURCES: [(SourceFault, &str); 36] = {
     use SourceFault::*;
     [
         (NoProducer, "ASY-2"),
@@ -93,6 +93,8 @@ const SOURCES: [(SourceFault, &str); 34] = {
         (ExtractFailsAndWrites, "ASY-10"),
         (ExtractGivesNothing, "ASY-10"),
         (ErrorAfterRefusal, "ASY-11"),
+        (EndAfterRefusal, "ASY-11"),
+        (FreesRefusedTaskTwice, "SYS-2"),
         (TaskAfterError, "ASY-12"),
         (ReleasesAtOnce, "ASY-8"),
         (ReleasesEarly, "ASY-8"),
