@@ -108,6 +108,9 @@ fn each_mistake_of_a_library_is_found_under_its_id() {
         ("consumer", "releases_early", "array", "ARR-20"),
         ("producer", "leaky_stream", "stream", "STR-7"),
         ("producer", "stray_stream", "stream", "STR-2"),
+        ("producer", "writes_early", "array", "ARR-11"),
+        ("producer", "dictionary_on_host", "array", "ARR-1"),
+        ("consumer", "crashes_on_metal", "array", "ABI-2"),
     ] {
         let output = run(&library, side, function, &["--kind", kind, "--json", "-"]);
         let failed = ids(&output, "fail");
@@ -118,6 +121,25 @@ fn each_mistake_of_a_library_is_found_under_its_id() {
         );
         assert_eq!(output.status.code(), Some(1), "{function}");
         println!("{function}: {failed:?}");
+    }
+}
+
+/// What goes wrong with some data alone is told apart from what goes wrong with all.
+#[test]
+fn mistakes_with_some_data_on_a_device_are_found_with_that_alone() {
+    let Some(library) = library("wrong") else { return };
+    let numbers = "a batch of numbers on a device";
+    for (function, name) in [
+        ("counts_nulls", "a batch on a device whose nulls nobody has counted"),
+        ("reads_offsets_early", "a batch on a device"),
+    ] {
+        for (name, is_found) in [(name, true), (numbers, false)] {
+            let options = ["--json", "-", "--scenario", name];
+            let output = run(&library, "consumer", function, &options);
+            let failed = ids(&output, "fail");
+            let found = failed.iter().any(|id| id == "ARR-2");
+            assert_eq!(found, is_found, "{function}, {name}: {failed:?}");
+        }
     }
 }
 

@@ -12,8 +12,9 @@
 mod support;
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use arrow_device::ArrayStream;
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device_check::{Advance, Entry, Kind, Peer, Side, child_with, usual_places};
 use arrow_device_testkit::kinds;
@@ -131,6 +132,21 @@ const SINKS: [(SinkFault, &str); 14] = {
     ]
 };
 
+/// What is done to each array that is handed on.
+const STREAM_RELAYS: [(fn(&mut ArrowDeviceArray), &str); 3] = [
+    (|array| array.sync_event = std::ptr::null_mut(), "ARR-5"),
+    (count_nulls_on_host, "ARR-2"),
+    (|array| array.device_type = 1, "STR-2"),
+];
+
+fn count_nulls_on_host(array: &mut ArrowDeviceArray) {
+    let column = unsafe { &**array.array.children };
+    if column.null_count == -1 {
+        let bitmap = unsafe { *column.buffers }.cast::<u8>();
+        println!("{}", unsafe { bitmap.read_volatile() });
+    }
+}
+
 // ---- the peers
 
 fn script() -> Script {
@@ -168,6 +184,38 @@ unsafe extern "C" fn with_reserved_zero(
     let original = produce(&script(), None, &Books::default()).get_next.unwrap();
     let code = unsafe { original(stream, out) };
     unsafe { (*out).reserved = [0; 3] };
+    code
+}
+
+/// Ours, which is right, with something done to what it hands on.
+fn stream_relay(number: Option<usize>) -> Peer {
+    let entry = Entry::RelayStream(Box::new(move |_, stream, out: *mut ArrowDeviceArrayStream| {
+        let Ok(arrays) = (unsafe { ArrayStream::import(stream) }) else { return 22 };
+        let out = unsafe { &mut *out };
+        arrays.export(out);
+        if let Some(number) = number {
+            CHANGED.get_or_init(|| (out.get_next.unwrap(), STREAM_RELAYS[number].0));
+            out.get_next = Some(changed);
+        }
+        0
+    }));
+    Peer::new(entry, usual_places(false, true))
+}
+
+type GetNext =
+    unsafe extern "C" fn(*mut ArrowDeviceArrayStream, *mut ArrowDeviceArray) -> std::ffi::c_int;
+static CHANGED: OnceLock<(GetNext, fn(&mut ArrowDeviceArray))> = OnceLock::new();
+
+unsafe extern "C" fn changed(
+    stream: *mut ArrowDeviceArrayStream,
+    out: *mut ArrowDeviceArray,
+) -> std::ffi::c_int {
+    let (get_next, change) = CHANGED.get().unwrap();
+    let code = unsafe { get_next(stream, out) };
+    let out = unsafe { &mut *out };
+    if code == 0 && !out.is_released() {
+        change(out);
+    }
     code
 }
 
@@ -223,6 +271,7 @@ fn peer(name: &str) -> Option<Peer> {
     let number = number.parse::<usize>().ok();
     Some(match kind {
         "stream-producer" => stream_producer(number.map(|number| STREAM_PRODUCERS[number].0)),
+        "stream-relay" => stream_relay(number),
         "stream-consumer" => stream_consumer(number.map(|number| STREAM_CONSUMERS[number].0)),
         "async-producer" => async_producer(number.map(|number| SOURCES[number].0)),
         "async-consumer" => async_consumer(number.map(|number| SINKS[number].0)),
@@ -253,6 +302,11 @@ fn each_wrong_producer_of_streams_is_found_under_its_id() {
 #[test]
 fn each_wrong_consumer_of_streams_is_found_under_its_id() {
     all_are_found("stream-consumer", &STREAM_CONSUMERS, Kind::Stream, Side::Consumer);
+}
+
+#[test]
+fn each_wrong_relay_of_streams_is_found_under_its_id() {
+    all_are_found("stream-relay", &STREAM_RELAYS, Kind::Stream, Side::Relay);
 }
 
 #[test]
