@@ -196,6 +196,64 @@ fn what_is_not_there_is_told_and_so_is_what_cannot_be() {
 }
 
 #[test]
+fn what_cannot_be_done_is_told_in_one_line_that_says_what_to_do() {
+    let Some(library) = library("right") else { return };
+    let mine = format!("{}:produce", library.display());
+    let mine = ["--producer", mine.as_str()];
+    let python = ["--python", "python_peers:numbers"];
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    for (peer, more, words) in [
+        (
+            mine,
+            ["--json", "/nowhere/r.json"],
+            ["/nowhere/r.json", "there is no folder /nowhere", "name a file"],
+        ),
+        (
+            mine,
+            ["--junit", "/proc/r.xml"],
+            ["cannot be written to /proc/r.xml", ": ", "name a file"],
+        ),
+        (mine, ["--json", folder], [folder, "it is a folder", "name a file"]),
+        (mine, ["--scenario", "tea"], ["`tea`", "name one of", "an array on a device"]),
+        (mine, ["--allow", "ARR-999"], ["`ARR-999` is no rule", "docs/check.md", ""]),
+        (["--producer", "./nowhere.so:f"], ["--kind", "array"], ["./nowhere.so", "build it", ""]),
+        (
+            ["--producer", "nowhere"],
+            ["--kind", "array"],
+            ["`nowhere`", "`library.so:function`", ""],
+        ),
+        (
+            python,
+            ["--python-program", "nopython"],
+            ["`nopython` cannot be started", "install Python 3", "--python-program"],
+        ),
+        (python, ["--as", "nobody"], ["`nobody`", "producer, consumer nor relay", ""]),
+        (python, ["--kind", "async"], ["Python has no asynchronous streams", "--kind", ""]),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
+        let output = command.args(peer).args(more).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(words.iter().all(|words| told.contains(words)), "{words:?}: {told}");
+        assert!(output.stdout.is_empty(), "{more:?}");
+        print!("{told}");
+    }
+    for (variable, words) in [
+        ("TMPDIR", ["/proc/nowhere/arrow-device-check-", "set TMPDIR to a folder"]),
+        ("ARROW_DEVICE_CHECK_LIBRARY", ["names /proc/nowhere", "which is not there"]),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
+        let output = command.args(python).env(variable, "/proc/nowhere").output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{variable}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(words.iter().all(|words| told.contains(words)), "{words:?}: {told}");
+        print!("{told}");
+    }
+}
+
+#[test]
 fn the_page_shows_the_example_as_it_is_and_what_is_said_of_it() {
     let page = include_str!("../../../docs/check.md");
     assert!(page.contains(include_str!("peers/example.c")));

@@ -133,7 +133,9 @@ const SINKS: [(SinkFault, &str); 14] = {
 };
 
 /// What is done to each array that is handed on.
-const STREAM_RELAYS: [(fn(&mut ArrowDeviceArray), &str); 3] = [
+type Change = fn(&mut ArrowDeviceArray);
+
+const STREAM_RELAYS: [(Change, &str); 3] = [
     (|array| array.sync_event = std::ptr::null_mut(), "ARR-5"),
     (count_nulls_on_host, "ARR-2"),
     (|array| array.device_type = 1, "STR-2"),
@@ -204,7 +206,7 @@ fn stream_relay(number: Option<usize>) -> Peer {
 
 type GetNext =
     unsafe extern "C" fn(*mut ArrowDeviceArrayStream, *mut ArrowDeviceArray) -> std::ffi::c_int;
-static CHANGED: OnceLock<(GetNext, fn(&mut ArrowDeviceArray))> = OnceLock::new();
+static CHANGED: OnceLock<(GetNext, Change)> = OnceLock::new();
 
 unsafe extern "C" fn changed(
     stream: *mut ArrowDeviceArrayStream,
