@@ -93,6 +93,7 @@ fn objects_with_one_thing_wrong_are_found_out() {
         ("keep_everything", "SYS-2", "a batch on the host"),
         ("take_any_name", "PYC-1", protocol),
         ("only_host", "PYC-6", protocol),
+        ("assumes_its_wish", "PYC-5", protocol),
     ] {
         let output = run_some(&python, function, "consumer", "array", scenario);
         let failed = ids(&output, "fail");
@@ -110,6 +111,14 @@ fn the_known_faults_of_the_pyarrow_wheel_are_found() {
     for expected in ["ABI-5", "SYS-2"] {
         assert!(failed.iter().any(|id| id == expected), "{failed:?} has no {expected}");
     }
+    for (function, is_found) in [("take_as_int32", true), ("take_and_cast", false)] {
+        let output = run_some(&python, function, "consumer", "array", "protocol");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let failed = ids(&output, "fail");
+        assert_eq!(failed.iter().any(|id| id == "PYC-5"), is_found, "{function}: {text}");
+        let is_told = text.contains("AttributeError") && text.contains("cast");
+        assert_eq!(is_told, is_found, "{function}: {text}");
+    }
 }
 
 #[test]
@@ -123,4 +132,9 @@ fn the_known_faults_of_the_nanoarrow_wheel_are_found() {
     }
     let output = run_some(&python, "nanoarrow_resolves_metal", "producer", "array", "on the host");
     assert_eq!(ids(&output, "fail"), ["PEER"]);
+    let every = "arrays of every type of device";
+    let output = run_some(&python, "nanoarrow_take", "consumer", "array", every);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("while consuming an array of type of device 8,"), "{text}");
+    assert_eq!(ids(&output, "fail"), ["ABI-2"], "{text}");
 }
