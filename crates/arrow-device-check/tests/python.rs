@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use arrow_device_foreign_peers::arrow_cpp::arrow_cpp;
 use arrow_device_foreign_peers::build;
 use arrow_device_testkit::required::skip;
 
@@ -24,11 +25,15 @@ fn run(python: &Path, function: &str, side: &str, kind: &str) -> Output {
 
 /// What has this in its name.
 fn run_some(python: &Path, function: &str, side: &str, kind: &str, scenario: &str) -> Output {
-    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");
     let peer = format!("python_peers:{function}");
+    command(python, &peer, side, kind, scenario).output().unwrap()
+}
+
+fn command(python: &Path, peer: &str, side: &str, kind: &str, scenario: &str) -> Command {
+    let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");
     let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
     command
-        .args(["--python", &peer, "--as", side, "--kind", kind, "--json", "-", "--limit", "120"])
+        .args(["--python", peer, "--as", side, "--kind", kind, "--json", "-", "--limit", "120"])
         .args(["--scenario", scenario])
         .arg("--python-program")
         .arg(python)
@@ -36,7 +41,7 @@ fn run_some(python: &Path, function: &str, side: &str, kind: &str, scenario: &st
         .env("PYTHONDONTWRITEBYTECODE", "1")
         // The allocator of the C library, whose books are looked at.
         .env("ARROW_DEFAULT_MEMORY_POOL", "system");
-    command.output().unwrap()
+    command
 }
 
 /// The ids that the JSON names with this verdict.
@@ -118,6 +123,35 @@ fn the_known_faults_of_the_pyarrow_wheel_are_found() {
         assert_eq!(failed.iter().any(|id| id == "PYC-5"), is_found, "{function}: {text}");
         let is_told = text.contains("AttributeError") && text.contains("cast");
         assert_eq!(is_told, is_found, "{function}: {text}");
+    }
+}
+
+#[test]
+fn the_known_faults_of_the_pyarrow_wheel_on_a_device_are_found() {
+    let Some(python) = python("pyarrow") else { return };
+    let Some(library) = arrow_cpp().map(|cpp| cpp.path().to_owned()) else { return };
+    let numbers = "a batch of numbers on a device";
+    for (function, scenario, id, words) in [
+        ("relay_array", numbers, "ARR-5", "the event is lost"),
+        ("relay_batch", numbers, "ARR-5", "the event is lost"),
+        ("relay_array", "a batch on a device", "ARR-5", "read without order"),
+        ("relay_array", "nulls nobody has counted", "ARR-2", "ended the process while handing on"),
+        (
+            "relay_array",
+            "some of whose buffers are null",
+            "SYS-1",
+            "because they have no bytes, was refused",
+        ),
+    ] {
+        let peer = format!("python_devices:{function}");
+        let mut command = command(&python, &peer, "relay", "array", scenario);
+        let output = command.env("ARROW_DEVICE_CHECK_TEST_LIBRARY", &library).output().unwrap();
+        let (text, failed) = (String::from_utf8_lossy(&output.stdout), ids(&output, "fail"));
+        assert!(
+            failed.iter().any(|found| found == id) && text.contains(words),
+            "{function}: {text}"
+        );
+        println!("{function}: {failed:?}");
     }
 }
 

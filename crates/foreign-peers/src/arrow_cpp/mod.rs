@@ -4,6 +4,7 @@ pub mod asynchronous;
 mod streams;
 
 use std::ffi::{c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -70,6 +71,7 @@ fn sim_functions() -> SimFunctions {
 #[derive(Debug)]
 pub struct ArrowCpp {
     library: Library,
+    path: PathBuf,
 }
 
 /// The library, for this test alone; `None`, with a reason printed, where it cannot be.
@@ -118,9 +120,10 @@ fn load() -> Result<Mutex<ArrowCpp>, String> {
         .depends_on(sim.join("arrow_device/sim.h"))
         .depends_on(check.join("arrow_device/check.h"))
         .link(&build::file_that_begins(&wheel, "libarrow.so."));
+    let path = build.run();
     // SAFETY: the initializers of Arrow C++ may run at any time.
-    let library = unsafe { Library::new(build.run()) }.map_err(|error| error.to_string())?;
-    let loaded = ArrowCpp { library };
+    let library = unsafe { Library::new(&path) }.map_err(|error| error.to_string())?;
+    let loaded = ArrowCpp { library, path };
     assert_eq!(loaded.version(), version, "the library is not that of the wheel");
     Ok(Mutex::new(loaded))
 }
@@ -132,6 +135,11 @@ impl ArrowCpp {
         // SAFETY: promised by the caller.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
         *found.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Where the functions of `cpp/` are, for whoever loads them elsewhere.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The version of the loaded library.
