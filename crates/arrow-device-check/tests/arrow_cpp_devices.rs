@@ -141,6 +141,14 @@ fn that_slices_of_its_buffers_lose_the_event_is_found() {
 }
 
 #[test]
+fn that_slices_of_its_pinned_buffers_are_the_hosts_is_found() {
+    let name = "a batch in pinned memory of a CUDA device";
+    let found = ("ARR-4", "it says that it lies on 1:-1 and not on 3:-1");
+    assert_found("forward_slices", RELAY, name, found);
+    assert_not_found("forward", RELAY, name, &["ARR-4"]);
+}
+
+#[test]
 fn that_its_streams_of_chunks_lose_the_event_is_found() {
     let lost = ("ARR-5", "the event of array 0 is lost");
     assert_found("chunks", STREAM_RELAY, "a stream on a device", lost);

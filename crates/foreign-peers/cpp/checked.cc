@@ -52,6 +52,14 @@ Result<std::shared_ptr<arrow::MemoryManager>> Find(int64_t id) {
   return manager;
 }
 
+// What the host reads in place needs no device.
+Result<std::shared_ptr<arrow::MemoryManager>> Pinned(int64_t) { return arrow::default_cpu_memory_manager(); }
+
+Status Register() {
+  ARROW_RETURN_NOT_OK(arrow::RegisterDeviceMapper(arrow::DeviceAllocationType::kEXT_DEV, Find));
+  return arrow::RegisterDeviceMapper(arrow::DeviceAllocationType::kCUDA_HOST, Pinned);
+}
+
 // ---- arrays and batches
 
 EventPtr EventOf(const ArrayData& data) {
@@ -119,7 +127,7 @@ Status CopyBatch(ArrowSchema* schema, ArrowDeviceArray* array, bool waits) {
 extern "C" {
 
 int adf_cpp_use_checked(const ArrowDeviceCheckContext* context) {
-  static const Status registered = arrow::RegisterDeviceMapper(arrow::DeviceAllocationType::kEXT_DEV, Find);
+  static const Status registered = Register();
   if (!registered.ok()) return Remember(registered);
   // The table above is handed it back.
   auto* device = const_cast<ArrowDeviceCheckContext*>(context);

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* The checker's device is the software device from now on, in the imports of this library and in all others of Arrow C++ in this
- * process; NULL: there is none. */
+ * process; NULL: there is none. Pinned memory of CUDA devices is taken for what the host reads in place, with or without one. */
 int adf_cpp_use_checked(const struct ArrowDeviceCheckContext* context);
 
 /* Imports an array, and exports it with the event that its buffers have. */

@@ -48,6 +48,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "a batch in pinned memory of a CUDA device",
+        place: Where::Host,
+        run: |peer, bench, notes| places(peer, bench, notes, PINNED, Order::Whole, true),
+    },
+    Scenario {
         name: "a batch on a type of device that nobody has",
         place: Where::Host,
         run: |peer, bench, notes| {
@@ -98,6 +103,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 type On = (i32, i64, bool);
 
 const HOST: On = (1, -1, false);
+/// Which the host reads, and which is not the host's.
+const PINNED: On = (3, -1, false);
 
 /// Flags that nobody knows yet are carried on.
 const LATER_FLAG: i64 = 1 << 40;
