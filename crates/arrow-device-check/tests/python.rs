@@ -127,6 +127,17 @@ fn the_known_faults_of_the_pyarrow_wheel_are_found() {
 }
 
 #[test]
+fn that_the_pyarrow_wheel_crashes_over_tensors_is_found() {
+    let Some(python) = python("pyarrow") else { return };
+    for name in ["a tensor of no dimensions", "a tensor without rows"] {
+        let output = run_some(&python, "take_tensor", "consumer", "dlpack", name);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(ids(&output, "fail"), ["DLP-7"], "{text}");
+        assert!(text.contains(&format!("ended the process while given {name}")), "{text}");
+    }
+}
+
+#[test]
 fn the_known_faults_of_the_pyarrow_wheel_on_a_device_are_found() {
     let Some(python) = python("pyarrow") else { return };
     let Some(library) = arrow_cpp().map(|cpp| cpp.path().to_owned()) else { return };

@@ -152,6 +152,10 @@ class Nothing:
     pass
 
 
+def take_tensor(thing):
+    pa.FixedShapeTensorArray.from_dlpack(thing)
+
+
 # ---- nanoarrow
 
 
