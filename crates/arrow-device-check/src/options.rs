@@ -119,11 +119,10 @@ fn subject(options: &Options) -> Result<(Subject, Launcher), Failure> {
         (Some((peer, side)), _) => {
             let (path, _) = peer::split(&peer)?;
             // A name without a folder is looked for where the system has its libraries.
-            if path.contains('/') && !Path::new(path).exists() {
-                return Err(format!(
-                    "there is no library {path}: build it, or name the path where it is"
-                )
-                .into());
+            let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
+            if folder.is_some() && !Path::new(path).exists() {
+                let what_to_do = "build it, or name the path where it is";
+                return Err(format!("there is no library {path}: {what_to_do}").into());
             }
             (peer, side, Launcher::this_program()?)
         }

@@ -13,12 +13,15 @@ mod support;
 
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arrow_device::ArrayStream;
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArray, ArrowDeviceArrayStream};
-use arrow_device_check::{Advance, Entry, Kind, Peer, Side, child_with, usual_places};
+use arrow_device_check::{
+    Advance, Entry, Kind, Limits, Peer, Report, Side, Subject, check_some, child_with, usual_places,
+};
 use arrow_device_testkit::kinds;
-use arrow_device_testkit::pushed::{Sink, SinkFault, Source, SourceFault};
+use arrow_device_testkit::pushed::{Outcome, Sink, SinkFault, Source, SourceFault};
 use arrow_device_testkit::stream::{Books, ConsumerFault, ProducerFault, Script, Step, produce};
 
 #[test]
@@ -111,7 +114,7 @@ const SOURCES: [(SourceFault, &str); 36] = {
     ]
 };
 
-const SINKS: [(SinkFault, &str); 14] = {
+const SINKS: [(SinkFault, &str); 15] = {
     use SinkFault::*;
     [
         (NoOnSchema, "ASY-1"),
@@ -127,6 +130,7 @@ const SINKS: [(SinkFault, &str); 14] = {
         (RequestsInsideError, "ASY-18"),
         (CancelsInsideRelease, "ASY-18"),
         (ForgetsAfterCancel, "ASY-20"),
+        (NeedsProducer, "SYS-2"),
         // Whoever asks for nothing gets nothing, which is allowed.
         (RequestsNothing, "nothing"),
     ]
@@ -268,7 +272,39 @@ fn async_consumer(fault: Option<SinkFault>) -> Peer {
     Peer::new(entry, usual_places(false, false))
 }
 
+/// A producer that gives the thread of its caller back when it is asked for more, which is never.
+fn blocking_producer() -> Peer {
+    let entry = Entry::ProduceAsync(Box::new(|_, handler: *mut ArrowAsyncDeviceStreamHandler| {
+        let source = Source::new(handler, 4, None);
+        source.run();
+        while source.sent() == 0 {
+            std::thread::park();
+        }
+        (0, Box::new(|| None) as Advance)
+    }));
+    Peer::new(entry, usual_places(true, false))
+}
+
+/// A consumer that waits for the end, whatever becomes of the stream.
+fn waiting_consumer() -> Peer {
+    let entry = Entry::ConsumeAsync(Box::new(|_, out| {
+        let sink = Sink::new(2, None);
+        unsafe { out.write(sink.handler()) };
+        let advance = move || match sink.outcome() {
+            Outcome::Ended => Some(false),
+            _ => sink.take().map(|_| true),
+        };
+        (0, Box::new(advance) as Advance)
+    }));
+    Peer { tells_end: true, ..Peer::new(entry, usual_places(false, false)) }
+}
+
 fn peer(name: &str) -> Option<Peer> {
+    match name {
+        "blocking producer" => return Some(blocking_producer()),
+        "waiting consumer" => return Some(waiting_consumer()),
+        _ => {}
+    }
     let (kind, number) = name.split_once(' ')?;
     let number = number.parse::<usize>().ok();
     Some(match kind {
@@ -314,6 +350,33 @@ fn each_wrong_relay_of_streams_is_found_under_its_id() {
 #[test]
 fn each_wrong_producer_of_asynchronous_streams_is_found_under_its_id() {
     all_are_found("async-producer", &SOURCES, Kind::Async, Side::Producer);
+}
+
+/// What hangs takes all the time that it gets. Nothing that is right is held to this.
+#[test]
+fn those_who_wait_for_ever_are_found() {
+    let limits = Limits { scenario: Duration::from_secs(20), patience: Duration::from_secs(1) };
+    for (peer, side, name, id, words) in [
+        (
+            "blocking producer",
+            Side::Producer,
+            "a consumer that asks for nothing",
+            "ASY-16",
+            "the process was stopped",
+        ),
+        (
+            "waiting consumer",
+            Side::Consumer,
+            "a stream that is released before its end",
+            "SYS-2",
+            "still waits",
+        ),
+    ] {
+        let subject = Subject { peer: peer.to_owned(), kind: Kind::Async, side };
+        let only = |_: &Report, tried: &str| Some(tried == name);
+        let report = check_some(&subject, &support::launcher(), limits, only).unwrap();
+        support::foreign::require_all(&report, &[(id, words)]);
+    }
 }
 
 #[test]
