@@ -98,7 +98,10 @@ const CONSUMERS: &[(&str, &str, Consume)] = &[
     ("divides by the number of elements", "DLP-7", |tensor| {
         let DLTensor { shape, ndim, .. } = unsafe { &(*tensor).dl_tensor };
         let lengths = (0..*ndim as usize).map(|index| unsafe { *shape.add(index) });
-        println!("{}", 720 / lengths.product::<i64>());
+        if lengths.product::<i64>() == 0 {
+            // What the system does with whoever divides by it.
+            std::process::abort();
+        }
         unsafe { ours(tensor) }
     }),
     ("needs a deleter", "DLP-10", |tensor| {
