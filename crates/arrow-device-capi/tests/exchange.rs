@@ -29,6 +29,7 @@ use arrow_device_testkit::stream::{
 };
 
 use support::face::{Face, Owned, call, made, relay};
+use support::objects::{int64, numbers, parts};
 
 fn assert_all(all: impl IntoIterator<Item = Hostile>) {
     for hostile in all {
@@ -188,45 +189,6 @@ unsafe extern "C" fn fail(
 unsafe extern "C" fn release(context: *mut c_void) {
     let arrays = unsafe { Box::from_raw(context.cast::<Arrays>()) };
     arrays.released.fetch_add(1, Ordering::SeqCst);
-}
-
-/// Three numbers from this one on.
-fn numbers(first: i64) -> Owned {
-    let values = [first, first + 1, first + 2];
-    let buffer = made(|out, error| unsafe {
-        ardev_buffer_copy(ptr::null(), values.as_ptr().cast(), 24, out, error)
-    })
-    .unwrap();
-    let schema = int64();
-    let buffers = [ptr::null_mut(), buffer];
-    let parts = ArdevParts { buffers: buffers.as_ptr(), n_buffers: 2, ..parts(schema, 3) };
-    let array = made(|out, error| unsafe { ardev_array_build(&parts, out, error) }).unwrap();
-    unsafe { ardev_buffer_free(buffer) };
-    unsafe { ardev_schema_free(schema) };
-    Owned(array)
-}
-
-fn int64() -> *mut ArdevSchema {
-    made(|out, error| unsafe {
-        ardev_schema_new(c"l".as_ptr(), ptr::null(), 2, ptr::null(), 0, ptr::null(), out, error)
-    })
-    .unwrap()
-}
-
-fn parts(schema: *const ArdevSchema, length: i64) -> ArdevParts {
-    ArdevParts {
-        schema,
-        length,
-        offset: 0,
-        null_count: 0,
-        buffers: ptr::null(),
-        n_buffers: 0,
-        children: ptr::null(),
-        n_children: 0,
-        dictionary: ptr::null(),
-        queue: ptr::null(),
-        event: ptr::null(),
-    }
 }
 
 /// A stream of so many arrays of one number.
@@ -422,6 +384,7 @@ fn memory_comes_from_the_callers_functions_and_goes_back_to_them() {
         allocate: Some(allocate),
         free: Some(free),
         release: Some(release),
+        vulkan_binding: None,
     };
     let host = made(|out, error| unsafe { ardev_device_open(1, -1, out, error) }).unwrap();
     let device =

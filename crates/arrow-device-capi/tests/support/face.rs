@@ -48,6 +48,7 @@ fn place_in(text: &str) -> Option<Place> {
 }
 
 /// An array object, which ends with this.
+#[derive(Debug)]
 pub(crate) struct Owned(pub(crate) *mut ArdevArray);
 
 impl Drop for Owned {
@@ -99,7 +100,9 @@ pub(crate) fn with_queue<T>(
     let device =
         made(|out, error| unsafe { ardev_device_find(id.device_type.0, id.id, out, error) })?;
     let handle = queue.raw().as_ptr();
-    let adopted = made(|out, error| unsafe { ardev_queue_adopt(device, handle, out, error) })?;
+    let adopted = made(|out, error| unsafe {
+        ardev_queue_adopt(device, handle, ptr::null_mut(), None, out, error)
+    })?;
     let outcome = act(adopted);
     unsafe { ardev_queue_free(adopted) };
     unsafe { ardev_device_free(device) };
