@@ -18,17 +18,15 @@ use std::time::Duration;
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
 use arrow_device::{DeviceType, ErrorKind};
 use arrow_device_capi::*;
-use arrow_device_testkit::consumer::{self, SeenSchema};
 use arrow_device_testkit::hostile::{self, Hostile};
 use arrow_device_testkit::kinds::Kind;
 use arrow_device_testkit::pushed::{self, Sink, Source};
 use arrow_device_testkit::reclaim_until;
 use arrow_device_testkit::stream::{
-    Outcome, Script, Step, UNKNOWN_TYPE, Watch, check_consumer, check_producer, device_of, host_of,
-    produce,
+    Script, Step, UNKNOWN_TYPE, Watch, check_consumer, check_producer, device_of, host_of, produce,
 };
 
-use support::face::{Face, Owned, call, made, relay};
+use support::face::{Face, Owned, call, inspect, made, read, relay};
 use support::objects::{int64, numbers, parts};
 
 fn assert_all(all: impl IntoIterator<Item = Hostile>) {
@@ -81,41 +79,6 @@ fn a_host_stream_that_is_handed_on_keeps_to_the_rules() {
     for script in scripts().iter().filter(|script| script.device_type == 1) {
         assert_eq!(check_producer(&handed_on, script), Ok(()), "{script:?}");
     }
-}
-
-/// Reads a stream to its end, or its first error.
-fn read(c_stream: &mut ArrowDeviceArrayStream) -> Outcome {
-    let mut outcome = Outcome::default();
-    let mut error = ArdevError::EMPTY;
-    let (mut stream, mut schema) = (ptr::null_mut(), ptr::null_mut());
-    let told = |code: c_int, error: &ArdevError| (code != 0).then(|| (code, error.text()));
-    outcome.error = told(unsafe { ardev_stream_import(c_stream, &mut stream, &mut error) }, &error);
-    if outcome.error.is_some() {
-        return outcome;
-    }
-    call(|error| unsafe { ardev_stream_schema(stream, &mut schema, error) }).unwrap();
-    let mut c_schema = arrow_device::abi::ArrowSchema::empty();
-    call(|error| unsafe { ardev_schema_export(schema, &mut c_schema, error) }).unwrap();
-    outcome.format = SeenSchema::of(&c_schema).format;
-    consumer::release(c_schema).unwrap();
-    unsafe { ardev_schema_free(schema) };
-    loop {
-        let mut array = ptr::null_mut();
-        outcome.error = told(unsafe { ardev_stream_next(stream, &mut array, &mut error) }, &error);
-        if array.is_null() {
-            break;
-        }
-        let array = Owned(array);
-        outcome.lengths.push(inspect(&array).length);
-    }
-    unsafe { ardev_stream_free(stream) };
-    outcome
-}
-
-fn inspect(array: &Owned) -> ArdevArrayInfo {
-    let mut info = ArdevArrayInfo::default();
-    call(|error| unsafe { ardev_array_inspect(array.0, &mut info, error) }).unwrap();
-    info
 }
 
 // Requirement: STR-1, STR-4, STR-5, STR-6, STR-7
