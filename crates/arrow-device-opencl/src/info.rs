@@ -279,7 +279,7 @@ mod tests {
     unsafe extern "system" fn platforms(room: u32, out: *mut Handle, count: *mut u32) -> Code {
         for number in 0..room as usize {
             // SAFETY: there is room for so many.
-            unsafe { out.add(number).write(ptr::without_provenance_mut(number + 1)) };
+            unsafe { out.wrapping_add(number).write(ptr::without_provenance_mut(number + 1)) };
         }
         if !count.is_null() {
             // SAFETY: it can be written.
