@@ -10,9 +10,8 @@ use super::managed::{Exported, Form, Managed};
 use super::tensor::{ELEMENTS, Origin};
 use super::{Copying, Order, Tensor, device};
 use crate::abi::dlpack::{
-    DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
-    DLPACK_MAJOR_VERSION, DLTensor,
+    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 use crate::device::driver::Addressing;
 use crate::exchange::{guard, pool};
@@ -121,13 +120,13 @@ impl Tensor {
             }
         };
         let ndim = self.shape().len();
-        let numbers = size_of::<Block<F>>();
+        let numbers = size_of::<Block<F>>().next_multiple_of(align_of::<i64>());
         let block = pool::take(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?.as_ptr();
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
         for (to, from) in [(shape, self.shape()), (strides, self.strides())] {
             // SAFETY: the block has room for `ndim` numbers at both places, behind the struct; it is new, so that nothing
-            // overlaps, and aligned to 16, of which the size of the struct is a multiple of 8.
+            // overlaps, and aligned to 16, and `numbers` is a multiple of what they are aligned to.
             unsafe { to.copy_from_nonoverlapping(from.as_ptr(), ndim) };
         }
         let dl_tensor = DLTensor {
@@ -182,5 +181,3 @@ extern "C" fn delete<F: Form>(managed: *mut F) {
         drop(owner);
     });
 }
-
-const _: () = assert!(size_of::<Block<DLManagedTensorVersioned>>().is_multiple_of(8));
