@@ -4,17 +4,18 @@
 
 use std::sync::Arc;
 
-use super::dims::{Dims, MAX_DIMENSIONS};
+use super::dims::{Axes, Dims, MAX_DIMENSIONS};
 use super::dtype::Width;
 use super::managed::{Form, Managed};
-use super::tensor::{Origin, bytes_of};
+use super::memory::{Memory, bytes_of};
+use super::tensor::Origin;
 use super::{Dtype, Order, Tensor, device};
 use crate::abi::dlpack::{
     DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 use crate::device::driver::{Addressing, Raw};
-use crate::{Buffer, DeviceId, Error, ErrorKind, Extent, Result};
+use crate::{Buffer, DeviceId, Error, ErrorKind, Extent, Result, pending};
 
 impl Tensor {
     /// Takes a tensor over from the producer that made it, in either form.
@@ -69,6 +70,7 @@ impl Tensor {
 
 /// # Safety
 /// As for [`Tensor::import`].
+#[inline(always)]
 unsafe fn import<F: Form>(managed: Managed<F>, order: Order<'_>) -> Result<Tensor> {
     if let Some(version) = managed.version().filter(|it| it.major != DLPACK_MAJOR_VERSION) {
         let message = format!(
@@ -84,15 +86,19 @@ unsafe fn import<F: Form>(managed: Managed<F>, order: Order<'_>) -> Result<Tenso
     let checked = unsafe { Checked::new(&raw, device, flags) };
     let checked = checked.map_err(|error| error.on_device(device))?;
     let Checked { base, start, len, dtype, width, padded, dims } = checked;
-    let extent = Extent::AtLeast(len);
-    let buffer = Buffer::from_parts(device, base, 0, extent, Some(Arc::new(managed)));
-    let memory = bytes_of(buffer, |builder| match order {
+    let memory = match order {
         Order::On(queue) => {
             queue.reaches(device)?;
-            builder.finish_on(queue)
+            let extent = Extent::AtLeast(len);
+            let buffer = Buffer::from_parts(device, base, 0, extent, Some(Arc::new(managed)));
+            Memory::of(bytes_of(buffer, |builder| builder.finish_on(queue))?)
         }
-        Order::Host | Order::Unordered => builder.finish_ready(),
-    })?;
+        Order::Host | Order::Unordered => {
+            pending::tick();
+            let in_a_row = dims.is_compact() && start == 0 && !padded;
+            Memory::imported(managed, device, base, len, in_a_row.then_some(dtype))
+        }
+    };
     Ok(Tensor::new(memory, start, dtype, width, dims, origin(flags)).with_padding(padded))
 }
 
@@ -126,6 +132,7 @@ struct Checked {
 impl Checked {
     /// # Safety
     /// As for [`Tensor::import`].
+    #[inline(always)]
     unsafe fn new(raw: &DLTensor, device: DeviceId, flags: u64) -> Result<Self> {
         let dtype = Dtype::from_c(raw.dtype);
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
@@ -182,6 +189,7 @@ impl Checked {
 
 /// # Safety
 /// `shape` and `strides` are null or have `ndim` entries.
+#[inline(always)]
 unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
     let ndim = usize::try_from(raw.ndim).map_err(|_| {
         Error::new(ErrorKind::Malformed, format!("there are {} dimensions", raw.ndim))
@@ -194,29 +202,32 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
         let message = format!("`shape` is null, and there are {ndim} dimensions");
         return Err(Error::new(ErrorKind::Malformed, message));
     }
-    // SAFETY: promised by the caller; null only where there is nothing to read.
-    let shape = unsafe { numbers(raw.shape, ndim) };
+    let length = |index| {
+        // SAFETY: promised by the caller; null only where there is nothing to read.
+        unsafe { number(raw.shape, index) }
+    };
     if raw.strides.is_null() {
         // Since version 1.2 only a number may have none. Before, it meant compact; nobody means anything else by it.
-        return Dims::compact(&shape);
+        return Dims::of(
+            Axes::new(ndim, |index| (length(index), 0)).compacted().ok_or_else(too_large)?,
+        );
     }
-    // SAFETY: promised by the caller.
-    let strides = unsafe { numbers(raw.strides, ndim) };
-    Dims::new(&shape, &strides)
+    let stride = |index| {
+        // SAFETY: promised by the caller.
+        unsafe { number(raw.strides, index) }
+    };
+    Dims::of(Axes::new(ndim, |index| (length(index), stride(index))))
 }
 
 /// # Safety
-/// `from` has `count` entries.
-unsafe fn numbers(from: *const i64, count: usize) -> Vec<i64> {
-    (0..count)
-        .map(|index| {
-            let entry = from.wrapping_add(index);
-            // SAFETY: promised by the caller. The read needs no alignment.
-            unsafe { entry.read_unaligned() }
-        })
-        .collect()
+/// `from` has more than `index` entries.
+unsafe fn number(from: *const i64, index: usize) -> i64 {
+    let entry = from.wrapping_add(index);
+    // SAFETY: promised by the caller. The read needs no alignment.
+    unsafe { entry.read_unaligned() }
 }
 
+#[cold]
 fn too_large() -> Error {
     Error::new(ErrorKind::LimitExceeded, "the tensor is larger than any memory")
 }
