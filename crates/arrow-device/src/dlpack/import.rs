@@ -63,43 +63,47 @@ impl Tensor {
     pub unsafe fn import<F: Form>(tensor: *mut F, order: Order<'_>) -> Result<Self> {
         // SAFETY: promised by the caller.
         let managed = unsafe { Managed::from_raw(tensor) }?;
+        let flags = managed.flags_if_known()?;
         // SAFETY: promised by the caller.
-        unsafe { import(managed, order) }.map_err(|error| error.during("import"))
+        let checked = match unsafe { Checked::new(&managed.tensor(), flags) } {
+            Ok(checked) => checked,
+            Err(error) => return Err(error.during("import")),
+        };
+        let Checked { device, base, start, len, dtype, width, padded, dims } = checked;
+        let memory = match order {
+            Order::On(queue) => {
+                let extent = Extent::AtLeast(len);
+                let buffer = Buffer::from_parts(device, base, 0, extent, Some(Arc::new(managed)));
+                let submitted = queue.reaches(device);
+                let made =
+                    submitted.and_then(|()| bytes_of(buffer, |builder| builder.finish_on(queue)));
+                Memory::of(made.map_err(|error| error.during("import"))?)
+            }
+            Order::Host | Order::Unordered => {
+                pending::tick();
+                let in_a_row = start == 0 && !padded && dims.is_compact();
+                Memory::imported(managed, device, base, len, in_a_row.then_some(dtype))
+            }
+        };
+        Ok(Self { memory, start, dtype, width, padded, dims, origin: origin(flags) })
     }
 }
 
-/// # Safety
-/// As for [`Tensor::import`].
-#[inline(always)]
-unsafe fn import<F: Form>(managed: Managed<F>, order: Order<'_>) -> Result<Tensor> {
-    if let Some(version) = managed.version().filter(|it| it.major != DLPACK_MAJOR_VERSION) {
-        let message = format!(
-            "DLPack {}.{} lies in memory in a way that is not known here; ask for {DLPACK_MAJOR_VERSION}.x",
-            version.major, version.minor
-        );
-        return Err(Error::new(ErrorKind::Unsupported, message));
+impl<F: Form> Managed<F> {
+    /// The flags, of a version of which all is known.
+    #[inline]
+    fn flags_if_known(&self) -> Result<u64> {
+        match self.version() {
+            Some(version) if version.major != DLPACK_MAJOR_VERSION => {
+                let message = format!(
+                    "DLPack {}.{} lies in memory in a way that is not known here; ask for {DLPACK_MAJOR_VERSION}.x",
+                    version.major, version.minor
+                );
+                Err(Error::new(ErrorKind::Unsupported, message).during("import"))
+            }
+            _ => Ok(self.flags()),
+        }
     }
-    let flags = managed.flags();
-    let raw = managed.tensor();
-    let device = device::device_id(raw.device)?;
-    // SAFETY: promised by the caller.
-    let checked = unsafe { Checked::new(&raw, device, flags) };
-    let checked = checked.map_err(|error| error.on_device(device))?;
-    let Checked { base, start, len, dtype, width, padded, dims } = checked;
-    let memory = match order {
-        Order::On(queue) => {
-            queue.reaches(device)?;
-            let extent = Extent::AtLeast(len);
-            let buffer = Buffer::from_parts(device, base, 0, extent, Some(Arc::new(managed)));
-            Memory::of(bytes_of(buffer, |builder| builder.finish_on(queue))?)
-        }
-        Order::Host | Order::Unordered => {
-            pending::tick();
-            let in_a_row = dims.is_compact() && start == 0 && !padded;
-            Memory::imported(managed, device, base, len, in_a_row.then_some(dtype))
-        }
-    };
-    Ok(Tensor::new(memory, start, dtype, width, dims, origin(flags)).with_padding(padded))
 }
 
 /// A read-only tensor may be somebody else's too, even if it was copied.
@@ -118,6 +122,7 @@ const LARGEST: u64 = (1 << 62) - 1;
 
 /// What a struct says, in order.
 struct Checked {
+    device: DeviceId,
     base: Raw<crate::Memory>,
     /// Bytes from `base` to the first element.
     start: u64,
@@ -133,7 +138,16 @@ impl Checked {
     /// # Safety
     /// As for [`Tensor::import`].
     #[inline(always)]
-    unsafe fn new(raw: &DLTensor, device: DeviceId, flags: u64) -> Result<Self> {
+    unsafe fn new(raw: &DLTensor, flags: u64) -> Result<Self> {
+        let device = device::device_id(raw.device)?;
+        // SAFETY: promised by the caller.
+        unsafe { Self::on(device, raw, flags) }.map_err(|error| error.on_device(device))
+    }
+
+    /// # Safety
+    /// As for [`Tensor::import`].
+    #[inline(always)]
+    unsafe fn on(device: DeviceId, raw: &DLTensor, flags: u64) -> Result<Self> {
         let dtype = Dtype::from_c(raw.dtype);
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
         let width = dtype.width(padded)?;
@@ -141,7 +155,16 @@ impl Checked {
         let dims = unsafe { dimensions(raw) }?;
         let nowhere = Raw::NULL;
         let Some((low, high)) = dims.reach() else {
-            return Ok(Self { base: nowhere, start: 0, len: 0, dtype, width, padded, dims });
+            return Ok(Self {
+                device,
+                base: nowhere,
+                start: 0,
+                len: 0,
+                dtype,
+                width,
+                padded,
+                dims,
+            });
         };
         if raw.data.is_null() {
             let message = format!("`data` is null, and there are {} elements", dims.count());
@@ -183,7 +206,7 @@ impl Checked {
         if device::addressing(device) == Addressing::Address && wraps() {
             return Err(too_large());
         }
-        Ok(Self { base: Raw::from_ptr(base), start, len, dtype, width, padded, dims })
+        Ok(Self { device, base: Raw::from_ptr(base), start, len, dtype, width, padded, dims })
     }
 }
 

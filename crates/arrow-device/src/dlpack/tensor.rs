@@ -28,15 +28,15 @@ use crate::{Array, Buffer, DeviceId, Error, ErrorKind, Extent, Queue, Result, Vi
 /// ```
 #[derive(Clone)]
 pub struct Tensor {
-    memory: Memory,
+    pub(super) memory: Memory,
     /// Bytes from the base of the memory to the first element.
-    start: u64,
-    dtype: Dtype,
-    width: Width,
+    pub(super) start: u64,
+    pub(super) dtype: Dtype,
+    pub(super) width: Width,
     /// Elements of less than a byte take a byte each.
-    padded: bool,
-    dims: Dims,
-    origin: Origin,
+    pub(super) padded: bool,
+    pub(super) dims: Dims,
+    pub(super) origin: Origin,
 }
 
 /// Who else may have the memory, and what they may do to it.
