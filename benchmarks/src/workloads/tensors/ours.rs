@@ -143,7 +143,7 @@ pub(crate) const COUNTED: &[Counted] = &[
 
 fn export_counted(shape: &str, meter: &mut Meter) {
     let tensor = tensor(shape);
-    counted(meter, || tensor.clone(), |tensor| handed_over_whole(tensor));
+    counted(meter, || tensor.clone(), handed_over_whole);
 }
 
 fn import_counted(shape: &str, meter: &mut Meter) {
