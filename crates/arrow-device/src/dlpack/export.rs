@@ -7,7 +7,8 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use super::managed::{Exported, Form, Managed};
-use super::tensor::{ELEMENTS, Origin};
+use super::memory::Memory;
+use super::tensor::Origin;
 use super::{Copying, Order, Tensor, device};
 use crate::abi::dlpack::{
     DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
@@ -32,17 +33,16 @@ impl Tensor {
     /// [`Order::Host`] waits here.
     pub fn export<F: Form>(self, order: Order<'_>, copying: Copying) -> Result<Managed<F>> {
         let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_alone();
-        let tensor = match copying {
-            Copying::Always => self.copied_for(order)?,
-            Copying::IfNeeded if must_copy => self.copied_for(order)?,
+        match copying {
+            Copying::Always => self.copied_for(order)?.write_out(order),
+            Copying::IfNeeded if must_copy => self.copied_for(order)?.write_out(order),
             Copying::Never if must_copy => {
                 let message = "the older form cannot say that memory is read-only; ask for version 1, or allow a copy";
                 let error = Error::new(ErrorKind::Unsupported, message).on_device(self.device());
-                return Err(error.during("export"));
+                Err(error.during("export"))
             }
-            _ => self,
-        };
-        tensor.write_out(order)
+            _ => self.write_out(order),
+        }
     }
 
     /// [`export`](Self::export) in the newest form that a consumer understands. `max_version` is what it says; the older form is
@@ -74,8 +74,11 @@ impl Tensor {
 
     /// Whether the memory was copied for us, nobody else here has a share of it, and no queue of ours still reads it.
     fn is_alone(&self) -> bool {
-        let tree = self.memory().tree();
-        self.origin() == Origin::Own && Arc::strong_count(tree) == 1 && tree.is_unused()
+        let is_unshared = |array: &Array| {
+            let tree = array.tree();
+            Arc::strong_count(tree) == 1 && tree.is_unused()
+        };
+        self.origin() == Origin::Own && self.shared_memory().is_none_or(is_unshared)
     }
 
     /// A copy, made on the queue of the consumer where there is one.
@@ -87,12 +90,13 @@ impl Tensor {
     }
 
     fn settle(&self, order: Order<'_>) -> Result<()> {
-        let tree = self.memory().tree();
+        // What was never an array was ready when it came.
+        let Some(memory) = self.shared_memory() else { return Ok(()) };
         match order {
             // Host memory that is ready needs no queue that reaches it.
-            Order::On(_) if self.memory().ready() == crate::Ready::Now => Ok(()),
-            Order::On(queue) => tree.order(queue),
-            Order::Host => self.wait(),
+            Order::On(_) if memory.ready() == crate::Ready::Now => Ok(()),
+            Order::On(queue) => memory.tree().order(queue),
+            Order::Host => memory.wait(),
             Order::Unordered => Ok(()),
         }
     }
@@ -110,7 +114,7 @@ impl Tensor {
         if self.is_padded() {
             flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
         }
-        let base = self.memory().node().buffer(ELEMENTS).cast_mut();
+        let base = self.base().as_ptr();
         let (data, byte_offset) = match device::addressing(device) {
             _ if self.is_empty() || base.is_null() => (ptr::null_mut(), 0),
             Addressing::Handle => (base, self.start()),
@@ -164,7 +168,7 @@ impl Array {
 #[repr(C)]
 struct Block<F> {
     managed: F,
-    owner: Array,
+    owner: Memory,
 }
 
 /// The deleter of everything that is exported here.
