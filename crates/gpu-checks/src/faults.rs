@@ -173,6 +173,51 @@ fn left(machine: &Machine) -> BTreeMap<String, i64> {
     left
 }
 
+/// What drivers answer first where they cannot work: no GPU, no kernel module or another one, a stub in the driver's place.
+const NOT_HERE: [(i32, ErrorKind); 6] = [
+    (3, ErrorKind::Driver),
+    (34, ErrorKind::DriverMissing),
+    (35, ErrorKind::DriverMissing),
+    (100, ErrorKind::DeviceMissing),
+    (803, ErrorKind::DriverMissing),
+    (999, ErrorKind::Driver),
+];
+
+/// On a machine with the driver and without a GPU every way to ask gets an error that says so, and nobody dies.
+pub fn no_device(machine: &Machine) {
+    let diagnosis = || match machine.is_cuda() {
+        true => arrow_device_cuda::diagnose(),
+        false => arrow_device_rocm::diagnose(),
+    };
+    let errors = [
+        machine.try_open(0, Kind::Device).unwrap_err(),
+        machine.try_open(1, Kind::Host).unwrap_err(),
+        machine.try_open(usize::MAX, Kind::Device).unwrap_err(),
+        match machine.is_cuda() {
+            true => arrow_device_cuda::is_available().unwrap_err(),
+            false => arrow_device_rocm::is_available().unwrap_err(),
+        },
+        diagnosis().problem.unwrap(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::DeviceMissing, "{error}");
+        assert!(error.to_string().contains("kernel module"), "{error}");
+    }
+    assert!(diagnosis().devices.is_empty() && diagnosis().library.is_some());
+    let init = machine.name("cuInit", "hipInit");
+    for (code, expected) in NOT_HERE {
+        machine.sim.fail(init, 1, code);
+        let error = diagnosis().problem.unwrap();
+        assert_eq!(
+            (error.kind(), error.vendor().unwrap().code),
+            (expected, code.into()),
+            "{error}"
+        );
+        let says_what_to_do = error.to_string().contains("install");
+        assert_eq!(says_what_to_do, expected == ErrorKind::DriverMissing, "{error}");
+    }
+}
+
 /// The first calls of all fail, in a process that has made none: there is no device until they succeed.
 pub fn the_first_calls_fail(machine: &Machine) {
     let names = match machine.is_cuda() {
