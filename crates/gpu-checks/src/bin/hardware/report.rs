@@ -64,15 +64,9 @@ impl Report {
     }
 
     /// Notes how long something took.
-    pub(crate) fn measured(&mut self, members: &[(&str, Value)]) {
-        let members: Vec<String> = members
-            .iter()
-            .map(|(name, value)| format!("{}: {}", quoted(name), value.text()))
-            .collect();
-        let text = format!("{{{}}}", members.join(", "));
-        println!("{text}");
+    pub(crate) fn measured(&mut self, row: &[(&str, Value)]) {
         if let Some(runtime) = self.runtimes.last_mut() {
-            runtime.copies.push(text);
+            runtime.copies.push(members(row));
         }
         self.write();
     }
@@ -118,6 +112,13 @@ impl Value {
             Self::Number(number) => format!("{number:.4}"),
         }
     }
+}
+
+/// An object with these members.
+pub(crate) fn members(members: &[(&str, Value)]) -> String {
+    let member = |(name, value): &(&str, Value)| format!("{}: {}", quoted(name), value.text());
+    let members: Vec<String> = members.iter().map(member).collect();
+    format!("{{{}}}", members.join(", "))
 }
 
 /// A text as JSON has it.

@@ -10,7 +10,10 @@ use arrow_device::copy::Options;
 use arrow_device::{Array, Batch, Buffer, DataType, Device, Queue, Result, View};
 use libloading::Library;
 
-use crate::report::Value::{self, Count, Number, Text};
+use crate::report::{
+    self,
+    Value::{self, Count, Number, Text},
+};
 
 /// What a vendor calls the functions that the comparison uses.
 pub(crate) struct Names {
@@ -135,14 +138,20 @@ pub(crate) fn measure(
         true => &[(16, 64 << 10), (1000, 4 << 10)],
         false => &[(1000, 1 << 20), (1000, 4 << 10)],
     };
-    let rounds = if is_quick { 3 } else { 11 };
+    let rounds = if is_quick { 3 } else { 7 };
     let (queue, host) = (device.open_queue()?, pinned.open_queue()?);
     let link = link(&raw, &queue, &host, if is_quick { 1 << 20 } else { 256 << 20 }, rounds)?;
-    let mut rows = vec![vec![
+    let mut rows = Vec::new();
+    let mut keep = |row: Row| {
+        // Said at once, for whoever has to stop this.
+        println!("{}", report::members(&row));
+        rows.push(row);
+    };
+    keep(vec![
         ("device", Text(device.id().to_string())),
         ("way", Text("one large copy from pinned memory".into())),
         ("gigabytes_per_second", Number(link / 1e9)),
-    ]];
+    ]);
     for &(count, len) in shapes {
         let pageable = columns(count, len)?;
         let options = Options::new().always(true).separate(true);
@@ -154,16 +163,9 @@ pub(crate) fn measure(
         {
             let views = views(array, on)?;
             let from: Vec<Address> = views.iter().map(address).collect();
-            rows.push(beside_calls(
-                &raw,
-                array,
-                (source, &from, len),
-                &queue,
-                rounds,
-                [link, memcpy],
-            )?);
+            keep(beside_calls(&raw, array, (source, &from, len), &queue, rounds, [link, memcpy])?);
         }
-        rows.extend(other_ways(&pageable, count * len, &queue, rounds)?);
+        other_ways(&pageable, count * len, &queue, rounds)?.into_iter().for_each(&mut keep);
     }
     Ok(rows)
 }
