@@ -96,7 +96,7 @@ class Run:
         if outcome["outcome"] != "passed":
             shutil.rmtree(site, ignore_errors=True)
             zipfile.ZipFile(wheels[-1]).extractall(site)
-        self.sections.append({**outcome, "wheel": wheels[-1].name})
+        self.add({**outcome, "wheel": wheels[-1].name})
         before = self.environment.get("PYTHONPATH")
         self.environment["PYTHONPATH"] = os.pathsep.join([str(site)] + ([before] if before else []))
 
@@ -112,7 +112,14 @@ class Run:
                 found = {"unreadable": str(error)}
         if found.get("missing") is not None and outcome["outcome"] == "passed":
             outcome["outcome"] = "not there"
-        self.sections.append({**outcome, **found})
+        self.add({**outcome, **found})
+
+    def add(self, section):
+        """Notes what became of a section, and says so."""
+        print(f"{section['name']}: {section['outcome']} ({section['seconds']:.1f} s)", flush=True)
+        if section.get("said"):
+            print(section["said"], flush=True)
+        self.sections.append(section)
         self.write(is_complete=False)
 
     def child(self, name, words, limit):
@@ -120,7 +127,6 @@ class Run:
         left = ALL * self.patience - (time.monotonic() - self.start)
         limit = min(limit * self.patience, left)
         if limit < 5:
-            print(f"{name}: no time left", flush=True)
             return {"name": name, "outcome": "no time left", "seconds": 0.0}
         began = time.monotonic()
         log = self.folder / "log"
@@ -141,11 +147,9 @@ class Run:
                     # A process that the driver holds does not end even so.
                     child.wait(10)
         seconds = time.monotonic() - began
-        print(f"{name}: {outcome} ({seconds:.1f} s)", flush=True)
         section = {"name": name, "outcome": outcome, "seconds": round(seconds, 3), "limit": round(limit, 1)}
         if outcome != "passed":
             section["said"] = log.read_text(encoding="utf-8", errors="replace")[-SAID:]
-            print(section["said"], flush=True)
         return section
 
     def findings(self):

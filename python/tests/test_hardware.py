@@ -101,10 +101,10 @@ def test_a_hang_ends_and_is_a_finding(tmp_path, monkeypatch):
     here = hardware.Run(tmp_path / "report.json", tmp_path, is_quick=True)
     outcome = here.child("endless", ["sh", "-c", "echo begun; sleep 600"], 5)
     assert (outcome["outcome"], outcome["said"]) == ("stopped after 5 s", "begun\n")
-    here.sections.append(outcome)
+    here.add(outcome)
     # Nothing is begun that could not end in time.
     here.start -= hardware.ALL
-    here.sections.append(here.child("late", ["false"], 60))
+    here.add(here.child("late", ["false"], 60))
     assert here.finish() == 1
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["findings"] == ["endless: stopped after 5 s", "late: no time left"]
