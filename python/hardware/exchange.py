@@ -140,7 +140,6 @@ def their_stream_is_our_queue(library):
         again = ad.array(numbers).to(queue)
         del on_it
     same(library.values(library.take(again)), list(range(library.many)), "on the default stream")
-    # The stream may end after this, and our queue with it.
     library.synchronize()
     del there, again, queue
     release()
@@ -235,7 +234,6 @@ def threads_exchange_at_once(library):
                     same(library.values(theirs), expected, f"thread {number}, turn {turn}")
                     ours = ad.from_dlpack(library.count(1000))
                     same(numbers_of(ours.to_host()), list(range(1000)), f"thread {number}, turn {turn}, back")
-                    # A stream may end before its work was seen to be over.
                     del ours, theirs
         except BaseException as error:  # noqa: BLE001
             wrong.append(f"{type(error).__name__}: {error}")

@@ -55,7 +55,7 @@ class Library:
 
     @contextlib.contextmanager
     def stream(self):
-        """Another stream is the current one of this thread: its handle."""
+        """Another stream is the current one of this thread: its handle. It stays open, since queues of ours refer to it."""
         yield None
 
     def keep_busy(self):
@@ -178,6 +178,7 @@ class Cupy(Library):
         if count == 0:
             raise Missing("CuPy sees no device")
         self.spin = self.library.RawKernel(SPIN, "spin")
+        self.streams = []
 
     def make(self, values, dtype):
         numpy = imported("numpy")
@@ -200,7 +201,9 @@ class Cupy(Library):
 
     @contextlib.contextmanager
     def stream(self):
-        with self.library.cuda.Stream(non_blocking=True) as stream:
+        stream = self.library.cuda.Stream(non_blocking=True)
+        self.streams.append(stream)
+        with stream:
             yield stream.ptr
 
     def keep_busy(self):
