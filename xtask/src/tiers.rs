@@ -93,6 +93,16 @@ pub(crate) const TIERS: &[Tier] = &[
         kind: Kind::Tests,
     },
     Tier {
+        name: "gpu bundle",
+        purpose: "the folder for machines with a GPU runs from wherever it was copied, on the simulated driver",
+        by_default: false,
+        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "gpu-bundle", "test"],
+        kind: Kind::Tests,
+    },
+    Tier {
         name: "msrv",
         purpose: "the workspace builds with the oldest Rust it promises",
         by_default: false,
