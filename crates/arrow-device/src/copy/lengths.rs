@@ -52,8 +52,8 @@ impl Awaited {
 }
 
 impl Walk<'_> {
-    /// The first and the last offset of the live elements of a node.
-    pub(super) fn await_offsets(&self, number: usize) -> Awaited {
+    /// Asks for the first and the last offset of the live elements of a node.
+    pub(super) fn await_offsets(&self, number: usize, awaited: &mut Vec<Awaited>) {
         let is_wide = self.is_wide(number);
         let width = if is_wide { 8 } else { 4 };
         let window = self.items.get(number).map_or(0..0, |item| {
@@ -65,7 +65,11 @@ impl Walk<'_> {
             Some(Span { spot: self.spot(number, 1, offset)?, len: width })
         };
         let spans = span(window.start).zip(span(window.end)).map(|(first, last)| [first, last]);
-        Awaited { number, is_wide, spans }
+        if awaited.is_empty() {
+            // Where one column has offsets, others have.
+            awaited.reserve(self.items.len() - number);
+        }
+        awaited.push(Awaited { number, is_wide, spans });
     }
 
     /// Reads all that is awaited, in one go, and goes on with these nodes.

@@ -234,11 +234,11 @@ impl<'a> Walk<'a> {
                 self.set_all_whole(number)
             }
             DataType::List(_) | DataType::LargeList(_) | DataType::Map { .. } => {
-                awaited.push(self.await_offsets(number));
+                self.await_offsets(number, awaited);
                 Ok(())
             }
             DataType::Binary | DataType::Utf8 | DataType::LargeBinary | DataType::LargeUtf8 => {
-                awaited.push(self.await_offsets(number));
+                self.await_offsets(number, awaited);
                 Ok(())
             }
             DataType::ListView(_)
@@ -412,6 +412,10 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn note(&mut self, number: usize, cut: Cut) {
+        if self.notes.is_empty() {
+            // Where one column is cut, the others are as well.
+            self.notes.reserve(self.items.len() - number);
+        }
         self.notes.push(Note::new(number as u32, cut));
     }
 

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::driver::{Addressing, Raw, Region, Route, Spot};
-use super::{Allocator, Buffer, Device, Extent, Queue};
+use super::{Allocator, Buffer, Device, Extent, Queue, host};
 use crate::pending::{self, Use};
 use crate::{Error, ErrorKind, Result};
 
@@ -50,7 +50,7 @@ impl Memory {
                 let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
                 let mut memory = Self::new(device, raw, len, None, true);
                 // It may come into being in the order of the queue, and must not be freed before that.
-                memory.used_on.extend(queue.cloned());
+                memory.used_on.extend(queue.filter(|queue| !host::is_host(queue)).cloned());
                 Ok(memory)
             }
         };
@@ -131,7 +131,9 @@ impl Memory {
     /// As with arrays, a place exists only for somebody who names the queue that will use it.
     pub fn spot(&mut self, queue: &Queue) -> Result<Spot> {
         queue.reaches(self.block.device.id())?;
-        if !self.used_on.iter().any(|known| known.number() == queue.number()) {
+        let is_known = self.used_on.iter().any(|known| known.number() == queue.number());
+        // The host is never waited for.
+        if !is_known && !host::is_host(queue) {
             self.used_on.push(queue.clone());
         }
         Ok(Spot { base: self.block.raw, offset: 0 })
