@@ -1,5 +1,6 @@
 //! All that is measured, by family.
 
+mod copies;
 mod exchange;
 
 use crate::case::Case;
@@ -7,10 +8,10 @@ use crate::meter::Counted;
 
 /// The cases of every family.
 pub fn cases() -> Vec<Case> {
-    exchange::cases()
+    [copies::cases(), exchange::cases()].into_iter().flatten().collect()
 }
 
 /// The counts of every family.
 pub fn counted() -> Vec<Counted> {
-    exchange::COUNTED.to_vec()
+    [copies::COUNTED, exchange::COUNTED].concat()
 }
