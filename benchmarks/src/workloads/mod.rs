@@ -1,5 +1,6 @@
 //! All that is measured, by family.
 
+mod copies;
 mod exchange;
 mod tensors;
 
@@ -8,10 +9,10 @@ use crate::meter::Counted;
 
 /// The cases of every family.
 pub fn cases() -> Vec<Case> {
-    [exchange::cases(), tensors::cases()].into_iter().flatten().collect()
+    [copies::cases(), exchange::cases(), tensors::cases()].into_iter().flatten().collect()
 }
 
 /// The counts of every family.
 pub fn counted() -> Vec<Counted> {
-    [exchange::COUNTED, tensors::COUNTED].concat()
+    [copies::COUNTED, exchange::COUNTED, tensors::COUNTED].concat()
 }

@@ -9,8 +9,11 @@
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::copy::Options;
 use arrow_device::dlpack::{Conversion, Copying, Dtype, Managed, Order, Tensor};
-use arrow_device::{Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Schema};
+use arrow_device::{
+    Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Queue, Recycler, Schema,
+};
 use arrow_device_testkit::allocations::{Counting, count};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::kinds::Kind;
@@ -70,6 +73,21 @@ fn warm_up() {
     let mut out = ArrowDeviceArray::empty();
     array.export(&mut out).unwrap();
     release(move_out(&mut out.array)).unwrap();
+}
+
+#[test]
+fn a_copy_takes_few_allocations_however_wide_and_few_bytes_for_each_column() {
+    let options = Options::new().always(true).allocator(Recycler::new(1 << 20));
+    for kind in [Kind::Fixed("l", 8), Kind::Text("u", 4)] {
+        let array = imported(&Kind::Struct(vec![kind; WIDE]).plan(Window::SLICED, Nulls::Counted));
+        let copy = || array.copy_with(&Queue::host(), &options).unwrap();
+        drop(copy());
+        let (allocations, copied) = count(copy);
+        assert!(allocations <= 24, "{allocations} allocations for {WIDE} columns");
+        assert_eq!(copied.len(), array.len());
+        let (allocations, ()) = count(|| drop(copied));
+        assert_eq!(allocations, 0);
+    }
 }
 
 #[test]

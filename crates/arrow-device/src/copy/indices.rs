@@ -20,7 +20,7 @@ impl Walk<'_> {
     /// # Safety
     /// As for [`walk`](super::walk::walk).
     pub(super) unsafe fn follow_indices(&mut self, number: usize) -> Result<()> {
-        let schema = self.schema.clone();
+        let schema = self.schema;
         let data_type = schema.node(number as u32).field.data_type();
         let looks = self.terms.trims && self.terms.source.is_on_host();
         if self.terms.trims && !looks {
@@ -213,9 +213,7 @@ impl Walk<'_> {
                 self.add(number, data + 2, Span { spot, len }, Change::Nothing);
             }
         }
-        if let Some(item) = self.items.get_mut(number) {
-            item.sizes = sizes;
-        }
+        self.set_sizes(number, sizes);
         Ok(())
     }
 

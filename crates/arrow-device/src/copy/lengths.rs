@@ -3,7 +3,7 @@
 use super::pack::Change;
 use super::rebase::Rebase;
 use super::report::Cut;
-use super::source::Span;
+use super::source::{Source, Span, host_address};
 use super::step;
 use super::walk::{Walk, invalid};
 use crate::array::{check_last_offset, read_i32, read_i64};
@@ -25,9 +25,35 @@ pub(super) struct Ends {
     last: i64,
 }
 
+impl Awaited {
+    fn width(&self) -> u64 {
+        if self.is_wide { 8 } else { 4 }
+    }
+
+    /// Reads both offsets, in host memory.
+    ///
+    /// # Safety
+    /// They are there, and ready.
+    unsafe fn read_in_place(&self) -> Ends {
+        let read = |span: Span| {
+            let address = host_address(span.spot);
+            if self.is_wide {
+                // SAFETY: promised by the caller; nothing is known of how it is aligned.
+                return unsafe { address.cast::<i64>().read_unaligned() };
+            }
+            // SAFETY: as above.
+            i64::from(unsafe { address.cast::<i32>().read_unaligned() })
+        };
+        self.spans.map_or(Ends { first: -1, last: -1 }, |[first, last]| Ends {
+            first: read(first),
+            last: read(last),
+        })
+    }
+}
+
 impl Walk<'_> {
-    /// The first and the last offset of the live elements of a node.
-    pub(super) fn await_offsets(&self, number: usize) -> Awaited {
+    /// Asks for the first and the last offset of the live elements of a node.
+    pub(super) fn await_offsets(&self, number: usize, awaited: &mut Vec<Awaited>) {
         let is_wide = self.is_wide(number);
         let width = if is_wide { 8 } else { 4 };
         let window = self.items.get(number).map_or(0..0, |item| {
@@ -39,7 +65,11 @@ impl Walk<'_> {
             Some(Span { spot: self.spot(number, 1, offset)?, len: width })
         };
         let spans = span(window.start).zip(span(window.end)).map(|(first, last)| [first, last]);
-        Awaited { number, is_wide, spans }
+        if awaited.is_empty() {
+            // Where one column has offsets, others have.
+            awaited.reserve(self.items.len() - number);
+        }
+        awaited.push(Awaited { number, is_wide, spans });
     }
 
     /// Reads all that is awaited, in one go, and goes on with these nodes.
@@ -47,16 +77,25 @@ impl Walk<'_> {
     /// # Safety
     /// As for [`walk`](super::walk::walk).
     pub(super) unsafe fn learn(&mut self, awaited: &[Awaited]) -> Result<()> {
-        let mut spans: Vec<Span> = Vec::with_capacity(awaited.len() * 2);
-        for node in awaited {
-            let missing = || self.placed(invalid("the offsets are missing".into()), node.number);
-            spans.extend(node.spans.ok_or_else(missing)?);
+        let missing = |node: &Awaited| node.spans.is_none();
+        if let Some(node) = awaited.iter().find(|node| missing(node)) {
+            return Err(self.placed(invalid("the offsets are missing".into()), node.number));
         }
-        // SAFETY: offsets up to the end of the array, which import's contract and the builder's check say are there; the rest
-        // is promised by the caller.
+        self.learned.reads += 2 * awaited.len() as u64;
+        self.learned.bytes += awaited.iter().map(|node| 2 * node.width()).sum::<u64>();
+        if let Source::Host = self.terms.source {
+            return awaited.iter().try_for_each(|node| {
+                // SAFETY: offsets up to the end of the array, which import's contract and the builder's check say are there;
+                // the rest is promised by the caller.
+                let ends = unsafe { node.read_in_place() };
+                // SAFETY: promised by the caller.
+                unsafe { self.settle(node.number, ends) }
+                    .map_err(|error| self.placed(error, node.number))
+            });
+        }
+        let spans: Vec<Span> = awaited.iter().filter_map(|node| node.spans).flatten().collect();
+        // SAFETY: as above.
         let bytes = unsafe { self.terms.source.read(&spans, step::LEARN) }?;
-        self.learned.reads += spans.len() as u64;
-        self.learned.bytes += bytes.len() as u64;
         self.learned.waits += u64::from(!self.terms.source.is_on_host());
         let mut rest = bytes.as_slice();
         for Awaited { number, is_wide, .. } in awaited {
@@ -156,7 +195,7 @@ impl Walk<'_> {
         if children.is_empty() {
             return 8;
         }
-        children.map(|child| bits_of_one(&self.schema, child as u32)).sum()
+        children.map(|child| bits_of_one(self.schema, child as u32)).sum()
     }
 
     /// The bytes that offsets lead to are there, as far as anybody knows.
@@ -165,7 +204,8 @@ impl Walk<'_> {
     /// As for [`walk`](super::walk::walk).
     unsafe fn check_bytes(&self, number: usize, last: i64) -> Result<()> {
         let base = self.node(number).buffer(2);
-        let there = match self.array_of(number).extent(2) {
+        let tree = self.terms.array.tree();
+        let there = match tree.extent(self.source(number), 2, self.whole(number).end()) {
             _ if base.is_null() => Some(0),
             Extent::Exact(len) => Some(len),
             // SAFETY: a buffer of the source.

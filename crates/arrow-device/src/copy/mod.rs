@@ -45,6 +45,7 @@
 mod gather;
 mod gathered;
 mod indices;
+mod known;
 mod later;
 mod lengths;
 mod narrow;

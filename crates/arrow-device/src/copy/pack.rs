@@ -1,7 +1,6 @@
 //! The pieces that travel, and where in the one allocation each goes.
 
-use std::collections::HashMap;
-
+use super::known::Known;
 use super::rebase::Rebase;
 use super::source::Span;
 use crate::device::driver::Spot;
@@ -51,7 +50,7 @@ pub(super) static ZEROS: [u8; 8] = [0; 8];
 #[derive(Debug)]
 pub(super) struct Pieces {
     list: Vec<Piece>,
-    known: HashMap<Key, usize>,
+    known: Known,
     /// A power of two.
     alignment: u64,
     end: u64,
@@ -59,34 +58,28 @@ pub(super) struct Pieces {
     shared: u64,
 }
 
-type Key = (usize, u64, u64, Option<Rebase>, bool);
-
 impl Pieces {
     /// None yet, and about so many to come.
     pub(super) fn new(alignment: u64, expected: usize) -> Self {
-        let (list, known) = (Vec::with_capacity(expected), HashMap::with_capacity(expected));
+        let (list, known) = (Vec::with_capacity(expected), Known::new(expected));
         Self { list, known, alignment, end: 0, shared: 0 }
     }
 
     /// Adds a piece and returns its number. `len` is not 0.
-    pub(super) fn add(&mut self, from: Spot, len: u64, change: Change) -> usize {
-        let key: Key = match &change {
-            Change::Nothing => (from.base.bits(), from.offset, len, None, false),
-            Change::Rebase(rebase) => (from.base.bits(), from.offset, len, Some(*rebase), false),
-            Change::Made(_) | Change::Zeros => (from.base.bits(), from.offset, len, None, true),
+    pub(super) fn add(&mut self, from: Spot, len: u64, change: Change) -> u32 {
+        let span = Span { spot: from, len };
+        let is_same = |known: &Piece| is_same(&known.change, &change);
+        let number = match self.known.find_or_add(&self.list, span, is_same) {
+            Ok(known) => {
+                self.shared = self.shared.saturating_add(len);
+                return known;
+            }
+            Err(number) => number,
         };
-        if let Some(known) = self.known.get(&key).copied()
-            && self.list.get(known).is_some_and(|piece| is_same(&piece.change, &change))
-        {
-            self.shared = self.shared.saturating_add(len);
-            return known;
-        }
-        let number = self.list.len();
         // What does not fit stays at the largest number, and is refused with the whole.
         let to = self.end.checked_next_multiple_of(self.alignment).unwrap_or(u64::MAX);
         self.list.push(Piece { from, len, to, change });
         self.end = to.saturating_add(len);
-        self.known.insert(key, number);
         number
     }
 
@@ -124,8 +117,9 @@ impl Pieces {
 
 fn is_same(one: &Change, other: &Change) -> bool {
     match (one, other) {
+        (Change::Nothing, Change::Nothing) | (Change::Zeros, Change::Zeros) => true,
+        (Change::Rebase(one), Change::Rebase(other)) => one == other,
         (Change::Made(one), Change::Made(other)) => one == other,
-        // The key says the rest.
-        _ => true,
+        _ => false,
     }
 }

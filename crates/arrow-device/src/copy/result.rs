@@ -1,5 +1,6 @@
 //! The array of a copy, put together from the memory that it went to.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::plan::Plan;
@@ -8,7 +9,8 @@ use super::target::Target;
 use super::walk::{Item, Walked};
 use crate::array::{BufferPointer, Built, Node, Nodes, Readiness, Storage, Tables, Tree};
 use crate::device::Owner;
-use crate::{Array, Buffer, Error, Extent, Result};
+use crate::device::driver::Raw;
+use crate::{Array, Buffer, Error, Extent, Memory, Result};
 
 /// Builds the result: one tree for a packed one, and one for each node where buffers are separate.
 pub(super) fn build(
@@ -17,58 +19,55 @@ pub(super) fn build(
     target: Target,
     readiness: Readiness,
 ) -> Result<Array> {
-    let is_packed = target.is_packed();
-    let failed = |error: Error| error.at_step(step::BUILD);
-    let buffers = target.into_buffers(walked.pieces.list()).map_err(failed)?;
-    match is_packed {
-        true => one_tree(plan, walked, buffers, readiness),
-        false => tree_of_trees(plan, walked, &buffers, &readiness),
-    }
-    .map_err(failed)
+    let pieces = walked.pieces.list();
+    let built = match target.is_packed() {
+        true => target
+            .into_parts(pieces)
+            .and_then(|(parts, owner)| one_tree(plan, walked, &parts, owner, readiness)),
+        false => target
+            .into_buffers(pieces)
+            .and_then(|buffers| tree_of_trees(plan, walked, &buffers, &readiness)),
+    };
+    built.map_err(|error: Error| error.at_step(step::BUILD))
 }
 
 fn one_tree(
     plan: &Plan,
     walked: &Walked,
-    buffers: Vec<Buffer>,
+    parts: &[Raw<Memory>],
+    owner: Option<Owner>,
     readiness: Readiness,
 ) -> Result<Array> {
-    let mut sizes: Vec<Arc<[i64]>> = Vec::new();
+    let pieces = walked.pieces.list();
+    let mut owners = Vec::with_capacity(1 + walked.sizes.len());
+    owners.extend(owner);
     let mut pointers = Vec::with_capacity(walked.slots.len());
     let mut extents = Vec::with_capacity(walked.slots.len());
-    for (number, item) in walked.items.iter().enumerate() {
-        let slots = slots(walked, number);
-        for slot in slots {
-            let buffer = slot.and_then(|piece| buffers.get(piece));
-            pointers.push(BufferPointer(buffer.map_or(Ok(std::ptr::null()), Buffer::c_pointer)?));
-            extents.push(buffer.map_or(Extent::Exact(0), Buffer::extent));
-        }
-        // The sizes of data buffers are the last buffer, in host memory.
-        if !item.sizes.is_empty()
-            && let (Some(pointer), Some(extent)) = (pointers.last_mut(), extents.last_mut())
-        {
-            let own: Arc<[i64]> = item.sizes.as_slice().into();
+    for slot in &walked.slots {
+        let piece = slot.map(|piece| piece as usize);
+        let part = piece.and_then(|piece| parts.get(piece));
+        let len = piece.and_then(|piece| pieces.get(piece)).map_or(0, |piece| piece.len);
+        pointers.push(BufferPointer(part.map_or(std::ptr::null(), |part| part.as_ptr())));
+        extents.push(Extent::Exact(len));
+    }
+    // The sizes of data buffers are the last buffer, in host memory.
+    for (number, sizes) in &walked.sizes {
+        let own: Arc<[i64]> = sizes.as_slice().into();
+        let last = slots_of(walked, *number as usize).end.wrapping_sub(1);
+        if let (Some(pointer), Some(extent)) = (pointers.get_mut(last), extents.get_mut(last)) {
             *pointer = BufferPointer(own.as_ptr().cast());
             *extent = Extent::Exact(8 * own.len() as u64);
-            sizes.push(own);
+            owners.push(Arc::new(own) as Owner);
         }
     }
     let pointers: Arc<[BufferPointer]> = pointers.into();
     let node = |(number, item): (usize, &Item)| Node {
         window: item.window,
-        buffers: pointers.as_ptr().wrapping_add(item.first_slot).cast(),
-        n_buffers: slots(walked, number).len() as u32,
-        extents: item.first_slot as u32,
+        buffers: pointers.as_ptr().wrapping_add(item.first_slot as usize).cast(),
+        n_buffers: slots_of(walked, number).len() as u32,
+        extents: item.first_slot,
     };
     let nodes: Vec<Node> = walked.items.iter().enumerate().map(node).collect();
-    let mut owners: Vec<Owner> = Vec::new();
-    for owner in buffers.into_iter().filter_map(Buffer::into_owner) {
-        // Parts of one allocation share it.
-        if owners.last().is_none_or(|last| !Arc::ptr_eq(last, &owner)) {
-            owners.push(owner);
-        }
-    }
-    owners.extend(sizes.into_iter().map(|sizes| Arc::new(sizes) as Owner));
     let tables = Tables { extents: extents.into(), _pointers: pointers };
     let storage = Storage::Built(Built { _buffers: owners.into(), below: Box::default(), tables });
     let device = plan.queue.device().id();
@@ -92,9 +91,9 @@ fn tree_of_trees(
         let children: Vec<Array> = node.children().filter_map(&mut take).collect();
         let dictionary = node.dictionary().and_then(take);
         let variadic = usize::from(node.layout.is_variadic());
-        let slots = slots(walked, number);
+        let slots = walked.slots.get(slots_of(walked, number)).unwrap_or_default();
         let own = slots.iter().take(slots.len().saturating_sub(variadic));
-        let own = own.map(|slot| slot.and_then(|piece| buffers.get(piece)).cloned());
+        let own = own.map(|slot| slot.and_then(|piece| buffers.get(piece as usize)).cloned());
         let mut builder = Array::builder(&walked.schema.subtree(number as u32)?)
             .device(device)
             .offset(usize::try_from(item.window.offset).unwrap_or(usize::MAX))
@@ -119,9 +118,8 @@ fn tree_of_trees(
     root.ok_or_else(super::run::no_way)
 }
 
-/// The pieces that fill the buffers of an item.
-fn slots(walked: &Walked, number: usize) -> &[Option<usize>] {
-    let first = walked.items.get(number).map_or(0, |item| item.first_slot);
-    let end = walked.items.get(number + 1).map_or(walked.slots.len(), |item| item.first_slot);
-    walked.slots.get(first..end).unwrap_or_default()
+/// Where the slots of an item are.
+fn slots_of(walked: &Walked, number: usize) -> Range<usize> {
+    let begin = |number: usize| walked.items.get(number).map(|item| item.first_slot as usize);
+    begin(number).unwrap_or(0)..begin(number + 1).unwrap_or(walked.slots.len())
 }

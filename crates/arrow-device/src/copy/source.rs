@@ -9,7 +9,7 @@ use crate::device::driver::{Raw, Region, Route, Spot};
 use crate::{Array, Device, Error, ErrorKind, Memory, Queue, Result};
 
 /// Bytes in one place.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) spot: Spot,
     pub(super) len: u64,

@@ -3,7 +3,8 @@
 use super::options::Options;
 use super::pack::{Piece, Pieces};
 use super::source::host_len;
-use crate::device::driver::{Addressing, Properties, Spot};
+use crate::device::Owner;
+use crate::device::driver::{Addressing, Properties, Raw, Spot};
 use crate::{Buffer, Memory, Queue, Result};
 
 /// How the result is divided into allocations.
@@ -124,17 +125,17 @@ impl Target {
         }
     }
 
-    /// Shares it: a buffer for each piece.
+    /// Shares one that is packed: what `buffers[i]` is for each piece, and the owner of all of them.
+    pub(super) fn into_parts(self, pieces: &[Piece]) -> Result<(Vec<Raw<Memory>>, Option<Owner>)> {
+        let Some(block) = self.blocks.into_iter().next() else { return Ok((Vec::new(), None)) };
+        let parts = pieces.iter().map(|piece| (block.shift + piece.to, piece.len));
+        block.memory.into_parts(parts).map(|(parts, owner)| (parts, Some(owner)))
+    }
+
+    /// Shares one that is not: a buffer for each piece.
     pub(super) fn into_buffers(self, pieces: &[Piece]) -> Result<Vec<Buffer>> {
-        if !self.is_packed {
-            let each = self.blocks.into_iter().zip(pieces);
-            return each
-                .map(|(block, piece)| block.memory.into_buffer().slice(block.shift, piece.len))
-                .collect();
-        }
-        let Some(block) = self.blocks.into_iter().next() else { return Ok(Vec::new()) };
-        let parts: Vec<(u64, u64)> =
-            pieces.iter().map(|piece| (block.shift + piece.to, piece.len)).collect();
-        block.memory.into_parts(&parts)
+        let each = self.blocks.into_iter().zip(pieces);
+        each.map(|(block, piece)| block.memory.into_buffer().slice(block.shift, piece.len))
+            .collect()
     }
 }

@@ -30,7 +30,9 @@ pub(super) struct Walked {
     pub(super) schema: Schema,
     pub(super) items: Vec<Item>,
     /// For each buffer of each item, in order, the number of the piece that fills it.
-    pub(super) slots: Vec<Option<usize>>,
+    pub(super) slots: Vec<Option<u32>>,
+    /// For views: how long each data buffer of an item is.
+    pub(super) sizes: Vec<(u32, Vec<i64>)>,
     pub(super) pieces: Pieces,
     pub(super) notes: Vec<Note>,
     pub(super) learned: Learned,
@@ -48,36 +50,44 @@ pub(super) struct Learned {
 pub(super) struct Item {
     /// Its number in the tree that it comes from.
     pub(super) source: u32,
-    pub(super) window: Window,
     /// Where in the slots those of its buffers begin.
-    pub(super) first_slot: usize,
-    /// For views: how long each data buffer is.
-    pub(super) sizes: Vec<i64>,
+    pub(super) first_slot: u32,
+    pub(super) window: Window,
     /// The elements that are referred to, counted in its buffers, as soon as that is known.
-    live: Option<Range<i64>>,
+    live: Range<i64>,
     /// The first element that travels: it is before the first live one where a bitmap asks for that.
     pub(super) cut: i64,
-    is_done: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Which of its elements are live is not known yet.
+    Open,
+    Known,
+    Settled,
 }
 
 impl Item {
     /// The elements that travel.
     pub(super) fn taken(&self) -> Range<i64> {
-        self.cut..self.live.as_ref().map_or(self.cut, |live| live.end)
+        self.cut..self.live.end
     }
 
     /// So many of them come before the first live one.
     pub(super) fn skipped(&self) -> u64 {
-        self.live.as_ref().map_or(0, |live| live.start - self.cut).unsigned_abs()
+        (self.live.start - self.cut).unsigned_abs()
     }
 }
 
 /// A walk that goes on.
 pub(super) struct Walk<'a> {
     pub(super) terms: Terms<'a>,
-    pub(super) schema: Schema,
+    pub(super) schema: &'a Schema,
+    nodes: &'a [Node],
     pub(super) items: Vec<Item>,
-    slots: Vec<Option<usize>>,
+    slots: Vec<Option<u32>>,
+    sizes: Vec<(u32, Vec<i64>)>,
     pub(super) pieces: Pieces,
     pub(super) notes: Vec<Note>,
     pub(super) learned: Learned,
@@ -88,9 +98,10 @@ pub(super) struct Walk<'a> {
 /// # Safety
 /// The source is that of the array. What the host reads is ready.
 pub(super) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
-    let mut walk = Walk::new(terms)?;
+    let schema = terms.array.schema()?;
+    let mut walk = Walk::new(terms, &schema)?;
+    let mut awaited = Vec::new();
     loop {
-        let mut awaited = Vec::new();
         for number in 0..walk.items.len() {
             // SAFETY: promised by the caller.
             unsafe { walk.look_at(number, &mut awaited) }
@@ -101,50 +112,49 @@ pub(super) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
         }
         // SAFETY: promised by the caller.
         unsafe { walk.learn(&awaited) }?;
+        awaited.clear();
     }
-    let Walk { schema, items, slots, pieces, notes, learned, .. } = walk;
+    let Walk { items, slots, sizes, pieces, notes, learned, .. } = walk;
     pieces.check()?;
-    Ok(Walked { schema, items, slots, pieces, notes, learned })
+    Ok(Walked { schema, items, slots, sizes, pieces, notes, learned })
 }
 
 impl<'a> Walk<'a> {
-    fn new(terms: Terms<'a>) -> Result<Self> {
-        let (array, schema) = (terms.array, terms.array.schema()?);
-        let from = &array.tree().schema;
+    fn new(terms: Terms<'a>, schema: &'a Schema) -> Result<Self> {
+        let tree = terms.array.tree();
+        let mut items: Vec<Item> = Vec::with_capacity(schema.nodes().len());
+        let mut slots = 0_u64;
+        let mut add = |items: &mut Vec<Item>, source: u32| {
+            let window = Window { offset: 0, length: 0, null_count: 0 };
+            let first_slot = slots as u32;
+            items.push(Item { source, first_slot, window, live: 0..0, cut: 0, state: State::Open });
+            let buffers = tree.nodes().get(source as usize).map_or(0, |node| node.n_buffers);
+            slots = slots.saturating_add(buffers.into());
+        };
+        add(&mut items, terms.array.node_number());
         // Both are numbered in the same way, level by level.
-        let mut sources = Vec::with_capacity(schema.nodes().len());
-        sources.push(array.node_number());
         let mut next = 0;
-        while let Some(number) = sources.get(next).copied() {
-            sources.extend(from.node(number).below());
+        while let Some(item) = items.get(next) {
+            tree.schema.node(item.source).below().for_each(|source| add(&mut items, source));
             next += 1;
         }
-        let mut first_slot = 0;
-        let mut items = Vec::with_capacity(sources.len());
-        for source in sources {
-            let buffers =
-                array.tree().nodes().get(source as usize).map_or(0, |node| node.n_buffers);
-            items.push(Item {
-                source,
-                window: Window { offset: 0, length: 0, null_count: 0 },
-                first_slot,
-                sizes: Vec::new(),
-                live: None,
-                cut: 0,
-                is_done: false,
-            });
-            first_slot += buffers as usize;
-        }
-        let window = array.window();
+        let window = terms.array.window();
         if let Some(root) = items.first_mut() {
-            root.live = Some(window.offset..window.end());
+            (root.live, root.state) = (window.offset..window.end(), State::Known);
         }
-        let pieces = Pieces::new(terms.alignment, first_slot.min(1 << 16));
+        // Only views have a number of buffers that somebody says.
+        let Ok(slots) = u32::try_from(slots).map(|slots| slots as usize) else {
+            let message = format!("{slots} buffers are more than a copy can have");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        };
+        let pieces = Pieces::new(terms.alignment, slots.min(1 << 16));
         Ok(Self {
+            nodes: tree.nodes(),
             terms,
             schema,
             items,
-            slots: vec![None; first_slot],
+            slots: vec![None; slots],
+            sizes: Vec::new(),
             pieces,
             notes: Vec::new(),
             learned: Learned::default(),
@@ -156,13 +166,12 @@ impl<'a> Walk<'a> {
     /// # Safety
     /// As for [`walk`].
     unsafe fn look_at(&mut self, number: usize, awaited: &mut Vec<Awaited>) -> Result<()> {
-        let Some(live) =
-            self.items.get(number).filter(|item| !item.is_done).and_then(|item| item.live.clone())
-        else {
-            return Ok(());
+        let live = match self.items.get(number) {
+            Some(item) if item.state == State::Known => item.live.clone(),
+            _ => return Ok(()),
         };
         let node = self.node(number);
-        let schema = self.schema.clone();
+        let schema = self.schema;
         let below = schema.node(number as u32);
         let data_type = below.field.data_type();
         let whole = self.whole(number);
@@ -193,7 +202,7 @@ impl<'a> Walk<'a> {
         if let Some(item) = self.items.get_mut(number) {
             item.window = Window { offset, length, null_count };
             item.cut = cut;
-            item.is_done = true;
+            item.state = State::Settled;
         }
         if length == 0 {
             return self.nothing_below(number);
@@ -225,11 +234,11 @@ impl<'a> Walk<'a> {
                 self.set_all_whole(number)
             }
             DataType::List(_) | DataType::LargeList(_) | DataType::Map { .. } => {
-                awaited.push(self.await_offsets(number));
+                self.await_offsets(number, awaited);
                 Ok(())
             }
             DataType::Binary | DataType::Utf8 | DataType::LargeBinary | DataType::LargeUtf8 => {
-                awaited.push(self.await_offsets(number));
+                self.await_offsets(number, awaited);
                 Ok(())
             }
             DataType::ListView(_)
@@ -280,14 +289,14 @@ impl<'a> Walk<'a> {
             return;
         }
         let piece = self.pieces.add(span.spot, span.len, change);
-        let slot = self.items.get(number).map_or(0, |item| item.first_slot) + index;
+        let slot = self.items.get(number).map_or(0, |item| item.first_slot as usize) + index;
         if let Some(slot) = self.slots.get_mut(slot) {
             *slot = Some(piece);
         }
     }
 
     pub(super) fn is_filled(&self, number: usize, index: usize) -> bool {
-        let slot = self.items.get(number).map_or(0, |item| item.first_slot) + index;
+        let slot = self.items.get(number).map_or(0, |item| item.first_slot as usize) + index;
         self.slots.get(slot).is_some_and(Option::is_some)
     }
 
@@ -320,7 +329,8 @@ impl<'a> Walk<'a> {
             return Err(self.placed(invalid(message), child));
         }
         if let Some(item) = self.items.get_mut(child) {
-            item.live = Some(whole.offset + range.start..whole.offset + range.end);
+            item.live = whole.offset + range.start..whole.offset + range.end;
+            item.state = State::Known;
         }
         Ok(())
     }
@@ -328,7 +338,7 @@ impl<'a> Walk<'a> {
     pub(super) fn set_whole(&mut self, child: usize) -> Result<()> {
         let whole = self.whole(child);
         if let Some(item) = self.items.get_mut(child) {
-            item.live = Some(whole.offset..whole.end());
+            (item.live, item.state) = (whole.offset..whole.end(), State::Known);
         }
         Ok(())
     }
@@ -359,9 +369,7 @@ impl<'a> Walk<'a> {
         // Views have as many data buffers as before, all of them empty.
         if self.schema.node(number as u32).layout.is_variadic() {
             let count = self.data_buffers(number);
-            if let Some(item) = self.items.get_mut(number) {
-                item.sizes = vec![0; count];
-            }
+            self.set_sizes(number, vec![0; count]);
         }
         Ok(())
     }
@@ -369,10 +377,9 @@ impl<'a> Walk<'a> {
     // ---- what is there
 
     /// A node of the source.
-    pub(super) fn node(&self, number: usize) -> Node {
-        let source = self.items.get(number).map_or(0, |item| item.source);
-        match self.terms.array.tree().nodes().get(source as usize) {
-            Some(node) => *node,
+    pub(super) fn node(&self, number: usize) -> &'a Node {
+        match self.nodes.get(self.source(number) as usize) {
+            Some(node) => node,
             None => unreachable!("a tree has as many nodes as its schema"),
         }
     }
@@ -386,13 +393,29 @@ impl<'a> Walk<'a> {
         (self.node(number).n_buffers as usize).saturating_sub(3)
     }
 
+    /// The number of a node in the tree that it comes from.
+    pub(super) fn source(&self, number: usize) -> u32 {
+        self.items.get(number).map_or(0, |item| item.source)
+    }
+
     /// The array of a node, to ask it for lengths.
     pub(super) fn array_of(&self, number: usize) -> Array {
-        let source = self.items.get(number).map_or(0, |item| item.source);
+        let source = self.source(number);
         if number == 0 { self.terms.array.clone() } else { self.terms.array.at_number(source) }
     }
 
+    /// For views: how long each data buffer of a node is.
+    pub(super) fn set_sizes(&mut self, number: usize, sizes: Vec<i64>) {
+        if !sizes.is_empty() {
+            self.sizes.push((number as u32, sizes));
+        }
+    }
+
     pub(super) fn note(&mut self, number: usize, cut: Cut) {
+        if self.notes.is_empty() {
+            // Where one column is cut, the others are as well.
+            self.notes.reserve(self.items.len() - number);
+        }
         self.notes.push(Note::new(number as u32, cut));
     }
 

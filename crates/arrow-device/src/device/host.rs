@@ -16,9 +16,10 @@ use super::driver::{
 use super::{Device, Event, Memory, Queue};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
+static DEVICE: OnceLock<Device> = OnceLock::new();
+
 /// The one host device.
 pub(super) fn device() -> Device {
-    static DEVICE: OnceLock<Device> = OnceLock::new();
     DEVICE.get_or_init(|| Device::of(std::sync::Arc::new(Host::new()))).clone()
 }
 
@@ -26,6 +27,11 @@ pub(super) fn device() -> Device {
 pub(super) fn queue() -> Queue {
     static QUEUE: OnceLock<Queue> = OnceLock::new();
     QUEUE.get_or_init(|| Queue::adopted(device(), Raw::NULL, None)).clone()
+}
+
+/// Whether a queue is the host's: what it was given is done already, always.
+pub(super) fn is_host(queue: &Queue) -> bool {
+    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), queue.driver()))
 }
 
 /// What Arrow recommends: a cache line, and the width of the widest vector registers.

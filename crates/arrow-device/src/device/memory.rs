@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::driver::{Addressing, Raw, Region, Route, Spot};
-use super::{Allocator, Buffer, Device, Extent, Queue};
+use super::{Allocator, Buffer, Device, Extent, Queue, host};
 use crate::pending::{self, Use};
 use crate::{Error, ErrorKind, Result};
 
@@ -50,7 +50,7 @@ impl Memory {
                 let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
                 let mut memory = Self::new(device, raw, len, None, true);
                 // It may come into being in the order of the queue, and must not be freed before that.
-                memory.used_on.extend(queue.cloned());
+                memory.used_on.extend(queue.filter(|queue| !host::is_host(queue)).cloned());
                 Ok(memory)
             }
         };
@@ -131,7 +131,9 @@ impl Memory {
     /// As with arrays, a place exists only for somebody who names the queue that will use it.
     pub fn spot(&mut self, queue: &Queue) -> Result<Spot> {
         queue.reaches(self.block.device.id())?;
-        if !self.used_on.iter().any(|known| known.number() == queue.number()) {
+        let is_known = self.used_on.iter().any(|known| known.number() == queue.number());
+        // The host is never waited for.
+        if !is_known && !host::is_host(queue) {
             self.used_on.push(queue.clone());
         }
         Ok(Spot { base: self.block.raw, offset: 0 })
@@ -150,30 +152,38 @@ impl Memory {
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }
 
-    /// Shares parts of it, each at an offset and so long, as buffers that can become part of an array: on a device of handles
-    /// each gets a handle of its own.
-    pub(crate) fn into_parts(self, parts: &[(u64, u64)]) -> Result<Vec<Buffer>> {
-        let (device, base, len) = (self.block.device.clone(), self.block.raw, self.block.len);
-        device.driver().share(base);
-        let has_handles = device.properties().addressing == Addressing::Handle;
-        let whole = Arc::new(self);
-        let part = |(offset, part_len): &(u64, u64)| {
-            let (offset, part_len) = (*offset, *part_len);
+    /// Shares parts of it, each at an offset and so long: what `buffers[i]` is for each, and the owner of all. On a device of
+    /// handles each part gets a handle of its own.
+    pub(crate) fn into_parts(
+        self,
+        parts: impl ExactSizeIterator<Item = (u64, u64)>,
+    ) -> Result<(Vec<Raw<Memory>>, super::Owner)> {
+        let (base, len) = (self.block.raw, self.block.len);
+        self.block.device.driver().share(base);
+        let properties = self.block.device.properties();
+        let has_handles = properties.addressing == Addressing::Handle;
+        let mut all = Vec::with_capacity(parts.len());
+        let handles = Vec::with_capacity(if has_handles { parts.len() } else { 0 });
+        let mut parted = Parted { handles, whole: self };
+        for (offset, part_len) in parts {
             if offset.checked_add(part_len).is_none_or(|end| end > len) {
                 let message = format!("bytes {offset}+{part_len} are not inside {len}");
-                return Err(Error::new(ErrorKind::InvalidArgument, message).on_device(device.id()));
+                let error = Error::new(ErrorKind::InvalidArgument, message);
+                return Err(error.on_device(parted.whole.device().id()));
             }
-            let extent = Extent::Exact(part_len);
-            if !has_handles || (offset == 0 && part_len == len) {
-                let owner: super::Owner = whole.clone();
-                return Ok(Buffer::from_parts(device.id(), base, offset, extent, Some(owner)));
-            }
-            // SAFETY: the memory is this driver's and alive in `whole`; the part lies inside.
-            let raw = unsafe { device.driver().part(base, offset, part_len) }?;
-            let owner: super::Owner = Arc::new(Part { whole: whole.clone(), raw });
-            Ok(Buffer::from_parts(device.id(), raw, 0, extent, Some(owner)))
-        };
-        parts.iter().map(part).collect()
+            all.push(match has_handles {
+                false => Raw::from_ptr(base.as_ptr().wrapping_byte_add(offset as usize)),
+                true if offset == 0 && part_len == len => base,
+                true => {
+                    let driver = parted.whole.block.device.driver();
+                    // SAFETY: the memory is this driver's and alive in `whole`; the part lies inside.
+                    let part = unsafe { driver.part(base, offset, part_len) }?;
+                    parted.handles.push(part);
+                    part
+                }
+            });
+        }
+        Ok((all, Arc::new(parted)))
     }
 
     /// Fills it from host memory and waits until that is done.
@@ -198,16 +208,18 @@ impl Memory {
     }
 }
 
-/// A part of an allocation that has a handle of its own.
-struct Part {
-    whole: Arc<Memory>,
-    raw: Raw<Memory>,
+/// An allocation, and handles of parts of it.
+struct Parted {
+    handles: Vec<Raw<Memory>>,
+    whole: Memory,
 }
 
-impl Drop for Part {
+impl Drop for Parted {
     fn drop(&mut self) {
-        // SAFETY: `part` of this driver gave the handle, and the memory is freed after this.
-        unsafe { self.whole.block.device.driver().free_part(self.raw) }
+        for part in self.handles.drain(..) {
+            // SAFETY: `part` of this driver gave the handle, and the memory is freed after this.
+            unsafe { self.whole.block.device.driver().free_part(part) }
+        }
     }
 }
 

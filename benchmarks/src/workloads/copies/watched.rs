@@ -1,0 +1,231 @@
+//! A device that passes everything on to another one, and counts.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrow_device::driver::{
+    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+};
+use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
+
+/// What was asked of the driver.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// Work that was handed over: a list of copies, a mapping, its end.
+    pub(super) submissions: AtomicU64,
+    /// Calls in which the host may wait for the device.
+    pub(super) waits: AtomicU64,
+    /// Bytes of the regions, and of mappings that are filled.
+    pub(super) moved: AtomicU64,
+    /// Handles for parts of an allocation.
+    pub(super) handles: AtomicU64,
+}
+
+impl Tally {
+    /// Begins again.
+    pub(super) fn clear(&self) {
+        let Self { submissions, waits, moved, handles } = self;
+        for count in [submissions, waits, moved, handles] {
+            count.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+fn more(count: &AtomicU64, by: u64) {
+    count.fetch_add(by, Ordering::Relaxed);
+}
+
+/// The device again, counting.
+pub(super) fn watch(device: &Device) -> (Device, Arc<Tally>) {
+    let tally = Arc::new(Tally::default());
+    let driver = Watched { driver: device.driver().clone(), tally: tally.clone() };
+    (Device::new(driver), tally)
+}
+
+#[derive(Debug)]
+struct Watched {
+    driver: Arc<dyn Driver>,
+    tally: Arc<Tally>,
+}
+
+// SAFETY: each promise is that of the driver beneath, which is handed every call as it is.
+unsafe impl Driver for Watched {
+    fn id(&self) -> DeviceId {
+        self.driver.id()
+    }
+
+    fn runtime(&self) -> Runtime {
+        self.driver.runtime()
+    }
+
+    fn properties(&self) -> &Properties {
+        self.driver.properties()
+    }
+
+    fn reaches(&self, memory: DeviceId) -> Result<()> {
+        self.driver.reaches(memory)
+    }
+
+    unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.allocate(len, queue) }
+    }
+
+    unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.free(memory, len) }
+    }
+
+    fn share(&self, memory: Raw<Memory>) {
+        self.driver.share(memory);
+    }
+
+    fn reuse(&self, memory: Raw<Memory>) {
+        self.driver.reuse(memory);
+    }
+
+    unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
+        more(&self.tally.handles, 1);
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.part(memory, offset, len) }
+    }
+
+    unsafe fn free_part(&self, part: Raw<Memory>) {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.free_part(part) }
+    }
+
+    unsafe fn allocate_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.allocate_staging(len) }
+    }
+
+    unsafe fn free_staging(&self, address: NonNull<u8>, len: u64) {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.free_staging(address, len) }
+    }
+
+    fn open_queue(&self) -> Result<Raw<Queue>> {
+        self.driver.open_queue()
+    }
+
+    unsafe fn close_queue(&self, queue: Raw<Queue>) {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.close_queue(queue) }
+    }
+
+    unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        more(&self.tally.waits, 1);
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.synchronize(queue) }
+    }
+
+    unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.is_idle(queue) }
+    }
+
+    fn make_event(&self) -> Result<Raw<Event>> {
+        self.driver.make_event()
+    }
+
+    unsafe fn destroy_event(&self, event: Raw<Event>) {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.destroy_event(event) }
+    }
+
+    unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        more(&self.tally.submissions, 1);
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.record(queue, event) }
+    }
+
+    unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        more(&self.tally.submissions, 1);
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.wait(queue, event) }
+    }
+
+    unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.is_complete(event) }
+    }
+
+    unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        more(&self.tally.waits, 1);
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.wait_on_host(event, timeout) }
+    }
+
+    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
+        self.driver.sync_event(event)
+    }
+
+    unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.read_sync_event(sync_event) }
+    }
+
+    unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        more(&self.tally.submissions, 1);
+        more(&self.tally.moved, regions.iter().map(|region| region.len).sum());
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.copy(queue, route, regions) }
+    }
+
+    unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
+        more(&self.tally.waits, 1);
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.map(spot, len) }
+    }
+
+    fn maps_in_place(&self, base: Raw<Memory>) -> bool {
+        self.driver.maps_in_place(base)
+    }
+
+    unsafe fn unmap(&self, spot: Spot, len: u64, address: NonNull<u8>) {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.unmap(spot, len, address) }
+    }
+
+    unsafe fn map_to_fill(
+        &self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+    ) -> Result<Option<NonNull<u8>>> {
+        // SAFETY: promised by the caller.
+        let mapped = unsafe { self.driver.map_to_fill(queue, spot, len) }?;
+        if mapped.is_some() {
+            more(&self.tally.submissions, 1);
+            more(&self.tally.waits, 1);
+            more(&self.tally.moved, len);
+        }
+        Ok(mapped)
+    }
+
+    unsafe fn unmap_filled(
+        &self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+        address: NonNull<u8>,
+    ) -> Result<()> {
+        more(&self.tally.submissions, 1);
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.unmap_filled(queue, spot, len, address) }
+    }
+
+    unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.locate(base) }
+    }
+
+    unsafe fn holds(&self, base: Raw<Memory>) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { self.driver.holds(base) }
+    }
+}

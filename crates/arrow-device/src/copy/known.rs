@@ -1,0 +1,129 @@
+//! [`Known`]: finds the pieces that come from the same place, among very many.
+//!
+//! It has numbers of pieces and nothing of theirs, so that it is small. Places are another party's numbers: where they lie in
+//! the table depends on a secret, so that nobody can make all of them lie in one row.
+
+use std::hash::{BuildHasher, RandomState};
+
+use super::pack::Piece;
+use super::source::Span;
+use crate::device::driver::Spot;
+
+/// A table of numbers, in which one looks from a place on until there is a gap.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// As many as a power of two, half of them gaps at least.
+    table: Vec<u32>,
+    count: usize,
+    secret: u64,
+}
+
+/// Not the number of any piece: no tree has so many buffers.
+const GAP: u32 = u32::MAX;
+/// So many pieces of the same bytes that change differently are told apart. More are not looked for: they move by themselves.
+const VARIANTS: u32 = 16;
+
+impl Known {
+    /// None yet, and about so many to come.
+    pub(super) fn new(expected: usize) -> Self {
+        let len = expected.saturating_mul(2).next_power_of_two().max(8);
+        // Odd, so that no bit of what is multiplied with it is lost.
+        let secret = RandomState::new().hash_one(len) | 1;
+        Self { table: vec![GAP; len], count: 0, secret }
+    }
+
+    /// The number of the piece that comes from there and is the same; otherwise that of the one to come, which is noted.
+    pub(super) fn find_or_add(
+        &mut self,
+        pieces: &[Piece],
+        from: Span,
+        is_same: impl Fn(&Piece) -> bool,
+    ) -> Result<u32, u32> {
+        if self.count * 2 >= self.table.len() {
+            self.grow(pieces);
+        }
+        let new = pieces.len() as u32;
+        let mask = self.table.len() - 1;
+        let mut index = self.hash(from) & mask;
+        let mut variants = 0;
+        while let Some(number) = self.table.get(index).copied().filter(|number| *number != GAP) {
+            if let Some(piece) = pieces.get(number as usize).filter(|piece| piece.span() == from) {
+                if is_same(piece) {
+                    return Ok(number);
+                }
+                variants += 1;
+                if variants == VARIANTS {
+                    return Err(new);
+                }
+            }
+            index = (index + 1) & mask;
+        }
+        if let Some(gap) = self.table.get_mut(index) {
+            *gap = new;
+        }
+        self.count += 1;
+        Err(new)
+    }
+
+    fn grow(&mut self, pieces: &[Piece]) {
+        let len = self.table.len() * 2;
+        let before = std::mem::replace(&mut self.table, vec![GAP; len]);
+        for number in before.into_iter().filter(|number| *number != GAP) {
+            let Some(piece) = pieces.get(number as usize) else { continue };
+            let mut index = self.hash(piece.span()) & (len - 1);
+            while self.table.get(index).is_some_and(|number| *number != GAP) {
+                index = (index + 1) & (len - 1);
+            }
+            if let Some(gap) = self.table.get_mut(index) {
+                *gap = number;
+            }
+        }
+    }
+
+    /// The middle of a product, to which all bits contribute.
+    fn hash(&self, Span { spot: Spot { base, offset }, len }: Span) -> usize {
+        let place = (base.bits() as u64).wrapping_add(offset.rotate_left(32));
+        let mixed = (place ^ self.secret.rotate_left(17)).wrapping_add(len.rotate_left(48));
+        let product = u128::from(mixed) * u128::from(self.secret);
+        (product >> 32) as usize ^ (product >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pack::Change;
+    use super::*;
+    use crate::device::driver::Raw;
+
+    fn piece(base: usize, offset: u64) -> Piece {
+        let from = Spot { base: Raw::from_bits(base), offset };
+        Piece { from, len: 8, to: 0, change: Change::Nothing }
+    }
+
+    #[test]
+    fn each_place_is_found_again_after_the_table_grew() {
+        let (mut known, mut pieces) = (Known::new(0), Vec::new());
+        let all: Vec<(usize, u64)> =
+            (0..3000).map(|index| (4096 * (index % 100), (index / 100) as u64 * 64)).collect();
+        for turn in 0..2 {
+            for (number, (base, offset)) in (0..).zip(&all) {
+                let new = piece(*base, *offset);
+                let found = known.find_or_add(&pieces, new.span(), |_| true);
+                assert_eq!(found, if turn == 0 { Err(number) } else { Ok(number) });
+                if turn == 0 {
+                    pieces.push(new);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_change_in_many_ways_are_not_looked_for_forever() {
+        let (mut known, mut pieces) = (Known::new(4), Vec::new());
+        for number in 0..1000 {
+            assert_eq!(known.find_or_add(&pieces, piece(64, 0).span(), |_| false), Err(number));
+            pieces.push(piece(64, 0));
+        }
+        assert_eq!(known.count, VARIANTS as usize);
+    }
+}
