@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 pub enum Peer {
     /// This library.
     ArrowDevice,
+    /// This library, from another form of the same data.
+    ArrowDeviceFrom(&'static str),
     /// The crates `arrow-*`.
     ArrowRs,
     /// Arrow C++, from the wheel of pyarrow.
@@ -27,6 +29,7 @@ pub enum Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::ArrowDeviceFrom(form) => return write!(f, "{}, {form}", Self::ArrowDevice),
             Self::ArrowDevice => "arrow-device",
             Self::ArrowRs => "arrow-rs",
             Self::ArrowCpp => "Arrow C++",

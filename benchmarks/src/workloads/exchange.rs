@@ -17,8 +17,13 @@ pub(super) const COUNTED: &[Counted] = &[
         run: |meter| export_counted(&numbers(), meter),
     },
     Counted {
-        name: "export/batch/1000",
+        name: "export/imported batch/1000",
         promised: &[(ALLOCATIONS, 0), (INSTRUCTIONS, 60_000)],
+        run: |meter| export_counted(imported(&batch(1000)).as_array(), meter),
+    },
+    Counted {
+        name: "export/built batch/1000",
+        promised: &[(ALLOCATIONS, 0)],
         run: |meter| export_counted(batch(1000).as_array(), meter),
     },
 ];
@@ -52,6 +57,15 @@ fn numbers() -> Array {
 
 fn batch(columns: u64) -> Batch {
     Batch::from_columns((0..columns).map(|index| (format!("c{index}"), numbers()))).unwrap()
+}
+
+/// The same with one owner, as whoever gets batches of a stream has them.
+fn imported(batch: &Batch) -> Batch {
+    let mut out = ArrowDeviceArray::empty();
+    batch.export(&mut out).unwrap();
+    let schema = batch.schema().unwrap();
+    // SAFETY: it was just exported, by a library that keeps the rules.
+    unsafe { Batch::import(&mut out, &schema) }.unwrap()
 }
 
 fn release(mut array: ArrowDeviceArray) {

@@ -5,12 +5,19 @@ mod exchange;
 use crate::case::Case;
 use crate::meter::Counted;
 
-/// The cases of every family.
-pub fn cases() -> Vec<Case> {
-    exchange::cases()
+/// What belongs together: its cases, which are made when they are timed, and its counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// Makes the cases.
+    pub cases: fn() -> Vec<Case>,
+    /// The counts.
+    pub counted: &'static [Counted],
 }
+
+/// The families.
+pub const FAMILIES: &[Family] = &[Family { cases: exchange::cases, counted: exchange::COUNTED }];
 
 /// The counts of every family.
 pub fn counted() -> Vec<Counted> {
-    exchange::COUNTED.to_vec()
+    FAMILIES.iter().flat_map(|family| family.counted).copied().collect()
 }
