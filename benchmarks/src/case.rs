@@ -101,6 +101,31 @@ impl Case {
         Self { workload, shape, size, peer, bytes: 0, run: Box::new(run) }
     }
 
+    /// One of which only the second step is timed, as by [`step`](Self::step), of things that stay where they are: for what
+    /// is so small that moving it would be told as a part of it. All slots are prepared, then timed, then cleared away.
+    pub fn in_place<S: 'static>(
+        (workload, shape, size): (&'static str, &'static str, u64),
+        peer: Peer,
+        mut slots: Vec<S>,
+        mut before: impl FnMut(&mut S) + 'static,
+        mut timed: impl FnMut(&mut S) + 'static,
+        mut after: impl FnMut(&mut S) + 'static,
+    ) -> Self {
+        let run = move |turns: u32| {
+            let groups = turns.div_ceil(slots.len() as u32);
+            let mut took = Duration::ZERO;
+            for _ in 0..groups {
+                slots.iter_mut().for_each(&mut before);
+                let start = Instant::now();
+                slots.iter_mut().for_each(&mut timed);
+                took += start.elapsed();
+                slots.iter_mut().for_each(&mut after);
+            }
+            took * turns / (groups * slots.len() as u32)
+        };
+        Self { workload, shape, size, peer, bytes: 0, run: Box::new(run) }
+    }
+
     /// The same, told as a rate.
     pub fn moving(self, bytes: u64) -> Self {
         Self { bytes, ..self }

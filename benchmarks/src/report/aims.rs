@@ -75,25 +75,65 @@ pub const AIMS: &[Aim] = &[
     aim("import, schema known, flat", ("import", "int64", 1), Only(NANO), 1.0 / 2.5),
     aim("import, schema known, flat", ("import", "int64", 1), BestBut(NANO), 8.0),
     aim("release of 1000 columns", ("release", "batch", 1000), Best, 20.0).or_better(40.0),
-    aim("stream, per batch, 1 column", ("stream", "batch", 1), Only(NANO), 1.5),
-    aim("stream, per batch, 10 columns", ("stream", "batch", 10), Only(NANO), 8.0),
-    aim("stream, per batch, 100 columns", ("stream", "batch", 100), Only(NANO), 25.0),
-    aim("stream, per batch, 1000 columns", ("stream", "batch", 1000), Only(NANO), 25.0),
-    aim("stream, per batch, 1 column", ("stream", "batch", 1), BestBut(NANO), 8.0),
-    aim("stream, per batch, 10 columns", ("stream", "batch", 10), BestBut(NANO), 40.0),
-    aim("stream, per batch, 100 columns", ("stream", "batch", 100), BestBut(NANO), 100.0),
-    aim("stream, per batch, 1000 columns", ("stream", "batch", 1000), BestBut(NANO), 100.0),
-    aim("async stream, two threads, 1 column", ("async stream", "batch", 1), Only(CPP), 8.0),
-    aim("async stream, two threads, 10 columns", ("async stream", "batch", 10), Only(CPP), 25.0),
-    aim("async stream, two threads, 100 columns", ("async stream", "batch", 100), Only(CPP), 50.0),
+    aim("stream, per batch, 1 column", ("stream", "host batch", 1), Only(NANO), 1.5),
+    aim("stream, per batch, 10 columns", ("stream", "host batch", 10), Only(NANO), 8.0),
+    aim("stream, per batch, 100 columns", ("stream", "host batch", 100), Only(NANO), 25.0),
+    aim("stream, per batch, 1000 columns", ("stream", "host batch", 1000), Only(NANO), 25.0),
+    aim("stream, per batch, 1 column", ("stream", "host batch", 1), BestBut(NANO), 8.0),
+    aim("stream, per batch, 10 columns", ("stream", "host batch", 10), BestBut(NANO), 40.0),
+    aim("stream, per batch, 100 columns", ("stream", "host batch", 100), BestBut(NANO), 100.0),
+    aim("stream, per batch, 1000 columns", ("stream", "host batch", 1000), BestBut(NANO), 100.0),
+    aim("device stream, per batch, 1 column", ("stream", "device batch", 1), Only(CPP), 8.0),
+    aim("device stream, per batch, 10 columns", ("stream", "device batch", 10), Only(CPP), 40.0),
+    aim("device stream, per batch, 100 columns", ("stream", "device batch", 100), Only(CPP), 100.0),
     aim(
-        "export from an arrow-rs batch, 1000 columns",
-        ("export from arrow-rs", "batch", 1000),
-        Only(RS),
-        20.0,
+        "device stream, per batch, 1000 columns",
+        ("stream", "device batch", 1000),
+        Only(CPP),
+        100.0,
     ),
+    aim("async stream, two threads, 1 column", ("async threads", "queue 64", 1), Only(CPP), 8.0),
+    aim(
+        "async stream, two threads, 10 columns",
+        ("async threads", "queue 64", 10),
+        Only(CPP),
+        25.0,
+    ),
+    aim(
+        "async stream, two threads, 100 columns",
+        ("async threads", "queue 64", 100),
+        Only(CPP),
+        50.0,
+    ),
+    aim("export from an arrow-rs batch, 1000 columns", FROM_RS, Only(RS), 20.0),
     aim("contended export, 2 threads, 100 columns", ("contended export", "batch", 100), Best, 20.0),
+    aim(COPY_OPENCL, OPENCL, Only("write each, blocking"), 50.0),
+    aim(COPY_OPENCL, OPENCL, Only("write each, one wait"), 3.0),
+    aim(COPY_OPENCL, OPENCL, Only("mapped gather"), 0.8),
+    aim(COPY_VULKAN, VULKAN, Only("submit each, blocking"), 100.0),
+    aim(COPY_VULKAN, VULKAN, Only("copy each, one submit"), 2.0),
+    aim(COPY_VULKAN, VULKAN, Only("mapped gather"), 0.8),
+    aim("copy, large buffers, host to host", LARGE, Only("memcpy"), 0.95),
+    aim("copy, 1000 columns of 1 MiB, pinned memory to a GPU", GPU_PINNED, Only("link"), 0.9),
+    aim("copy, 1000 columns of 1 MiB, pageable memory to a GPU", GPU_LARGE, Only("memcpy"), 0.9),
+    aim("copy, 1000 columns of 4 KiB to a GPU", GPU_SMALL, Only("a call per buffer"), 5.0),
+    aim("DLPack export of a 1-d tensor", ("tensor export", FLAT, 1), Only("dlpark"), 1.0 / 1.2),
+    aim("DLPack import of a 1-d tensor", ("tensor import", FLAT, 1), Only("dlpark"), 1.0 / 1.2),
+    aim("Python, `__arrow_c_device_array__`, 1000 columns", PYTHON, Only("pyarrow"), 30.0),
 ];
+
+type Of = (&'static str, &'static str, u64);
+const FROM_RS: Of = ("export from arrow-rs", "batch", 1000);
+const COPY_OPENCL: &str = "copy, 1000 columns of 4 KiB, host to OpenCL";
+const OPENCL: Of = ("copy host to OpenCL", "1000 columns of int64", 512);
+const COPY_VULKAN: &str = "copy, 1000 columns of 4 KiB, host to Vulkan";
+const VULKAN: Of = ("copy host to Vulkan", "1000 columns of int64", 512);
+const LARGE: Of = ("copy host to host", "8 columns of int64", 1 << 20);
+const GPU_PINNED: Of = ("copy to a GPU", "pinned", 1 << 20);
+const GPU_LARGE: Of = ("copy to a GPU", "pageable", 1 << 20);
+const GPU_SMALL: Of = ("copy to a GPU", "pageable", 1 << 12);
+const FLAT: &str = "one dimension";
+const PYTHON: Of = ("python, export device array", "batch", 1000);
 
 /// An aim and what was measured.
 #[derive(Clone, Debug)]
