@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 pub enum Peer {
     /// This library.
     ArrowDevice,
+    /// This library, from another form of the same data.
+    ArrowDeviceFrom(&'static str),
     /// The crates `arrow-*`.
     ArrowRs,
     /// Arrow C++, from the wheel of pyarrow.
@@ -27,6 +29,7 @@ pub enum Peer {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::ArrowDeviceFrom(form) => return write!(f, "{}, {form}", Self::ArrowDevice),
             Self::ArrowDevice => "arrow-device",
             Self::ArrowRs => "arrow-rs",
             Self::ArrowCpp => "Arrow C++",
@@ -94,6 +97,31 @@ impl Case {
                 done.drain(..).for_each(&mut after);
             }
             took * turns / (groups * group)
+        };
+        Self { workload, shape, size, peer, bytes: 0, run: Box::new(run) }
+    }
+
+    /// One of which only the second step is timed, as by [`step`](Self::step), of things that stay where they are: for what
+    /// is so small that moving it would be told as a part of it. All slots are prepared, then timed, then cleared away.
+    pub fn in_place<S: 'static>(
+        (workload, shape, size): (&'static str, &'static str, u64),
+        peer: Peer,
+        mut slots: Vec<S>,
+        mut before: impl FnMut(&mut S) + 'static,
+        mut timed: impl FnMut(&mut S) + 'static,
+        mut after: impl FnMut(&mut S) + 'static,
+    ) -> Self {
+        let run = move |turns: u32| {
+            let groups = turns.div_ceil(slots.len() as u32);
+            let mut took = Duration::ZERO;
+            for _ in 0..groups {
+                slots.iter_mut().for_each(&mut before);
+                let start = Instant::now();
+                slots.iter_mut().for_each(&mut timed);
+                took += start.elapsed();
+                slots.iter_mut().for_each(&mut after);
+            }
+            took * turns / (groups * slots.len() as u32)
         };
         Self { workload, shape, size, peer, bytes: 0, run: Box::new(run) }
     }

@@ -4,7 +4,7 @@
 //! meanwhile meets all of them. Each turn begins with one that is not timed: the peer before has left the allocator and the
 //! caches in a state of its own.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::case::{Case, Peer};
 
@@ -15,7 +15,12 @@ pub struct Effort {
     pub rounds: u32,
     /// How long one timed turn should take.
     pub turn: Duration,
+    /// How long all rounds of one workload and size may take, if that leaves nine of them.
+    pub most: Duration,
 }
+
+/// Rounds that are always made: a median of fewer says little.
+const FEWEST: u32 = 9;
 
 /// What one peer took for one turn of a workload.
 #[derive(Clone, Debug)]
@@ -40,7 +45,11 @@ pub struct Time {
 pub fn compare(cases: &mut [Case], effort: Effort) -> Vec<Time> {
     let turns: Vec<u32> = cases.iter_mut().map(|case| turns_of(case, effort.turn)).collect();
     let mut rounds: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
+    let start = Instant::now();
     for round in 0..effort.rounds as usize {
+        if round >= FEWEST as usize && start.elapsed() > effort.most {
+            break;
+        }
         for position in 0..cases.len() {
             let index = (position + round) % cases.len();
             let (case, turns) = (&mut cases[index], turns[index]);
@@ -87,7 +96,8 @@ mod tests {
             Case::whole(("w", "s", 1), peer, move || order.borrow_mut().push(peer))
         };
         let mut cases = [case(Peer::ArrowDevice), case(Peer::ArrowRs)];
-        let times = compare(&mut cases, Effort { rounds: 2, turn: Duration::ZERO });
+        let times =
+            compare(&mut cases, Effort { rounds: 2, turn: Duration::ZERO, most: Duration::ZERO });
         assert_eq!(times.len(), 2);
         let mut order = order.take();
         order.dedup();

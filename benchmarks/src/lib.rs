@@ -7,6 +7,8 @@
 //! * **Counts** (`arrow-device-counts`, [`meter`]): allocator calls, bytes, instructions, driver calls, waits. They do not vary,
 //!   and are held to what was promised and to what they were before.
 //!
+//! [`report`] makes a page and pictures of the times, and says which aims are reached; [`gate`] holds the counts against a file.
+//!
 //! [`workloads`] has a module for each family of workloads, with its cases and its counts. A new workload is a new
 //! function there and a line in its family's table.
 
@@ -20,5 +22,7 @@
 
 pub mod case;
 pub mod clock;
+pub mod gate;
 pub mod meter;
+pub mod report;
 pub mod workloads;

@@ -49,6 +49,17 @@ impl Meter {
         result.expect("it was run")
     }
 
+    /// Runs what several threads do, and counts what the allocator was asked for. How many instructions threads need to
+    /// meet each other is different each time, so callgrind is not shown it.
+    pub fn measure_threads<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let before = asked();
+        let result = work();
+        let after = asked();
+        self.note(ALLOCATIONS, after.0 - before.0);
+        self.note(ALLOCATED, after.1 - before.1);
+        result
+    }
+
     /// Also this was counted.
     pub fn note(&mut self, name: &'static str, count: u64) {
         self.counts.push((name, count));

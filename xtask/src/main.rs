@@ -1,11 +1,12 @@
 //! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask python`, `cargo xtask requirements`,
-//! `cargo xtask lint`, `cargo xtask gpu-bundle`.
+//! `cargo xtask lint`, `cargo xtask bench`, `cargo xtask gpu-bundle`.
 //!
 //! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`python`] the tests of
 //! the Python package, [`setup`] finds and installs the tools they use, [`peers`] those that are other implementations of
-//! Arrow, [`requirements`] and [`lint`] look at the tree, [`bundle`] packs what runs on a machine with a GPU, and [`shell`]
-//! runs the commands of all of them.
+//! Arrow, [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs on a machine
+//! with a GPU, and [`shell`] runs the commands of all of them.
 
+mod bench;
 mod bundle;
 mod fuzz;
 mod lint;
@@ -46,6 +47,14 @@ cargo xtask gpu-bundle [test]
     machine's devices, exchanges data with PyTorch, CuPy, JAX and pyarrow where its Python has them, measures copies,
     and writes one report as JSON. With `test`, run a copy of it on the simulated driver.
 
+cargo xtask bench [--quick] [--only WORKLOAD]
+    Time all workloads beside the other implementations, which are fetched first, and say which aims are reached.
+    The whole goes into benchmarks/results, with pictures; a part of it, or a quick look, into target/bench.
+
+cargo xtask bench --gate
+    Count allocations, instructions, driver calls, bytes moved and waits, and fail where one is more than
+    benchmarks/counts.json has or than was promised. ARROW_DEVICE_BLESS=1 in the environment writes that file.
+
 cargo xtask lint
     Check format, clippy, documentation, dependencies, requirements and housekeeping.
 ";
@@ -66,6 +75,7 @@ fn main() -> ExitCode {
         ["python", "tensors"] => python::test(python::Part::Tensors),
         ["requirements"] => requirements::check(),
         ["lint"] => lint::lint(),
+        ["bench", options @ ..] => bench::Wish::parse(options).and_then(|wish| bench::bench(&wish)),
         ["gpu-bundle"] => bundle::bundle(),
         ["gpu-bundle", "test"] => bundle::test(),
         other => Err(format!("not understood: `{}`; `cargo xtask` lists what is", other.join(" "))),

@@ -58,7 +58,15 @@ pub(crate) const TIERS: &[Tier] = &[
             setup::PKG_CONFIG,
         ],
         variables: &[],
-        command: &["cargo", "test", "--workspace", "--all-features", "--no-fail-fast"],
+        command: &[
+            "cargo",
+            "test",
+            "--workspace",
+            // Its peers take longer to build than all else; it has a tier of its own.
+            "--exclude=arrow-device-benchmarks",
+            "--all-features",
+            "--no-fail-fast",
+        ],
         kind: Kind::Tests,
     },
     Tier {
@@ -80,6 +88,37 @@ pub(crate) const TIERS: &[Tier] = &[
         gains_from: &[setup::OPENCL, setup::VULKAN],
         variables: &[],
         command: &["cargo", "xtask", "python"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "counts",
+        purpose: "allocations, instructions, driver calls, bytes moved and waits are what they were, or less",
+        by_default: true,
+        needs: &[],
+        gains_from: &[setup::VALGRIND],
+        variables: &[],
+        command: &["cargo", "xtask", "bench", "--gate"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "benchmarks",
+        purpose: "every workload does the same with every other implementation",
+        by_default: false,
+        needs: &[],
+        gains_from: &[
+            setup::C_COMPILER,
+            setup::CPP_COMPILER,
+            setup::PEER_WHEELS,
+            setup::PEER_SOURCES,
+        ],
+        variables: &[],
+        command: &[
+            "cargo",
+            "test",
+            "--release",
+            "--package=arrow-device-benchmarks",
+            "--features=peers",
+        ],
         kind: Kind::Tests,
     },
     Tier {
@@ -207,6 +246,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "test",
             // As the first tier builds it, so that nothing is built again.
             "--workspace",
+            "--exclude=arrow-device-benchmarks",
             "--all-features",
             "--test=large",
         ],
@@ -518,7 +558,10 @@ mod tests {
         let names = |wish: &Wish| -> Vec<_> {
             chosen(wish).unwrap().iter().map(|tier| tier.name).collect()
         };
-        assert_eq!(names(&Wish::default()), ["unit and integration", "panic abort", "python"]);
+        assert_eq!(
+            names(&Wish::default()),
+            ["unit and integration", "panic abort", "python", "counts"]
+        );
         assert_eq!(names(&Wish { all: true, ..Wish::default() }).len(), TIERS.len());
         let only = |name: &str| Wish { only: Some(name.to_owned()), ..Wish::default() };
         assert_eq!(names(&only("miri")), ["miri"]);

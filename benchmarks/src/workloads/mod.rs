@@ -7,12 +7,23 @@ mod tensors;
 use crate::case::Case;
 use crate::meter::Counted;
 
-/// The cases of every family.
-pub fn cases() -> Vec<Case> {
-    [copies::cases(), exchange::cases(), tensors::cases()].into_iter().flatten().collect()
+/// What belongs together: its cases, which are made when they are timed, and its counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Family {
+    /// Makes the cases.
+    pub cases: fn() -> Vec<Case>,
+    /// The counts.
+    pub counted: &'static [Counted],
 }
+
+/// The families.
+pub const FAMILIES: &[Family] = &[
+    Family { cases: exchange::cases, counted: exchange::COUNTED },
+    Family { cases: copies::cases, counted: copies::COUNTED },
+    Family { cases: tensors::cases, counted: tensors::COUNTED },
+];
 
 /// The counts of every family.
 pub fn counted() -> Vec<Counted> {
-    [copies::COUNTED, exchange::COUNTED, tensors::COUNTED].concat()
+    FAMILIES.iter().flat_map(|family| family.counted).copied().collect()
 }

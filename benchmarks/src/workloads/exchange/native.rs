@@ -1,0 +1,253 @@
+//! Arrow C++ and nanoarrow, behind the functions of `native/exchange.h`.
+
+use std::ffi::{c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device_foreign_peers::build::{self, Build};
+use libloading::Library;
+
+use super::data::Data;
+use super::party::Party;
+use crate::case::Peer;
+
+type Hold = unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray, c_int) -> *mut c_void;
+type Know = unsafe extern "C" fn(*mut ArrowSchema, c_int, *mut c_void) -> c_int;
+type Import = unsafe extern "C" fn(*mut c_void, *mut ArrowDeviceArray, *mut c_void) -> c_int;
+type ImportBoth =
+    unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray, c_int, *mut c_void) -> c_int;
+type Validate = unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray, c_int) -> c_int;
+
+#[derive(Debug)]
+struct Functions {
+    hold: Hold,
+    export: unsafe extern "C" fn(*const c_void, *mut ArrowDeviceArray) -> c_int,
+    export_schema: unsafe extern "C" fn(*const c_void, *mut ArrowSchema) -> c_int,
+    know: Know,
+    forget: unsafe extern "C" fn(*mut c_void),
+    import: Import,
+    import_both: ImportBoth,
+    clear: unsafe extern "C" fn(*mut c_void),
+    column: unsafe extern "C" fn(*const c_void, i64) -> i64,
+    number: unsafe extern "C" fn(*const c_void, i64, i64) -> i64,
+    #[cfg_attr(
+        not(all(test, feature = "peers")),
+        allow(dead_code, reason = "tests look at the outcome")
+    )]
+    validate: Validate,
+}
+
+/// One of the two.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Native {
+    peer: Peer,
+    functions: &'static Functions,
+}
+
+/// `None`, with a reason printed, where it cannot be.
+pub(super) fn arrow_cpp() -> Option<Native> {
+    static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
+    native(Peer::ArrowCpp, LOADED.get_or_init(load_arrow_cpp))
+}
+
+/// As for the other.
+pub(super) fn nanoarrow() -> Option<Native> {
+    static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
+    native(Peer::Nanoarrow, LOADED.get_or_init(load_nanoarrow))
+}
+
+fn native(peer: Peer, loaded: &'static Result<Functions, String>) -> Option<Native> {
+    match loaded {
+        Ok(functions) => Some(Native { peer, functions }),
+        Err(reason) => {
+            println!("left out: {peer}: {reason}");
+            None
+        }
+    }
+}
+
+fn here(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("native").join(file)
+}
+
+fn load_arrow_cpp() -> Result<Functions, String> {
+    let wheel = build::wheel("pyarrow").ok_or("its wheel is not there")?;
+    if !build::has_compiler("CXX", "c++") {
+        return Err("a C++ compiler is not there".to_owned());
+    }
+    let options = ["-std=c++20", "-O3", "-DNDEBUG", "-Wall", "-Wextra", "-Werror"];
+    let build = Build::new("exchange-arrow-cpp", "CXX", "c++", &options)
+        .include(&wheel.join("include"), true)
+        .include(&build::headers("arrow-device-abi"), false)
+        .source(here("exchange_arrow_cpp.cc"), &[])
+        .depends_on(here("exchange.h"))
+        .link(&build::file_that_begins(&wheel, "libarrow.so."));
+    load(&build)
+}
+
+fn load_nanoarrow() -> Result<Functions, String> {
+    let unpacked = build::unpacked("nanoarrow").ok_or("its sources are not there")?;
+    if !build::has_compiler("CC", "cc") {
+        return Err("a C compiler is not there".to_owned());
+    }
+    let sources = unpacked.join("subprojects/arrow-nanoarrow/src");
+    let configured =
+        arrow_device_foreign_peers::nanoarrow::configured(&sources, &build::version("nanoarrow"));
+    let ours: &[&str] = &["-Wall", "-Wextra", "-Werror"];
+    let mut build = Build::new("exchange-nanoarrow", "CC", "cc", &["-std=c11", "-O3", "-DNDEBUG"])
+        .include(&sources, true)
+        .include(&configured, true)
+        .include(&build::headers("arrow-device-abi"), false)
+        .source(here("exchange_nanoarrow.c"), ours)
+        .depends_on(here("exchange.h"));
+    for source in ["common/utils.c", "common/schema.c", "common/array.c", "device/device.c"] {
+        build = build.source(sources.join("nanoarrow").join(source), &["-w"]);
+    }
+    load(&build)
+}
+
+fn load(build: &Build) -> Result<Functions, String> {
+    // SAFETY: the initializers of Arrow C++ may run at any time, and nanoarrow has none.
+    let library = unsafe { Library::new(build.run()) }.map_err(|error| error.to_string())?;
+    let library: &'static Library = Box::leak(Box::new(library));
+    Ok(Functions {
+        hold: get(library, "hold"),
+        export: get(library, "export"),
+        export_schema: get(library, "export_schema"),
+        know: get(library, "know"),
+        forget: get(library, "forget"),
+        import: get(library, "import"),
+        import_both: get(library, "import_both"),
+        clear: get(library, "clear"),
+        column: get(library, "column"),
+        number: get(library, "number"),
+        validate: get(library, "validate"),
+    })
+}
+
+fn get<T: Copy>(library: &'static Library, name: &str) -> T {
+    let name = format!("exchange_{name}");
+    // SAFETY: each member of `Functions` is declared in `exchange.h` as the function of its name is.
+    *unsafe { library.get::<T>(name.as_bytes()) }.unwrap()
+}
+
+/// Something of theirs, which is never freed and does not change.
+#[derive(Debug)]
+pub(super) struct Held(*mut c_void);
+
+// SAFETY: both libraries let any thread export what nobody changes.
+unsafe impl Send for Held {}
+// SAFETY: as above.
+unsafe impl Sync for Held {}
+
+/// `EXCHANGE_PLACE` bytes. Whoever put something there takes it away.
+#[derive(Debug)]
+#[repr(C, align(16))]
+pub(super) struct Place([u64; 64]);
+
+impl Default for Place {
+    fn default() -> Self {
+        Self([0; 64])
+    }
+}
+
+/// A schema, at a place that does not move.
+#[derive(Debug)]
+pub(super) struct Known(Box<Place>, &'static Functions);
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        // SAFETY: it was filled when this was made.
+        unsafe { (self.1.forget)(at(&mut self.0)) };
+    }
+}
+
+fn at(place: &mut Place) -> *mut c_void {
+    (&raw mut *place).cast()
+}
+
+impl Native {
+    /// Whether everything about an array is valid. Both structs are released.
+    #[cfg(test)]
+    pub(super) fn is_valid(
+        self,
+        schema: &mut ArrowSchema,
+        array: &mut ArrowDeviceArray,
+        is_batch: bool,
+    ) -> bool {
+        // SAFETY: both keep to the interface.
+        unsafe { (self.functions.validate)(schema, array, is_batch.into()) == 0 }
+    }
+}
+
+impl Party for Native {
+    type Held = Held;
+    type Known = Known;
+    type Place = Place;
+
+    fn peer(self) -> Peer {
+        self.peer
+    }
+
+    fn hold(self, data: &Data) -> Held {
+        let (mut schema, mut array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
+        data.export_schema(&mut schema);
+        data.export(&mut array);
+        // SAFETY: both keep to the interface, and are taken over.
+        let held = unsafe { (self.functions.hold)(&mut schema, &mut array, data.is_batch.into()) };
+        assert!(!held.is_null());
+        Held(held)
+    }
+
+    fn export(self, held: &Held, out: &mut ArrowDeviceArray) {
+        // SAFETY: something of theirs, and a struct that may be written.
+        assert_eq!(unsafe { (self.functions.export)(held.0, out) }, 0);
+    }
+
+    fn export_schema(self, held: &Held, out: &mut ArrowSchema) {
+        // SAFETY: as above.
+        assert_eq!(unsafe { (self.functions.export_schema)(held.0, out) }, 0);
+    }
+
+    fn know(self, schema: &mut ArrowSchema, is_batch: bool) -> Known {
+        let mut place = Box::<Place>::default();
+        // SAFETY: a schema that keeps to the interface, and a place with nothing in it.
+        assert_eq!(unsafe { (self.functions.know)(schema, is_batch.into(), at(&mut place)) }, 0);
+        Known(place, self.functions)
+    }
+
+    fn import(self, known: &mut Known, array: &mut ArrowDeviceArray, place: &mut Place) {
+        // SAFETY: a schema, an array of it that keeps to the interface, and a place with nothing in it.
+        assert_eq!(unsafe { (self.functions.import)(at(&mut known.0), array, at(place)) }, 0);
+    }
+
+    fn import_both(
+        self,
+        schema: &mut ArrowSchema,
+        array: &mut ArrowDeviceArray,
+        is_batch: bool,
+        place: &mut Place,
+    ) {
+        let import = self.functions.import_both;
+        // SAFETY: both keep to the interface, and the place has nothing in it.
+        assert_eq!(unsafe { import(schema, array, is_batch.into(), at(place)) }, 0);
+    }
+
+    fn clear(self, place: &mut Place) {
+        // SAFETY: something was imported to the place.
+        unsafe { (self.functions.clear)(at(place)) };
+    }
+
+    fn column(self, place: &Place, column: usize) -> usize {
+        // SAFETY: a batch was imported to the place, which has such a column.
+        unsafe { (self.functions.column)((&raw const *place).cast(), column as i64) as usize }
+    }
+
+    fn number(self, place: &Place, column: usize, row: usize) -> Option<i64> {
+        let number = self.functions.number;
+        // SAFETY: as above, with numbers in the column.
+        let number = unsafe { number((&raw const *place).cast(), column as i64, row as i64) };
+        (number >= 0).then_some(number)
+    }
+}
