@@ -143,6 +143,28 @@ fn a_file_that_is_not_whole_is_told_by_its_name_with_the_reader_s_reason() {
     assert!(!out.exists());
 }
 
+/// A reader that believes a file panics over buffers that end behind the end.
+#[test]
+fn a_file_that_was_changed_is_told_and_no_reader_falls_over_it() {
+    let folder = Folder::new();
+    let (stream, changed, out) =
+        (folder.path("whole.arrows"), folder.path("changed"), folder.path("out.arrow"));
+    write_stream(&stream, &[batch(0, 100)]);
+    let whole = std::fs::read(stream).unwrap();
+    // The length of the first column's values, in what comes before them.
+    let length = 800_i64.to_le_bytes();
+    let place = whole.windows(8).position(|bytes| bytes == length).unwrap();
+    let mut bytes = whole;
+    bytes[place + 3] = 0x7f;
+    std::fs::write(&changed, bytes).unwrap();
+    for arguments in [&["copy", text(&changed), text(&out)][..], &["inspect", text(&changed)]] {
+        let told = complaint(arguments, 1);
+        assert!(told.starts_with(&format!("arrow-device: {}: ", text(&changed))), "{told}");
+        assert!(told.contains("batch 0 cannot be read, because the file"), "{told}");
+        assert!(told.contains("the offset of the new Buffer cannot exceed"), "{told}");
+    }
+}
+
 #[test]
 fn what_is_no_file_is_told_with_what_to_do() {
     let folder = Folder::new();

@@ -3,6 +3,8 @@
 //! Reading and writing is arrow-rs's; here its batches become ours. Only a build with the feature `files` has it.
 
 #[cfg(feature = "files")]
+mod careful;
+#[cfg(feature = "files")]
 mod parquet;
 #[cfg(feature = "files")]
 mod read;

@@ -13,6 +13,7 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::ArrowError;
 
 use super::Format;
+use super::careful::carefully;
 use super::parquet::Groups;
 use crate::failure::{Failure, Outcome};
 
@@ -51,7 +52,9 @@ impl Position {
 /// Opens a file by what is in it. A stream may come out of a pipe.
 pub(crate) fn open(path: &Path) -> Outcome<Source> {
     super::has_name(path)?;
-    open_any(path).map_err(|failure| failure.during(path.display()))
+    let opened = carefully(|| open_any(path));
+    let opened = opened.unwrap_or_else(|why| Err(not_whole("it", Failure::new(why))));
+    opened.map_err(|failure| failure.during(path.display()))
 }
 
 fn open_any(path: &Path) -> Outcome<Source> {
@@ -106,15 +109,28 @@ fn open_any(path: &Path) -> Outcome<Source> {
 fn source(
     schema: &arrow_schema::Schema,
     position: Position,
-    batches: impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send + 'static,
+    mut batches: impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send + 'static,
 ) -> Outcome<Source> {
     let schema = Schema::from_arrow(schema)?;
     let of_batches = schema.clone();
-    let batches = batches.enumerate().map(move |(number, batch)| {
-        let batch = batch.map_err(|error| {
-            let message = not_whole(&format!("batch {number}"), error).to_string();
-            Error::new(ErrorKind::InvalidData, message)
-        })?;
+    let mut number = 0_u64;
+    let mut next = move || -> Outcome<Option<RecordBatch>> {
+        let next = carefully(|| batches.next()).map_err(Failure::new);
+        let next = next.and_then(|next| Ok(next.transpose()?));
+        let next = next.map_err(|failure| not_whole(&format!("batch {number}"), failure))?;
+        number += 1;
+        Ok(next)
+    };
+    // What failed once is not asked again.
+    let mut has_failed = false;
+    let batches = std::iter::from_fn(move || {
+        let next = if has_failed { None } else { next().transpose() };
+        has_failed |= matches!(next, Some(Err(_)));
+        next
+    });
+    let batches = batches.map(move |batch| {
+        let batch =
+            batch.map_err(|failure| Error::new(ErrorKind::InvalidData, failure.to_string()))?;
         Batch::from_arrow((&of_batches, batch))
     });
     Ok(Source { schema, position, batches: Box::new(batches) })
@@ -133,8 +149,8 @@ fn unreadable(error: io::Error) -> Failure {
 }
 
 /// What a reader says of a file that ends early, was changed, or has what the reader lacks: which is which it does not tell.
-pub(super) fn not_whole(what: &str, reason: impl std::error::Error + 'static) -> Failure {
-    let reason = Failure::from(reason);
+pub(super) fn not_whole(what: &str, reason: impl Into<Failure>) -> Failure {
+    let reason = reason.into();
     Failure::new(format!(
         "{what} cannot be read, because the file is not whole, is broken or has what this reader lacks; fetch or write it \
          again ({reason})"
