@@ -51,7 +51,7 @@ impl Task {
         notes.now(judge::RUNS, "loading the peer");
         match open(self) {
             Ok(peer) => self.try_peer(&peer, &notes),
-            Err(error) => notes.fail(judge::RUNS, error),
+            Err(why) => notes.absent(why),
         }
         notes.done();
     }

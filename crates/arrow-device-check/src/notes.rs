@@ -18,6 +18,8 @@ pub(crate) enum Note {
     Fail(String, String),
     /// It could not be looked at, and why.
     Skip(String, String),
+    /// There is nothing to try, and why.
+    Absent(String),
     /// The child is through.
     Done,
 }
@@ -67,6 +69,11 @@ impl Notes {
     /// It could not be looked at.
     pub(crate) fn skip(&self, id: &str, why: impl AsRef<str>) {
         self.line("skip", id, why.as_ref());
+    }
+
+    /// There is nothing to try.
+    pub(crate) fn absent(&self, why: impl AsRef<str>) {
+        self.line("absent", "", why.as_ref());
     }
 
     /// What is broken is not released, so that what is left behind says nothing of the peer.
@@ -120,6 +127,7 @@ fn parse(line: &str) -> Option<Note> {
         "pass" => Note::Pass(id),
         "fail" => Note::Fail(id, text),
         "skip" => Note::Skip(id, text),
+        "absent" => Note::Absent(text),
         "done" => Note::Done,
         _ => return None,
     })
@@ -147,17 +155,19 @@ mod tests {
         let notes = Notes::to(&path).unwrap();
         notes.now("ARR-1", "a\\n\nb\tc");
         notes.verdict(Err("one thing; another".into()), &[("other", "ARR-2")], "ARR-3");
+        notes.absent("no such function");
         notes.done();
         let expected = [
             Note::Now("ARR-1".into(), "a\\n\nb c".into()),
             Note::Fail("ARR-3".into(), "one thing".into()),
             Note::Fail("ARR-2".into(), "another".into()),
+            Note::Absent("no such function".into()),
             Note::Done,
         ];
         assert_eq!(read(&path), expected);
         let cut = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &cut[..cut.len() - 2]).unwrap();
-        assert_eq!(read(&path), expected[..3]);
+        assert_eq!(read(&path), expected[..4]);
         std::fs::remove_file(&path).unwrap();
     }
 }

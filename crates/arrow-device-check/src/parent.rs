@@ -85,7 +85,7 @@ pub(crate) fn names(subject: &Subject) -> impl Iterator<Item = &'static str> {
 /// Tries everything, each in a process of its own.
 ///
 /// # Errors
-/// What the system says when no process can be started.
+/// What the system says when no process can be started; that the peer is not there.
 pub fn check(subject: &Subject, launcher: &Launcher, limits: Limits) -> io::Result<Report> {
     check_some(subject, launcher, limits, |_, _| Some(true))
 }
@@ -175,6 +175,12 @@ fn try_one(
     })?;
     let ended = wait(child, limits.scenario)?;
     let seen = notes::read(&notes);
+    may_be_judged(&seen, || {
+        let how = how_it_ended(ended, limits.scenario);
+        let program = launcher.program.display();
+        let said = last_words(&said);
+        format!("`{program}` tried nothing: {how} before that{said}: {}", launcher.remedy)
+    })?;
     take(&seen, scenario.name, report);
     if seen.last() != Some(&Note::Done) {
         let now = seen.iter().rev().find_map(|note| match note {
@@ -189,13 +195,26 @@ fn try_one(
     Ok(())
 }
 
+/// What is not there, or not started, breaks no rule: whoever asked for the check has to do something else first.
+fn may_be_judged(seen: &[Note], nothing: impl FnOnce() -> String) -> io::Result<()> {
+    let absent = seen.iter().find_map(|note| match note {
+        Note::Absent(why) => Some(why.clone()),
+        _ => None,
+    });
+    match absent {
+        None if seen.is_empty() => Err(io::Error::other(nothing())),
+        None => Ok(()),
+        Some(why) => Err(io::Error::new(io::ErrorKind::NotFound, why)),
+    }
+}
+
 fn take(seen: &[Note], scenario: &str, report: &mut Report) {
     for note in seen {
         match note {
             Note::Pass(id) => report.add(id, Verdict::Pass, scenario, ""),
             Note::Fail(id, text) => report.add(id, Verdict::Fail, scenario, text),
             Note::Skip(id, why) => report.add(id, Verdict::NotApplicable, scenario, why),
-            Note::Now(..) | Note::Done => {}
+            Note::Now(..) | Note::Absent(_) | Note::Done => {}
         }
     }
 }

@@ -223,17 +223,20 @@ pub(crate) fn split(spec: &str) -> Result<(&str, &str), String> {
 /// # Errors
 /// What is missing.
 pub(crate) fn load(spec: &str, kind: Kind, side: Side) -> Result<Peer, String> {
-    let (path, symbol) = split(spec)?;
+    let (named, symbol) = split(spec)?;
     // A name without a slash would be looked for elsewhere.
-    let here = Path::new(".").join(path);
-    let path = if Path::new(path).exists() { here.as_path() } else { Path::new(path) };
+    let here = Path::new(".").join(named);
+    let path = if Path::new(named).exists() { here.as_path() } else { Path::new(named) };
     // SAFETY: what its initialisers do is up to whoever asked for the check; this is a process of its own.
-    let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
+    let library = unsafe { Library::new(path) }.map_err(|error| {
+        let what_to_do = "build it for this machine, or name the path where it is";
+        format!("the library {named} cannot be loaded: {what_to_do} ({error})")
+    })?;
     // SAFETY: the header declares it so.
     let begin =
         unsafe { library.get::<Begin>(b"arrow_device_check_begin") }.ok().map(|found| *found);
     let find = |symbol: &str| entry(&library, symbol, kind, side, begin);
-    let entry = find(symbol)?;
+    let entry = find(symbol).map_err(|why| format!("{named}: {why}"))?;
     let failing = find(&format!("{symbol}_failing")).ok();
     // SAFETY: the header declares it so.
     let done = unsafe { library.get::<Done>(format!("{symbol}_done").as_bytes()) };
@@ -276,9 +279,10 @@ fn told(begin: Option<Begin>, bench: &Bench) {
 /// The type is that of the function.
 unsafe fn get<T: Copy>(library: &Library, symbol: &str) -> Result<T, String> {
     // SAFETY: promised by the caller.
-    unsafe { library.get::<T>(symbol.as_bytes()) }
-        .map(|found| *found)
-        .map_err(|error| format!("the library has no function `{symbol}`: {error}"))
+    unsafe { library.get::<T>(symbol.as_bytes()) }.map(|found| *found).map_err(|error| {
+        let what_to_do = "export one of this name as C does, or name another";
+        format!("the library has no function `{symbol}`: {what_to_do} ({error})")
+    })
 }
 
 fn entry(

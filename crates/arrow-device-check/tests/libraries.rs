@@ -181,9 +181,11 @@ fn reports_are_readable_by_programs() {
 fn what_is_not_there_is_told_and_so_is_what_cannot_be() {
     let Some(library) = library("right") else { return };
     let output = run(&library, "producer", "nothing_of_this_name", &[]);
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("the library has no function `nothing_of_this_name`"), "{text}");
-    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&output.stderr);
+    let told = format!("{}: the library has no function `nothing_of_this_name`", library.display());
+    assert!(text.contains(&told) && text.contains("name another ("), "{text}");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty() && text.lines().count() == 1, "{text}");
     let output = run(&library, "relay", "produce", &["--kind", "dlpack"]);
     assert_eq!(output.status.code(), Some(2));
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -202,6 +204,8 @@ fn what_cannot_be_done_is_told_in_one_line_that_says_what_to_do() {
     let mine = ["--producer", mine.as_str()];
     let python = ["--python", "python_peers:numbers"];
     let folder = env!("CARGO_TARGET_TMPDIR");
+    let python_path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers");
+    let no_library = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml:f").to_owned();
     for (peer, more, words) in [
         (
             mine,
@@ -218,6 +222,42 @@ fn what_cannot_be_done_is_told_in_one_line_that_says_what_to_do() {
         (mine, ["--allow", "ARR-999"], ["`ARR-999` is no rule", "docs/check.md", ""]),
         (["--producer", "./nowhere.so:f"], ["--kind", "array"], ["./nowhere.so", "build it", ""]),
         (
+            ["--producer", "nowhere.so:f"],
+            ["--kind", "array"],
+            ["the library nowhere.so cannot be loaded", "build it", "where it is ("],
+        ),
+        (
+            ["--producer", no_library.as_str()],
+            ["--kind", "array"],
+            ["Cargo.toml cannot be loaded", "build it for this machine", "("],
+        ),
+        (
+            ["--python", "no.such.module:f"],
+            ["--kind", "array"],
+            ["finds no module `no`", "PYTHONPATH", "--python-program"],
+        ),
+        (
+            ["--python", "json:no_such_function"],
+            ["--kind", "array"],
+            ["the module `json` has no `no_such_function`", "name a function", "("],
+        ),
+        (
+            ["--python", "json:__name__"],
+            ["--kind", "array"],
+            ["`__name__` of the module `json` is a str", "name a function", ""],
+        ),
+        // A module whose import fails is not there either.
+        (
+            ["--python", "python_broken:f"],
+            ["--kind", "stream"],
+            ["`python_broken` cannot be imported", "mend that", "ZeroDivisionError"],
+        ),
+        (
+            python,
+            ["--python-program", "true"],
+            ["`true` tried nothing", "the process ended with code 0", "install Python 3"],
+        ),
+        (
             ["--producer", "nowhere"],
             ["--kind", "array"],
             ["`nowhere`", "`library.so:function`", ""],
@@ -231,7 +271,7 @@ fn what_cannot_be_done_is_told_in_one_line_that_says_what_to_do() {
         (python, ["--kind", "async"], ["Python has no asynchronous streams", "--kind", ""]),
     ] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
-        let output = command.args(peer).args(more).output().unwrap();
+        let output = command.args(peer).args(more).env("PYTHONPATH", python_path).output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{more:?}: {told}");
         assert_eq!(told.lines().count(), 1, "{told}");

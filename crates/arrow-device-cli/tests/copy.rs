@@ -111,6 +111,121 @@ fn what_cannot_be_copied_leaves_the_output_as_it_was() {
     assert!(folder.names().iter().all(|name| !name.contains("partial")), "{:?}", folder.names());
 }
 
+/// Of every length that a file can be cut to.
+#[test]
+fn a_file_that_is_not_whole_is_told_by_its_name_with_the_reader_s_reason() {
+    let folder = Folder::new();
+    let (arrow, parquet, out) =
+        (folder.path("whole.arrow"), folder.path("whole.parquet"), folder.path("out.arrow"));
+    write_file(&arrow, &[batch(0, 100), batch(100, 100)]);
+    write_parquet(&parquet, &[batch(0, 100)]);
+    let cut = folder.path("cut");
+    for (whole, what) in [(arrow, "an Arrow file"), (parquet, "a Parquet file")] {
+        let whole = std::fs::read(whole).unwrap();
+        for len in [8, 20, whole.len() / 2, whole.len() - 1] {
+            std::fs::write(&cut, &whole[..len]).unwrap();
+            for arguments in [&["copy", text(&cut), text(&out)][..], &["inspect", text(&cut)]] {
+                let told = complaint(arguments, 1);
+                let start = format!("arrow-device: {}: it begins as {what}", text(&cut));
+                assert!(told.starts_with(&start), "{len} bytes: {told}");
+                assert!(told.contains("is not whole") && told.contains("again ("), "{told}");
+            }
+        }
+    }
+    // What is wrong inside of a batch is found when its turn comes.
+    let stream = folder.path("whole.arrows");
+    write_stream(&stream, &[batch(0, 1000), batch(1000, 1000)]);
+    let whole = std::fs::read(stream).unwrap();
+    std::fs::write(&cut, &whole[..whole.len() - 100]).unwrap();
+    let told = complaint(&["copy", text(&cut), text(&out)], 1);
+    assert!(told.contains("batch 1 cannot be read, because the file is not whole"), "{told}");
+    assert!(told.starts_with(&format!("arrow-device: {}: ", text(&cut))), "{told}");
+    assert!(!out.exists());
+}
+
+/// A reader that believes a file panics over buffers that end behind the end.
+#[test]
+fn a_file_that_was_changed_is_told_and_no_reader_falls_over_it() {
+    let folder = Folder::new();
+    let (stream, changed, out) =
+        (folder.path("whole.arrows"), folder.path("changed"), folder.path("out.arrow"));
+    write_stream(&stream, &[batch(0, 100)]);
+    let whole = std::fs::read(stream).unwrap();
+    // The length of the first column's values, in what comes before them.
+    let length = 800_i64.to_le_bytes();
+    let place = whole.windows(8).position(|bytes| bytes == length).unwrap();
+    let mut bytes = whole;
+    bytes[place + 3] = 0x7f;
+    std::fs::write(&changed, bytes).unwrap();
+    for arguments in [&["copy", text(&changed), text(&out)][..], &["inspect", text(&changed)]] {
+        let told = complaint(arguments, 1);
+        assert!(told.starts_with(&format!("arrow-device: {}: ", text(&changed))), "{told}");
+        assert!(told.contains("batch 0 cannot be read, because the file"), "{told}");
+        assert!(told.contains("the offset of the new Buffer cannot exceed"), "{told}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_told_with_what_to_do() {
+    let folder = Folder::new();
+    let (input, out) = (folder.path("in.arrows"), folder.path("out.arrow"));
+    write_stream(&input, &[batch(0, 10)]);
+    let missing = folder.path("missing");
+    for (name, code, why) in [
+        (text(&missing), 1, "there is no such file; name one"),
+        (text(&folder.path(".")), 2, "it is a folder; name a file in it"),
+        ("-", 2, "`-` is no name; give the path of a file"),
+        ("/proc/self/mem", 1, "it cannot be read; name another file"),
+    ] {
+        if name.starts_with("/proc") && !cfg!(target_os = "linux") {
+            continue;
+        }
+        for arguments in [&["copy", name, text(&out)][..], &["inspect", name]] {
+            let told = complaint(arguments, code);
+            assert!(told.starts_with(&format!("arrow-device: {name}: ")), "{told}");
+            assert!(told.contains(why), "{told}");
+        }
+    }
+    for arguments in [
+        &["copy", text(&input), "-"][..],
+        &["copy", text(&input), "-", "--format", "arrow"],
+        &["inspect", text(&input), "--html", "-"],
+        &["bench", "--svg", "-"],
+    ] {
+        let told = complaint(arguments, 2);
+        assert!(told.contains("`-` is no name; give the path of a file"), "{told}");
+    }
+    assert_eq!(folder.names(), ["in.arrows"]);
+}
+
+/// Only a stream can be read from its beginning alone.
+#[cfg(unix)]
+#[test]
+fn out_of_a_pipe_comes_an_arrow_stream_and_nothing_else() {
+    use std::process::Stdio;
+
+    let folder = Folder::new();
+    let out = folder.path("out.arrow");
+    let (stream, file) = (folder.path("in.arrows"), folder.path("in.arrow"));
+    write_stream(&stream, &[batch(0, 10)]);
+    write_file(&file, &[batch(0, 10)]);
+    let piped = |input: &Path| {
+        let mut cat =
+            std::process::Command::new("cat").arg(input).stdout(Stdio::piped()).spawn().unwrap();
+        let copied = support::arrow_device()
+            .args(["copy", "/dev/stdin", text(&out)])
+            .stdin(cat.stdout.take().unwrap())
+            .output()
+            .unwrap();
+        cat.wait().unwrap();
+        (copied.status.code(), String::from_utf8(copied.stderr).unwrap())
+    };
+    let (code, told) = piped(&file);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("only an Arrow stream can be read; write it to a file first"), "{told}");
+    assert_eq!((piped(&stream), out.exists()), ((Some(0), String::new()), true));
+}
+
 /// The input is a pipe out of which no more than half comes, so the copy is neither at its end nor before its beginning when
 /// the signal comes.
 #[cfg(unix)]

@@ -418,8 +418,40 @@ class Script(ctypes.Structure):
     _fields_ = [("call", CALL), ("protocol", PROTOCOL), ("begin", PROTOCOL), ("knows_devices", ctypes.c_int)]
 
 
+def early_note(kind, rule, text):
+    """Before the library writes them, in a file of its own."""
+    text = " ".join(text.split()).replace("\\", "\\\\")
+    with open(os.environ["ARROW_DEVICE_CHECK_NOTES"], "a", encoding="utf-8", errors="replace") as notes:
+        notes.write(f"{kind}\t{rule}\t{text}\n")
+
+
+def absent(why):
+    early_note("absent", "", why)
+    sys.exit(1)
+
+
+def look_for_peer():
+    """What is not there cannot be tried, which is no finding."""
+    module, name = peer.split(":")
+    early_note("now", "PEER", "importing the module")
+    try:
+        importlib.import_module(module)
+    except BaseException as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module}.".startswith(f"{missing}."):
+            remedy = "run the check in its folder, set PYTHONPATH to that, or name another Python with --python-program"
+            absent(f"{sys.executable} finds no module `{missing}`: {remedy}")
+        absent(f"the module `{module}` cannot be imported: mend that first ({type(error).__name__}: {error})")
+    try:
+        found = function()
+    except AttributeError as error:
+        absent(f"the module `{module}` has no `{name}`: name a function that it has ({error})")
+    if not callable(found):
+        absent(f"`{name}` of the module `{module}` is a {type(found).__name__}: name a function that it has")
+
+
 sys.path.insert(0, os.getcwd())
-function()
+look_for_peer()
 gc.collect()
 gc.freeze()
 begin = getattr(importlib.import_module(peer.split(":")[0]), "arrow_device_check_begin", None)

@@ -14,6 +14,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::backends::{self, Name, Opened};
 use crate::failure::{Failure, Outcome};
+use crate::files;
 use crate::json::Json;
 use crate::table::{self, Side};
 use crate::units;
@@ -61,6 +62,9 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
+    if let Some(file) = matches.get_one::<PathBuf>("svg") {
+        files::has_name(file)?;
+    }
     let wanted = |name| matches.get_many::<String>(name).unwrap_or_default();
     let mut names =
         wanted("devices").map(|text| Name::parse(text)).collect::<Outcome<Vec<Name>>>()?;

@@ -34,6 +34,7 @@ struct Copied {
 pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     let path = |name| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
     let (input, output) = (path("INPUT"), path("OUTPUT"));
+    [&input, &output].into_iter().try_for_each(|path| files::has_name(path))?;
     let named = matches.get_one::<String>("format");
     let format = Format::NAMES.iter().find(|(name, _)| named.is_some_and(|named| named == name));
     let format = format.map_or_else(|| Format::of_name(&output), |(_, format)| Ok(*format))?;

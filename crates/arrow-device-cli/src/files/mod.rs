@@ -3,6 +3,8 @@
 //! Reading and writing is arrow-rs's; here its batches become ours. Only a build with the feature `files` has it.
 
 #[cfg(feature = "files")]
+mod careful;
+#[cfg(feature = "files")]
 mod parquet;
 #[cfg(feature = "files")]
 mod read;
@@ -14,13 +16,20 @@ pub(crate) use read::{Position, Source, open};
 #[cfg(feature = "files")]
 pub(crate) use write::Writer;
 
-#[cfg(feature = "files")]
 use std::path::Path;
 
-#[cfg(not(feature = "files"))]
-use crate::failure::Failure;
-#[cfg(feature = "files")]
 use crate::failure::{Failure, Outcome};
+
+/// Refuses `-`, which elsewhere stands for the terminal's side of a pipe, before it is taken for the name of a file.
+pub(crate) fn has_name(path: &Path) -> Outcome<()> {
+    if path.as_os_str() != "-" {
+        return Ok(());
+    }
+    Err(Failure::misuse(
+        "-: files are named here, and `-` is no name; give the path of a file (/dev/stdin reads an Arrow stream from a pipe, \
+         ./- is a file of that name)",
+    ))
+}
 
 /// What to say where files cannot be read.
 #[cfg(not(feature = "files"))]

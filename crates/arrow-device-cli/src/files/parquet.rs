@@ -12,7 +12,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 
-use super::read::Position;
+use super::read::{Position, not_whole};
 use crate::failure::Outcome;
 
 /// How large a batch should be: enough that what a copy costs beside its bytes does not matter.
@@ -33,7 +33,8 @@ pub(super) struct Groups {
 
 impl Groups {
     pub(super) fn open(file: File) -> Outcome<Self> {
-        let metadata = ArrowReaderMetadata::load(&file, Default::default())?;
+        let metadata = ArrowReaderMetadata::load(&file, Default::default())
+            .map_err(|error| not_whole("it begins as a Parquet file and", error))?;
         let rows = metadata.metadata().file_metadata().num_rows();
         let position = Position::of(u64::try_from(rows).unwrap_or(0));
         Ok(Self { file, metadata, next: 0, current: None, position })

@@ -84,6 +84,9 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     let most = matches.get_one::<u32>("batches").map_or(1, |most| *most as usize);
+    if let Some(file) = matches.get_one::<PathBuf>("html") {
+        crate::files::has_name(file)?;
+    }
     let device = matches.get_one::<String>("device").map(|text| Name::parse(text)).transpose()?;
     let opened = device.map(backends::open).transpose()?;
     let (source, arrays) = match matches.get_one::<String>("producer") {

@@ -7,8 +7,8 @@ use super::{Array, Window};
 use crate::device::driver::Readiness as DeviceReadiness;
 use crate::schema::{Schema, can_be_absent};
 use crate::{
-    Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Place, Queue, Result,
-    Step,
+    Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Place, Queue,
+    Result, Step,
 };
 
 /// An array that is being put together; see [`Array::builder`].
@@ -151,6 +151,7 @@ impl ArrayBuilder {
             Err(Error::new(ErrorKind::InvalidArgument, "taken")),
         )?;
         let device = self.common_device()?;
+        self.check_runtime(device)?;
         if !self.length_given
             && let Some(first) = self.children.first()
         {
@@ -198,6 +199,54 @@ impl ArrayBuilder {
             }
         }
         Ok(found.unwrap_or(DeviceId::CPU))
+    }
+
+    /// Where several runtimes are open by one id, memory tells whose it is: an array's has to be of one. Nobody is asked
+    /// before that happens.
+    fn check_runtime(&self, device: DeviceId) -> Result<()> {
+        if !Device::ids_are_ambiguous() || device.device_type == DeviceType::CPU {
+            return Ok(());
+        }
+        let runtimes = Device::of_each_runtime(device);
+        if runtimes.len() < 2 {
+            return Ok(());
+        }
+        let buffers = self.buffers.iter().enumerate().filter_map(|(index, buffer)| {
+            let buffer = buffer.as_ref().filter(|buffer| !buffer.is_null())?;
+            Some((format!("buffer {index}"), buffer.base()))
+        });
+        let children = self.children.iter().enumerate();
+        let children = children.map(|(index, child)| (format!("child {index}"), child));
+        let dictionary = self.dictionary.iter().map(|values| ("the dictionary".to_owned(), values));
+        let below = children.chain(dictionary);
+        let below = below.filter_map(|(name, array)| Some((name, array.tree().telling_memory()?)));
+        let mut parts = buffers.chain(below).map(|(name, memory)| {
+            let holds = |runtime: &Device| {
+                // SAFETY: the buffer or the tree, which `self` has, keeps the memory, and its maker promised that it is on
+                // this device and what the convention says, which is what `buffers[i]` of an array is.
+                unsafe { runtime.driver().holds(memory) }
+            };
+            (name, runtimes.iter().map(holds).collect::<Vec<bool>>())
+        });
+        let Some(first) = parts.next() else { return Ok(()) };
+        let Some(other) = parts.find(|(_, held_by)| *held_by != first.1) else { return Ok(()) };
+        let told = |(name, held_by): &(String, Vec<bool>)| match runtimes
+            .iter()
+            .zip(held_by)
+            .find(|(_, holds)| **holds)
+        {
+            Some((holder, _)) => {
+                let runtime = holder.driver().runtime();
+                format!("{name} is of {} {:#x}", runtime.name, runtime.instance)
+            }
+            None => format!("{name} of none that is open"),
+        };
+        let message = format!(
+            "an array lies in the memory of one runtime, and of several that are open by this id {} and {}; copy one part first",
+            told(&first),
+            told(&other)
+        );
+        Err(refused(message).on_device(device))
     }
 
     fn check_counts(&self, schema: &Schema) -> Result<()> {

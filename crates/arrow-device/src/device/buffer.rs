@@ -150,6 +150,11 @@ impl Buffer {
         Ok(BufferView { buffer: self.clone(), queue: queue.clone() })
     }
 
+    /// The address or handle that it begins at or lies in.
+    pub(crate) fn base(&self) -> Raw<Memory> {
+        self.base
+    }
+
     /// The value for `buffers[i]` of a C struct.
     pub(crate) fn c_pointer(&self) -> Result<*const c_void> {
         if self.offset == 0 || self.base.is_null() {

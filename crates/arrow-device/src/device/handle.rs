@@ -72,6 +72,11 @@ impl Device {
         registry::is_ambiguous()
     }
 
+    /// The open devices of this id, one of each runtime.
+    pub(crate) fn of_each_runtime(id: DeviceId) -> Vec<Self> {
+        registry::of_each_runtime(id)
+    }
+
     /// The open device of this id that has this memory; where none says so, the one opened last.
     ///
     /// # Safety

@@ -46,6 +46,18 @@ pub(super) unsafe fn find_holding(id: DeviceId, memory: Raw<Memory>) -> Option<D
     Some(other.unwrap_or(last))
 }
 
+/// The open devices of this id, one of each runtime.
+pub(super) fn of_each_runtime(id: DeviceId) -> Vec<Device> {
+    let mut found: Vec<Device> = Vec::new();
+    for device in all(id) {
+        let runtime = device.driver().runtime();
+        if found.iter().all(|known| known.driver().runtime() != runtime) {
+            found.push(device);
+        }
+    }
+    found
+}
+
 /// All devices of this id, the one opened last first.
 fn all(id: DeviceId) -> Vec<Device> {
     let open = crate::sync::lock(&OPEN);

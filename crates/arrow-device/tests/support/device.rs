@@ -32,6 +32,8 @@ pub struct State {
     /// Blocks of staging memory, and how many there ever were.
     pub staging: usize,
     pub staged: usize,
+    /// How often somebody asked whose memory something is.
+    pub asked: usize,
     /// What the device can do beside copies.
     pub can: Abilities,
 }
@@ -54,6 +56,7 @@ struct Copy {
 #[derive(Debug)]
 struct LazyDriver {
     id: DeviceId,
+    runtime: usize,
     properties: Properties,
     state: Arc<Mutex<State>>,
 }
@@ -65,11 +68,17 @@ pub fn open(number: i64) -> (Device, Arc<Mutex<State>>) {
 
 /// Opens one that can do more.
 pub fn open_with(number: i64, can: Abilities) -> (Device, Arc<Mutex<State>>) {
-    let state = Arc::new(Mutex::new(State { next_block: 1, can, ..State::default() }));
+    open_in(number as usize, number, can)
+}
+
+/// Opens one of a runtime, whose first hundred handles are those of no other among the first hundred runtimes.
+pub fn open_in(runtime: usize, number: i64, can: Abilities) -> (Device, Arc<Mutex<State>>) {
+    let next_block = 1 + runtime % 100 * 100;
+    let state = Arc::new(Mutex::new(State { next_block, can, ..State::default() }));
     let properties = Properties::new("a lazy device").with_addressing(Addressing::Handle);
     let properties = properties.with_parts(can.fill);
     let id = DeviceId::new(DeviceType::EXT_DEV, number);
-    (Device::new(LazyDriver { id, properties, state: state.clone() }), state)
+    (Device::new(LazyDriver { id, runtime, properties, state: state.clone() }), state)
 }
 
 /// The handle of a part is that of its block and so many times its offset.
@@ -125,7 +134,7 @@ unsafe impl Driver for LazyDriver {
     }
 
     fn runtime(&self) -> Runtime {
-        Runtime { name: "lazy", instance: self.id.id as usize }
+        Runtime { name: "lazy", instance: self.runtime }
     }
 
     fn properties(&self) -> &Properties {
@@ -207,6 +216,12 @@ unsafe impl Driver for LazyDriver {
         state.filling.retain(|block| *block != spot.base.bits());
         state.fills += 1;
         Ok(())
+    }
+
+    unsafe fn holds(&self, base: Raw<Memory>) -> bool {
+        let mut state = self.state();
+        state.asked += 1;
+        state.blocks.contains_key(&(base.bits() % PART))
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {

@@ -1,0 +1,3 @@
+"""A module that cannot be imported."""
+
+value = 1 / 0

@@ -1,0 +1,39 @@
+//! The readers of others panic over some of what is wrong in a file. Here that is one more error, and it is said once.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+thread_local! {
+    /// Whether a panic on this thread becomes an error.
+    static IS_CAREFUL: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a reader. After the error of a panic nothing that it was given may be used again.
+pub(super) fn carefully<T>(read: impl FnOnce() -> T) -> Result<T, String> {
+    quiet_the_hook();
+    IS_CAREFUL.set(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(read));
+    IS_CAREFUL.set(false);
+    outcome.map_err(|payload| words(&*payload))
+}
+
+/// Other panics are reported as ever.
+fn quiet_the_hook() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |what| {
+            if !IS_CAREFUL.get() {
+                report(what);
+            }
+        }));
+    });
+}
+
+fn words(payload: &(dyn Any + Send)) -> String {
+    let words = payload.downcast_ref::<&str>().copied();
+    let words = words.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    words.unwrap_or("the reader failed").to_owned()
+}
