@@ -12,8 +12,6 @@ pub(crate) struct Dims {
     axes: Axes,
     /// How many elements.
     count: u64,
-    /// The lowest and the highest place of an element. (0, -1) where there is none.
-    reach: (i64, i64),
 }
 
 /// So many dimensions need no allocation.
@@ -93,6 +91,14 @@ impl Dims {
         Self::of(axes.compacted().ok_or_else(too_large)?)
     }
 
+    /// One dimension of so many elements, of which there is one at least, one behind the other. The same number twice.
+    #[inline(always)]
+    pub(crate) fn row(length: i64, count: u64) -> Self {
+        let (mut shape, mut strides) = ([0; FEW], [0; FEW]);
+        (shape[0], strides[0]) = (length, 1);
+        Self { axes: Axes::Few { ndim: 1, shape, strides }, count }
+    }
+
     /// Any distances.
     pub(crate) fn new(shape: &[i64], strides: &[i64]) -> Result<Self> {
         let number = |from: &[i64], index: usize| from.get(index).copied().unwrap_or(0);
@@ -122,12 +128,12 @@ impl Dims {
             }
         }
         if shape.contains(&0) {
-            return Ok(Self { axes, count: 0, reach: (0, -1) });
+            return Ok(Self { axes, count: 0 });
         }
         if overflows {
             return Err(too_large());
         }
-        Ok(Self { axes, count: count.unsigned_abs(), reach: (low, high) })
+        Ok(Self { axes, count: count.unsigned_abs() })
     }
 
     pub(crate) fn shape(&self) -> &[i64] {
@@ -144,7 +150,15 @@ impl Dims {
 
     /// The lowest and the highest place, where there is an element.
     pub(crate) fn reach(&self) -> Option<(i64, i64)> {
-        (self.count > 0).then_some(self.reach)
+        let (shape, strides) = self.axes.both();
+        let mut reach = (0_i64, 0_i64);
+        for (length, stride) in shape.iter().zip(strides).filter(|(length, _)| **length > 1) {
+            // No overflow: `of` took the same sums.
+            let span = (length - 1).wrapping_mul(*stride);
+            let end = if span < 0 { &mut reach.0 } else { &mut reach.1 };
+            *end = end.wrapping_add(span);
+        }
+        (self.count > 0).then_some(reach)
     }
 
     /// Whether the elements lie one behind the other in row-major order.

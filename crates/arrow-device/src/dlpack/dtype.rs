@@ -83,13 +83,20 @@ impl Dtype {
     /// How elements lie, where this is a type that DLPack has. `padded` is what the tensor's flag says.
     #[inline]
     pub(crate) fn width(self, padded: bool) -> Result<Width> {
-        if matches!(self, Self::INT64 | Self::FLOAT64) {
-            return Ok(Width::Bytes(8));
+        match self.frequent_width() {
+            Some(bytes) => Ok(Width::Bytes(bytes)),
+            None => self.any_width(padded),
         }
-        if matches!(self, Self::INT32 | Self::FLOAT32) {
-            return Ok(Width::Bytes(4));
+    }
+
+    /// The width of the types that most tensors have; `None` says nothing.
+    #[inline(always)]
+    pub(crate) fn frequent_width(self) -> Option<u64> {
+        match (self.code, self.bits, self.lanes) {
+            (c::kDLInt | c::kDLUInt | c::kDLFloat, 64, 1) => Some(8),
+            (c::kDLInt | c::kDLUInt | c::kDLFloat, 32, 1) => Some(4),
+            _ => None,
         }
-        self.any_width(padded)
     }
 
     fn any_width(self, padded: bool) -> Result<Width> {

@@ -4,10 +4,8 @@
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 use super::managed::{Exported, Form, Managed};
-use super::memory::Memory;
 use super::tensor::Origin;
 use super::{Copying, Order, Tensor, device};
 use crate::abi::dlpack::{
@@ -32,7 +30,7 @@ impl Tensor {
     /// `order` says how the consumer knows that the data is complete: [`Order::On`] makes its queue wait, and no host blocks;
     /// [`Order::Host`] waits here.
     pub fn export<F: Form>(self, order: Order<'_>, copying: Copying) -> Result<Managed<F>> {
-        let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_alone();
+        let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_own();
         match copying {
             Copying::Always => self.copied_for(order)?.write_out(order),
             Copying::IfNeeded if must_copy => self.copied_for(order)?.write_out(order),
@@ -72,13 +70,9 @@ impl Tensor {
         self.write_out(order)
     }
 
-    /// Whether the memory was copied for us, nobody else here has a share of it, and no queue of ours still reads it.
-    fn is_alone(&self) -> bool {
-        let is_unshared = |array: &Array| {
-            let tree = array.tree();
-            Arc::strong_count(tree) == 1 && tree.is_unused()
-        };
-        self.origin() == Origin::Own && self.shared_memory().is_none_or(is_unshared)
+    /// Whether the memory was copied for us, and nobody else here has it or still reads it.
+    fn is_own(&self) -> bool {
+        self.origin() == Origin::Own && self.is_alone()
     }
 
     /// A copy, made on the queue of the consumer where there is one.
@@ -92,9 +86,11 @@ impl Tensor {
     fn settle(&self, order: Order<'_>) -> Result<()> {
         // What was never an array was ready when it came.
         let Some(memory) = self.shared_memory() else { return Ok(()) };
+        // What is ready needs no queue that reaches it.
+        if memory.tree().ready.pending().is_empty() {
+            return Ok(());
+        }
         match order {
-            // Host memory that is ready needs no queue that reaches it.
-            Order::On(_) if memory.ready() == crate::Ready::Now => Ok(()),
             Order::On(queue) => memory.tree().order(queue),
             Order::Host => memory.wait(),
             Order::Unordered => Ok(()),
@@ -146,7 +142,7 @@ impl Tensor {
         // The context is the whole block: a consumer may hand back a pointer that stands for the struct alone.
         let context = block.cast::<c_void>();
         let managed = F::new(dl_tensor, flags, context, Some(delete::<F>));
-        let whole = Block { managed, owner: self.into_memory() };
+        let whole = Block { managed, owner: self };
         // SAFETY: the block is as large as this and aligned to 16, and nobody else has it.
         unsafe { block.cast::<Block<F>>().write(whole) };
         // SAFETY: a tensor that was just made, with a deleter that can be called once on any thread.
@@ -168,7 +164,7 @@ impl Array {
 #[repr(C)]
 struct Block<F> {
     managed: F,
-    owner: Memory,
+    owner: Tensor,
 }
 
 /// The deleter of everything that is exported here.

@@ -87,11 +87,7 @@ impl Array {
                 Some(upload(self, &bytes, Dtype::BOOL, &queue).map_err(during)?)
             }
         };
-        let in_shape = |flat: Tensor| {
-            let (start, dtype, width) = (flat.start(), flat.dtype(), flat.width());
-            let origin = flat.origin();
-            Tensor::new(flat.into_memory(), start, dtype, width, plan.dims.clone(), origin)
-        };
+        let in_shape = |flat: Tensor| flat.changed(|parts| parts.dims = plan.dims.clone());
         Ok((in_shape(values), validity.map(in_shape)))
     }
 }

@@ -2,20 +2,21 @@
 //!
 //! What a struct says is read once and checked before any of it is used. Whatever is refused is deleted, once.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::dims::{Axes, Dims, MAX_DIMENSIONS};
 use super::dtype::Width;
 use super::managed::{Form, Managed};
 use super::memory::{Memory, bytes_of};
-use super::tensor::Origin;
+use super::tensor::{Origin, Parts};
 use super::{Dtype, Order, Tensor, device};
 use crate::abi::dlpack::{
     DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 use crate::device::driver::{Addressing, Raw};
-use crate::{Buffer, DeviceId, Error, ErrorKind, Extent, Result, pending};
+use crate::{Buffer, DeviceId, DeviceType, Error, ErrorKind, Extent, Result, pending};
 
 impl Tensor {
     /// Takes a tensor over from the producer that made it, in either form.
@@ -64,11 +65,28 @@ impl Tensor {
         // SAFETY: promised by the caller.
         let managed = unsafe { Managed::from_raw(tensor) }?;
         let flags = managed.flags_if_known()?;
+        let raw = managed.tensor();
         // SAFETY: promised by the caller.
-        let checked = match unsafe { Checked::new(&managed.tensor(), flags) } {
-            Ok(checked) => checked,
-            Err(error) => return Err(error.during("import")),
-        };
+        let row = unsafe { Row::of(&raw, flags) };
+        match (row, order) {
+            (Some(row), Order::Host | Order::Unordered) => Ok(row.import(managed, flags)),
+            // SAFETY: promised by the caller.
+            _ => unsafe { Self::import_any(managed, &raw, flags, order) },
+        }
+    }
+
+    /// # Safety
+    /// As for [`import`](Self::import).
+    #[inline(never)]
+    unsafe fn import_any<F: Form>(
+        managed: Managed<F>,
+        raw: &DLTensor,
+        flags: u64,
+        order: Order<'_>,
+    ) -> Result<Self> {
+        // SAFETY: promised by the caller.
+        let checked =
+            unsafe { Checked::new(raw, flags) }.map_err(|error| error.during("import"))?;
         let Checked { device, base, start, len, dtype, width, padded, dims } = checked;
         let memory = match order {
             Order::On(queue) => {
@@ -85,7 +103,8 @@ impl Tensor {
                 Memory::imported(managed, device, base, len, in_a_row.then_some(dtype))
             }
         };
-        Ok(Self { memory, start, dtype, width, padded, dims, origin: origin(flags) })
+        let origin = origin(flags);
+        Ok(Self::of(|| Parts { memory, start, dtype, width, padded, dims, origin }))
     }
 }
 
@@ -119,6 +138,65 @@ fn origin(flags: u64) -> Origin {
 
 /// No memory has more bytes, and no array.
 const LARGEST: u64 = (1 << 62) - 1;
+
+/// Numbers in one dimension, one behind the other in host memory, which is what most tensors are.
+struct Row {
+    data: *mut c_void,
+    dtype: Dtype,
+    /// Bytes of one number, and of all.
+    bytes: u64,
+    len: u64,
+    /// How many numbers, of which there is one at least.
+    length: i64,
+    count: u64,
+}
+
+impl Row {
+    /// What the struct says, if it is that. `None` says nothing: what is found here is what [`Checked`] finds.
+    ///
+    /// # Safety
+    /// As for [`Tensor::import`].
+    #[inline(always)]
+    unsafe fn of(raw: &DLTensor, flags: u64) -> Option<Self> {
+        let dtype = Dtype::from_c(raw.dtype);
+        let bytes = dtype.frequent_width()?;
+        let is_on_host = raw.device.device_type.0 == DeviceType::CPU.0;
+        let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
+        if !is_on_host || padded || raw.ndim != 1 || raw.shape.is_null() || raw.data.is_null() {
+            return None;
+        }
+        // SAFETY: promised by the caller: there is one entry.
+        let length = unsafe { number(raw.shape, 0) };
+        let is_compact = raw.strides.is_null() || {
+            // SAFETY: promised by the caller: there is one entry.
+            let stride = unsafe { number(raw.strides, 0) };
+            stride == 1
+        };
+        let count = u64::try_from(length).ok().filter(|count| *count > 0 && is_compact)?;
+        let len = count.checked_mul(bytes).filter(|len| *len <= LARGEST)?;
+        let step = isize::try_from(raw.byte_offset).ok()?;
+        let first = raw.data.addr().checked_add(step.unsigned_abs())?;
+        first.checked_add(usize::try_from(len).ok()?)?;
+        let data = raw.data.wrapping_byte_offset(step);
+        Some(Self { data, dtype, bytes, len, length, count })
+    }
+
+    /// The tensor, which is ready.
+    #[inline(always)]
+    fn import<F: Form>(self, managed: Managed<F>, flags: u64) -> Tensor {
+        let Self { data, dtype, bytes, len, length, count } = self;
+        pending::tick();
+        Tensor::of(|| Parts {
+            memory: Memory::imported(managed, DeviceId::CPU, Raw::from_ptr(data), len, Some(dtype)),
+            start: 0,
+            dtype,
+            width: Width::Bytes(bytes),
+            padded: false,
+            dims: Dims::row(length, count),
+            origin: origin(flags),
+        })
+    }
+}
 
 /// What a struct says, in order.
 struct Checked {
@@ -253,4 +331,84 @@ unsafe fn number(from: *const i64, index: usize) -> i64 {
 #[cold]
 fn too_large() -> Error {
     Error::new(ErrorKind::LimitExceeded, "the tensor is larger than any memory")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::dlpack::{DLDataType, DLDevice, DLDeviceType};
+
+    /// Every combination of what is usual and what is at an edge.
+    fn structs(each: &mut dyn FnMut(&DLTensor, u64)) {
+        const NUMBERS: [i64; 9] = [0, 1, 2, 3, -1, 1 << 59, (1 << 59) - 1, i64::MAX, i64::MIN];
+        let types =
+            [(0, 64, 1), (1, 32, 1), (2, 64, 1), (2, 32, 2), (5, 64, 1), (0, 8, 1), (4, 64, 1)];
+        let places = [0, 64, usize::MAX - 100, usize::MAX / 2];
+        for (code, bits, lanes) in types {
+            for length in NUMBERS {
+                for stride in [None, Some(1), Some(0), Some(-1), Some(i64::MIN)] {
+                    for place in places {
+                        for byte_offset in [0, 8, 1 << 63, u64::MAX, isize::MAX as u64 + 1] {
+                            let (shape, strides) = ([length; 1], [stride.unwrap_or(0); 1]);
+                            let tensor = DLTensor {
+                                data: std::ptr::without_provenance_mut(place),
+                                device: DLDevice { device_type: DLDeviceType(1), device_id: 0 },
+                                ndim: 1,
+                                dtype: DLDataType { code, bits, lanes },
+                                shape: shape.as_ptr().cast_mut(),
+                                strides: stride
+                                    .map_or(std::ptr::null_mut(), |_| strides.as_ptr().cast_mut()),
+                                byte_offset,
+                            };
+                            [0, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED]
+                                .iter()
+                                .for_each(|flags| each(&tensor, *flags));
+                            each(&DLTensor { ndim: 0, ..tensor }, 0);
+                            each(&DLTensor { shape: std::ptr::null_mut(), ..tensor }, 0);
+                            let elsewhere = DLDevice { device_type: DLDeviceType(2), device_id: 0 };
+                            each(&DLTensor { device: elsewhere, ..tensor }, 0);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_is_what_any_tensor_would_be() {
+        let mut found = 0;
+        structs(&mut |tensor, flags| {
+            // SAFETY: shape and strides are null or have an entry.
+            let Some(row) = (unsafe { Row::of(tensor, flags) }) else { return };
+            // SAFETY: as above.
+            let any = unsafe { Checked::new(tensor, flags) }.unwrap();
+            assert_eq!((any.device, any.start, any.padded), (DeviceId::CPU, 0, false));
+            assert_eq!((any.base, any.len), (Raw::from_ptr(row.data), row.len));
+            assert_eq!((any.dtype, any.width), (row.dtype, Width::Bytes(row.bytes)));
+            assert_eq!(any.dims, Dims::row(row.length, row.count));
+            assert_eq!(any.dims.reach(), Some((0, row.length - 1)));
+            found += 1;
+        });
+        // So that this compares something: of lengths, strides, places and offsets there are some that are usual.
+        assert!(found > 50, "{found}");
+    }
+
+    #[test]
+    fn what_is_usual_is_a_row() {
+        let (shape, strides) = ([3_i64], [1_i64]);
+        for (code, bits, lanes) in [(0, 64, 1), (0, 32, 1), (1, 64, 1), (2, 32, 1), (2, 64, 1)] {
+            let tensor = DLTensor {
+                data: std::ptr::without_provenance_mut(64),
+                device: DLDevice { device_type: DLDeviceType(1), device_id: 3 },
+                ndim: 1,
+                dtype: DLDataType { code, bits, lanes },
+                shape: shape.as_ptr().cast_mut(),
+                strides: strides.as_ptr().cast_mut(),
+                byte_offset: 16,
+            };
+            // SAFETY: shape and strides have an entry.
+            let row = unsafe { Row::of(&tensor, 0) }.unwrap();
+            assert_eq!((row.data.addr(), row.len), (80, 3 * u64::from(bits) / 8));
+        }
+    }
 }

@@ -31,7 +31,8 @@ enum Held {
 
 /// What was imported, as it came or as an array.
 struct Imported {
-    array: OnceLock<Array>,
+    /// Apart, so that what stays unshared is small.
+    array: OnceLock<Box<Array>>,
     /// What the array will own, as long as there is none.
     unshared: Mutex<Option<Exported>>,
     /// How many bytes there are from the base on, at least.
@@ -66,7 +67,7 @@ impl Memory {
     pub(crate) fn array(&self) -> &Array {
         match &self.held {
             Held::Array(array) => array,
-            Held::Imported(imported) => imported.array.get_or_init(|| self.share(imported)),
+            Held::Imported(imported) => imported.array.get_or_init(|| self.share(imported).into()),
         }
     }
 
@@ -85,7 +86,7 @@ impl Memory {
     pub(crate) fn shared(&self) -> Option<&Array> {
         match &self.held {
             Held::Array(array) => Some(array),
-            Held::Imported(imported) => imported.array.get(),
+            Held::Imported(imported) => imported.array.get().map(|array| &**array),
         }
     }
 

@@ -1,9 +1,11 @@
 //! [`Tensor`]: elements of one type in any number of dimensions, somewhere in the memory of an array.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::dims::Dims;
 use super::dtype::Width;
+use super::handle::Handle;
 use super::memory::{Memory, bytes_of};
 use super::{Dtype, HostTensor};
 use crate::device::driver::Raw;
@@ -28,15 +30,21 @@ use crate::{Array, Buffer, DeviceId, Error, ErrorKind, Extent, Queue, Result, Vi
 /// ```
 #[derive(Clone)]
 pub struct Tensor {
-    pub(super) memory: Memory,
+    parts: Handle<Parts>,
+}
+
+/// What a tensor is. Shared by its clones.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub(crate) memory: Memory,
     /// Bytes from the base of the memory to the first element.
-    pub(super) start: u64,
-    pub(super) dtype: Dtype,
-    pub(super) width: Width,
+    pub(crate) start: u64,
+    pub(crate) dtype: Dtype,
+    pub(crate) width: Width,
     /// Elements of less than a byte take a byte each.
-    pub(super) padded: bool,
-    pub(super) dims: Dims,
-    pub(super) origin: Origin,
+    pub(crate) padded: bool,
+    pub(crate) dims: Dims,
+    pub(crate) origin: Origin,
 }
 
 /// Who else may have the memory, and what they may do to it.
@@ -86,66 +94,82 @@ impl Tensor {
         dims: Dims,
         origin: Origin,
     ) -> Self {
-        Self { memory, start, dtype, width, padded: false, dims, origin }
+        Self::of(|| Parts { memory, start, dtype, width, padded: false, dims, origin })
+    }
+
+    #[inline(always)]
+    pub(crate) fn of(make: impl FnOnce() -> Parts) -> Self {
+        Self { parts: Handle::new(make) }
+    }
+
+    /// The same with something changed: in place, where this has no clone.
+    pub(crate) fn changed(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+        if let Some(parts) = self.parts.get_mut() {
+            change(parts);
+            return self;
+        }
+        let mut parts = Parts::clone(&self.parts);
+        change(&mut parts);
+        Self::of(|| parts)
     }
 
     pub(crate) fn with_padding(self, padded: bool) -> Self {
-        Self { padded, ..self }
+        self.changed(|parts| parts.padded = padded)
     }
 
     /// The length of each dimension. None of them, for a single number.
     pub fn shape(&self) -> &[i64] {
-        self.dims.shape()
+        self.parts.dims.shape()
     }
 
     /// How many elements lie between neighbours in each dimension. Means nothing for a dimension of fewer than two.
     pub fn strides(&self) -> &[i64] {
-        self.dims.strides()
+        self.parts.dims.strides()
     }
 
     /// What the elements are.
     pub fn dtype(&self) -> Dtype {
-        self.dtype
+        self.parts.dtype
     }
 
     /// How many elements.
     pub fn len(&self) -> u64 {
-        self.dims.count()
+        self.parts.dims.count()
     }
 
     /// Whether there is no element.
     pub fn is_empty(&self) -> bool {
-        self.dims.count() == 0
+        self.parts.dims.count() == 0
     }
 
     /// The device that the elements are on.
     pub fn device(&self) -> DeviceId {
-        self.memory.device()
+        self.parts.memory.device()
     }
 
     /// Whether the elements lie one behind the other, in row-major order.
     pub fn is_compact(&self) -> bool {
-        self.dims.is_compact()
+        self.parts.dims.is_compact()
     }
 
     /// Whether elements of less than a byte take a byte each.
     pub fn is_padded(&self) -> bool {
-        self.padded
+        self.parts.padded
     }
 
     /// Whether nobody writes to the memory. Not so for a tensor that was imported without a flag that says so.
     pub fn is_frozen(&self) -> bool {
-        self.origin != Origin::Writable
+        self.parts.origin != Origin::Writable
     }
 
     /// Whether the elements may be used by now. Asks the device where there is an event; never waits.
     pub fn is_ready(&self) -> Result<bool> {
-        self.memory.shared().map_or(Ok(true), Array::is_ready)
+        self.parts.memory.shared().map_or(Ok(true), Array::is_ready)
     }
 
     /// Waits on the host until the elements may be used.
     pub fn wait(&self) -> Result<()> {
-        self.memory.shared().map_or(Ok(()), Array::wait)
+        self.parts.memory.shared().map_or(Ok(()), Array::wait)
     }
 
     /// Orders a queue behind the data and tells where it is. The memory is kept until the queue has passed what is submitted
@@ -169,8 +193,10 @@ impl Tensor {
     /// # Safety
     /// Nobody writes to the memory as long as anything made of the result lives.
     pub unsafe fn assume_frozen(self) -> Self {
-        let origin = if self.origin == Origin::Writable { Origin::Shared } else { self.origin };
-        Self { origin, ..self }
+        if self.is_frozen() {
+            return self;
+        }
+        self.changed(|parts| parts.origin = Origin::Shared)
     }
 
     pub(crate) fn require_frozen(&self, operation: &'static str) -> Result<()> {
@@ -183,7 +209,8 @@ impl Tensor {
 
     /// The same elements with the dimensions in another order: the first one of the result is number `axes[0]` of this.
     pub fn permuted(&self, axes: &[usize]) -> Result<Self> {
-        Ok(Self { dims: self.dims.permuted(axes)?, ..self.clone() })
+        let dims = self.dims().permuted(axes)?;
+        Ok(self.clone().changed(|parts| parts.dims = dims))
     }
 
     /// Every `step`-th element of a dimension, from `first` on, `length` of them. Copies nothing.
@@ -215,59 +242,64 @@ impl Tensor {
             *b = stride.wrapping_mul(step);
         }
         let dims = Dims::new(&shape, &strides)?;
-        let start = match self.width {
-            _ if dims.count() == 0 => self.start,
+        let start = match self.parts.width {
+            _ if dims.count() == 0 => self.parts.start,
             Width::Bytes(width) => {
                 // Inside the reach of this tensor, which is inside its memory; a dimension of one element is not moved in.
                 let places = if first == 0 { 0 } else { first.wrapping_mul(*stride) };
-                self.start.wrapping_add_signed(places.wrapping_mul(width.cast_signed()))
+                self.parts.start.wrapping_add_signed(places.wrapping_mul(width.cast_signed()))
             }
             Width::Packed { .. } => {
                 let message = "packed elements of less than a byte cannot be sliced";
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
-        Ok(Self { dims, start, ..self.clone() })
+        Ok(self.clone().changed(|parts| (parts.dims, parts.start) = (dims, start)))
     }
 
     /// The memory as an array.
     pub(crate) fn memory(&self) -> &Array {
-        self.memory.array()
+        self.parts.memory.array()
     }
 
     /// The same, if it was ever shared, read or used on a queue.
     pub(crate) fn shared_memory(&self) -> Option<&Array> {
-        self.memory.shared()
+        self.parts.memory.shared()
     }
 
     pub(crate) fn base(&self) -> Raw<crate::Memory> {
-        self.memory.base()
+        self.parts.memory.base()
     }
 
-    pub(crate) fn into_memory(self) -> Memory {
-        self.memory
+    /// Whether there is no clone of this, and nobody else here has a share of its memory or still reads it.
+    pub(crate) fn is_alone(&self) -> bool {
+        let is_unshared = |array: &Array| {
+            let tree = array.tree();
+            Arc::strong_count(tree) == 1 && tree.is_unused()
+        };
+        self.parts.is_alone() && self.shared_memory().is_none_or(is_unshared)
     }
 
     pub(crate) fn start(&self) -> u64 {
-        self.start
+        self.parts.start
     }
 
     pub(crate) fn width(&self) -> Width {
-        self.width
+        self.parts.width
     }
 
     pub(crate) fn dims(&self) -> &Dims {
-        &self.dims
+        &self.parts.dims
     }
 
     pub(crate) fn origin(&self) -> Origin {
-        self.origin
+        self.parts.origin
     }
 }
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (dtype, shape, strides) = (self.dtype, self.shape(), self.strides());
+        let (dtype, shape, strides) = (self.parts.dtype, self.shape(), self.strides());
         write!(f, "Tensor({dtype} {shape:?} by {strides:?} on {})", self.device())
     }
 }
@@ -284,7 +316,7 @@ impl TensorView {
     /// Where the first element is. Others may lie before it, if a stride is negative.
     pub fn location(&self) -> Location<'_> {
         let base = self.view.buffer(ELEMENTS).location().spot().base;
-        location(base, self.tensor.start)
+        location(base, self.tensor.start())
     }
 
     /// The tensor.

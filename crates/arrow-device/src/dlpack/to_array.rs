@@ -79,15 +79,7 @@ impl Tensor {
         let column = |index: i64| {
             let column = source.sliced(1, index, 1, 1)?;
             let dims = Dims::new(&[rows], &[1])?;
-            let column = Self::new(
-                column.clone().into_memory(),
-                column.start(),
-                self.dtype(),
-                self.width(),
-                dims,
-                source.origin(),
-            );
-            column.with_padding(self.is_padded()).to_array(&each)
+            column.changed(|parts| parts.dims = dims).to_array(&each)
         };
         let columns = (0..count).map(column).collect::<Result<Vec<_>>>()?;
         if columns.is_empty() {

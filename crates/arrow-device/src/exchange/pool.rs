@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::{Error, ErrorKind, Result};
 
+/// What the bytes of a block are aligned to.
+pub(crate) const ALIGNMENT: usize = 16;
+
 /// How many bytes may lie on a thread's shelves, and how many more in its inbox.
 const SHELVES_LIMIT: usize = 8 << 20;
 const INBOX_LIMIT: usize = 8 << 20;
@@ -232,11 +235,15 @@ fn block_layout(size: usize) -> Option<Layout> {
 }
 
 /// The shelf for blocks that hold this many bytes, and the size of the blocks on it.
+#[inline(always)]
 fn shelf_of(bytes: usize) -> Option<(usize, usize)> {
     if bytes > LARGEST {
         return None;
     }
-    let bytes = bytes.max(1 << (SMALLEST_LOG + 1));
+    let least = 1 << (SMALLEST_LOG + 1);
+    if bytes <= least {
+        return Some((3, least));
+    }
     let log = (bytes - 1).ilog2();
     let (base, step) = (1_usize << log, 1_usize << (log - 2));
     let steps = (bytes - base).div_ceil(step);
