@@ -5,9 +5,10 @@
 
 mod batch;
 mod builder;
+pub(crate) mod check;
 mod export;
 pub(crate) mod host;
-pub(crate) mod import;
+mod import;
 mod sizes;
 pub(crate) mod tree;
 mod view;
@@ -69,6 +70,7 @@ impl Window {
     }
 
     /// A part of it. What is known of the nulls stays known where that is possible.
+    #[inline(always)]
     pub(crate) fn part(self, offset: i64, length: i64) -> Self {
         let null_count = match self.null_count {
             0 => 0,
@@ -104,10 +106,7 @@ impl Array {
     }
 
     pub(crate) fn from_tree(tree: Arc<Tree>) -> Self {
-        let window = tree
-            .nodes()
-            .first()
-            .map_or(Window { offset: 0, length: 0, null_count: 0 }, |root| root.window);
+        let window = tree.node(0).window;
         Self { tree, node: 0, window, named: None, is_batch: false }
     }
 
@@ -309,12 +308,8 @@ impl Array {
         self.tree.schema.node(self.node)
     }
 
-    pub(crate) fn node(&self) -> &Node {
-        // Trees have a node for each node of their schema, and `self.node` is one of them.
-        match self.tree.nodes().get(self.node as usize) {
-            Some(node) => node,
-            None => unreachable!("a tree has as many nodes as its schema"),
-        }
+    pub(crate) fn node(&self) -> Node {
+        self.tree.node(self.node)
     }
 
     /// A child in the same tree.
@@ -351,9 +346,8 @@ impl Array {
 
     pub(crate) fn at_number(&self, node: u32) -> Self {
         let tree = self.tree.clone();
-        let array = Self { tree, node, window: self.window, named: None, is_batch: false };
-        let window = array.node().window;
-        Self { window, ..array }
+        let window = tree.node(node).window;
+        Self { tree, node, window, named: None, is_batch: false }
     }
 
     /// The same, to be exported as a record batch.
@@ -419,13 +413,7 @@ impl Tree {
         let kind = schema_node.layout.buffers().get(index);
         let elements = u64::try_from(end).unwrap_or(0);
         match kind {
-            _ if self
-                .nodes()
-                .get(node as usize)
-                .is_none_or(|node| node.buffer(index).is_null()) =>
-            {
-                Extent::Exact(0)
-            }
+            _ if self.node(node).buffer(index).is_null() => Extent::Exact(0),
             Some(kind) => kind.byte_len(elements).map_or(Extent::Unknown, Extent::AtLeast),
             None => Extent::Unknown,
         }

@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::step;
 use super::target::Target;
 use super::walk::{Item, Walked};
-use crate::array::{BufferPointer, Built, Node, Nodes, Readiness, Storage, Tables, Tree};
+use crate::array::{BufferPointer, Built, Node, Nodes, Readiness, Tables, Tree};
 use crate::device::Owner;
 use crate::{Array, Buffer, Error, Extent, Result};
 
@@ -70,9 +70,10 @@ fn one_tree(
     }
     owners.extend(sizes.into_iter().map(|sizes| Arc::new(sizes) as Owner));
     let tables = Tables { extents: extents.into(), _pointers: pointers };
-    let storage = Storage::Built(Built { _buffers: owners.into(), below: Box::default(), tables });
+    let nodes = Nodes::from(nodes);
+    let built = Built { nodes, _buffers: owners.into(), below: Box::default(), tables };
     let device = plan.queue.device().id();
-    let tree = Tree::new(walked.schema.clone(), device, readiness, Nodes::from(nodes), storage);
+    let tree = Tree::built(walked.schema.clone(), device, readiness, built);
     Ok(Array::from_tree(Arc::new(tree)))
 }
 

@@ -122,8 +122,7 @@ impl<'a> Walk<'a> {
         let mut first_slot = 0;
         let mut items = Vec::with_capacity(sources.len());
         for source in sources {
-            let buffers =
-                array.tree().nodes().get(source as usize).map_or(0, |node| node.n_buffers);
+            let buffers = array.tree().node(source).n_buffers;
             items.push(Item {
                 source,
                 window: Window { offset: 0, length: 0, null_count: 0 },
@@ -371,10 +370,7 @@ impl<'a> Walk<'a> {
     /// A node of the source.
     pub(super) fn node(&self, number: usize) -> Node {
         let source = self.items.get(number).map_or(0, |item| item.source);
-        match self.terms.array.tree().nodes().get(source as usize) {
-            Some(node) => *node,
-            None => unreachable!("a tree has as many nodes as its schema"),
-        }
+        self.terms.array.tree().node(source)
     }
 
     /// All elements of a node, as the array has it.

@@ -4,6 +4,7 @@
 //! arena and shares the strings.
 
 use std::ffi::{c_char, c_void};
+use std::ops::Range;
 use std::ptr;
 
 use super::{Schema, Text};
@@ -72,24 +73,6 @@ impl Image {
         let nodes = schema.nodes().iter().zip(&formats).map(draw).collect();
         Self { nodes, _formats: formats }
     }
-
-    fn node(&self, number: u32, links: Links<ArrowSchema>) -> ArrowSchema {
-        let node = self.nodes.get(number as usize);
-        ArrowSchema {
-            n_children: links.n_children,
-            children: links.children,
-            dictionary: links.dictionary,
-            release: Some(links.release),
-            private_data: links.private_data,
-            ..node.map_or_else(ArrowSchema::empty, |node| ArrowSchema {
-                format: node.format,
-                name: node.name,
-                metadata: node.metadata,
-                flags: node.flags,
-                ..ArrowSchema::empty()
-            })
-        }
-    }
 }
 
 fn c_text(text: &Text) -> *const c_char {
@@ -126,13 +109,32 @@ impl Source<ArrowSchema> for Drawing<'_> {
         self.schema.below(source)
     }
 
-    fn node(&self, source: u32, _words: &mut Words, links: Links<ArrowSchema>) -> ArrowSchema {
-        self.image.node(source, links)
+    fn node(&self, source: u32) -> Option<ArrowSchema> {
+        self.image.nodes.get(source as usize).map(|node| ArrowSchema { ..*node })
+    }
+
+    #[inline(always)]
+    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrowSchema> {
+        let nodes = self.image.nodes.get(numbers.start as usize..numbers.end as usize);
+        nodes.unwrap_or_default().iter().map(|node| ArrowSchema { ..*node })
     }
 }
 
 impl arena::Node for ArrowSchema {
     type Owner = Whole;
+    type Plain = Self;
+
+    #[inline(always)]
+    fn linked(plain: Self, links: Links<Self>, _words: &mut Words) -> Self {
+        Self {
+            n_children: links.n_children,
+            children: links.children,
+            dictionary: links.dictionary,
+            release: Some(links.release),
+            private_data: links.private_data,
+            ..plain
+        }
+    }
 
     fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)> {
         &mut self.release
