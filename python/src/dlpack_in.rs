@@ -11,6 +11,7 @@ use arrow_device::dlpack::{Order, Tensor, dl_device};
 use arrow_device::{DeviceId, DeviceType, Queue};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyDict};
@@ -35,19 +36,23 @@ pub(crate) fn take(
         let tensor = consume(capsule, Order::Host)?;
         return arrange(py, tensor, device, copy, copy == Some(true));
     }
-    let export = object.getattr("__dlpack__")?;
-    let of = object.getattr("__dlpack_device__")?.call0()?.extract::<(i32, i64)>()?;
+    let export = object.getattr(intern!(py, "__dlpack__"))?;
+    let of = object.call_method0(intern!(py, "__dlpack_device__"))?.extract::<(i32, i64)>()?;
     let asks_host = device == Some(DeviceId::CPU) && of.0 != DeviceType::CPU.0;
     let (id, queue) = if asks_host { (DeviceId::CPU, Queue::host()) } else { place(py, of)? };
     let passes_stream = streams::are_passed(id.device_type);
 
-    let old = PyDict::new(py);
-    if passes_stream {
-        // The queue that will use the tensor is ours; the producer makes it wait.
-        old.set_item("stream", queue.raw().bits())?;
-    }
-    let new = old.copy()?;
-    new.set_item("max_version", (DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION))?;
+    // Those that even old producers know.
+    let old = || {
+        let arguments = PyDict::new(py);
+        if passes_stream {
+            // The queue that will use the tensor is ours; the producer makes it wait.
+            arguments.set_item(intern!(py, "stream"), queue.raw().bits())?;
+        }
+        PyResult::Ok(arguments)
+    };
+    let new = old()?;
+    new.set_item(intern!(py, "max_version"), (DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION))?;
     if asks_host {
         let host = dl_device(DeviceId::CPU).or_refuse()?;
         new.set_item("dl_device", (host.device_type.0, host.device_id))?;
@@ -62,7 +67,7 @@ pub(crate) fn take(
             if asks_host {
                 place(py, of)?;
             }
-            (export.call((), Some(&old))?, false)
+            (export.call((), Some(&old()?))?, false)
         }
         Err(error) => return Err(error),
     };

@@ -4,6 +4,7 @@ use arrow_device::dlpack::{Conversion, Copying, Tensor};
 use arrow_device::{Array, ArrayStream, Batch, Schema};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
@@ -23,7 +24,7 @@ pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Array> {
     if let Some(stream) = stream(object)? {
         return only_chunk(object, stream);
     }
-    if object.hasattr("__dlpack__")? {
+    if object.hasattr(intern!(object.py(), "__dlpack__"))? {
         return from_tensor(object.py(), &dlpack_in::take(object, None, None)?);
     }
     // SAFETY: an object that is alive.
@@ -64,12 +65,12 @@ pub(crate) fn arrow_array(object: &Bound<'_, PyAny>) -> PyResult<Option<Array>> 
     if let Ok(array) = object.cast::<PyArray>() {
         return Ok(Some(array.get().array().clone()));
     }
-    if let Some(export) = object.getattr_opt("__arrow_c_device_array__")? {
+    if let Some(export) = object.getattr_opt(intern!(object.py(), "__arrow_c_device_array__"))? {
         let (schema, array) = pair(&export.call0()?)?;
         let schema = capsule::take_schema(&schema)?;
         return capsule::take_device_array(&array, &schema).map(Some);
     }
-    if let Some(export) = object.getattr_opt("__arrow_c_array__")? {
+    if let Some(export) = object.getattr_opt(intern!(object.py(), "__arrow_c_array__"))? {
         let (schema, array) = pair(&export.call0()?)?;
         let schema = capsule::take_schema(&schema)?;
         return capsule::take_array(&array, &schema).map(Some);
@@ -89,10 +90,10 @@ fn pair<'py>(answer: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'
 
 /// The stream of an object that speaks the Arrow PyCapsule protocol for streams, as above.
 pub(crate) fn stream(object: &Bound<'_, PyAny>) -> PyResult<Option<ArrayStream>> {
-    if let Some(export) = object.getattr_opt("__arrow_c_device_stream__")? {
+    if let Some(export) = object.getattr_opt(intern!(object.py(), "__arrow_c_device_stream__"))? {
         return capsule::take_device_stream(&export.call0()?).map(Some);
     }
-    if let Some(export) = object.getattr_opt("__arrow_c_stream__")? {
+    if let Some(export) = object.getattr_opt(intern!(object.py(), "__arrow_c_stream__"))? {
         return capsule::take_stream(&export.call0()?).map(Some);
     }
     Ok(None)
@@ -120,7 +121,7 @@ fn only_chunk(object: &Bound<'_, PyAny>, mut stream: ArrayStream) -> PyResult<Ar
 
 /// The schema of an object with `__arrow_c_schema__`.
 pub(crate) fn schema(object: &Bound<'_, PyAny>) -> PyResult<Schema> {
-    match object.getattr_opt("__arrow_c_schema__")? {
+    match object.getattr_opt(intern!(object.py(), "__arrow_c_schema__"))? {
         Some(export) => capsule::take_schema(&export.call0()?),
         None => {
             let message = format!("{} has no __arrow_c_schema__", object.get_type());

@@ -9,7 +9,7 @@ use arrow_device::abi::dlpack::{
 use arrow_device::dlpack::{
     Conversion, Copying, Dtype, Exported, Form, Managed, Nulls, Tensor, device_id, dl_device,
 };
-use arrow_device::{Array, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
+use arrow_device::{Array, DataType, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -348,8 +348,14 @@ impl Request {
             // Where nothing has to be read or copied, the device need not be open.
             let _ = py.detach(|| backends::open(array.device()));
         }
-        let tensor = py.detach(|| array.to_tensor(&conversion)).or_refuse()?;
-        self.finish(py, tensor, moves, copying == Copying::Always)
+        let convert = || array.to_tensor(&conversion);
+        let reads_nothing = array.device() == DeviceId::CPU
+            && array.null_count() == Some(0)
+            && copying == Copying::IfNeeded
+            && is_number(array.data_type());
+        // Letting go of the interpreter costs more than to share memory.
+        let tensor = if reads_nothing { convert() } else { py.detach(convert) };
+        self.finish(py, tensor.or_refuse()?, moves, copying == Copying::Always)
     }
 
     /// The tensor in a capsule, in the same way.
@@ -376,8 +382,13 @@ impl Request {
         if matches!(ordered, Ordered::Host) {
             wait(py, &tensor)?;
         }
+        let is_on_host = tensor.device() == DeviceId::CPU;
         let export = move || tensor.export_for(self.max_version, ordered.order(), copying);
-        match py.detach(export).or_refuse()? {
+        // Host memory is shared with those who understand that it is read-only.
+        let shares = is_on_host
+            && copying != Copying::Always
+            && self.max_version.is_some_and(|(major, _)| major > 0);
+        match if shares { export() } else { py.detach(export) }.or_refuse()? {
             Exported::Versioned(managed) => wrap_managed(py, managed, VERSIONED),
             Exported::Legacy(managed) => wrap_managed(py, managed, LEGACY),
         }
@@ -403,6 +414,11 @@ impl Request {
         }
         Ok(true)
     }
+}
+
+/// Whether elements are numbers in memory, which are shared and not looked at.
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_integer() || data_type.is_floating()
 }
 
 /// A tensor in a capsule, which deletes it if nobody takes it out.

@@ -1,27 +1,24 @@
-//! `cargo xtask gpu-bundle`: a folder for a machine that has a GPU and no Rust.
+//! `cargo xtask gpu-bundle`: a folder for a machine that has a GPU and no Rust, and no network.
 //!
-//! It has the program that runs the checks on the machine's devices and measures copies, and a `run.sh` that writes one JSON
-//! report. Nothing in it says that it ran anywhere.
+//! It has the program that runs the checks on the machine's devices and measures copies, the wheel of the Python package, the
+//! scripts that exchange data with the libraries that the machine's Python has, and a `run.sh` that runs all of it and writes one
+//! JSON report. Nothing in it says that it ran anywhere.
+//!
+//! `cargo xtask gpu-bundle test` runs a copy of it on the simulated driver.
 
 use std::path::{Path, PathBuf};
 
-use crate::shell;
+use crate::{python, shell};
 
 const PROGRAM: &str = "arrow-device-gpu-hardware";
+/// What Python runs, and `run.sh`.
+const SCRIPTS: &str = "python/hardware";
+/// Where the folder is made.
+const FOLDER: &str = "target/gpu-bundle";
 /// How large the folder may be.
 const LARGEST: u64 = 60 << 20;
 
-const RUN: &str = "\
-#!/bin/sh
-# Runs the checks on this machine's CUDA and ROCm devices and writes one report: report.json, or where told.
-# The NVIDIA driver or ROCm has to be installed; nothing else has.
-set -u
-here=$(cd \"$(dirname \"$0\")\" && pwd)
-report=${1:-$here/report.json}
-exec \"$here/arrow-device-gpu-hardware\" \"$report\"
-";
-
-/// Builds it, in `target/gpu-bundle`.
+/// Builds it, anew.
 pub(crate) fn bundle() -> Result<(), String> {
     shell::run(
         &[
@@ -35,33 +32,67 @@ pub(crate) fn bundle() -> Result<(), String> {
         ],
         &[],
     )?;
-    let folder = shell::root().join("target/gpu-bundle");
-    let said = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    std::fs::create_dir_all(&folder).map_err(|error| said(&folder, error))?;
-    let built = target_folder().join("release").join(PROGRAM);
-    let program = folder.join(PROGRAM);
-    let size = std::fs::copy(&built, &program).map_err(|error| said(&built, error))?;
-    let script = folder.join("run.sh");
-    std::fs::write(&script, RUN).map_err(|error| said(&script, error))?;
-    make_executable(&script).map_err(|error| said(&script, error))?;
-    if size > LARGEST {
-        return Err(format!("the program has {size} bytes, and the folder may have {LARGEST}"));
+    let wheel = PathBuf::from(python::build()?);
+    let folder = shell::root().join(FOLDER);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|error| said(&folder, &error))?;
     }
-    println!("{}: {} KiB; run.sh there writes report.json", folder.display(), size >> 10);
+    std::fs::create_dir_all(&folder).map_err(|error| said(&folder, &error))?;
+    let mut size = copy(&target_folder().join("release").join(PROGRAM), &folder)?;
+    size += copy(&wheel, &folder)?;
+    for script in scripts()? {
+        size += copy(&script, &folder)?;
+    }
+    if size > LARGEST {
+        return Err(format!("{FOLDER} has {size} bytes, and may have {LARGEST}"));
+    }
+    println!("{FOLDER}: {} KiB; run.sh there writes report.json", size >> 10);
     Ok(())
+}
+
+/// Builds it and runs a copy. The tests print the line that counts them.
+pub(crate) fn test() -> Result<(), String> {
+    bundle()?;
+    python::test_bundle(&shell::root().join(FOLDER).display().to_string())
+}
+
+/// The files of the folder of scripts, as git has them, so that what Python leaves there stays behind.
+fn scripts() -> Result<Vec<PathBuf>, String> {
+    let mut files = shell::project_files(&["py", "sh"])?;
+    files.retain(|file| file.parent() == Some(Path::new(SCRIPTS)));
+    Ok(files.into_iter().map(|file| shell::root().join(file)).collect())
+}
+
+/// Copies a file with its permissions; returns how long it is.
+fn copy(file: &Path, folder: &Path) -> Result<u64, String> {
+    let name = file.file_name().ok_or_else(|| format!("{} is no file", file.display()))?;
+    std::fs::copy(file, folder.join(name)).map_err(|error| said(file, &error))
+}
+
+fn said(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
 }
 
 fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| shell::root().join("target"), Into::into)
 }
 
-#[cfg(unix)]
-fn make_executable(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[cfg(not(unix))]
-fn make_executable(_path: &Path) -> std::io::Result<()> {
-    Ok(())
+    #[test]
+    fn the_scripts_are_there_and_can_be_run() {
+        let found = scripts().unwrap();
+        let names: Vec<_> = found.iter().filter_map(|path| path.file_name()).collect();
+        for name in ["run.sh", "hardware.py", "sections.py", "exchange.py", "libraries.py"] {
+            assert!(names.contains(&std::ffi::OsStr::new(name)), "{name}: {names:?}");
+        }
+        #[cfg(unix)]
+        for script in found.iter().filter(|path| path.extension().is_some_and(|end| end == "sh")) {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = std::fs::metadata(script).unwrap().permissions().mode();
+            assert_eq!(mode & 0o111, 0o111, "{}", script.display());
+        }
+    }
 }

@@ -41,9 +41,10 @@ cargo xtask python [tensors]
 cargo xtask requirements
     Print which test proves which requirement of docs/requirements.md, and fail where one is missing.
 
-cargo xtask gpu-bundle
+cargo xtask gpu-bundle [test]
     Build a folder, target/gpu-bundle, for a machine that has a GPU and no Rust: its run.sh runs the checks on the
-    machine's devices, measures copies, and writes one report as JSON.
+    machine's devices, exchanges data with PyTorch, CuPy, JAX and pyarrow where its Python has them, measures copies,
+    and writes one report as JSON. With `test`, run a copy of it on the simulated driver.
 
 cargo xtask lint
     Check format, clippy, documentation, dependencies, requirements and housekeeping.
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         ["requirements"] => requirements::check(),
         ["lint"] => lint::lint(),
         ["gpu-bundle"] => bundle::bundle(),
+        ["gpu-bundle", "test"] => bundle::test(),
         other => Err(format!("not understood: `{}`; `cargo xtask` lists what is", other.join(" "))),
     };
     match result {

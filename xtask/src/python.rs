@@ -14,6 +14,8 @@ const PACKAGES: &str = "python/tests/requirements.txt";
 const TENSOR_LIBRARIES: &str = "python/tests/requirements-tensors.txt";
 /// The tests that only those use.
 const TENSOR_TESTS: &str = "python/tests/test_tensor_libraries.py";
+/// The tests of the scripts for a machine with a GPU.
+const HARDWARE_TESTS: &str = "python/tests/test_hardware.py";
 /// Where the wheel is put.
 const WHEELS: &str = "target/python/wheels";
 
@@ -77,8 +79,18 @@ fn build_simulated_driver() -> Result<String, String> {
     Ok(shell::root().join("target/debug").join(name).display().to_string())
 }
 
+/// Runs the tests of the scripts for hardware on a folder that has all that such a machine gets.
+pub(crate) fn test_bundle(folder: &str) -> Result<(), String> {
+    let driver = build_simulated_driver()?;
+    let variables =
+        [("ARROW_DEVICE_SIMULATED_DRIVER", driver.as_str()), ("ARROW_DEVICE_BUNDLE", folder)];
+    let only = format!("{HARDWARE_TESTS}::test_the_folder_runs_wherever_it_is_copied");
+    let pytest = ["-m", "pytest", "--quiet", "--config-file=python/pyproject.toml", &only];
+    shell::run(&[&[program("python").as_str()][..], &pytest].concat(), &variables)
+}
+
 /// The wheel, which is the only one in its folder then.
-fn build() -> Result<String, String> {
+pub(crate) fn build() -> Result<String, String> {
     let folder = shell::root().join(WHEELS);
     for old in wheels(&folder) {
         std::fs::remove_file(&old).map_err(|error| format!("{}: {error}", old.display()))?;
@@ -114,6 +126,8 @@ mod tests {
         for file in [PACKAGES, TENSOR_LIBRARIES] {
             assert!(!peers::pins(file).unwrap().is_empty(), "{file}");
         }
-        assert!(shell::root().join(TENSOR_TESTS).is_file());
+        for file in [TENSOR_TESTS, HARDWARE_TESTS] {
+            assert!(shell::root().join(file).is_file(), "{file}");
+        }
     }
 }

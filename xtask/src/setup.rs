@@ -149,6 +149,16 @@ pub(crate) const OLDEST_TOOLCHAIN: Tool = Tool {
     source: Source::Rustup(&[OLDEST_RUST, "--profile=minimal"]),
 };
 
+/// A target whose addresses have 32 bits. Checking needs its standard library and nothing else.
+pub(crate) const SMALL_TARGET: Tool = Tool {
+    name: concat!("Rust ", env!("CARGO_PKG_RUST_VERSION"), " for i686-unknown-linux-gnu"),
+    is_present: || {
+        let list = ["rustup", "target", "list", "--installed", "--toolchain", OLDEST_RUST];
+        shell::output_of(&list).is_some_and(|targets| targets.contains("i686-unknown-linux-gnu"))
+    },
+    source: Source::Rustup(&[OLDEST_RUST, "--profile=minimal", "--target=i686-unknown-linux-gnu"]),
+};
+
 pub(crate) const CARGO_DENY: Tool = Tool {
     name: "cargo-deny",
     is_present: || shell::output_of(&["cargo", "deny", "--version"]).is_some(),

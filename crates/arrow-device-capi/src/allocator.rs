@@ -10,6 +10,7 @@ use crate::call::{Out, get, null, run};
 use crate::context::{ArdevRelease, Context, answer};
 use crate::device::ArdevDevice;
 use crate::error::ArdevError;
+use crate::vulkan::{ArdevVulkanBinding, adopt};
 
 pub type ArdevAllocate = unsafe extern "C" fn(
     context: *mut c_void,
@@ -18,6 +19,11 @@ pub type ArdevAllocate = unsafe extern "C" fn(
     out: *mut *mut c_void,
 ) -> c_int;
 pub type ArdevFree = unsafe extern "C" fn(context: *mut c_void, memory: *mut c_void, size: u64);
+pub type ArdevBind = unsafe extern "C" fn(
+    context: *mut c_void,
+    memory: *mut c_void,
+    out: *mut ArdevVulkanBinding,
+) -> c_int;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +32,7 @@ pub struct ArdevAllocator {
     pub allocate: Option<ArdevAllocate>,
     pub free: Option<ArdevFree>,
     pub release: ArdevRelease,
+    pub vulkan_binding: Option<ArdevBind>,
 }
 
 #[unsafe(no_mangle)]
@@ -45,7 +52,8 @@ pub unsafe extern "C" fn ardev_device_with_allocator(
         let free = given.free.ok_or_else(|| null("allocator.free"))?;
         // SAFETY: rule 2 of the header.
         let device = unsafe { get(device, "device") }?;
-        let allocator = Callers(Arc::new(Functions { context, allocate, free }));
+        let allocator =
+            Callers(Arc::new(Functions { context, allocate, free, bind: given.vulkan_binding }));
         out?.give(ArdevDevice(device.0.with_allocator(allocator)))
     };
     // SAFETY: rule 1 of the header.
@@ -58,6 +66,7 @@ struct Functions {
     context: Context,
     allocate: ArdevAllocate,
     free: ArdevFree,
+    bind: Option<ArdevBind>,
 }
 
 impl Allocator for Callers {
@@ -73,6 +82,14 @@ impl Allocator for Callers {
             return Err(crate::call::invalid("`allocate` succeeded and gave no memory"));
         }
         let block = Block { functions: functions.clone(), base: Raw::from_ptr(base), len };
+        if let Some(bind) = functions.bind {
+            let mut binding = ArdevVulkanBinding::NONE;
+            // SAFETY: the header asks for a function that can be called so.
+            let code = unsafe { bind(functions.context.pointer, base, &raw mut binding) };
+            answer(code, "vulkan_binding").map_err(|error| error.on_device(device.id()))?;
+            // SAFETY: the header asks for a binding that holds until `free`, which the block calls.
+            return unsafe { adopt(device, &binding, block) };
+        }
         // SAFETY: the header asks `allocate` for that many bytes, until `free`, which the block calls.
         Ok(unsafe { Memory::adopt(device, block.base, len, block) })
     }

@@ -29,79 +29,94 @@ pub struct ArdevDeviceInfo {
 }
 
 /// What the library was built with for one type of device.
-struct Backend {
+pub(crate) struct Backend {
     device_type: DeviceType,
     list: fn() -> Result<Vec<(i64, String)>>,
-    open: fn(i64) -> Result<Device>,
+    pub(crate) open: fn(i64) -> Result<Device>,
+    /// Opens it with one of the kinds of memory in the header, other than the usual one.
+    pub(crate) open_with: Option<fn(i64, i32) -> Result<Device>>,
     /// Opens a device of somebody else's context.
-    open_in: Option<OpenIn>,
+    pub(crate) open_in: Option<OpenIn>,
+    /// Opens the device of an array that somebody else made, whose id alone does not tell it.
+    pub(crate) open_for: Option<OpenFor>,
 }
 
-type OpenIn = unsafe fn(context: NonNull<c_void>, device: NonNull<c_void>) -> Result<Device>;
+pub(crate) type OpenIn =
+    unsafe fn(context: NonNull<c_void>, device: NonNull<c_void>, memory: i32) -> Result<Device>;
+pub(crate) type OpenFor = unsafe fn(memory: *const c_void, device_id: i64) -> Result<Device>;
+
+/// The host, which has no choices; and what a row has that does not say otherwise.
+const HOST: Backend = Backend {
+    device_type: DeviceType::CPU,
+    list: || Ok(vec![(DeviceId::CPU.id, Device::host().properties().name.clone())]),
+    open: |_| Ok(Device::host()),
+    open_with: None,
+    open_in: None,
+    open_for: None,
+};
 
 /// A backend is a row here, and a feature.
 const BACKENDS: &[Backend] = &[
-    Backend {
-        device_type: DeviceType::CPU,
-        list: || Ok(vec![(DeviceId::CPU.id, Device::host().properties().name.clone())]),
-        open: |_| Ok(Device::host()),
-        open_in: None,
-    },
+    HOST,
     #[cfg(feature = "opencl")]
     Backend {
         device_type: DeviceType::OPENCL,
         list: opencl::list,
         open: opencl::open,
+        open_with: Some(opencl::open_with),
         open_in: Some(opencl::open_in),
+        open_for: Some(opencl::open_for),
     },
     #[cfg(feature = "vulkan")]
     Backend {
         device_type: DeviceType::VULKAN,
         list: vulkan::list,
         open: vulkan::open,
-        open_in: None,
+        open_with: Some(vulkan::open_with),
+        open_for: Some(vulkan::open_for),
+        ..HOST
     },
     #[cfg(feature = "cuda")]
     Backend {
         device_type: DeviceType::CUDA,
         list: || cuda::list(arrow_device_cuda::Kind::Device),
         open: |id| cuda::open(id, arrow_device_cuda::Kind::Device),
-        open_in: None,
+        ..HOST
     },
     #[cfg(feature = "cuda")]
     Backend {
         device_type: DeviceType::CUDA_HOST,
         list: || cuda::list(arrow_device_cuda::Kind::Host),
         open: |id| cuda::open(id, arrow_device_cuda::Kind::Host),
-        open_in: None,
+        ..HOST
     },
     #[cfg(feature = "cuda")]
     Backend {
         device_type: DeviceType::CUDA_MANAGED,
         list: || cuda::list(arrow_device_cuda::Kind::Managed),
         open: |id| cuda::open(id, arrow_device_cuda::Kind::Managed),
-        open_in: None,
+        ..HOST
     },
     #[cfg(feature = "rocm")]
     Backend {
         device_type: DeviceType::ROCM,
         list: rocm::list,
         open: |id| rocm::open(id, arrow_device_rocm::Kind::Device),
-        open_in: None,
+        ..HOST
     },
     #[cfg(feature = "rocm")]
     Backend {
         device_type: DeviceType::ROCM_HOST,
         list: rocm::list,
         open: |id| rocm::open(id, arrow_device_rocm::Kind::Host),
-        open_in: None,
+        ..HOST
     },
     #[cfg(feature = "software")]
     Backend {
         device_type: DeviceType::EXT_DEV,
         list: || Ok(vec![(0, "software device, for tests; the id is its seed".to_owned())]),
         open: software::open,
-        open_in: None,
+        ..HOST
     },
 ];
 
@@ -139,11 +154,11 @@ impl ArdevDeviceInfo {
     }
 }
 
-fn backend(device_type: DeviceType) -> Option<&'static Backend> {
+pub(crate) fn backend(device_type: DeviceType) -> Option<&'static Backend> {
     BACKENDS.iter().find(|backend| backend.device_type == device_type)
 }
 
-fn not_built_in(device_type: DeviceType) -> Error {
+pub(crate) fn not_built_in(device_type: DeviceType) -> Error {
     let message = format!(
         "this library was built without devices of type {device_type}; a device that is registered is found by its id"
     );
@@ -184,56 +199,6 @@ pub unsafe extern "C" fn ardev_device_list(
             unsafe { infos.wrapping_add(index).write(*row) };
         }
         count.put(rows.len())
-    };
-    // SAFETY: rule 1 of the header.
-    unsafe { run(error, body) }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ardev_device_open(
-    device_type: i32,
-    device_id: i64,
-    out: *mut *mut ArdevDevice,
-    error: *mut ArdevError,
-) -> c_int {
-    let body = || {
-        // SAFETY: rule 2 of the header.
-        let out = unsafe { Out::object(out) }?;
-        out.give(ArdevDevice(open(DeviceId::new(DeviceType(device_type), device_id))?))
-    };
-    // SAFETY: rule 1 of the header.
-    unsafe { run(error, body) }
-}
-
-fn open(id: DeviceId) -> Result<Device> {
-    match backend(id.device_type) {
-        Some(backend) => (backend.open)(id.id),
-        None => Device::find(id).ok_or_else(|| not_built_in(id.device_type)),
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ardev_device_open_in(
-    device_type: i32,
-    context: *mut c_void,
-    device: *mut c_void,
-    out: *mut *mut ArdevDevice,
-    error: *mut ArdevError,
-) -> c_int {
-    let body = || {
-        // SAFETY: rule 2 of the header.
-        let out = unsafe { Out::object(out) }?;
-        let context = NonNull::new(context).ok_or_else(|| null("context"))?;
-        let device = NonNull::new(device).ok_or_else(|| null("device"))?;
-        let device_type = DeviceType(device_type);
-        let open_in =
-            backend(device_type).and_then(|backend| backend.open_in).ok_or_else(|| {
-                let message =
-                    format!("devices of type {device_type} have no context to be opened in");
-                Error::new(ErrorKind::Unsupported, message).during("open")
-            })?;
-        // SAFETY: the header asks for the type's own context and device.
-        out.give(ArdevDevice(unsafe { open_in(context, device) }?))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -287,6 +252,7 @@ fn mistakes(_: DeviceId) -> Option<String> {
 #[cfg(feature = "opencl")]
 mod opencl {
     use super::*;
+    use crate::open::{ARDEV_MEMORY_AUTOMATIC, ARDEV_MEMORY_SVM, no_such_memory};
     use arrow_device_opencl::Kind;
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
@@ -300,18 +266,43 @@ mod opencl {
         arrow_device_opencl::open(usize::try_from(id).unwrap_or(usize::MAX))
     }
 
+    pub(super) fn open_with(id: i64, memory: i32) -> Result<Device> {
+        let index = usize::try_from(id).unwrap_or(usize::MAX);
+        arrow_device_opencl::open_with(index, kind(memory)?)
+    }
+
     pub(super) unsafe fn open_in(
         context: NonNull<c_void>,
         device: NonNull<c_void>,
+        memory: i32,
     ) -> Result<Device> {
+        let kind = kind(memory)?;
         // SAFETY: promised by the caller.
-        unsafe { arrow_device_opencl::open_from(context, device, Kind::Buffers) }
+        unsafe { arrow_device_opencl::open_from(context, device, kind) }
+    }
+
+    pub(super) unsafe fn open_for(memory: *const c_void, id: i64) -> Result<Device> {
+        let memory = NonNull::new(memory.cast_mut()).ok_or_else(|| null("memory"))?;
+        // SAFETY: promised by the caller.
+        unsafe { arrow_device_opencl::open_for(memory, id) }
+    }
+
+    fn kind(memory: i32) -> Result<Kind> {
+        match memory {
+            ARDEV_MEMORY_AUTOMATIC => Ok(Kind::Buffers),
+            ARDEV_MEMORY_SVM => Ok(Kind::Svm),
+            other => Err(no_such_memory(DeviceType::OPENCL, other)),
+        }
     }
 }
 
 #[cfg(feature = "vulkan")]
-mod vulkan {
+pub(crate) mod vulkan {
     use super::*;
+    use crate::open::{
+        ARDEV_MEMORY_AUTOMATIC, ARDEV_MEMORY_DEVICE_ONLY, ARDEV_MEMORY_HOST_VISIBLE, no_such_memory,
+    };
+    use arrow_device_vulkan::Placement;
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
         arrow_device_vulkan::is_available()?;
@@ -325,6 +316,24 @@ mod vulkan {
         match Device::find(DeviceId::new(DeviceType::VULKAN, id)) {
             Some(open) => Ok(open),
             None => arrow_device_vulkan::open(usize::try_from(id).unwrap_or(usize::MAX)),
+        }
+    }
+
+    pub(super) fn open_with(id: i64, memory: i32) -> Result<Device> {
+        let index = usize::try_from(id).unwrap_or(usize::MAX);
+        arrow_device_vulkan::open_with(index, placement(memory)?)
+    }
+
+    pub(super) unsafe fn open_for(_: *const c_void, id: i64) -> Result<Device> {
+        arrow_device_vulkan::open_for(id)
+    }
+
+    pub(crate) fn placement(memory: i32) -> Result<Placement> {
+        match memory {
+            ARDEV_MEMORY_AUTOMATIC => Ok(Placement::Automatic),
+            ARDEV_MEMORY_HOST_VISIBLE => Ok(Placement::HostVisible),
+            ARDEV_MEMORY_DEVICE_ONLY => Ok(Placement::DeviceOnly),
+            other => Err(no_such_memory(DeviceType::VULKAN, other)),
         }
     }
 }

@@ -28,6 +28,11 @@ impl ArdevBuffer {
         Self(Mutex::new(state))
     }
 
+    /// Memory that is this program's alone.
+    pub(crate) fn own(memory: Memory) -> Self {
+        Self::new(State::Own(memory))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -68,7 +73,7 @@ pub unsafe extern "C" fn ardev_buffer_allocate(
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
         let queue = unsafe { ArdevQueue::or_host(queue) };
-        out.give(ArdevBuffer::new(State::Own(queue.allocate(size)?)))
+        out.give(ArdevBuffer::own(queue.allocate(size)?))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -92,7 +97,7 @@ pub unsafe extern "C" fn ardev_buffer_copy(
         let queue = unsafe { ArdevQueue::or_host(queue) };
         let mut memory = queue.allocate(size)?;
         memory.write(&queue, bytes)?;
-        out.give(ArdevBuffer::new(State::Own(memory)))
+        out.give(ArdevBuffer::own(memory))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }

@@ -9,7 +9,8 @@
 //!   call                                what every function does: errors, panics, pointers
 //!   error                               the caller's error struct
 //!   context                             callbacks of the caller, and their end
-//!   backends                            which devices there are
+//!   backends, open                      which devices there are, and opening them
+//!   vulkan                              Vulkan devices, queues and memory of the application's
 //!   device, allocator, driver           devices; the caller's memory, the caller's device
 //!   queue                               queues and events
 //!   schema, buffer, build, array        types, and arrays from C and for C
@@ -41,6 +42,7 @@ mod context;
 mod device;
 mod driver;
 mod error;
+mod open;
 mod queue;
 mod release;
 mod schema;
@@ -49,6 +51,7 @@ mod source;
 mod stream;
 mod tensor;
 mod view;
+mod vulkan;
 
 pub use allocator::*;
 pub use array::*;
@@ -60,6 +63,7 @@ pub use context::ArdevRelease;
 pub use device::*;
 pub use driver::*;
 pub use error::*;
+pub use open::*;
 pub use queue::*;
 pub use release::*;
 pub use schema::*;
@@ -68,6 +72,7 @@ pub use source::*;
 pub use stream::*;
 pub use tensor::*;
 pub use view::*;
+pub use vulkan::*;
 
 /// The header's `ARDEV_VERSION_MAJOR`.
 pub const ARDEV_VERSION_MAJOR: u32 = 0;

@@ -7,6 +7,7 @@ use arrow_device::driver::Raw;
 use arrow_device::{Error, ErrorKind, Event, Queue};
 
 use crate::call::{Out, free, get, null, run};
+use crate::context::{ArdevRelease, Context};
 use crate::device::ArdevDevice;
 use crate::error::ArdevError;
 
@@ -53,16 +54,19 @@ pub unsafe extern "C" fn ardev_queue_open(
 pub unsafe extern "C" fn ardev_queue_adopt(
     device: *const ArdevDevice,
     handle: *mut c_void,
+    context: *mut c_void,
+    release: ArdevRelease,
     out: *mut *mut ArdevQueue,
     error: *mut ArdevError,
 ) -> c_int {
     let body = || {
+        let context = Context::new(context, release);
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
         let device = unsafe { get(device, "device") }?;
-        // SAFETY: the header asks for a queue of the device that stays open.
-        out.give(ArdevQueue(unsafe { device.0.adopt_queue(Raw::from_ptr(handle)) }))
+        // SAFETY: the header asks for a queue of the device that stays open until `release`, which the context calls.
+        out.give(ArdevQueue(unsafe { device.0.adopt_queue_of(Raw::from_ptr(handle), context) }))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -154,10 +158,13 @@ pub unsafe extern "C" fn ardev_queue_free(queue: *mut ArdevQueue) {
 pub unsafe extern "C" fn ardev_event_adopt(
     device: *const ArdevDevice,
     handle: *mut c_void,
+    context: *mut c_void,
+    release: ArdevRelease,
     out: *mut *mut ArdevEvent,
     error: *mut ArdevError,
 ) -> c_int {
     let body = || {
+        let context = Context::new(context, release);
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
@@ -165,8 +172,9 @@ pub unsafe extern "C" fn ardev_event_adopt(
         if handle.is_null() {
             return Err(null("handle"));
         }
-        // SAFETY: the header asks for an event of the device that stays.
-        out.give(ArdevEvent(unsafe { Event::adopt(&device.0, Raw::from_ptr(handle)) }))
+        let raw = Raw::from_ptr(handle);
+        // SAFETY: the header asks for an event of the device that stays until `release`, which the context calls.
+        out.give(ArdevEvent(unsafe { Event::adopt_of(&device.0, raw, context) }))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }

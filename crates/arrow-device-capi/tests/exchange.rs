@@ -18,17 +18,16 @@ use std::time::Duration;
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
 use arrow_device::{DeviceType, ErrorKind};
 use arrow_device_capi::*;
-use arrow_device_testkit::consumer::{self, SeenSchema};
 use arrow_device_testkit::hostile::{self, Hostile};
 use arrow_device_testkit::kinds::Kind;
 use arrow_device_testkit::pushed::{self, Sink, Source};
 use arrow_device_testkit::reclaim_until;
 use arrow_device_testkit::stream::{
-    Outcome, Script, Step, UNKNOWN_TYPE, Watch, check_consumer, check_producer, device_of, host_of,
-    produce,
+    Script, Step, UNKNOWN_TYPE, Watch, check_consumer, check_producer, device_of, host_of, produce,
 };
 
-use support::face::{Face, Owned, call, made, relay};
+use support::face::{Face, Owned, call, inspect, made, read, relay};
+use support::objects::{int64, numbers, parts};
 
 fn assert_all(all: impl IntoIterator<Item = Hostile>) {
     for hostile in all {
@@ -80,41 +79,6 @@ fn a_host_stream_that_is_handed_on_keeps_to_the_rules() {
     for script in scripts().iter().filter(|script| script.device_type == 1) {
         assert_eq!(check_producer(&handed_on, script), Ok(()), "{script:?}");
     }
-}
-
-/// Reads a stream to its end, or its first error.
-fn read(c_stream: &mut ArrowDeviceArrayStream) -> Outcome {
-    let mut outcome = Outcome::default();
-    let mut error = ArdevError::EMPTY;
-    let (mut stream, mut schema) = (ptr::null_mut(), ptr::null_mut());
-    let told = |code: c_int, error: &ArdevError| (code != 0).then(|| (code, error.text()));
-    outcome.error = told(unsafe { ardev_stream_import(c_stream, &mut stream, &mut error) }, &error);
-    if outcome.error.is_some() {
-        return outcome;
-    }
-    call(|error| unsafe { ardev_stream_schema(stream, &mut schema, error) }).unwrap();
-    let mut c_schema = arrow_device::abi::ArrowSchema::empty();
-    call(|error| unsafe { ardev_schema_export(schema, &mut c_schema, error) }).unwrap();
-    outcome.format = SeenSchema::of(&c_schema).format;
-    consumer::release(c_schema).unwrap();
-    unsafe { ardev_schema_free(schema) };
-    loop {
-        let mut array = ptr::null_mut();
-        outcome.error = told(unsafe { ardev_stream_next(stream, &mut array, &mut error) }, &error);
-        if array.is_null() {
-            break;
-        }
-        let array = Owned(array);
-        outcome.lengths.push(inspect(&array).length);
-    }
-    unsafe { ardev_stream_free(stream) };
-    outcome
-}
-
-fn inspect(array: &Owned) -> ArdevArrayInfo {
-    let mut info = ArdevArrayInfo::default();
-    call(|error| unsafe { ardev_array_inspect(array.0, &mut info, error) }).unwrap();
-    info
 }
 
 // Requirement: STR-1, STR-4, STR-5, STR-6, STR-7
@@ -188,45 +152,6 @@ unsafe extern "C" fn fail(
 unsafe extern "C" fn release(context: *mut c_void) {
     let arrays = unsafe { Box::from_raw(context.cast::<Arrays>()) };
     arrays.released.fetch_add(1, Ordering::SeqCst);
-}
-
-/// Three numbers from this one on.
-fn numbers(first: i64) -> Owned {
-    let values = [first, first + 1, first + 2];
-    let buffer = made(|out, error| unsafe {
-        ardev_buffer_copy(ptr::null(), values.as_ptr().cast(), 24, out, error)
-    })
-    .unwrap();
-    let schema = int64();
-    let buffers = [ptr::null_mut(), buffer];
-    let parts = ArdevParts { buffers: buffers.as_ptr(), n_buffers: 2, ..parts(schema, 3) };
-    let array = made(|out, error| unsafe { ardev_array_build(&parts, out, error) }).unwrap();
-    unsafe { ardev_buffer_free(buffer) };
-    unsafe { ardev_schema_free(schema) };
-    Owned(array)
-}
-
-fn int64() -> *mut ArdevSchema {
-    made(|out, error| unsafe {
-        ardev_schema_new(c"l".as_ptr(), ptr::null(), 2, ptr::null(), 0, ptr::null(), out, error)
-    })
-    .unwrap()
-}
-
-fn parts(schema: *const ArdevSchema, length: i64) -> ArdevParts {
-    ArdevParts {
-        schema,
-        length,
-        offset: 0,
-        null_count: 0,
-        buffers: ptr::null(),
-        n_buffers: 0,
-        children: ptr::null(),
-        n_children: 0,
-        dictionary: ptr::null(),
-        queue: ptr::null(),
-        event: ptr::null(),
-    }
 }
 
 /// A stream of so many arrays of one number.
@@ -422,6 +347,7 @@ fn memory_comes_from_the_callers_functions_and_goes_back_to_them() {
         allocate: Some(allocate),
         free: Some(free),
         release: Some(release),
+        vulkan_binding: None,
     };
     let host = made(|out, error| unsafe { ardev_device_open(1, -1, out, error) }).unwrap();
     let device =

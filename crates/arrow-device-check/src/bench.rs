@@ -50,7 +50,11 @@ pub struct Opened {
 impl Bench {
     /// The software device.
     pub fn software() -> Result<Self> {
-        let sim = Sim::builder().seed(1).backtraces(false).build();
+        Self::simulated(Sim::builder().seed(1).backtraces(false).build())
+    }
+
+    /// A software device of another kind.
+    pub fn simulated(sim: Sim) -> Result<Self> {
         Opened::new(sim.device(), Some(sim)).map(|opened| Self::Device(Box::new(opened)))
     }
 

@@ -9,6 +9,7 @@ use arrow_device_testkit::producer;
 use arrow_device_testkit::pushed::numbers;
 use arrow_device_testkit::stream::device_of;
 
+use crate::bench::{Bench, Context};
 use crate::child::Task;
 use crate::notes::Notes;
 use crate::peer::{Advance, Entry, Kind, Peer, Protocol, Side, usual_places};
@@ -21,6 +22,10 @@ pub(crate) struct Script {
     call: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, *mut c_void) -> c_int,
     /// Looks at what only Python has, and tells it with `arrow_device_check_note`.
     protocol: unsafe extern "C" fn(*const Notes),
+    /// Says where the next call takes place: the context of `check.h`, or null on the host.
+    begin: unsafe extern "C" fn(*const Context),
+    /// Whether the module wants to know.
+    knows_devices: c_int,
 }
 
 /// Tries the script's peer as the variables of this process say. 0 if it was a child.
@@ -93,44 +98,54 @@ pub(crate) unsafe extern "C" fn arrow_device_check_numbers(
 }
 
 fn peer(script: Script, kind: Kind, side: Side) -> Result<Peer, String> {
-    let call = move |arguments: [*mut c_void; 4]| {
+    let call = move |bench: &Bench, arguments: [*mut c_void; 4]| {
         let [first, second, third, fourth] = arguments;
+        // SAFETY: a context that lives as long as the bench, or null.
+        unsafe { (script.begin)(bench.context()) };
         // SAFETY: the judges pass what `check.h` says; the script lives as long as this process is a child.
         unsafe { (script.call)(first, second, third, fourth) }
     };
     let none = ptr::null_mut();
     let entry = match (kind, side) {
-        (Kind::Array, Side::Producer) => Entry::ProduceArray(Box::new(move |_, schema, array| {
-            call([schema.cast(), array.cast(), none, none])
-        })),
-        (Kind::Array, Side::Consumer) => Entry::ConsumeArray(Box::new(move |_, schema, array| {
-            call([schema.cast(), array.cast(), none, none])
-        })),
-        (Kind::Array, Side::Relay) => {
-            Entry::RelayArray(Box::new(move |_, schema, array, out_schema, out| {
-                call([schema.cast(), array.cast(), out_schema.cast(), out.cast()])
+        (Kind::Array, Side::Producer) => {
+            Entry::ProduceArray(Box::new(move |bench, schema, array| {
+                call(bench, [schema.cast(), array.cast(), none, none])
             }))
         }
-        (Kind::Stream, Side::Producer) => {
-            Entry::ProduceStream(Box::new(move |_, out| call([out.cast(), none, none, none])))
+        (Kind::Array, Side::Consumer) => {
+            Entry::ConsumeArray(Box::new(move |bench, schema, array| {
+                call(bench, [schema.cast(), array.cast(), none, none])
+            }))
         }
-        (Kind::Stream, Side::Consumer) => {
-            Entry::ConsumeStream(Box::new(move |_, stream| call([stream.cast(), none, none, none])))
+        (Kind::Array, Side::Relay) => {
+            Entry::RelayArray(Box::new(move |bench, schema, array, out_schema, out| {
+                call(bench, [schema.cast(), array.cast(), out_schema.cast(), out.cast()])
+            }))
         }
-        (Kind::Stream, Side::Relay) => Entry::RelayStream(Box::new(move |_, stream, out| {
-            call([stream.cast(), none, out.cast(), none])
+        (Kind::Stream, Side::Producer) => Entry::ProduceStream(Box::new(move |bench, out| {
+            call(bench, [out.cast(), none, none, none])
         })),
-        (Kind::Dlpack, Side::Producer) => {
-            Entry::ProduceTensor(Box::new(move |_, out| call([out.cast(), none, none, none])))
-        }
-        (Kind::Dlpack, Side::Consumer) => {
-            Entry::ConsumeTensor(Box::new(move |_, tensor| call([tensor.cast(), none, none, none])))
-        }
+        (Kind::Stream, Side::Consumer) => Entry::ConsumeStream(Box::new(move |bench, stream| {
+            call(bench, [stream.cast(), none, none, none])
+        })),
+        (Kind::Stream, Side::Relay) => Entry::RelayStream(Box::new(move |bench, stream, out| {
+            call(bench, [stream.cast(), none, out.cast(), none])
+        })),
+        (Kind::Dlpack, Side::Producer) => Entry::ProduceTensor(Box::new(move |bench, out| {
+            call(bench, [out.cast(), none, none, none])
+        })),
+        (Kind::Dlpack, Side::Consumer) => Entry::ConsumeTensor(Box::new(move |bench, tensor| {
+            call(bench, [tensor.cast(), none, none, none])
+        })),
         (Kind::DlpackLegacy, Side::Producer) => {
-            Entry::ProduceLegacy(Box::new(move |_, out| call([out.cast(), none, none, none])))
+            Entry::ProduceLegacy(Box::new(move |bench, out| {
+                call(bench, [out.cast(), none, none, none])
+            }))
         }
         (Kind::DlpackLegacy, Side::Consumer) => {
-            Entry::ConsumeLegacy(Box::new(move |_, tensor| call([tensor.cast(), none, none, none])))
+            Entry::ConsumeLegacy(Box::new(move |bench, tensor| {
+                call(bench, [tensor.cast(), none, none, none])
+            }))
         }
         (Kind::Async, Side::Producer) => {
             Entry::ProduceAsync(Box::new(|_, _| (libc::ENOSYS, Box::new(|| None) as Advance)))
@@ -144,6 +159,6 @@ fn peer(script: Script, kind: Kind, side: Side) -> Result<Peer, String> {
         // SAFETY: the script uses the notes only until it returns.
         unsafe { (script.protocol)(notes) }
     }));
-    let peer = Peer::new(entry, usual_places(side == Side::Producer, false));
+    let peer = Peer::new(entry, usual_places(side == Side::Producer, script.knows_devices != 0));
     Ok(Peer { protocol: Some(protocol), ..peer })
 }

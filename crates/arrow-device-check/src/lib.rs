@@ -27,7 +27,7 @@
 //! # What it does not do
 //!
 //! It sees what shows in structs, in calls, in the allocator's books and on the software device. Memory that a peer leaks from
-//! an allocator of its own is not seen, nor is what a real device would do.
+//! an allocator of its own is not seen, nor with another C library than glibc, nor is what a real device would do.
 
 mod bench;
 mod child;

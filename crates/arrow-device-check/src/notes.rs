@@ -1,6 +1,6 @@
 //! [`Notes`]: what a child has seen so far, a line for each, in a file that outlives its crash; and [`read`], the parent's side.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -23,7 +23,10 @@ pub(crate) enum Note {
 }
 
 /// Where a child writes.
-pub(crate) struct Notes(RefCell<File>);
+pub(crate) struct Notes {
+    file: RefCell<File>,
+    has_left: Cell<bool>,
+}
 
 impl std::fmt::Debug for Notes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -36,13 +39,14 @@ pub(crate) type Words = [(&'static str, &'static str)];
 
 impl Notes {
     pub(crate) fn to(path: &Path) -> std::io::Result<Self> {
-        File::create(path).map(|file| Self(RefCell::new(file)))
+        let file = RefCell::new(File::create(path)?);
+        Ok(Self { file, has_left: Cell::new(false) })
     }
 
     fn line(&self, kind: &str, id: &str, text: &str) {
         let text = text.replace('\\', "\\\\").replace('\n', "\\n").replace('\t', " ");
         // Where nothing can be written, the parent sees a child that was not through.
-        let _ = writeln!(self.0.borrow_mut(), "{kind}\t{id}\t{text}");
+        let _ = writeln!(self.file.borrow_mut(), "{kind}\t{id}\t{text}");
     }
 
     /// Says what is done next, and whose fault it is if it is never done.
@@ -63,6 +67,16 @@ impl Notes {
     /// It could not be looked at.
     pub(crate) fn skip(&self, id: &str, why: impl AsRef<str>) {
         self.line("skip", id, why.as_ref());
+    }
+
+    /// What is broken is not released, so that what is left behind says nothing of the peer.
+    pub(crate) fn leave(&self) {
+        self.has_left.set(true);
+    }
+
+    /// Whether something was left.
+    pub(crate) fn has_left_something(&self) -> bool {
+        self.has_left.get()
     }
 
     pub(crate) fn done(&self) {

@@ -1,8 +1,8 @@
 //! [`Options`]: the arguments, for a program of one's own or as a subcommand.
 
 use std::fs;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::parent::{self, Launcher, Limits, Subject};
@@ -83,11 +83,24 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<bool, Failure> {
         return Err(format!("`{unknown}` is no rule; docs/check.md lists them").into());
     }
     let (subject, launcher) = subject(options)?;
+    for file in files(options) {
+        may_be_written(file)?;
+    }
     let limits = Limits {
         scenario: Duration::from_secs(options.limit.max(1)),
         patience: Duration::from_secs(options.patience.max(1)),
     };
     let is_named = |name: &str| options.scenario.as_deref().is_none_or(|part| name.contains(part));
+    let names: Vec<&str> = parent::names(&subject).collect();
+    if let Some(words) =
+        options.scenario.as_deref().filter(|_| !names.iter().any(|it| is_named(it)))
+    {
+        let names = names.join("; ");
+        return Err(format!(
+            "nothing that is tried has `{words}` in its name: name one of: {names}"
+        )
+        .into());
+    }
     let report = parent::check_some(&subject, &launcher, limits, |_, name| Some(is_named(name)))?;
     let report = report.allowing(&options.allow);
     write(&report, options, out)?;
@@ -104,7 +117,13 @@ fn subject(options: &Options) -> Result<(Subject, Launcher), Failure> {
     let library = named.into_iter().find_map(|(spec, side)| Some((spec.clone()?, side)));
     let (peer, side, launcher) = match (library, &options.python) {
         (Some((peer, side)), _) => {
-            peer::split(&peer)?;
+            let (path, _) = peer::split(&peer)?;
+            // A name without a folder is looked for where the system has its libraries.
+            let folder = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty());
+            if folder.is_some() && !Path::new(path).exists() {
+                let what_to_do = "build it, or name the path where it is";
+                return Err(format!("there is no library {path}: {what_to_do}").into());
+            }
             (peer, side, Launcher::this_program()?)
         }
         (None, Some(_)) if kind == Kind::Async => {
@@ -124,7 +143,34 @@ fn subject(options: &Options) -> Result<(Subject, Launcher), Failure> {
     Ok((Subject { peer, kind, side }, launcher))
 }
 
-fn write(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<()> {
+/// The files that the report is written to.
+fn files(options: &Options) -> impl Iterator<Item = &Path> {
+    let named = [&options.json, &options.junit].into_iter().flatten();
+    named.map(PathBuf::as_path).filter(|file| file.as_os_str() != "-")
+}
+
+/// So that nobody waits for a report that cannot be written.
+fn may_be_written(file: &Path) -> Result<(), String> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if file.is_dir() {
+        return Err(not_written(file, "it is a folder"));
+    }
+    match folder {
+        Some(folder) if !folder.is_dir() => {
+            Err(not_written(file, &format!("there is no folder {}", folder.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn not_written(file: &Path, why: &str) -> String {
+    let file = file.display();
+    format!(
+        "the report cannot be written to {file}: {why}; name a file in a folder that may be written to, or - for here"
+    )
+}
+
+fn write(report: &Report, options: &Options, out: &mut dyn Write) -> Result<(), Failure> {
     let mut is_written = false;
     let forms = [(&options.json, report.to_json()), (&options.junit, report.to_junit())];
     for (file, text) in forms {
@@ -133,9 +179,14 @@ fn write(report: &Report, options: &Options, out: &mut dyn Write) -> io::Result<
                 out.write_all(text.as_bytes())?;
                 is_written = true;
             }
-            Some(file) => fs::write(file, text)?,
+            Some(file) => {
+                fs::write(file, text).map_err(|error| not_written(file, &error.to_string()))?;
+            }
             None => {}
         }
     }
-    if is_written { Ok(()) } else { write!(out, "{report}") }
+    if !is_written {
+        write!(out, "{report}")?;
+    }
+    Ok(())
 }

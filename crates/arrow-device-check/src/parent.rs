@@ -1,5 +1,6 @@
 //! The parent's side: a child for each scenario, with a limit of time, and what becomes of it.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,8 @@ pub struct Launcher {
     pub arguments: Vec<String>,
     /// What is set for it.
     pub variables: Vec<(String, String)>,
+    /// What to do where it cannot be started.
+    pub remedy: &'static str,
 }
 
 impl Launcher {
@@ -31,8 +34,15 @@ impl Launcher {
     /// # Errors
     /// What the system says of its path.
     pub fn this_program() -> io::Result<Self> {
-        let program = std::env::current_exe()?;
-        Ok(Self { program, arguments: Vec::new(), variables: Vec::new() })
+        let remedy = "leave it where it is until the check is over";
+        let program = std::env::current_exe().map_err(|error| {
+            failed(
+                "this program, which is started again for each thing, is not found",
+                error,
+                remedy,
+            )
+        })?;
+        Ok(Self { program, arguments: Vec::new(), variables: Vec::new(), remedy })
     }
 }
 
@@ -60,6 +70,16 @@ impl Default for Limits {
     fn default() -> Self {
         Self { scenario: Duration::from_secs(60), patience: Duration::from_secs(10) }
     }
+}
+
+/// What could not be done, why, and what to do about it.
+fn failed(what: impl fmt::Display, error: io::Error, remedy: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{what} ({error}): {remedy}"))
+}
+
+/// The names of all that is tried with such a peer.
+pub(crate) fn names(subject: &Subject) -> impl Iterator<Item = &'static str> {
+    judge::scenarios(subject.kind, subject.side).into_iter().map(|scenario| scenario.name)
 }
 
 /// Tries everything, each in a process of its own.
@@ -102,9 +122,14 @@ impl Folder {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("arrow-device-check-{}-{number}", std::process::id());
         let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&folder)?;
+        std::fs::create_dir_all(&folder).map_err(|error| unwritable(error, &folder))?;
         Ok(Self(folder))
     }
+}
+
+fn unwritable(error: io::Error, path: &Path) -> io::Error {
+    let what = format!("{} cannot be written", path.display());
+    failed(what, error, "set TMPDIR to a folder that can")
 }
 
 impl Drop for Folder {
@@ -131,7 +156,7 @@ fn try_one(
         scenario: scenario.name.to_owned(),
         notes: notes.clone(),
     };
-    let output = File::create(&said)?;
+    let output = File::create(&said).map_err(|error| unwritable(error, &said))?;
     let mut command = Command::new(&launcher.program);
     command
         .args(&launcher.arguments)
@@ -144,7 +169,11 @@ fn try_one(
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output);
-    let ended = wait(command.spawn()?, limits.scenario)?;
+    let child = command.spawn().map_err(|error| {
+        let what = format!("`{}` cannot be started", launcher.program.display());
+        failed(what, error, launcher.remedy)
+    })?;
+    let ended = wait(child, limits.scenario)?;
     let seen = notes::read(&notes);
     take(&seen, scenario.name, report);
     if seen.last() != Some(&Note::Done) {

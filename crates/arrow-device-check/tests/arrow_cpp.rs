@@ -1,4 +1,4 @@
-//! Arrow C++ of the pyarrow wheel, with the software device registered: its known faults are found, under their ids.
+//! Arrow C++ of the pyarrow wheel, and nanoarrow: their known faults on the host are found, under their ids.
 #![cfg(all(unix, not(miri)))]
 #![allow(
     clippy::unwrap_used,
@@ -11,162 +11,44 @@ mod support;
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::{c_char, c_int};
+use std::mem::ManuallyDrop;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use arrow_device::Device;
-use arrow_device::abi::{
-    ArrowAsyncDeviceStreamHandler, ArrowAsyncTask, ArrowDeviceArray, ArrowDeviceArrayStream,
-    ArrowSchema,
-};
+use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncTask, ArrowSchema};
 use arrow_device_check::{
-    Advance, Bench, Entry, Kind, Limits, Peer, Report, Side, Subject, Where, check_some,
-    child_with, usual_places,
+    Advance, Bench, Entry, Kind, Limits, Peer, Report, Side, Subject, check_some, child_with,
+    usual_places,
 };
 use arrow_device_foreign_peers::Structs;
 use arrow_device_foreign_peers::arrow_cpp::asynchronous::{Reader, SentHandler};
 use arrow_device_foreign_peers::arrow_cpp::{ArrowCpp, Place, arrow_cpp};
-use arrow_device_foreign_peers::nanoarrow::nanoarrow;
+use arrow_device_foreign_peers::nanoarrow::{Nanoarrow, nanoarrow};
+use support::foreign::{MISSING, consumer, relay, relay_stream, relay_with, require_all};
 
 #[test]
 fn the_child_of_the_other_tests() {
-    let is_child = std::env::var("ARROW_DEVICE_CHECK_TASK");
-    if !is_child.is_ok_and(|task| task.starts_with("sim ")) {
-        child_with(peer);
-        return;
-    }
-    // Arrow C++ has the software device registered meanwhile.
-    let Some(cpp) = arrow_cpp() else { return };
-    let address = std::ptr::from_ref(&*cpp);
-    let outcome = cpp.on_sim(1, |shared, _| {
-        child_with(|name| Some(on_sim(name, address, &shared.device())));
-        Ok(())
-    });
-    println!("{outcome:?}");
+    child_with(peer);
 }
 
-/// A peer on the software device that Arrow C++ knows.
-fn on_sim(name: &str, cpp: *const ArrowCpp, device: &Device) -> Peer {
-    let device = device.clone();
-    let open = move |place| match place {
-        Where::Host | Where::Anywhere => Ok(Bench::Host),
-        Where::Device => Bench::device(device.clone()).map_err(|error| error.to_string()),
-        Where::WithoutEvents => support::nowhere(place),
-    };
-    assert_eq!(name, "sim slice");
-    let entry = Entry::ProduceArray(Box::new(move |_, schema, array| {
-        let mut structs = std::mem::ManuallyDrop::new(Structs::empty());
-        let exported = unsafe { (*cpp).call("export_device_slice", &mut structs) };
-        unsafe { schema.write(std::ptr::read(&structs.schema)) };
-        unsafe { array.write(std::ptr::read(&structs.array)) };
-        support::code(exported)
-    }));
-    Peer::new(entry, open)
-}
-
-fn relay_with(
-    cpp: &ArrowCpp,
-    [schema, out_schema]: [*mut ArrowSchema; 2],
-    [array, out]: [*mut ArrowDeviceArray; 2],
-) -> c_int {
-    let moved = unsafe {
-        Structs {
-            schema: schema.replace(ArrowSchema::empty()),
-            array: array.replace(ArrowDeviceArray::empty()),
-        }
-    };
-    match unsafe { cpp.relay(moved) } {
-        Ok(given) => {
-            let given = std::mem::ManuallyDrop::new(given);
-            unsafe { out_schema.write(std::ptr::read(&given.schema)) };
-            unsafe { out.write(std::ptr::read(&given.array)) };
-            0
-        }
-        Err(said) => {
-            println!("{said}");
-            22
-        }
-    }
-}
-
-/// What the library takes over, or leaves where it is.
-fn with_structs(
-    schema: *mut ArrowSchema,
-    array: *mut ArrowDeviceArray,
-    body: impl FnOnce(&mut Structs) -> Result<(), String>,
-) -> c_int {
-    let moved = unsafe { Structs { schema: schema.read(), array: array.read() } };
-    let mut moved = std::mem::ManuallyDrop::new(moved);
-    let outcome = body(&mut moved);
-    // What it left unreleased is shown to whoever asked.
-    unsafe { schema.write(std::ptr::read(&moved.schema)) };
-    unsafe { array.write(std::ptr::read(&moved.array)) };
-    if let Err(said) = &outcome {
-        println!("{said}");
-    }
-    support::code(outcome)
-}
-
-/// A function of `cpp/arrow_cpp.h` that takes two structs.
-fn call(name: &'static str) -> Peer {
-    let entry = Entry::ConsumeArray(Box::new(move |_, schema, array| {
-        let Some(cpp) = arrow_cpp() else { return 38 };
-        with_structs(schema, array, |structs| unsafe { cpp.call(name, structs) })
-    }));
-    Peer::new(entry, usual_places(false, true))
-}
-
-fn relay() -> Peer {
-    let entry = Entry::RelayArray(Box::new(|_, schema, array, out_schema, out| {
-        let Some(cpp) = arrow_cpp() else { return 38 };
-        relay_with(&cpp, [schema, out_schema], [array, out])
-    }));
-    Peer::new(entry, usual_places(false, true))
-}
-
-fn nanoarrow_copy() -> Peer {
-    let entry = Entry::RelayArray(Box::new(|_, schema, array, out_schema, out| {
-        let Some(nano) = nanoarrow() else { return 38 };
-        let moved = unsafe {
-            Structs {
-                schema: schema.replace(ArrowSchema::empty()),
-                array: array.replace(ArrowDeviceArray::empty()),
-            }
-        };
-        match unsafe { nano.copy(moved) } {
-            Ok(given) => {
-                let given = std::mem::ManuallyDrop::new(given);
-                unsafe { out_schema.write(std::ptr::read(&given.schema)) };
-                unsafe { out.write(std::ptr::read(&given.array)) };
-                0
-            }
-            Err(_) => 22,
-        }
+/// A relay that is made with nanoarrow.
+fn nanoarrow_relay(relay: fn(&Nanoarrow, Structs) -> Result<Structs, String>) -> Peer {
+    let entry = Entry::RelayArray(Box::new(move |_, schema, array, out_schema, out| {
+        let Some(nano) = nanoarrow() else { return MISSING };
+        relay_with([schema, out_schema], [array, out], |structs| relay(nano, structs))
     }));
     Peer::new(entry, usual_places(false, false))
 }
 
-fn relay_stream(manner: &'static str) -> Peer {
-    let entry = Entry::RelayStream(Box::new(
-        move |_, stream: *mut ArrowDeviceArrayStream, out: *mut ArrowDeviceArrayStream| {
-            let Some(cpp) = arrow_cpp() else { return 38 };
-            let moved = unsafe { stream.replace(ArrowDeviceArrayStream::empty()) };
-            match unsafe { cpp.relay_stream(manner, moved) } {
-                Ok(given) => {
-                    unsafe { out.write(given) };
-                    0
-                }
-                Err(said) => {
-                    println!("{said}");
-                    22
-                }
-            }
-        },
-    ));
-    Peer::new(entry, usual_places(false, true))
+fn move_elsewhere(nano: &Nanoarrow, mut structs: Structs) -> Result<Structs, String> {
+    let schema = std::mem::replace(&mut structs.schema, ArrowSchema::empty());
+    let (code, moved) = nano.move_to_other_device(structs);
+    let moved = ManuallyDrop::new(moved);
+    let array = unsafe { std::ptr::read(&moved.array) };
+    if code == 0 { Ok(Structs { schema, array }) } else { Err(format!("{code}")) }
 }
 
 /// The number of a stream of batches.
@@ -201,14 +83,14 @@ fn blocking_producer() -> Peer {
     Peer::new(entry, usual_places(true, false))
 }
 
-/// One whose only batch cannot be exported.
-fn broken_producer() -> Peer {
-    let entry = Entry::ProduceAsync(Box::new(|_: &Bench, handler| {
+/// One with a stream of its own, on a thread of its own.
+fn producer_of(produce: fn(&ArrowCpp, SentHandler) -> Result<(), String>) -> Peer {
+    let entry = Entry::ProduceAsync(Box::new(move |_: &Bench, handler| {
         let sent = SentHandler(handler);
         thread::spawn(move || {
             let sent = sent;
             if let Some(cpp) = arrow_cpp() {
-                let _ = unsafe { cpp.produce_broken(sent) };
+                let _ = produce(&cpp, sent);
             }
         });
         (0, Box::new(|| None) as Advance)
@@ -294,13 +176,14 @@ fn async_consumer(drops: bool) -> Peer {
 
 fn peer(name: &str) -> Option<Peer> {
     Some(match name {
-        "import" => call("import"),
-        "import_batch" => call("import_batch"),
-        "relay" => relay(),
-        "nanoarrow copy" => nanoarrow_copy(),
+        "import" => consumer("import"),
+        "relay" => relay("relay"),
+        "nanoarrow copy" => nanoarrow_relay(|nano, structs| unsafe { nano.copy(structs) }),
+        "nanoarrow move" => nanoarrow_relay(move_elsewhere),
         "relay of chunks" => relay_stream("chunks"),
         "relay of batches" => relay_stream("batches"),
-        "broken producer" => broken_producer(),
+        "broken producer" => producer_of(|cpp, sent| unsafe { cpp.produce_broken(sent) }),
+        "empty producer" => producer_of(|cpp, sent| unsafe { cpp.produce_nothing(sent) }),
         "async producer" => async_producer(),
         "blocking producer" => blocking_producer(),
         "dropped consumer" => async_consumer(true),
@@ -312,22 +195,6 @@ fn peer(name: &str) -> Option<Peer> {
 /// That of a peer all of this is found: an id, and words of what was seen.
 fn assert_all_found(peer: &str, kind: Kind, side: Side, expected: &[(&str, &str)]) {
     require_all(&support::report(peer, kind, side), expected);
-}
-
-/// That all of this was found.
-fn require_all(report: &Report, expected: &[(&str, &str)]) {
-    println!("{report}");
-    for (id, words) in expected {
-        let found = report.findings().find(|finding| finding.rule.id == *id);
-        let is_seen = found.is_some_and(|finding| {
-            finding.verdict == arrow_device_check::Verdict::Fail
-                && finding
-                    .seen
-                    .iter()
-                    .any(|seen| seen.text.contains(words) || seen.scenario.contains(words))
-        });
-        assert!(is_seen, "{id} `{words}` is not in\n{report}");
-    }
 }
 
 fn is_there() -> bool {
@@ -396,16 +263,35 @@ fn the_faults_of_its_asynchronous_producer_are_found() {
 }
 
 #[test]
-fn the_faults_that_it_has_on_a_device_are_found() {
+fn that_its_task_fails_and_says_nothing_is_found() {
     if !is_there() {
         return;
     }
-    let tried = ["an array on a device"];
-    let report = support::report_of("sim slice", Kind::Array, Side::Producer, &tried);
-    require_all(&report, &[("PEER", "ended the process while producing an array")]);
     let tried = ["a stream that is read to its end"];
     let report = support::report_of("broken producer", Kind::Async, Side::Producer, &tried);
     require_all(&report, &[("ASY-10", "gave nothing and said nothing")]);
+}
+
+#[test]
+fn what_its_asynchronous_producer_does_after_a_refusal_is_found() {
+    if !is_there() {
+        return;
+    }
+    // The consumer refuses with 7, and is told 1.
+    let tried = ["a consumer that refuses a task"];
+    let report = support::report_of("async producer", Kind::Async, Side::Producer, &tried);
+    require_all(&report, &[("ASY-11", "`on_error` was called after a refusal"), ("ASY-11", "1")]);
+    let tried = ["a consumer that refuses the schema"];
+    let report = support::report_of("empty producer", Kind::Async, Side::Producer, &tried);
+    require_all(&report, &[("ASY-11", "`on_next_task` was called after a refusal")]);
+    // What is freed twice may hang as well as crash.
+    let limits = Limits { scenario: Duration::from_secs(20), patience: Duration::from_secs(3) };
+    let subject =
+        Subject { peer: "async producer".to_owned(), kind: Kind::Async, side: Side::Producer };
+    let only =
+        |_: &Report, name: &str| Some(name == "a consumer that takes a task and then refuses it");
+    let report = check_some(&subject, &support::launcher(), limits, only).unwrap();
+    require_all(&report, &[("SYS-2", "while refusing a task that was extracted")]);
 }
 
 #[test]
@@ -423,10 +309,15 @@ fn that_it_blocks_its_thread_and_waits_for_ever_is_found() {
     let asks = only("a consumer that asks for nothing");
     let report = check_some(&producer, &launcher, limits, asks).unwrap();
     require_all(&report, &[("ASY-16", "the process was stopped")]);
-    let early = only("a stream that is released at once");
     let limits = Limits { scenario: Duration::from_secs(120), ..limits };
-    let report = check_some(&consumer, &launcher, limits, early).unwrap();
-    require_all(&report, &[("SYS-2", "still waits")]);
+    for early in [
+        "a stream that is released at once",
+        "a stream that is released before its end",
+        "a task that cannot be extracted",
+    ] {
+        let report = check_some(&consumer, &launcher, limits, only(early)).unwrap();
+        require_all(&report, &[("SYS-2", "still waits")]);
+    }
 }
 
 #[test]
@@ -459,10 +350,13 @@ fn that_a_consumer_that_is_dropped_forgets_its_tasks_is_found() {
 }
 
 #[test]
-fn the_faults_of_the_copies_of_nanoarrow_are_found() {
+fn the_faults_of_the_copies_and_moves_of_nanoarrow_are_found() {
     if nanoarrow().is_none() {
         return;
     }
+    let tried = ["a batch on the host"];
+    let report = support::report_of("nanoarrow move", Kind::Array, Side::Relay, &tried);
+    require_all(&report, &[("ARR-11", "it returned 0 and handed out nothing")]);
     let tried = ["arrays of every type"];
     let report = support::report_of("nanoarrow copy", Kind::Array, Side::Relay, &tried);
     let expected = [

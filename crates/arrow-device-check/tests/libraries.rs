@@ -108,6 +108,9 @@ fn each_mistake_of_a_library_is_found_under_its_id() {
         ("consumer", "releases_early", "array", "ARR-20"),
         ("producer", "leaky_stream", "stream", "STR-7"),
         ("producer", "stray_stream", "stream", "STR-2"),
+        ("producer", "writes_early", "array", "ARR-11"),
+        ("producer", "dictionary_on_host", "array", "ARR-1"),
+        ("consumer", "crashes_on_metal", "array", "ABI-2"),
     ] {
         let output = run(&library, side, function, &["--kind", kind, "--json", "-"]);
         let failed = ids(&output, "fail");
@@ -118,6 +121,25 @@ fn each_mistake_of_a_library_is_found_under_its_id() {
         );
         assert_eq!(output.status.code(), Some(1), "{function}");
         println!("{function}: {failed:?}");
+    }
+}
+
+/// What goes wrong with some data alone is told apart from what goes wrong with all.
+#[test]
+fn mistakes_with_some_data_on_a_device_are_found_with_that_alone() {
+    let Some(library) = library("wrong") else { return };
+    let numbers = "a batch of numbers on a device";
+    for (function, name) in [
+        ("counts_nulls", "a batch on a device whose nulls nobody has counted"),
+        ("reads_offsets_early", "a batch on a device"),
+    ] {
+        for (name, is_found) in [(name, true), (numbers, false)] {
+            let options = ["--json", "-", "--scenario", name];
+            let output = run(&library, "consumer", function, &options);
+            let failed = ids(&output, "fail");
+            let found = failed.iter().any(|id| id == "ARR-2");
+            assert_eq!(found, is_found, "{function}, {name}: {failed:?}");
+        }
     }
 }
 
@@ -171,6 +193,64 @@ fn what_is_not_there_is_told_and_so_is_what_cannot_be() {
     assert_eq!(nobody.status.code(), Some(2));
     let text = told;
     assert!(text.contains("there are no relays of kind `dlpack`"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_done_is_told_in_one_line_that_says_what_to_do() {
+    let Some(library) = library("right") else { return };
+    let mine = format!("{}:produce", library.display());
+    let mine = ["--producer", mine.as_str()];
+    let python = ["--python", "python_peers:numbers"];
+    let folder = env!("CARGO_TARGET_TMPDIR");
+    for (peer, more, words) in [
+        (
+            mine,
+            ["--json", "/nowhere/r.json"],
+            ["/nowhere/r.json", "there is no folder /nowhere", "name a file"],
+        ),
+        (
+            mine,
+            ["--junit", "/proc/r.xml"],
+            ["cannot be written to /proc/r.xml", ": ", "name a file"],
+        ),
+        (mine, ["--json", folder], [folder, "it is a folder", "name a file"]),
+        (mine, ["--scenario", "tea"], ["`tea`", "name one of", "an array on a device"]),
+        (mine, ["--allow", "ARR-999"], ["`ARR-999` is no rule", "docs/check.md", ""]),
+        (["--producer", "./nowhere.so:f"], ["--kind", "array"], ["./nowhere.so", "build it", ""]),
+        (
+            ["--producer", "nowhere"],
+            ["--kind", "array"],
+            ["`nowhere`", "`library.so:function`", ""],
+        ),
+        (
+            python,
+            ["--python-program", "nopython"],
+            ["`nopython` cannot be started", "install Python 3", "--python-program"],
+        ),
+        (python, ["--as", "nobody"], ["`nobody`", "producer, consumer nor relay", ""]),
+        (python, ["--kind", "async"], ["Python has no asynchronous streams", "--kind", ""]),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
+        let output = command.args(peer).args(more).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(words.iter().all(|words| told.contains(words)), "{words:?}: {told}");
+        assert!(output.stdout.is_empty(), "{more:?}");
+        print!("{told}");
+    }
+    for (variable, words) in [
+        ("TMPDIR", ["/proc/nowhere/arrow-device-check-", "set TMPDIR to a folder"]),
+        ("ARROW_DEVICE_CHECK_LIBRARY", ["names /proc/nowhere", "which is not there"]),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_arrow-device-check"));
+        let output = command.args(python).env(variable, "/proc/nowhere").output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{variable}: {told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(words.iter().all(|words| told.contains(words)), "{words:?}: {told}");
+        print!("{told}");
+    }
 }
 
 #[test]

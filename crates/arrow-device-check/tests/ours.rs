@@ -1,4 +1,5 @@
-//! What this project makes and takes is right, on every device there is: the host, the software device of each kind, OpenCL.
+//! What this project makes and takes is right, on every device there is: the host, the software device of each kind, OpenCL,
+//! Vulkan, and CUDA and ROCm on simulated drivers.
 #![cfg(all(unix, not(miri)))]
 #![allow(
     clippy::unwrap_used,
@@ -16,13 +17,13 @@ use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArray, ArrowSc
 use arrow_device::async_stream::{AsyncProducer, AsyncStream, feed};
 use arrow_device::dlpack::{Conversion, Copying, Order, Tensor};
 use arrow_device::{
-    Array, ArrayStream, Batch, DataType, Device, DeviceType, Error, ErrorKind, Queue, Result,
-    Schema,
+    Array, ArrayStream, Batch, DataType, DeviceType, Error, ErrorKind, Queue, Result, Schema,
 };
 use arrow_device_check::{
-    Advance, Bench, Entry, Kind, Peer, Side, Where, child_with, usual_places,
+    Advance, Bench, Entry, Kind, Peer, Side, Verdict, Where, child_with, usual_places,
 };
 use arrow_device_sim::Sim;
+use arrow_device_simdrv::{Simulated, Vendor};
 use arrow_device_testkit::relay::{Ours, Relay};
 use arrow_device_testkit::required::skip;
 
@@ -211,26 +212,63 @@ fn peer(name: &str) -> Option<Peer> {
     if device == "software" {
         return Some(peer);
     }
+    // Dropped with the peer, when all is released.
+    let driver = std::cell::RefCell::new(None);
     let open = move |place| match place {
         Where::Host | Where::Anywhere => Ok(Bench::Host),
-        Where::Device => Bench::device(named(&device)).map_err(|error| error.to_string()),
+        Where::Device => named(&device, &driver).map_err(|error| error.to_string()),
         Where::WithoutEvents => Err("it has events".into()),
     };
     Some(Peer { open: arrow_device_check::Opener(Box::new(open)), ..peer })
 }
 
-fn named(device: &str) -> Device {
-    let sim = |kind| {
-        let sim = Sim::builder().kind(kind).backtraces(false).build();
-        let device = sim.device();
-        // What it sees at its end would panic in a child, which shows.
-        std::mem::forget(sim);
-        device
+/// A simulated driver. What it has to report at its end ends the child, which is found.
+struct Driver(Simulated);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let reports = self.0.take_reports();
+        if !reports.is_empty() {
+            eprintln!("{}", reports.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
+            std::process::abort();
+        }
+    }
+}
+
+/// The driver of a vendor, where its backend looks for it.
+fn loaded(vendor: Vendor, variable: &str) -> Option<Driver> {
+    let simulated = Simulated::builder(vendor).memory(256 << 20).load();
+    // SAFETY: nobody else reads the environment: in a child one test runs, and the backend is asked for the first time below.
+    unsafe { std::env::set_var(variable, simulated.path()) };
+    Some(Driver(simulated))
+}
+
+fn named(device: &str, driver: &std::cell::RefCell<Option<Driver>>) -> Result<Bench> {
+    let sim = || Sim::builder().backtraces(false);
+    let cuda = |kind| {
+        driver.replace(loaded(Vendor::Cuda, "ARROW_DEVICE_CUDA_LIBRARY"));
+        Bench::device(arrow_device_cuda::open_with(0, kind)?)
+    };
+    let rocm = |kind| {
+        driver.replace(loaded(Vendor::Hip, "ARROW_DEVICE_HIP_LIBRARY"));
+        Bench::device(arrow_device_rocm::open_with(0, kind)?)
     };
     match device {
-        "host-readable" => sim(arrow_device_sim::Kind::HostReadable),
-        "handles" => sim(arrow_device_sim::Kind::Handles),
-        _ => arrow_device_opencl::open(0).unwrap(),
+        "host-readable" => {
+            Bench::simulated(sim().kind(arrow_device_sim::Kind::HostReadable).build())
+        }
+        "handles" => Bench::simulated(sim().kind(arrow_device_sim::Kind::Handles).build()),
+        "parts" => {
+            Bench::simulated(sim().kind(arrow_device_sim::Kind::Handles).parts(true).build())
+        }
+        "peers" => Bench::simulated(sim().peers(2).build()),
+        "cuda" => cuda(arrow_device_cuda::Kind::Device),
+        "cuda-host" => cuda(arrow_device_cuda::Kind::Host),
+        "cuda-managed" => cuda(arrow_device_cuda::Kind::Managed),
+        "rocm" => rocm(arrow_device_rocm::Kind::Device),
+        "rocm-host" => rocm(arrow_device_rocm::Kind::Host),
+        "vulkan" => Bench::device(arrow_device_vulkan::open(0)?),
+        _ => Bench::device(arrow_device_opencl::open(0)?),
     }
 }
 
@@ -256,23 +294,32 @@ fn what_is_ours_is_right_on_the_host_and_the_software_device() {
 }
 
 /// Those that use the device of the bench.
-const ON_DEVICES: [(&str, Kind, Side); 4] = [PEERS[0], PEERS[1], PEERS[2], PEERS[3]];
+const ON_DEVICES: [(&str, Kind, Side); 6] =
+    [PEERS[0], PEERS[1], PEERS[2], PEERS[3], PEERS[5], PEERS[8]];
+
+const TRIED: [&str; 10] = [
+    "an array on a device",
+    "an array on a device whose children are moved out",
+    "a batch of numbers on a device",
+    "a batch on a device",
+    "a batch on a device whose nulls nobody has counted",
+    "a batch on a device, some of whose buffers are null",
+    "arrays of every type of device",
+    "a stream on a device",
+    "a stream on a device whose nulls nobody has counted",
+    "a tensor on a device",
+];
 
 fn is_right_on(device: &str) {
     for (name, kind, side) in ON_DEVICES {
         let peer = format!("{name}@{device}");
-        let tried = [
-            "an array on a device",
-            "a batch on a device",
-            "a stream on a device",
-            "an array on a device whose children are moved out",
-        ];
-        let report = support::report_of(&peer, kind, side, &tried);
+        let report = support::report_of(&peer, kind, side, &TRIED);
         assert!(report.failed().is_empty(), "{report}");
-        let passed = report
-            .findings()
-            .filter(|finding| finding.verdict == arrow_device_check::Verdict::Pass);
-        assert!(passed.count() > 3, "{report}");
+        let mut found = report.findings();
+        // What was left out was not looked at.
+        let skipped = found.find(|finding| finding.verdict == Verdict::NotApplicable);
+        assert!(skipped.is_none(), "{report}");
+        assert!(report.findings().count() > 3, "{report}");
     }
 }
 
@@ -284,6 +331,12 @@ fn what_is_ours_is_right_on_memory_that_the_host_can_read() {
 #[test]
 fn what_is_ours_is_right_on_devices_with_handles() {
     is_right_on("handles");
+    is_right_on("parts");
+}
+
+#[test]
+fn what_is_ours_is_right_on_devices_with_peers() {
+    is_right_on("peers");
 }
 
 #[test]
@@ -293,4 +346,23 @@ fn what_is_ours_is_right_on_opencl() {
         return;
     }
     is_right_on("opencl");
+}
+
+#[test]
+fn what_is_ours_is_right_on_vulkan() {
+    if let Err(reason) = arrow_device_vulkan::is_available() {
+        skip("vulkan", &reason.to_string());
+        return;
+    }
+    is_right_on("vulkan");
+}
+
+#[test]
+fn what_is_ours_is_right_on_cuda() {
+    ["cuda", "cuda-host", "cuda-managed"].into_iter().for_each(is_right_on);
+}
+
+#[test]
+fn what_is_ours_is_right_on_rocm() {
+    ["rocm", "rocm-host"].into_iter().for_each(is_right_on);
 }

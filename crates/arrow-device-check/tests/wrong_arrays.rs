@@ -9,6 +9,7 @@
 
 mod support;
 
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::driver::Readiness;
 use arrow_device_check::{Bench, Entry, Kind, Peer, Side, Where, child_with, usual_places};
 use arrow_device_testkit::judge::Stage;
@@ -38,8 +39,7 @@ fn producer(producer: Producer) -> Peer {
     Peer::new(entry, by_hand)
 }
 
-type Consume =
-    fn(&Stage, &mut arrow_device::abi::ArrowSchema, &mut arrow_device::abi::ArrowDeviceArray);
+type Consume = fn(&Stage, &mut ArrowSchema, &mut ArrowDeviceArray);
 
 fn consumer(consume: Consume) -> Peer {
     let entry = Entry::ConsumeArray(Box::new(move |bench, schema, array| {
@@ -68,6 +68,33 @@ fn relay(relay: impl Relay + 'static, is_handwritten: bool) -> Peer {
     Peer::new(entry, usual_places(false, true))
 }
 
+/// Takes memory that is not there for the host's, and refuses an array that is in two places.
+#[derive(Clone, Copy)]
+struct RefusesNullBuffers;
+
+impl Relay for RefusesNullBuffers {
+    fn relay(
+        &self,
+        schema: &mut ArrowSchema,
+        array: &mut ArrowDeviceArray,
+    ) -> Result<(ArrowSchema, ArrowDeviceArray), String> {
+        if array.device_type != 1 && has_null_buffer(&array.array) {
+            support::release(array);
+            unsafe { schema.release.unwrap()(schema) };
+            return Err("it is on more than one device".into());
+        }
+        Handwritten(None).relay(schema, array)
+    }
+}
+
+/// Whether a buffer behind the bitmap is null.
+fn has_null_buffer(array: &ArrowArray) -> bool {
+    let buffers = (1..array.n_buffers as usize).map(|index| unsafe { *array.buffers.add(index) });
+    let children =
+        (0..array.n_children as usize).map(|index| unsafe { &**array.children.add(index) });
+    buffers.into_iter().any(<*const _>::is_null) || children.into_iter().any(has_null_buffer)
+}
+
 fn peer(name: &str) -> Option<Peer> {
     let wrong = |wrong: &Wrong| match wrong.peer {
         wrong::Peer::Producer(it) => producer(it),
@@ -79,6 +106,8 @@ fn peer(name: &str) -> Option<Peer> {
         "right producer" => Some(producer(Producer::RIGHT)),
         "right consumer" => Some(consumer(wrong::right_consumer)),
         "our relay" => Some(relay(Ours, false)),
+        "relay that refuses null buffers" => Some(relay(RefusesNullBuffers, true)),
+        "right relay" => Some(relay(Handwritten(None), true)),
         name => wrong::all().get(name.parse::<usize>().ok()?).map(wrong),
     }
 }
@@ -120,6 +149,15 @@ fn each_wrong_consumer_is_found_under_its_id() {
 #[test]
 fn each_wrong_relay_is_found_under_its_id() {
     all_are_found(Direction::Relay);
+}
+
+#[test]
+fn a_relay_that_refuses_null_buffers_on_a_device_is_found() {
+    let peer = "relay that refuses null buffers";
+    support::assert_found(peer, Kind::Array, Side::Relay, "SYS-1");
+    let name = "a batch on a device, some of whose buffers are null";
+    let report = support::report_of("right relay", Kind::Array, Side::Relay, &[name]);
+    assert!(report.failed().is_empty(), "{report}");
 }
 
 #[test]

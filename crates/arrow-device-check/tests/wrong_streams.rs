@@ -12,12 +12,16 @@
 mod support;
 
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use arrow_device::ArrayStream;
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArray, ArrowDeviceArrayStream};
-use arrow_device_check::{Advance, Entry, Kind, Peer, Side, child_with, usual_places};
+use arrow_device_check::{
+    Advance, Entry, Kind, Limits, Peer, Report, Side, Subject, check_some, child_with, usual_places,
+};
 use arrow_device_testkit::kinds;
-use arrow_device_testkit::pushed::{Sink, SinkFault, Source, SourceFault};
+use arrow_device_testkit::pushed::{Outcome, Sink, SinkFault, Source, SourceFault};
 use arrow_device_testkit::stream::{Books, ConsumerFault, ProducerFault, Script, Step, produce};
 
 #[test]
@@ -67,7 +71,7 @@ const STREAM_CONSUMERS: [(ConsumerFault, &str); 10] = {
     ]
 };
 
-const SOURCES: [(SourceFault, &str); 34] = {
+const SOURCES: [(SourceFault, &str); 36] = {
     use SourceFault::*;
     [
         (NoProducer, "ASY-2"),
@@ -93,6 +97,8 @@ const SOURCES: [(SourceFault, &str); 34] = {
         (ExtractFailsAndWrites, "ASY-10"),
         (ExtractGivesNothing, "ASY-10"),
         (ErrorAfterRefusal, "ASY-11"),
+        (EndAfterRefusal, "ASY-11"),
+        (FreesRefusedTaskTwice, "SYS-2"),
         (TaskAfterError, "ASY-12"),
         (ReleasesAtOnce, "ASY-8"),
         (ReleasesEarly, "ASY-8"),
@@ -108,7 +114,7 @@ const SOURCES: [(SourceFault, &str); 34] = {
     ]
 };
 
-const SINKS: [(SinkFault, &str); 14] = {
+const SINKS: [(SinkFault, &str); 15] = {
     use SinkFault::*;
     [
         (NoOnSchema, "ASY-1"),
@@ -124,10 +130,28 @@ const SINKS: [(SinkFault, &str); 14] = {
         (RequestsInsideError, "ASY-18"),
         (CancelsInsideRelease, "ASY-18"),
         (ForgetsAfterCancel, "ASY-20"),
+        (NeedsProducer, "SYS-2"),
         // Whoever asks for nothing gets nothing, which is allowed.
         (RequestsNothing, "nothing"),
     ]
 };
+
+/// What is done to each array that is handed on.
+type Change = fn(&mut ArrowDeviceArray);
+
+const STREAM_RELAYS: [(Change, &str); 3] = [
+    (|array| array.sync_event = std::ptr::null_mut(), "ARR-5"),
+    (count_nulls_on_host, "ARR-2"),
+    (|array| array.device_type = 1, "STR-2"),
+];
+
+fn count_nulls_on_host(array: &mut ArrowDeviceArray) {
+    let column = unsafe { &**array.array.children };
+    if column.null_count == -1 {
+        let bitmap = unsafe { *column.buffers }.cast::<u8>();
+        println!("{}", unsafe { bitmap.read_volatile() });
+    }
+}
 
 // ---- the peers
 
@@ -166,6 +190,38 @@ unsafe extern "C" fn with_reserved_zero(
     let original = produce(&script(), None, &Books::default()).get_next.unwrap();
     let code = unsafe { original(stream, out) };
     unsafe { (*out).reserved = [0; 3] };
+    code
+}
+
+/// Ours, which is right, with something done to what it hands on.
+fn stream_relay(number: Option<usize>) -> Peer {
+    let entry = Entry::RelayStream(Box::new(move |_, stream, out: *mut ArrowDeviceArrayStream| {
+        let Ok(arrays) = (unsafe { ArrayStream::import(stream) }) else { return 22 };
+        let out = unsafe { &mut *out };
+        arrays.export(out);
+        if let Some(number) = number {
+            CHANGED.get_or_init(|| (out.get_next.unwrap(), STREAM_RELAYS[number].0));
+            out.get_next = Some(changed);
+        }
+        0
+    }));
+    Peer::new(entry, usual_places(false, true))
+}
+
+type GetNext =
+    unsafe extern "C" fn(*mut ArrowDeviceArrayStream, *mut ArrowDeviceArray) -> std::ffi::c_int;
+static CHANGED: OnceLock<(GetNext, Change)> = OnceLock::new();
+
+unsafe extern "C" fn changed(
+    stream: *mut ArrowDeviceArrayStream,
+    out: *mut ArrowDeviceArray,
+) -> std::ffi::c_int {
+    let (get_next, change) = CHANGED.get().unwrap();
+    let code = unsafe { get_next(stream, out) };
+    let out = unsafe { &mut *out };
+    if code == 0 && !out.is_released() {
+        change(out);
+    }
     code
 }
 
@@ -216,11 +272,44 @@ fn async_consumer(fault: Option<SinkFault>) -> Peer {
     Peer::new(entry, usual_places(false, false))
 }
 
+/// A producer that gives the thread of its caller back when it is asked for more, which is never.
+fn blocking_producer() -> Peer {
+    let entry = Entry::ProduceAsync(Box::new(|_, handler: *mut ArrowAsyncDeviceStreamHandler| {
+        let source = Source::new(handler, 4, None);
+        source.run();
+        while source.sent() == 0 {
+            std::thread::park();
+        }
+        (0, Box::new(|| None) as Advance)
+    }));
+    Peer::new(entry, usual_places(true, false))
+}
+
+/// A consumer that waits for the end, whatever becomes of the stream.
+fn waiting_consumer() -> Peer {
+    let entry = Entry::ConsumeAsync(Box::new(|_, out| {
+        let sink = Sink::new(2, None);
+        unsafe { out.write(sink.handler()) };
+        let advance = move || match sink.outcome() {
+            Outcome::Ended => Some(false),
+            _ => sink.take().map(|_| true),
+        };
+        (0, Box::new(advance) as Advance)
+    }));
+    Peer { tells_end: true, ..Peer::new(entry, usual_places(false, false)) }
+}
+
 fn peer(name: &str) -> Option<Peer> {
+    match name {
+        "blocking producer" => return Some(blocking_producer()),
+        "waiting consumer" => return Some(waiting_consumer()),
+        _ => {}
+    }
     let (kind, number) = name.split_once(' ')?;
     let number = number.parse::<usize>().ok();
     Some(match kind {
         "stream-producer" => stream_producer(number.map(|number| STREAM_PRODUCERS[number].0)),
+        "stream-relay" => stream_relay(number),
         "stream-consumer" => stream_consumer(number.map(|number| STREAM_CONSUMERS[number].0)),
         "async-producer" => async_producer(number.map(|number| SOURCES[number].0)),
         "async-consumer" => async_consumer(number.map(|number| SINKS[number].0)),
@@ -254,8 +343,40 @@ fn each_wrong_consumer_of_streams_is_found_under_its_id() {
 }
 
 #[test]
+fn each_wrong_relay_of_streams_is_found_under_its_id() {
+    all_are_found("stream-relay", &STREAM_RELAYS, Kind::Stream, Side::Relay);
+}
+
+#[test]
 fn each_wrong_producer_of_asynchronous_streams_is_found_under_its_id() {
     all_are_found("async-producer", &SOURCES, Kind::Async, Side::Producer);
+}
+
+/// What hangs takes all the time that it gets. Nothing that is right is held to this.
+#[test]
+fn those_who_wait_for_ever_are_found() {
+    let limits = Limits { scenario: Duration::from_secs(20), patience: Duration::from_secs(1) };
+    for (peer, side, name, id, words) in [
+        (
+            "blocking producer",
+            Side::Producer,
+            "a consumer that asks for nothing",
+            "ASY-16",
+            "the process was stopped",
+        ),
+        (
+            "waiting consumer",
+            Side::Consumer,
+            "a stream that is released before its end",
+            "SYS-2",
+            "still waits",
+        ),
+    ] {
+        let subject = Subject { peer: peer.to_owned(), kind: Kind::Async, side };
+        let only = |_: &Report, tried: &str| Some(tried == name);
+        let report = check_some(&subject, &support::launcher(), limits, only).unwrap();
+        support::foreign::require_all(&report, &[(id, words)]);
+    }
 }
 
 #[test]

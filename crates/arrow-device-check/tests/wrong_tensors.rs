@@ -10,7 +10,7 @@
 
 mod support;
 
-use arrow_device::abi::dlpack::{DLDeviceType, DLManagedTensorVersioned};
+use arrow_device::abi::dlpack::{DLDeviceType, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::{Order, Tensor};
 use arrow_device_check::{Entry, Kind, Peer, Side, child_with, usual_places};
 use arrow_device_testkit::tensors::Recipe;
@@ -89,6 +89,19 @@ const CONSUMERS: &[(&str, &str, Consume)] = &[
     }),
     ("needs strides", "DLP-7", |tensor| {
         let _ = unsafe { (*tensor).dl_tensor.strides.read_volatile() };
+        unsafe { ours(tensor) }
+    }),
+    ("needs a dimension", "DLP-7", |tensor| {
+        let _ = unsafe { (*tensor).dl_tensor.shape.read_volatile() };
+        unsafe { ours(tensor) }
+    }),
+    ("divides by the number of elements", "DLP-7", |tensor| {
+        let DLTensor { shape, ndim, .. } = unsafe { &(*tensor).dl_tensor };
+        let lengths = (0..*ndim as usize).map(|index| unsafe { *shape.add(index) });
+        if lengths.product::<i64>() == 0 {
+            // What the system does with whoever divides by it.
+            std::process::abort();
+        }
         unsafe { ours(tensor) }
     }),
     ("needs a deleter", "DLP-10", |tensor| {

@@ -56,8 +56,9 @@ fn write_table(out: &mut dyn Write) -> Outcome<()> {
                 rows.extend(found.iter().map(row));
             }
             Err(why) => {
-                let device_type = convention.device_type.to_string();
-                rows.push(vec![device_type, "no".to_owned(), why.message().to_owned()]);
+                let device_type = convention.device_type;
+                let why = why_not(device_type, why.message());
+                rows.push(vec![device_type.to_string(), "no".to_owned(), why]);
             }
         }
     }
@@ -72,6 +73,14 @@ fn write_table(out: &mut dyn Write) -> Outcome<()> {
     table::write(out, &titles, &rows)?;
     writeln!(out, "\n{present} devices, {} types of device", convention::ALL.len())?;
     Ok(())
+}
+
+/// Why there is no such device, in few words: a backend's reason once, and without what it tried, which `--json` tells.
+fn why_not(device_type: DeviceType, message: &str) -> String {
+    match backends::first_of_backend(device_type).filter(|first| *first != device_type) {
+        Some(first) => format!("as {first}"),
+        None => message.split_once(" (").map_or(message, |(reason, _)| reason).to_owned(),
+    }
 }
 
 fn row(found: &Found) -> Vec<String> {

@@ -69,4 +69,6 @@ fn what_cannot_be_checked_is_refused_in_one_line() {
     assert!(refused.contains("libmine.so"), "{refused}");
     let refused = complaint(&["check", "--producer", "a.so:b", "--allow", "ARR-999"], 2);
     assert!(refused.contains("`ARR-999` is no rule"), "{refused}");
+    let refused = complaint(&["check", "--producer", "a.so:b", "--json", "/nowhere/report"], 2);
+    assert!(refused.contains("/nowhere/report") && refused.contains("name a file"), "{refused}");
 }

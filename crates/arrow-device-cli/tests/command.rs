@@ -118,6 +118,37 @@ fn devices_lists_all_fourteen_types_and_why_some_are_not_here() {
     assert!(text.trim_end().ends_with("14 types of device"), "{text}");
 }
 
+#[cfg(feature = "cuda")]
+#[test]
+fn the_table_gives_a_reason_once_and_json_all_of_it() {
+    let said = |option: &[&str]| {
+        let mut command = support::arrow_device();
+        command.env("ARROW_DEVICE_CUDA_LIBRARY", "/nowhere/libcuda.so").arg("devices").args(option);
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let table = said(&[]);
+    let line = |start: &str| table.lines().find(|line| line.starts_with(start)).unwrap_or_default();
+    assert!(line("cuda ").contains("install the NVIDIA driver"), "{table}");
+    assert_eq!(table.matches("install the NVIDIA driver").count(), 1, "{table}");
+    assert!(!table.contains("/nowhere"), "{table}");
+    for other in ["cuda_host", "cuda_managed"] {
+        assert!(line(other).ends_with("no    as cuda"), "{table}");
+    }
+    assert_eq!(said(&["--json"]).matches("/nowhere/libcuda.so").count(), 3);
+}
+
+#[cfg(feature = "vulkan")]
+#[test]
+fn a_vulkan_device_is_listed_with_its_memory_and_its_driver() {
+    let text = output(&["devices"]);
+    let Some(line) = text.lines().find(|line| line.starts_with("vulkan:0")) else {
+        arrow_device_testkit::required::skip("vulkan", "no Vulkan device is listed");
+        return;
+    };
+    assert!(line.contains("iB  "), "{line}");
+    assert!(!line.contains("-  -"), "{line}");
+}
+
 #[cfg(feature = "opencl")]
 #[test]
 fn a_machine_without_opencl_is_told_what_to_install() {

@@ -5,7 +5,8 @@ use std::fmt;
 
 use arrow_device::{Error, Result};
 
-use crate::{Api, Place, error};
+use crate::error::INVALID_VALUE;
+use crate::{Api, Code, Place, error};
 
 /// A device that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +90,8 @@ pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
     let vendor = api.vendor();
     let listed = |ordinal: i32| {
         let place = Place { ordinal, device: ordinal, context: std::ptr::null_mut() };
+        let attribute =
+            |number| attribute(api, &place, number).map_err(|code| error(api, code, OPERATION));
         let mut memory = 0;
         // SAFETY: a number is written.
         let code = unsafe { (api.functions().device_total_memory)(&mut memory, ordinal) };
@@ -99,10 +102,8 @@ pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
             ordinal: ordinal.unsigned_abs() as usize,
             name: name(api, &place),
             memory: memory as u64,
-            has_managed_memory: vendor.managed.is_some()
-                && attribute(api, &place, vendor.managed_memory) != 0,
-            has_concurrent_managed_access: attribute(api, &place, vendor.concurrent_managed_access)
-                != 0,
+            has_managed_memory: vendor.managed.is_some() && attribute(vendor.managed_memory)? != 0,
+            has_concurrent_managed_access: attribute(vendor.concurrent_managed_access)? != 0,
         })
     };
     (0..count).map(listed).collect()
@@ -122,16 +123,17 @@ pub(crate) fn name(api: &impl Api, place: &Place) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// A property of a device; 0 where the driver does not know it.
-pub(crate) fn attribute(api: &impl Api, place: &Place, attribute: i32) -> i32 {
+/// A property of a device; 0 where the driver has never heard of it.
+pub(crate) fn attribute(api: &impl Api, place: &Place, attribute: i32) -> Result<i32, Code> {
     let mut value = 0;
     // SAFETY: a number is written.
-    let code = unsafe { (api.functions().device_attribute)(&mut value, attribute, place.device) };
-    if code == 0 {
-        value
-    } else {
-        api.forget_error();
-        0
+    match unsafe { (api.functions().device_attribute)(&mut value, attribute, place.device) } {
+        0 => Ok(value),
+        INVALID_VALUE => {
+            api.forget_error();
+            Ok(0)
+        }
+        code => Err(code),
     }
 }
 

@@ -99,8 +99,11 @@ impl<A: Api> GpuDriver<A> {
         let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
         let id = DeviceId::new(device_type, i64::from(number));
         let place = api.place(number).map_err(|code| error_on(api, code, "open", id))?;
-        let attribute = |attribute| crate::diagnosis::attribute(api, &place, attribute);
-        if kind == Kind::Managed && attribute(vendor.managed_memory) == 0 {
+        let attribute = |number| {
+            let value = crate::diagnosis::attribute(api, &place, number);
+            value.map_err(|code| error_on(api, code, "open", id))
+        };
+        if kind == Kind::Managed && attribute(vendor.managed_memory)? == 0 {
             let message = "the device has no managed memory; open it with its own memory";
             return Err(Error::new(ErrorKind::Unsupported, message).during("open").on_device(id));
         }
@@ -108,7 +111,7 @@ impl<A: Api> GpuDriver<A> {
             Kind::Device => HostAccess::None,
             Kind::Host => HostAccess::Mapped,
             // Otherwise the host may not touch any of it while the device does anything.
-            Kind::Managed if attribute(vendor.concurrent_managed_access) == 0 => HostAccess::None,
+            Kind::Managed if attribute(vendor.concurrent_managed_access)? == 0 => HostAccess::None,
             Kind::Managed => HostAccess::Mapped,
         };
         let properties = Properties::new(crate::diagnosis::name(api, &place))

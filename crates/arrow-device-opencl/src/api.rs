@@ -41,9 +41,10 @@ pub(crate) struct BufferRegion {
 }
 
 /// Everything that OpenCL 1.2 has and this crate calls.
+#[derive(Clone)]
 pub(crate) struct Api {
     /// Named here so that tools which look for leaks see that somebody knows of it.
-    _library: &'static Library,
+    pub(crate) _library: &'static Library,
     pub(crate) get_platform_ids: unsafe extern "system" fn(u32, *mut Handle, *mut u32) -> Code,
     pub(crate) get_platform_info: Info,
     pub(crate) get_device_ids:
@@ -113,6 +114,7 @@ pub(crate) struct Api {
 }
 
 /// Shared virtual memory.
+#[derive(Clone)]
 pub(crate) struct SvmApi {
     pub(crate) allocate: unsafe extern "system" fn(Handle, u64, usize, u32) -> *mut c_void,
     pub(crate) free: unsafe extern "system" fn(Handle, *mut c_void),

@@ -106,6 +106,22 @@ pub(crate) struct DeviceFacts {
     pub(crate) has_svm: bool,
 }
 
+/// What was found in all places together. A place that cannot be asked hides no other; what it said is the error where there is
+/// nothing else.
+pub(crate) fn those_that_answer<T>(places: impl Iterator<Item = Result<Vec<T>>>) -> Result<Vec<T>> {
+    let (mut found, mut first_error) = (Vec::new(), None);
+    for place in places {
+        match place {
+            Ok(some) => found.extend(some),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    match first_error {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
+}
+
 impl Api {
     /// All devices of all platforms, in the loader's order.
     pub(crate) fn devices(&self) -> Result<Vec<Handle>> {
@@ -118,27 +134,24 @@ impl Api {
         let code =
             unsafe { (self.get_platform_ids)(count, platforms.as_mut_ptr(), ptr::null_mut()) };
         check(code, "list platforms")?;
-        let mut devices = Vec::new();
-        for platform in platforms {
-            let mut count = 0;
-            // SAFETY: the platform was just listed; with no room given only the count is written.
-            let code = unsafe {
-                (self.get_device_ids)(platform, ALL_DEVICES, 0, ptr::null_mut(), &mut count)
-            };
-            if code == NO_SUCH_DEVICE {
-                continue;
-            }
-            check(code, "list devices")?;
-            let mut some = vec![ptr::null_mut(); count as usize];
-            let room = some.as_mut_ptr();
-            // SAFETY: as above; there is room for `count` devices.
-            let code = unsafe {
-                (self.get_device_ids)(platform, ALL_DEVICES, count, room, ptr::null_mut())
-            };
-            check(code, "list devices")?;
-            devices.extend(some);
+        those_that_answer(platforms.into_iter().map(|platform| self.devices_on(platform)))
+    }
+
+    fn devices_on(&self, platform: Handle) -> Result<Vec<Handle>> {
+        let mut count = 0;
+        // SAFETY: the platform was just listed; with no room given only the count is written.
+        let code =
+            unsafe { (self.get_device_ids)(platform, ALL_DEVICES, 0, ptr::null_mut(), &mut count) };
+        if code == NO_SUCH_DEVICE {
+            return Ok(Vec::new());
         }
-        Ok(devices)
+        check(code, "list devices")?;
+        let mut devices = vec![ptr::null_mut(); count as usize];
+        let room = devices.as_mut_ptr();
+        // SAFETY: as above; there is room for `count` devices.
+        let code =
+            unsafe { (self.get_device_ids)(platform, ALL_DEVICES, count, room, ptr::null_mut()) };
+        check(code, "list devices").map(|()| devices)
     }
 
     /// The number of a device in this process; -1 for one that is not listed, such as a sub-device.
@@ -254,5 +267,75 @@ impl Api {
     pub(crate) unsafe fn queue_of_event(&self, event: Handle) -> Result<Handle> {
         // SAFETY: promised by the caller.
         unsafe { value(self.get_event_info, event, EVENT_QUEUE, "ask the event") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api;
+
+    /// Platforms are numbers here, and the last one has what no other has.
+    unsafe extern "system" fn platforms(room: u32, out: *mut Handle, count: *mut u32) -> Code {
+        for number in 0..room as usize {
+            // SAFETY: there is room for so many.
+            unsafe { out.wrapping_add(number).write(ptr::without_provenance_mut(number + 1)) };
+        }
+        if !count.is_null() {
+            // SAFETY: it can be written.
+            unsafe { count.write(3) };
+        }
+        0
+    }
+
+    /// The first platform is out of memory, the second has no device, the third has one.
+    unsafe extern "system" fn devices(
+        platform: Handle,
+        _: u64,
+        room: u32,
+        out: *mut Handle,
+        count: *mut u32,
+    ) -> Code {
+        let code = [-6, NO_SUCH_DEVICE, 0][platform.addr() - 1];
+        if code == 0 && room > 0 {
+            // SAFETY: there is room for it.
+            unsafe { out.write(ptr::without_provenance_mut(7)) };
+        }
+        if code == 0 && !count.is_null() {
+            // SAFETY: it can be written.
+            unsafe { count.write(1) };
+        }
+        code
+    }
+
+    unsafe extern "system" fn no_devices(
+        _: Handle,
+        _: u64,
+        _: u32,
+        _: *mut Handle,
+        _: *mut u32,
+    ) -> Code {
+        -6
+    }
+
+    #[test]
+    fn a_platform_that_cannot_be_listed_hides_no_other() {
+        let Ok(loaded) = api::load() else {
+            return arrow_device_testkit::required::skip("opencl", "there is no loader");
+        };
+        let api = Api { get_platform_ids: platforms, get_device_ids: devices, ..loaded.clone() };
+        assert_eq!(api.devices().unwrap(), [ptr::without_provenance_mut(7)]);
+        let api = Api { get_device_ids: no_devices, ..api };
+        let error = api.devices().unwrap_err();
+        assert_eq!(error.vendor().unwrap().code, -6, "{error}");
+    }
+
+    #[test]
+    fn what_one_place_said_is_the_error_where_there_is_nothing_else() {
+        let error = || Err(arrow_device::Error::new(arrow_device::ErrorKind::Driver, "broken"));
+        let list = |places: Vec<Result<Vec<i32>>>| those_that_answer(places.into_iter()).ok();
+        assert_eq!(list(vec![error(), Ok(vec![1, 2]), error(), Ok(vec![3])]), Some(vec![1, 2, 3]));
+        assert_eq!(list(vec![Ok(vec![]), error()]), None);
+        assert_eq!(list(vec![Ok(vec![])]), Some(vec![]));
     }
 }

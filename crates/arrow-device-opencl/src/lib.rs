@@ -99,7 +99,7 @@ pub fn is_available() -> Result<()> {
     if devices()?.is_empty() { Err(no_device(0)) } else { Ok(()) }
 }
 
-/// The devices of all platforms.
+/// The devices of all platforms. Those that cannot be asked are left out; where all of them are, this is the error of the first.
 pub fn devices() -> Result<Vec<Listed>> {
     let api = api::load()?;
     let list = |(index, device)| {
@@ -107,9 +107,10 @@ pub fn devices() -> Result<Vec<Listed>> {
         let facts = unsafe { api.facts(device) }?;
         // SAFETY: as above.
         let (memory, driver_version) = unsafe { api.memory_and_version(device) }?;
-        Ok(Listed { index, name: facts.name, has_svm: facts.has_svm, memory, driver_version })
+        let (name, has_svm) = (facts.name, facts.has_svm);
+        Ok(vec![Listed { index, name, has_svm, memory, driver_version }])
     };
-    api.devices()?.into_iter().enumerate().map(list).collect()
+    info::those_that_answer(api.devices()?.into_iter().enumerate().map(list))
 }
 
 /// Opens a device, with buffers. All who open it in this process share one context, which is kept.

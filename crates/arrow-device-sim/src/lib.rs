@@ -118,6 +118,7 @@ mod driver;
 mod engine;
 mod event_table;
 mod events;
+mod expect;
 mod fault;
 #[doc(hidden)]
 pub mod hardware;

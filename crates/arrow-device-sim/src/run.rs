@@ -83,7 +83,12 @@ impl Engine {
     fn step<'a>(&'a self, mut state: MutexGuard<'a, State>, queue: usize) -> MutexGuard<'a, State> {
         match state.queues[queue].pending.pop_front() {
             Some(Work::Kernel(kernel)) => state = self.run_kernel(state, kernel),
-            Some(Work::Copy { pieces, access }) => state.run_copy(pieces, &access),
+            Some(Work::Copy { pieces, access }) => {
+                let written = pieces.iter().filter_map(|piece| piece.to.host_range(piece.len));
+                let written = written.collect();
+                state.run_copy(pieces, &access);
+                state.expect_written(queue, written);
+            }
             Some(Work::Fill { at: Some(part), byte }) => state.run_fill(part, byte),
             Some(Work::Free { allocation }) => {
                 state.allocations[allocation].block = None;

@@ -256,7 +256,7 @@ impl State {
 }
 
 impl Side {
-    fn host(self) -> Option<HostAddress> {
+    pub(crate) fn host(self) -> Option<HostAddress> {
         match self {
             Self::Host(address) => Some(address),
             _ => None,

@@ -12,6 +12,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{ErrorKind, Memory, Queue, Result};
 use arrow_device_sim::{Kind, Mistake, Sim, sweep};
 
@@ -192,4 +193,48 @@ fn a_panic_in_a_kernel_is_a_report() {
     let [report] = &sim.take_reports()[..] else { panic!() };
     assert_eq!(report.kind, Mistake::KernelPanicked);
     assert!(report.to_string().contains("planted"));
+}
+
+/// Copies on one queue into the same bytes of the host, and out of them, are in order, and no mistake.
+#[test]
+fn ordered_copies_may_share_bytes_of_the_host() {
+    sweep(support::seeds(50), |sim| {
+        let queue = sim.device().open_queue().unwrap();
+        let other = sim.device().open_queue().unwrap();
+        let of = |byte: u8| {
+            let mut memory = queue.allocate(8).unwrap();
+            memory.write(&queue, &[byte; 8]).unwrap();
+            memory
+        };
+        let [mut ones, mut twos, mut third] = [1, 2, 3].map(of);
+        queue.synchronize().unwrap();
+        let bytes: *mut [u8; 8] = Box::into_raw(Box::new([9; 8]));
+        let host = |offset| Spot { base: Raw::from_ptr(bytes.cast()), offset };
+        let copy = |queue: &Queue, route: Route<'_>, from: Spot, to: Spot, len: u64| {
+            unsafe { queue.copy(route, &[Region { from, to, len }]) }.unwrap();
+        };
+        let (first, second) = (ones.spot(&queue).unwrap(), twos.spot(&queue).unwrap());
+        copy(&queue, Route::ToHost, first, host(0), 8);
+        copy(&queue, Route::ToHost, second, host(4), 4);
+        copy(&queue, Route::FromHost, host(0), third.spot(&queue).unwrap(), 8);
+        // So are those of a queue that waits.
+        other.wait(&queue.record().unwrap()).unwrap();
+        copy(&other, Route::ToHost, third.spot(&other).unwrap(), host(2), 4);
+        other.synchronize().unwrap();
+        assert_eq!(unsafe { bytes.read() }, [1, 1, 1, 1, 1, 1, 2, 2]);
+        let reports = sim.take_reports();
+        assert!(reports.is_empty(), "{reports:?}");
+        // What the host changes meanwhile is still seen, and so are copies without an order.
+        copy(&queue, Route::ToHost, first, host(0), 4);
+        copy(&queue, Route::ToHost, second, host(0), 4);
+        unsafe { bytes.cast::<u8>().add(3).write(77) };
+        queue.synchronize().unwrap();
+        copy(&queue, Route::ToHost, first, host(0), 4);
+        copy(&other, Route::ToHost, second, host(0), 4);
+        queue.synchronize().unwrap();
+        other.synchronize().unwrap();
+        let kinds: Vec<Mistake> = sim.take_reports().iter().map(|report| report.kind).collect();
+        assert_eq!(kinds, [Mistake::HostDestinationChanged; 2]);
+        drop(unsafe { Box::from_raw(bytes) });
+    });
 }

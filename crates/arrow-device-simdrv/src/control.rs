@@ -87,6 +87,14 @@ unsafe extern "C" fn arrow_device_simdrv_finish(_thread: u64, each: EachReport, 
     unsafe { show(all, each, to) }
 }
 
+/// Shows what is still there that somebody has to give back: memory, streams, events. Nothing is forgotten by that.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn arrow_device_simdrv_left(_thread: u64, each: EachReport, to: *mut c_void) {
+    let left = of_engine(call::hardware().leaks()).collect();
+    // SAFETY: promised by the caller.
+    unsafe { show(left, each, to) }
+}
+
 /// Shows the text of a mistake, by its number. Nothing is shown for a number that was not given out.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn arrow_device_simdrv_text(number: u64, show: ShowText, to: *mut c_void) {

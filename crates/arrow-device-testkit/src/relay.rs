@@ -45,7 +45,11 @@ impl Relay for Ours {
         array: &mut ArrowDeviceArray,
     ) -> Result<(ArrowSchema, ArrowDeviceArray), String> {
         let text = |error: arrow_device::Error| error.to_string();
-        let schema = unsafe { Schema::import(schema) }.map_err(text)?;
+        // Without its schema an array cannot be taken over, and what is refused here is released here.
+        let schema = unsafe { Schema::import(schema) }.map_err(|error| {
+            release(&mut array.array);
+            text(error)
+        })?;
         let array = unsafe { Array::import(array, &schema) }.map_err(text)?;
         let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
         // The consumer's memory holds anything.

@@ -103,6 +103,19 @@ fn check_parts(relay: &dyn Relay, generated: &Generated) -> Verdict {
     ledger.settle(1)
 }
 
+/// What a peer refuses it has released, also the array whose schema is none.
+#[test]
+fn an_array_without_a_good_schema_is_released_by_the_peer_that_refuses_it() {
+    let plan = arrow_device_testkit::pushed::numbers(0);
+    let (schema_ledger, ledger) = (Ledger::new(), Ledger::new());
+    let mut schema = producer::schema(&plan, &schema_ledger);
+    let mut array = producer::device_array(&plan, &ledger);
+    schema.format = c"no format".as_ptr();
+    let refused = Ours.relay(&mut schema, &mut array).map(drop).unwrap_err();
+    assert!(refused.contains("no format"), "{refused}");
+    assert_eq!((schema_ledger.settle(1), ledger.settle(1)), (Ok(()), Ok(())));
+}
+
 // Requirement: ARR-12, ARR-13, SYS-1
 #[test]
 fn any_array_can_be_taken_apart_and_let_go_of_in_any_order() {

@@ -139,6 +139,10 @@ pub struct Listed {
     pub index: usize,
     /// Its name, for people.
     pub name: String,
+    /// How many bytes of memory it has of its own; where it has none of its own, how many of the host's it uses.
+    pub memory: u64,
+    /// What its driver says of its version.
+    pub driver_version: String,
     /// Whether it has what is needed: Vulkan 1.2, timeline semaphores, a queue that computes.
     pub can_open: bool,
 }

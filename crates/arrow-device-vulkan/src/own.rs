@@ -21,7 +21,9 @@ pub(crate) fn list() -> Result<Vec<Listed>> {
         // SAFETY: the physical device was just listed.
         let properties = unsafe { instance.get_physical_device_properties(physical) };
         let can_open = lack(&instance, physical, &properties).is_none();
-        Listed { index, name: name_of(&properties), can_open }
+        let driver_version = driver_version(&instance, physical, &properties);
+        let memory = memory(&instance, physical);
+        Listed { index, name: name_of(&properties), memory, driver_version, can_open }
     };
     Ok(physical_devices(&instance)?.into_iter().enumerate().map(describe).collect())
 }
@@ -48,6 +50,40 @@ pub(crate) fn open(index: usize) -> Result<Arc<Logical>> {
 fn physical_devices(instance: &ash::Instance) -> Result<Vec<vk::PhysicalDevice>> {
     // SAFETY: the instance is never destroyed.
     check(unsafe { instance.enumerate_physical_devices() }, "list devices")
+}
+
+/// The bytes of the heaps that are the device's own, or of all where it marks none so.
+fn memory(instance: &ash::Instance, physical: vk::PhysicalDevice) -> u64 {
+    // SAFETY: the physical device is one of the instance's.
+    let properties = unsafe { instance.get_physical_device_memory_properties(physical) };
+    let heaps = properties.memory_heaps_as_slice();
+    let is_own = |heap: &&vk::MemoryHeap| heap.flags.contains(vk::MemoryHeapFlags::DEVICE_LOCAL);
+    let bytes = |heap: &vk::MemoryHeap| heap.size;
+    match heaps.iter().filter(is_own).map(bytes).sum() {
+        0 => heaps.iter().map(bytes).sum(),
+        own => own,
+    }
+}
+
+/// In words from Vulkan 1.2 on, which each vendor chooses; before that a number, of which each makes what it likes.
+fn driver_version(
+    instance: &ash::Instance,
+    physical: vk::PhysicalDevice,
+    properties: &vk::PhysicalDeviceProperties,
+) -> String {
+    let number = properties.driver_version;
+    let parts = [vk::api_version_major, vk::api_version_minor, vk::api_version_patch];
+    let [major, minor, patch] = parts.map(|part| part(number));
+    let by_number = format!("{major}.{minor}.{patch}");
+    if properties.api_version < vk::API_VERSION_1_2 {
+        return by_number;
+    }
+    let mut driver = vk::PhysicalDeviceDriverProperties::default();
+    let mut all = vk::PhysicalDeviceProperties2::default().push_next(&mut driver);
+    // SAFETY: the physical device is one of the instance's, and knows the structure since 1.2.
+    unsafe { instance.get_physical_device_properties2(physical, &mut all) };
+    let words = driver.driver_info_as_c_str().map(|words| words.to_string_lossy().into_owned());
+    words.ok().filter(|words| !words.is_empty()).unwrap_or(by_number)
 }
 
 /// What a device does not have that is needed here.

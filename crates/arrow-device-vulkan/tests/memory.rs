@@ -58,7 +58,9 @@ fn a_device_says_what_it_is_like() {
     assert_eq!((properties.addressing, properties.parts), (Addressing::Handle, true));
     assert!(properties.alignment >= 64 && properties.alignment.is_power_of_two());
     let listed = arrow_device_vulkan::devices().unwrap();
-    assert_eq!(listed.first().unwrap().name, properties.name);
+    let first = listed.first().unwrap();
+    assert_eq!(first.name, properties.name);
+    assert!(first.memory > 1 << 20 && !first.driver_version.is_empty(), "{first:?}");
     for (placement, access) in
         [(Placement::HostVisible, HostAccess::Mapped), (Placement::DeviceOnly, HostAccess::None)]
     {

@@ -7,8 +7,10 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
+use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
-use arrow_device::{Array, ArrayStream, DeviceType, Schema};
+use arrow_device::dlpack::{Conversion, Copying, Dtype, Managed, Order, Tensor};
+use arrow_device::{Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Schema};
 use arrow_device_testkit::allocations::{Counting, count};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::kinds::Kind;
@@ -255,4 +257,86 @@ fn blocks_that_are_released_on_another_thread_come_home() {
     }
     drop(sender);
     consumer.join().unwrap();
+}
+
+/// A tensor of this shape, whose numbers are 0, 1, 2 and so on.
+fn tensor(shape: &[i64]) -> Tensor {
+    let numbers: Vec<i64> = (0..shape.iter().product()).collect();
+    Tensor::from_buffer(Buffer::from(numbers), Dtype::INT64, shape).unwrap()
+}
+
+fn handed_over(tensor: Tensor) -> Managed<DLManagedTensorVersioned> {
+    tensor.export(Order::Host, Copying::Never).unwrap()
+}
+
+#[test]
+fn a_tensor_goes_through_c_without_an_allocation_once_a_block_is_recycled() {
+    for shape in [&[][..], &[64], &[2, 4, 4, 2]] {
+        let tensor = tensor(shape);
+        drop(handed_over(tensor.clone()));
+        let (allocations, managed) = count(|| handed_over(tensor.clone()));
+        assert_eq!(allocations, 0, "an export of {shape:?}");
+        let raw = managed.into_raw();
+        let (allocations, imported) = count(|| unsafe { Tensor::import(raw, Order::Host) });
+        assert_eq!(allocations, 0, "an import of {shape:?}");
+        let (allocations, again) = count(|| handed_over(imported.unwrap()));
+        assert!(
+            allocations <= 1,
+            "what was imported, handed on, while the block of {shape:?} is in use"
+        );
+        let (allocations, ()) = count(|| drop(again));
+        assert_eq!(allocations, 0, "deleters of {shape:?}");
+    }
+    let many = handed_over(tensor(&[1, 2, 1, 2, 1])).into_raw();
+    let (allocations, many) = count(|| unsafe { Tensor::import(many, Order::Host) });
+    assert_eq!((allocations, many.unwrap().shape()), (1, &[1, 2, 1, 2, 1][..]), "many dimensions");
+}
+
+#[test]
+fn an_imported_tensor_becomes_an_array_once_however_often_it_is_asked_for() {
+    let tensor = unsafe { Tensor::import(handed_over(tensor(&[64])).into_raw(), Order::Host) };
+    let tensor = tensor.unwrap();
+    let array = tensor.to_array(&Conversion::new()).unwrap();
+    let (allocations, same) = count(|| tensor.to_array(&Conversion::new()).unwrap());
+    assert_eq!(allocations, 0);
+    assert!(same.is_same(&array));
+    let (allocations, _clone) = count(|| tensor.clone());
+    assert_eq!(allocations, 0);
+    assert_eq!(tensor.host().unwrap().to_vec::<i64>().unwrap(), (0..64).collect::<Vec<_>>());
+}
+
+#[test]
+fn numbers_are_a_tensor_without_an_allocation() {
+    let array = Array::from_values::<i64>(DataType::Int64, (0..64).map(Some)).unwrap();
+    let slice = array.slice(3, 50).unwrap();
+    let (allocations, tensor) = count(|| slice.to_tensor(&Conversion::new()).unwrap());
+    assert_eq!(allocations, 0);
+    assert_eq!(tensor.host().unwrap().to_vec::<i64>().unwrap(), (3..53).collect::<Vec<_>>());
+}
+
+/// Ten columns that lie behind each other, and how often the allocator is asked to make one tensor of the first of them.
+#[test]
+fn more_columns_of_one_tensor_are_no_more_allocations_each() {
+    let all = Buffer::from((0..80).collect::<Vec<i64>>());
+    let column = |index: u64| {
+        let values = all.slice(index * 64, 64).unwrap();
+        let builder = Array::builder(DataType::Int64).len(8).buffers([None, Some(values)]);
+        (format!("c{index}"), builder.finish_ready().unwrap())
+    };
+    let made = |columns| {
+        let batch = Batch::from_columns((0..columns).map(column)).unwrap();
+        drop(batch.to_tensor(&Conversion::new()).unwrap());
+        count(|| batch.to_tensor(&Conversion::new()).unwrap()).0
+    };
+    // The lists of columns grow a few times.
+    assert!(made(10) <= made(2) + 4, "{} for 10 and {} for 2", made(10), made(2));
+}
+
+#[test]
+fn the_older_form_is_imported_without_an_allocation_too() {
+    let tensor = tensor(&[64]).copy(&arrow_device::Queue::host()).unwrap();
+    let managed: Managed<DLManagedTensor> = tensor.export(Order::Host, Copying::Never).unwrap();
+    let raw = managed.into_raw();
+    let (allocations, imported) = count(|| unsafe { Tensor::import(raw, Order::Host) });
+    assert_eq!((allocations, imported.unwrap().len()), (0, 64));
 }

@@ -2,8 +2,13 @@
 //!
 //! [`ROWS`] is the one table. A backend adds a row and has all of the tests. What a row says of its memory is what its
 //! documentation promises, and not asked of its driver, so that the tests can hold the driver to it.
+//!
+//! CUDA and ROCm have simulated drivers, one of each for all tests of a process, which are asked for mistakes whenever a world
+//! ends. Where the environment names another library (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one.
 
 #![expect(clippy::panic, reason = "it is run by tests, and a test that goes wrong ends there")]
+
+mod gpus;
 
 use std::any::Any;
 use std::fmt;
@@ -38,6 +43,20 @@ pub enum Memory {
     Own,
     /// The other devices of the row.
     Peers,
+    /// The devices of the runtime of this name, of whatever row.
+    Runtime(&'static str),
+    /// The same, and the host, who reads it where it is.
+    Pinned(&'static str),
+}
+
+impl Memory {
+    /// The runtime whose devices get at it.
+    fn runtime(self) -> Option<&'static str> {
+        match self {
+            Self::Runtime(name) | Self::Pinned(name) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// What a row opened.
@@ -131,6 +150,41 @@ pub const ROWS: &[Row] = &[
         open: |_| arrow_device_vulkan::open(0).map(Opened::one),
     },
     Row {
+        name: "CUDA",
+        required_as: "cuda",
+        on_request: false,
+        memory: Memory::Runtime("cuda"),
+        open: |_| gpus::cuda(arrow_device_cuda::Kind::Device),
+    },
+    Row {
+        name: "CUDA, pinned",
+        required_as: "cuda",
+        on_request: false,
+        memory: Memory::Pinned("cuda"),
+        open: |_| gpus::cuda(arrow_device_cuda::Kind::Host),
+    },
+    Row {
+        name: "CUDA, managed",
+        required_as: "cuda",
+        on_request: false,
+        memory: Memory::Pinned("cuda"),
+        open: |_| gpus::cuda(arrow_device_cuda::Kind::Managed),
+    },
+    Row {
+        name: "ROCm",
+        required_as: "rocm",
+        on_request: false,
+        memory: Memory::Runtime("rocm"),
+        open: |_| gpus::rocm(arrow_device_rocm::Kind::Device),
+    },
+    Row {
+        name: "ROCm, pinned",
+        required_as: "rocm",
+        on_request: false,
+        memory: Memory::Pinned("rocm"),
+        open: |_| gpus::rocm(arrow_device_rocm::Kind::Host),
+    },
+    Row {
         name: "OpenCL, another platform",
         // Such as Mesa's for the processor (`mesa-opencl-icd` of Debian), which in release 22.3 takes a mapping of one thread for
         // another's now and then: run the tests with `--test-threads=1`.
@@ -164,13 +218,20 @@ impl Place {
 
     /// Whether the host does.
     pub fn is_readable(&self) -> bool {
-        matches!(self.memory(), Memory::Host | Memory::Mapped)
+        matches!(self.memory(), Memory::Host | Memory::Mapped | Memory::Pinned(_))
+    }
+
+    /// Whether it is one of a runtime with several kinds of memory: CUDA, ROCm.
+    pub fn is_gpu(&self) -> bool {
+        self.memory().runtime().is_some()
     }
 
     /// Whether its queue gets at the other one's memory.
     pub fn reaches(&self, other: &Self) -> bool {
         let is_peer = self.row == other.row && self.memory() == Memory::Peers;
-        is_peer || self.queue.device().id() == other.queue.device().id()
+        let runtime = self.memory().runtime();
+        let is_of_runtime = runtime.is_some() && runtime == other.memory().runtime();
+        is_peer || is_of_runtime || self.queue.device().id() == other.queue.device().id()
     }
 }
 
@@ -195,6 +256,7 @@ impl World {
     /// Where something is not there that is required, or cannot be opened for another reason.
     pub fn new(seed: u64) -> Self {
         prepare();
+        gpus::prepare();
         let (mut places, mut keep) = (Vec::new(), Vec::new());
         for (row, Row { name, required_as, on_request, open, .. }) in ROWS.iter().enumerate() {
             if *on_request && !is_listed(required_as) {

@@ -49,9 +49,8 @@ Result<BatchPtr> Next(AdfReader* reader, double seconds) {
   return next.batch;
 }
 
-Status Produce(RecordBatchVector batches, size_t good, arrow::DeviceAllocationType type, double seconds,
-               ArrowAsyncDeviceStreamHandler* handler) {
-  const auto schema = batches[0]->schema();
+Status Produce(const std::shared_ptr<arrow::Schema>& schema, RecordBatchVector batches, size_t good,
+               arrow::DeviceAllocationType type, double seconds, ArrowAsyncDeviceStreamHandler* handler) {
   auto left = std::make_shared<RecordBatchVector>(std::move(batches));
   auto given = std::make_shared<size_t>(0);
   auto generator = [left, given, good]() -> Future<BatchPtr> {
@@ -116,7 +115,15 @@ int adf_produce(size_t number, int place, size_t good, double seconds, ArrowAsyn
   return guarded([&]() -> Status {
     ARROW_ASSIGN_OR_RAISE(auto batches, Batches(number, place));
     const auto type = place == ADF_HOST ? arrow::DeviceAllocationType::kCPU : arrow::DeviceAllocationType::kEXT_DEV;
-    return Produce(std::move(batches), good, type, seconds, handler);
+    const auto schema = batches[0]->schema();
+    return Produce(schema, std::move(batches), good, type, seconds, handler);
+  });
+}
+
+int adf_produce_nothing(double seconds, ArrowAsyncDeviceStreamHandler* handler) {
+  return guarded([&]() -> Status {
+    const auto schema = arrow::schema({arrow::field("numbers", arrow::int32())});
+    return Produce(schema, {}, SIZE_MAX, arrow::DeviceAllocationType::kCPU, seconds, handler);
   });
 }
 
@@ -127,7 +134,7 @@ int adf_produce_broken(double seconds, ArrowAsyncDeviceStreamHandler* handler) {
     broken->buffers.push_back(nullptr);
     auto schema = arrow::schema({arrow::field("views", arrow::utf8_view())});
     auto batch = RecordBatch::Make(schema, 6, std::vector<std::shared_ptr<arrow::ArrayData>>{broken});
-    return Produce({batch}, SIZE_MAX, arrow::DeviceAllocationType::kCPU, seconds, handler);
+    return Produce(schema, {batch}, SIZE_MAX, arrow::DeviceAllocationType::kCPU, seconds, handler);
   });
 }
 

@@ -32,6 +32,8 @@ void adf_reader_free(struct AdfReader* reader);
 int adf_produce(size_t number, int place, size_t good, double seconds, struct ArrowAsyncDeviceStreamHandler* handler);
 /* The same for one batch that cannot be exported. */
 int adf_produce_broken(double seconds, struct ArrowAsyncDeviceStreamHandler* handler);
+/* The same for a stream without batches. */
+int adf_produce_nothing(double seconds, struct ArrowAsyncDeviceStreamHandler* handler);
 
 #ifdef __cplusplus
 }

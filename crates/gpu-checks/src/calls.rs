@@ -2,8 +2,10 @@
 
 use std::ptr;
 
-use arrow_device::abi::ArrowDeviceArray;
-use arrow_device::{Array, Batch, DataType, Queue};
+use arrow_device::abi::dlpack::DLManagedTensorVersioned;
+use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
+use arrow_device::dlpack::{Conversion, Copying, Order};
+use arrow_device::{Array, ArrayStream, Batch, DataType, Queue};
 
 use crate::{Kind, Machine, assert_numbers, numbers, settle};
 
@@ -26,6 +28,24 @@ pub fn exchanging_calls_nothing(machine: &Machine) {
         let part = again.slice(1, 1).unwrap();
         drop((part, again));
         assert_eq!(machine.take_calls(), [""; 0], "{kind:?}");
+        // A stream of it, to a consumer that takes all and looks at each.
+        let mut c_stream = ArrowDeviceArrayStream::empty();
+        let (of, twice) = (queue.device().id().device_type, [Ok(there.clone()), Ok(there.clone())]);
+        ArrayStream::new(schema.clone(), of, twice).export(&mut c_stream);
+        let stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
+        assert_eq!(stream.map(|array| array.unwrap().len()).sum::<usize>(), 6);
+        assert_eq!(machine.take_calls(), [""; 0], "{kind:?}");
+        // A tensor, for somebody who has an agreement about order.
+        let whole = Array::from_values(DataType::Int32, [Some(1), Some(2)]).unwrap();
+        let whole = whole.copy_to(&queue).unwrap();
+        whole.wait().unwrap();
+        machine.take_calls();
+        let tensor = whole.to_tensor(&Conversion::new()).unwrap();
+        let managed =
+            tensor.export::<DLManagedTensorVersioned>(Order::Unordered, Copying::IfNeeded);
+        drop(managed.unwrap());
+        assert_eq!(machine.take_calls(), [""; 0], "{kind:?}");
+        drop(whole);
         // One that is still being written, and for another queue.
         let [one, two] = [(); 2].map(|()| queue.device().open_queue().unwrap());
         let there = numbers().copy_to(&one).unwrap();

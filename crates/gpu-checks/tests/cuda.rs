@@ -121,6 +121,11 @@ fn whatever_call_fails_the_error_is_the_vendors() {
 }
 
 #[test]
+fn a_code_without_a_name_keeps_its_number() {
+    faults::a_code_without_a_name(&Bench::cuda());
+}
+
+#[test]
 fn arbitrary_arrays_go_from_every_place_to_every_other() {
     let bench = Bench::cuda();
     copies::from_every_place_to_every_other(bench.queues(), 12);

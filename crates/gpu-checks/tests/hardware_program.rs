@@ -23,11 +23,13 @@ fn the_report_says_that_all_checks_passed() {
     assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
     let report = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    for part in ["\"failures\": 0", "suite on cuda:0", "suite on rocm_host:0", "\"within\""] {
+    for part in ["\"failures\": 0", "suite on cuda:0", "suite on rocm_host:0", "of_link_rate"] {
         assert!(report.contains(part), "{part}: {report}");
     }
-    // Five kinds of memory, each with a suite; streams, threads and copies for each runtime; three ways in two shapes.
-    assert_eq!(report.matches("\"passed\": true").count(), 5 + 2 * 4, "{report}");
-    assert_eq!(report.matches("\"gigabytes_per_second\"").count(), 5 * 6, "{report}");
+    // Five kinds of memory, each with a suite; for each runtime four checks of exchange, two of types, one of speed.
+    assert_eq!(report.matches("\"passed\": true").count(), 5 + 2 * 7, "{report}");
+    // The link; and of each shape two sources, the way back, and within the device.
+    assert_eq!(report.matches("\"gigabytes_per_second\"").count(), 2 * (1 + 2 * 4), "{report}");
+    assert_eq!(report.matches("\"times_call_per_buffer\"").count(), 2 * 2 * 2, "{report}");
     assert_eq!(report.matches('{').count(), report.matches('}').count());
 }

@@ -106,6 +106,7 @@ struct ardev_error {
 struct ardev_device;
 struct ardev_queue;
 struct ardev_event;
+struct ardev_buffer;
 
 #define ARDEV_DEVICE_HOST_READABLE 1   // the host can read the memory in place
 #define ARDEV_DEVICE_HANDLES 2         // buffers are handles, not addresses
@@ -133,10 +134,27 @@ int ardev_device_list(struct ardev_device_info* ARDEV_NULLABLE infos, size_t cap
 int ardev_device_open(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
                       struct ardev_error* ARDEV_NULLABLE error);
 
+// What memory is allocated where there is a choice. A kind that the type of device does not have is ENOSYS.
+#define ARDEV_MEMORY_AUTOMATIC 0     // as ardev_device_open has it
+#define ARDEV_MEMORY_SVM 1           // ARROW_DEVICE_OPENCL: addresses of shared virtual memory, and no handles. The
+                                     // first choice holds for the device in this process, another one is EINVAL
+#define ARDEV_MEMORY_HOST_VISIBLE 2  // ARROW_DEVICE_VULKAN: memory that the host reads and writes in place
+#define ARDEV_MEMORY_DEVICE_ONLY 3   // ARROW_DEVICE_VULKAN: the device's own, in which the host does not look
+
+int ardev_device_open_with(ArrowDeviceType device_type, int64_t device_id, int32_t memory, struct ardev_device** out,
+                           struct ardev_error* ARDEV_NULLABLE error);
+
 // Opens a device of a context that the application made: for ARROW_DEVICE_OPENCL a cl_context and a
-// cl_device_id. The context is retained as long as it is needed.
-int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, struct ardev_device** out,
-                         struct ardev_error* ARDEV_NULLABLE error);
+// cl_device_id. The context is retained as long as it is needed. CUDA and ROCm have no need of it: all data is in
+// the primary context of its device, which ardev_device_open takes, so adopt streams of that one. For Vulkan there
+// is ardev_device_open_vulkan.
+int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, int32_t memory,
+                         struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
+
+// Opens the device of an array that somebody else made, by the array's device_id and one of its buffers: in OpenCL
+// the cl_mem tells the context. Other types of device know it by the id; a VkDevice has to be open already.
+int ardev_device_open_for(ArrowDeviceType device_type, const void* ARDEV_NULLABLE memory, int64_t device_id,
+                          struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Finds a device that is open in this process, whoever opened it; ENODEV where there is none.
 int ardev_device_find(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
@@ -164,6 +182,16 @@ int ardev_device_held(const struct ardev_device* device, struct ardev_held* out,
                       struct ardev_error* ARDEV_NULLABLE error);
 int ardev_device_count_exchanges(const struct ardev_device* device, struct ardev_error* ARDEV_NULLABLE error);
 
+// Where a VkBuffer of the application's lies. It has the usages STORAGE_BUFFER, TRANSFER_SRC and TRANSFER_DST.
+struct ardev_vulkan_binding {
+  void* buffer;                 // the VkBuffer
+  void* memory;                 // the VkDeviceMemory that it is bound to, with room up to the next multiple of the
+                                // device's alignment
+  uint64_t offset;              // where in that it begins: a multiple of the alignment
+  uint64_t size;                // how many bytes it has
+  void* ARDEV_NULLABLE mapped;  // where the host sees its first byte, if the memory is coherent and stays mapped
+};
+
 // Where memory comes from, instead of the device's driver.
 struct ardev_allocator {
   void* ARDEV_NULLABLE context;
@@ -173,6 +201,9 @@ struct ardev_allocator {
   // Called after the last use.
   void (*free)(void* context, void* memory, uint64_t size);
   void (*ARDEV_NULLABLE release)(void* context);
+  // For Vulkan: says where a VkBuffer lies that `allocate` gave. Without this function the host cannot fill it in
+  // place, and no copy can have several buffers in it. Returns 0 or an errno value.
+  int (*ARDEV_NULLABLE vulkan_binding)(void* context, void* memory, struct ardev_vulkan_binding* out);
 };
 
 // The same device with this allocator: buffers allocated by `out`, by queues that it opens, and by copies to
@@ -183,14 +214,20 @@ int ardev_device_with_allocator(const struct ardev_device* device, const struct 
 int ardev_queue_open(const struct ardev_device* device, struct ardev_queue** out,
                      struct ardev_error* ARDEV_NULLABLE error);
 
-// A queue that the application opened: a cudaStream_t, a cl_command_queue. It has to stay open until the object
-// and all data used on it are freed and ardev_drain has succeeded. NULL is the default queue where a driver has
-// one.
-int ardev_queue_adopt(const struct ardev_device* device, void* ARDEV_NULLABLE handle, struct ardev_queue** out,
+// A queue that the application opened: a CUstream, a cudaStream_t, a hipStream_t, a cl_command_queue; or a VkQueue
+// that was given with its device. It has to stay open until `release` is called: when the object and all data used
+// on it are freed, by whatever call comes by. NULL is the default queue where a driver has one.
+int ardev_queue_adopt(const struct ardev_device* device, void* ARDEV_NULLABLE handle, void* ARDEV_NULLABLE context,
+                      void (*ARDEV_NULLABLE release)(void* context), struct ardev_queue** out,
                       struct ardev_error* ARDEV_NULLABLE error);
 
 // The driver's handle, to submit work of one's own. Valid as long as the queue.
 int ardev_queue_handle(const struct ardev_queue* queue, void** out, struct ardev_error* ARDEV_NULLABLE error);
+
+// Calls `submit` once, while nobody else submits to the queue, as Vulkan asks of whoever calls vkQueueSubmit; for
+// other types of device it is just called. It calls nothing of this library. What it returns but 0 is the error.
+int ardev_queue_submit(const struct ardev_queue* queue, int (*submit)(void* context), void* ARDEV_NULLABLE context,
+                       struct ardev_error* ARDEV_NULLABLE error);
 
 // An event behind all that was submitted so far.
 int ardev_queue_record(const struct ardev_queue* queue, struct ardev_event** out,
@@ -205,15 +242,59 @@ int ardev_queue_synchronize(const struct ardev_queue* queue, struct ardev_error*
 int ardev_queue_is_idle(const struct ardev_queue* queue, bool* out, struct ardev_error* ARDEV_NULLABLE error);
 void ardev_queue_free(struct ardev_queue* ARDEV_NULLABLE queue);
 
-// An event that the application made: a cudaEvent_t, a cl_event. It has to stay as long as an adopted queue.
-int ardev_event_adopt(const struct ardev_device* device, void* handle, struct ardev_event** out,
+// An event that the application made: a CUevent, a cudaEvent_t, a hipEvent_t, a cl_event, a VkEvent. The work that
+// sets it has been submitted. It has to stay until `release` is called, as an adopted queue has.
+int ardev_event_adopt(const struct ardev_device* device, void* handle, void* ARDEV_NULLABLE context,
+                      void (*ARDEV_NULLABLE release)(void* context), struct ardev_event** out,
                       struct ardev_error* ARDEV_NULLABLE error);
+// The driver's handle, to wait for it. Valid as long as the event.
 int ardev_event_handle(const struct ardev_event* event, void** out, struct ardev_error* ARDEV_NULLABLE error);
 int ardev_event_is_complete(const struct ardev_event* event, bool* out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Waits until the event has passed; ETIMEDOUT if it has not by then.
 int ardev_event_wait(const struct ardev_event* event, int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);
 void ardev_event_free(struct ardev_event* ARDEV_NULLABLE event);
+
+// ---- a Vulkan device of the application's. All who share data have to use one VkDevice, and take turns at its queues.
+
+struct ardev_vulkan_handles {
+  void (*ARDEV_NULLABLE get_instance_proc_addr)(void);  // a PFN_vkGetInstanceProcAddr; NULL for the system's loader's
+  void* instance;         // a VkInstance of Vulkan 1.2 or later
+  void* physical_device;  // the VkPhysicalDevice
+  void* device;           // the VkDevice, with the feature timelineSemaphore
+};
+
+struct ardev_vulkan_queue {
+  void* handle;     // a VkQueue of a family that can compute, draw or transfer
+  uint32_t family;  // the index of that family
+  void* ARDEV_NULLABLE context;
+  // Held by the library around each submission to the queue, as by everybody else. Whoever holds it calls nothing of
+  // this library. Both, or neither if nobody else submits except by ardev_queue_submit.
+  void (*ARDEV_NULLABLE lock)(void* context);
+  void (*ARDEV_NULLABLE unlock)(void* context);
+};
+
+// Opens a device that the application made, with at least one queue, for ARDEV_MEMORY_AUTOMATIC, _HOST_VISIBLE or
+// _DEVICE_ONLY. Everything that is named stays until `release` is called, when nothing of the device is left.
+// Opened again with the same handles it is the same device, with the locks of whoever came first.
+int ardev_device_open_vulkan(const struct ardev_vulkan_handles* handles, const struct ardev_vulkan_queue* queues,
+                             size_t n_queues, int32_t memory, void* ARDEV_NULLABLE context,
+                             void (*ARDEV_NULLABLE release)(void* context), struct ardev_device** out,
+                             struct ardev_error* ARDEV_NULLABLE error);
+
+// The handles of an open Vulkan device, whoever made it: to make pipelines on it. Valid as long as the device.
+int ardev_device_vulkan_handles(const struct ardev_device* device, struct ardev_vulkan_handles* out,
+                                struct ardev_error* ARDEV_NULLABLE error);
+
+// The family of a queue of a Vulkan device; its VkQueue is ardev_queue_handle.
+int ardev_queue_vulkan_family(const struct ardev_queue* queue, uint32_t* out,
+                              struct ardev_error* ARDEV_NULLABLE error);
+
+// Memory that the application's own allocator gave, like that of ardev_buffer_allocate: to be written to, and then
+// to become part of an array. Nobody else uses it until `release` is called, after the last use.
+int ardev_buffer_adopt_vulkan(const struct ardev_device* device, const struct ardev_vulkan_binding* binding,
+                              void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
+                              struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // ---- a device of one's own
 

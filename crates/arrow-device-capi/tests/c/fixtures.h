@@ -129,6 +129,37 @@ static struct ardev_allocator fixture_allocator(void) {
   return allocator;
 }
 
+static int submit_nothing(void* context) {
+  (void)context;
+  return 0;
+}
+
+static void lock_nothing(void* context) { (void)context; }
+
+// Handles that nobody may follow.
+static struct ardev_vulkan_handles fixture_handles(void) {
+  struct ardev_vulkan_handles handles;
+  memset(&handles, 0, sizeof(handles));
+  handles.instance = handles.physical_device = handles.device = &failures;
+  return handles;
+}
+
+static struct ardev_vulkan_queue fixture_queues(void) {
+  struct ardev_vulkan_queue queue;
+  memset(&queue, 0, sizeof(queue));
+  queue.handle = &failures;
+  queue.lock = queue.unlock = lock_nothing;
+  return queue;
+}
+
+static struct ardev_vulkan_binding fixture_binding(void) {
+  struct ardev_vulkan_binding binding;
+  memset(&binding, 0, sizeof(binding));
+  binding.buffer = binding.memory = &failures;
+  binding.size = 64;
+  return binding;
+}
+
 // ---- objects that all calls share
 
 static struct ardev_device* g_device;

@@ -8,8 +8,9 @@ use std::ptr;
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
 use arrow_device::{Array, Error, ErrorKind, Place, Queue, Result, Schema, Step};
 use arrow_device_capi::*;
-use arrow_device_testkit::consumer;
+use arrow_device_testkit::consumer::{self, SeenSchema};
 use arrow_device_testkit::hostile::Importer;
+use arrow_device_testkit::stream::Outcome;
 use arrow_device_testkit::suite::Exchange;
 
 /// What a function answered, with all that the error struct tells.
@@ -48,6 +49,7 @@ fn place_in(text: &str) -> Option<Place> {
 }
 
 /// An array object, which ends with this.
+#[derive(Debug)]
 pub(crate) struct Owned(pub(crate) *mut ArdevArray);
 
 impl Drop for Owned {
@@ -99,7 +101,9 @@ pub(crate) fn with_queue<T>(
     let device =
         made(|out, error| unsafe { ardev_device_find(id.device_type.0, id.id, out, error) })?;
     let handle = queue.raw().as_ptr();
-    let adopted = made(|out, error| unsafe { ardev_queue_adopt(device, handle, out, error) })?;
+    let adopted = made(|out, error| unsafe {
+        ardev_queue_adopt(device, handle, ptr::null_mut(), None, out, error)
+    })?;
     let outcome = act(adopted);
     unsafe { ardev_queue_free(adopted) };
     unsafe { ardev_device_free(device) };
@@ -170,4 +174,39 @@ pub(crate) fn relay(c_stream: &mut ArrowDeviceArrayStream) -> Result<ArrowDevice
         call(|error| unsafe { ardev_stream_export(stream, ptr::null(), &mut out, error) });
     unsafe { ardev_stream_free(stream) };
     exported.map(|()| out)
+}
+
+/// Reads a stream to its end, or its first error.
+pub(crate) fn read(c_stream: &mut ArrowDeviceArrayStream) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut error = ArdevError::EMPTY;
+    let (mut stream, mut schema) = (ptr::null_mut(), ptr::null_mut());
+    let told = |code: c_int, error: &ArdevError| (code != 0).then(|| (code, error.text()));
+    outcome.error = told(unsafe { ardev_stream_import(c_stream, &mut stream, &mut error) }, &error);
+    if outcome.error.is_some() {
+        return outcome;
+    }
+    call(|error| unsafe { ardev_stream_schema(stream, &mut schema, error) }).unwrap();
+    let mut c_schema = ArrowSchema::empty();
+    call(|error| unsafe { ardev_schema_export(schema, &mut c_schema, error) }).unwrap();
+    outcome.format = SeenSchema::of(&c_schema).format;
+    consumer::release(c_schema).unwrap();
+    unsafe { ardev_schema_free(schema) };
+    loop {
+        let mut array = ptr::null_mut();
+        outcome.error = told(unsafe { ardev_stream_next(stream, &mut array, &mut error) }, &error);
+        if array.is_null() {
+            break;
+        }
+        let array = Owned(array);
+        outcome.lengths.push(inspect(&array).length);
+    }
+    unsafe { ardev_stream_free(stream) };
+    outcome
+}
+
+pub(crate) fn inspect(array: &Owned) -> ArdevArrayInfo {
+    let mut info = ArdevArrayInfo::default();
+    call(|error| unsafe { ardev_array_inspect(array.0, &mut info, error) }).unwrap();
+    info
 }

@@ -185,7 +185,8 @@ fn split(code: &str) -> Vec<String> {
 fn c_item(text: &str) -> Item {
     if let Some((returned, rest)) = text.split_once("(*") {
         let (name, parameters) = rest.split_once(")(").unwrap();
-        let parameters = split(parameters.strip_suffix(')').unwrap());
+        let parameters = parameters.strip_suffix(')').unwrap();
+        let parameters = if parameters == "void" { Vec::new() } else { split(parameters) };
         let types: Vec<String> = parameters.iter().map(|it| c_item(it).c_type).collect();
         let nullable = name.contains("ARDEV_NULLABLE");
         let name = name.trim_start_matches("ARDEV_NULLABLE").trim().to_owned();

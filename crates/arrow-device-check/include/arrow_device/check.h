@@ -35,8 +35,8 @@ typedef int (*ArrowDeviceCheckProduceAsync)(struct ArrowAsyncDeviceStreamHandler
 typedef int (*ArrowDeviceCheckProduceTensor)(struct DLManagedTensorVersioned** tensor);
 typedef int (*ArrowDeviceCheckProduceTensorLegacy)(struct DLManagedTensor** tensor);
 
-/* A stream that fails, where the library also has a function of the name of the entry point with _failing behind it: some
- * arrays, and then an error. For --kind stream and --kind async. */
+/* What fails, where the library also has a function of the name of the entry point with _failing behind it. For --kind stream and
+ * --kind async: some arrays, and then an error. For --kind array: it returns an errno value, and has written nothing. */
 
 /* ---- --consumer: takes over what it is given, whatever it returns; is done with it when it returns; and has released
  * everything by then. Only what it returned 0 for did it accept. */

@@ -21,13 +21,34 @@ use crate::peer::{Entry, Peer};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "a batch on the host", place: Where::Host, run: on_host },
-    Scenario { name: "a batch on a device", place: Where::Device, run: on_device },
+    Scenario {
+        name: "a batch of numbers on a device",
+        place: Where::Device,
+        run: |peer, bench, notes| {
+            on_device(peer, bench, notes, numbers_alone(), "a batch of numbers")
+        },
+    },
+    Scenario {
+        name: "a batch on a device",
+        place: Where::Device,
+        run: |peer, bench, notes| {
+            on_device(peer, bench, notes, batch(), "a batch of numbers, text and keys")
+        },
+    },
+    Scenario {
+        name: "a batch on a device whose nulls nobody has counted",
+        place: Where::Device,
+        run: |peer, bench, notes| {
+            on_device(peer, bench, notes, uncounted(), "a batch whose nulls nobody has counted")
+        },
+    },
     Scenario { name: "arrays of every type", place: Where::Host, run: every_type },
     Scenario {
         name: "an array of a type of device that nobody has",
         place: Where::Host,
         run: unknown,
     },
+    Scenario { name: "arrays of every type of device", place: Where::Host, run: every_device },
 ];
 
 /// Which rule a complaint of the books is about.
@@ -66,6 +87,16 @@ pub(super) fn sound(mut plan: Plan) -> Plan {
 
 fn numbers_with_nulls() -> Option<Plan> {
     Some(Kind::Fixed("l", 8).plan(Window::WHOLE, Nulls::Counted))
+}
+
+/// Whose data has one length, which the struct says.
+pub(super) fn numbers_alone() -> Plan {
+    Kind::Struct(vec![Kind::Fixed("l", 8), Kind::Fixed("f", 4)]).plan(Window::WHOLE, Nulls::None)
+}
+
+/// Rows that may be null, and numbers, of neither of which anybody has counted the nulls.
+fn uncounted() -> Plan {
+    Kind::Struct(vec![Kind::Fixed("l", 8)]).plan(Window::WHOLE, Nulls::Unknown)
 }
 
 /// What a consumer is given, and the books of it.
@@ -158,27 +189,30 @@ fn on_host(peer: &Peer, bench: &Bench, notes: &Notes) {
     offer.settle(code, notes);
 }
 
-fn on_device(peer: &Peer, bench: &Bench, notes: &Notes) {
+fn on_device(peer: &Peer, bench: &Bench, notes: &Notes, plan: Plan, what: &str) {
     match bench {
         Bench::Host => {}
-        Bench::Hand(stage) => by_hand(peer, bench, stage, notes),
-        Bench::Device(opened) => opened_device(peer, bench, opened, notes),
+        Bench::Hand(stage) => by_hand(peer, bench, stage, notes, plan),
+        Bench::Device(opened) => opened_device(peer, bench, opened, notes, plan, what),
     }
 }
 
-fn opened_device(peer: &Peer, bench: &Bench, opened: &Opened, notes: &Notes) {
+fn opened_device(
+    peer: &Peer,
+    bench: &Bench,
+    opened: &Opened,
+    notes: &Notes,
+    plan: Plan,
+    what: &str,
+) {
     let (schemas, arrays) = (Ledger::new(), Ledger::new());
-    let plan = batch();
     let made = deposit::pending(&plan, &opened.queue, &arrays, Manner::AllByTheBase);
     let Ok(array) = made else {
         return notes.skip("ARR-2", "the device failed");
     };
     let array = ArrowDeviceArray { reserved: [0; 3], ..array };
     let mut offer = Offer { schema: producer::schema(&plan, &schemas), array, schemas, arrays };
-    notes.now(
-        "ARR-2",
-        "consuming a batch whose buffers are on a device, and which the host cannot read",
-    );
+    notes.now("ARR-2", &format!("consuming {what} on a device, which the host cannot read"));
     let code = offer.to(peer, bench);
     if code == 0 {
         ["ARR-1", "ARR-2"].iter().for_each(|id| notes.pass(id));
@@ -205,7 +239,7 @@ fn opened_device(peer: &Peer, bench: &Bench, opened: &Opened, notes: &Notes) {
     }
 }
 
-fn by_hand(peer: &Peer, bench: &Bench, stage: &Stage, notes: &Notes) {
+fn by_hand(peer: &Peer, bench: &Bench, stage: &Stage, notes: &Notes, plan: Plan) {
     let Stage { manual, device, queue, ledger } = stage;
     let (Ok(writer), Entry::ConsumeArray(_)) = (device.open_queue(), &peer.entry) else { return };
     manual.submit(&writer);
@@ -213,7 +247,6 @@ fn by_hand(peer: &Peer, bench: &Bench, stage: &Stage, notes: &Notes) {
     let (number, handle) = (event.raw().bits(), Arc::new(Handle(event.raw().as_ptr())));
     let sync_event = Arc::as_ptr(&handle).cast_mut().cast();
     let watch = Watch { manual: manual.clone(), queue: queue.clone(), ledger: ledger.clone() };
-    let plan = batch();
     let owned = (Owned { _event: event, _handle: handle }, watch);
     let base = producer::array_owning(&plan, ledger, Manner::AllByTheBase, owned);
     let id = device.id();
@@ -296,6 +329,19 @@ fn unknown(peer: &Peer, bench: &Bench, notes: &Notes) {
     let code = offer.to(peer, bench);
     notes.pass("ABI-2");
     offer.settle(code, notes);
+}
+
+/// All that there are but the host, each of which may be refused.
+fn every_device(peer: &Peer, bench: &Bench, notes: &Notes) {
+    for device_type in [2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16] {
+        let mut offer = Offer::of(&out_of_reach(numbers_alone()));
+        (offer.array.device_type, offer.array.device_id) = (device_type, 0);
+        let what = "whose buffers the host cannot read";
+        notes.now("ABI-2", &format!("consuming an array of type of device {device_type}, {what}"));
+        let code = offer.to(peer, bench);
+        offer.settle(code, notes);
+    }
+    notes.pass("ABI-2");
 }
 
 /// The same with buffers that the host cannot read.

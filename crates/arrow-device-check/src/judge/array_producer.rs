@@ -47,12 +47,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         place: Where::WithoutEvents,
         run: |peer, bench, notes| judge(peer, bench, notes, Order::Whole),
     },
+    Scenario { name: "an array that cannot be made", place: Where::Anywhere, run: failing },
     Scenario { name: "an array, many times", place: Where::Anywhere, run: many_times },
 ];
 
 /// What the consumer's memory holds before.
 const GARBAGE: i64 = -0x5555_5555_5555_5556;
 const WORDS: usize = size_of::<ArrowDeviceArray>() / 8;
+/// The word that is null where nothing is there.
+const RELEASE: usize = std::mem::offset_of!(ArrowArray, release) / 8;
 
 /// What a producer wrote, and around it what it should not have touched.
 struct Given {
@@ -61,6 +64,15 @@ struct Given {
 }
 
 impl Given {
+    /// What a C program leaves on its stack, but for the mark that says that nothing is there.
+    fn new() -> Self {
+        let mut given = Self { memory: vec![GARBAGE; 3 * WORDS], schema: ArrowSchema::empty() };
+        if let Some(release) = given.memory.get_mut(WORDS + RELEASE) {
+            *release = 0;
+        }
+        given
+    }
+
     fn out(&mut self) -> *mut ArrowDeviceArray {
         self.memory.as_mut_ptr().wrapping_add(WORDS).cast()
     }
@@ -70,23 +82,27 @@ impl Given {
         let behind = self.memory.iter().skip(2 * WORDS);
         before.chain(behind).all(|word| *word == GARBAGE)
     }
+
+    /// The same after an error: all of it.
+    fn is_untouched(&self) -> bool {
+        let memory = &self.memory;
+        memory == &Self::new().memory && self.schema.is_released()
+    }
 }
 
 /// Calls the producer. Nothing, if it gives nothing.
 fn call(peer: &Peer, bench: &Bench, notes: &Notes) -> Option<(ArrowSchema, ArrowDeviceArray)> {
     let Entry::ProduceArray(produce) = &peer.entry else { return None };
     notes.now(RUNS, "producing an array");
-    let mut given = Given { memory: vec![GARBAGE; 3 * WORDS], schema: ArrowSchema::empty() };
+    let mut given = Given::new();
     let out = given.out();
-    // What a C program leaves on its stack, but for the mark that says that nothing is there.
-    // SAFETY: the address of the second of three structs' worth of aligned words that `given` owns.
-    unsafe { (*out).array.release = None };
     let code = produce(bench, &raw mut given.schema, out);
     if !notes.check(RUNS, code == 0, || format!("the entry point returned {code}")) {
         return None;
     }
     notes.now("ARR-11", "looking at what was written");
-    // SAFETY: as above; the bytes were initialised, and each of the struct's members takes any bytes.
+    // SAFETY: the address of the second of three structs' worth of aligned words that `given` owns; the bytes were initialised,
+    // and each of the struct's members takes any bytes.
     let array = unsafe { out.read() };
     let what = || "memory beside the struct was written to".into();
     notes.check("ARR-11", given.is_untouched_around(), what);
@@ -95,6 +111,27 @@ fn call(peer: &Peer, bench: &Bench, notes: &Notes) -> Option<(ArrowSchema, Arrow
         return None;
     }
     Some((given.schema, array))
+}
+
+/// After an error the consumer's memory is as it was.
+fn failing(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Some(Entry::ProduceArray(produce)) = &peer.failing else {
+        return notes.skip("ARR-11", "there is no function whose name ends with `_failing`");
+    };
+    notes.now(RUNS, "producing an array that cannot be made");
+    let mut given = Given::new();
+    let out = given.out();
+    let code = produce(bench, &raw mut given.schema, out);
+    if !notes.check(RUNS, code != 0, || "an array that was not to be made was made".into()) {
+        return;
+    }
+    notes.check("ARR-11", given.is_untouched(), || {
+        // SAFETY: as in `call`.
+        let array = unsafe { out.read() };
+        let (device_type, device_id) = (array.device_type, array.device_id);
+        let now = format!("it says device {device_type}:{device_id} now");
+        format!("it returned {code}, and has written to the consumer's memory all the same: {now}")
+    });
 }
 
 pub(super) fn reserved(array: &ArrowDeviceArray, notes: &Notes) {
@@ -220,29 +257,35 @@ fn judge(peer: &Peer, bench: &Bench, notes: &Notes, order: Order) {
             return;
         }
     }
-    if !device(&array, bench.expected(), notes) {
-        return;
+    if is_good(&c_schema, &array, bench, notes) {
+        release(c_schema, array, bench, notes, order);
+    } else {
+        notes.leave();
     }
-    let Some(known) = schema(&c_schema, notes) else { return };
-    if !structure(&array, &known, notes) {
-        return;
+}
+
+/// Whether all that can be said before the release is as it should be.
+fn is_good(c_schema: &ArrowSchema, array: &ArrowDeviceArray, bench: &Bench, notes: &Notes) -> bool {
+    if !device(array, bench.expected(), notes) {
+        return false;
+    }
+    let Some(known) = schema(c_schema, notes) else { return false };
+    if !structure(array, &known, notes) {
+        return false;
     }
     if !bench.has_events() && !matches!(bench, Bench::Host) {
         let none = notes.check("ARR-7", array.sync_event.is_null(), || {
             "`sync_event` is not null on a device that has no events".into()
         });
         if !none {
-            return;
+            return false;
         }
-    } else if !event_where_there_is_none(&array, notes) {
-        return;
+    } else if !event_where_there_is_none(array, notes) {
+        return false;
     }
-    let is_read = match bench {
+    match bench {
         Bench::Hand(stage) => event_by_hand(stage, array.sync_event, notes),
-        _ => read_all(&array, &known, bench, notes),
-    };
-    if is_read {
-        release(c_schema, array, bench, notes, order);
+        _ => read_all(array, &known, bench, notes),
     }
 }
 
@@ -288,7 +331,7 @@ pub(super) fn read_all(
             return false;
         }
     }
-    let id = if is_host { "ARR-17" } else { "ARR-5" };
+    let id = if is_host || array.sync_event.is_null() { "ARR-17" } else { "ARR-5" };
     notes.now(id, "reading the data");
     let mut copy = consumer::copy_of(&array.array);
     copy.release = Some(keep_array);
@@ -297,7 +340,7 @@ pub(super) fn read_all(
     let imported = unsafe { Array::import(&mut copy, known) };
     let read = imported.and_then(|array| array.to_host()).and_then(|host| host.validate());
     let has_event = !array.sync_event.is_null();
-    note_reports(bench, notes, |mistake| match mistake {
+    let is_reported = note_reports(bench, notes, |mistake| match mistake {
         Mistake::UnorderedRead | Mistake::UnorderedWrite if has_event => Some("ARR-8"),
         Mistake::UnorderedRead | Mistake::UnorderedWrite => Some("ARR-6"),
         Mistake::EventDestroyed | Mistake::UnknownEvent => Some("ARR-9"),
@@ -307,8 +350,12 @@ pub(super) fn read_all(
         Mistake::UseAfterFree => Some("ARR-10"),
         _ => Some("ARR-15"),
     });
-    notes
-        .check(id, read.is_ok(), || read.map_or_else(|error| error.to_string(), |()| String::new()))
+    if is_reported {
+        // Which says more than what came of it.
+        return read.is_ok();
+    }
+    let what = || read.as_ref().map_or_else(|error| error.to_string(), |()| String::new());
+    notes.check(id, read.is_ok(), what)
 }
 
 /// The same bytes once more.
@@ -366,13 +413,15 @@ fn release(
             let live = stage.manual.live_events();
             notes.check("ARR-9", live == 0, || "the event outlives the array".into());
         }
-        Bench::Device(_) => note_reports(bench, notes, |mistake| match mistake {
-            Mistake::FreedInUse | Mistake::FreedTwice | Mistake::FreedWithWrongLength => {
-                Some("ARR-10")
-            }
-            Mistake::EventDestroyed => Some("ARR-9"),
-            _ => Some("ARR-13"),
-        }),
+        Bench::Device(_) => {
+            note_reports(bench, notes, |mistake| match mistake {
+                Mistake::FreedInUse | Mistake::FreedTwice | Mistake::FreedWithWrongLength => {
+                    Some("ARR-10")
+                }
+                Mistake::EventDestroyed => Some("ARR-9"),
+                _ => Some("ARR-13"),
+            });
+        }
         Bench::Host => {}
     }
 }

@@ -3,12 +3,14 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
+use arrow_device::Queue;
+use arrow_device::abi::{ARROW_FLAG_NULLABLE, ArrowDeviceArray, ArrowSchema};
+use arrow_device_sim::Mistake;
 use arrow_device_testkit::consumer::{self, Order, Seen, SeenSchema};
 use arrow_device_testkit::deposit;
 use arrow_device_testkit::kinds::{self, Kind};
 use arrow_device_testkit::ledger::Ledger;
-use arrow_device_testkit::plan::{Nulls, Plan, Window};
+use arrow_device_testkit::plan::{Content, Nulls, Plan, Window, integers};
 use arrow_device_testkit::producer::{self, Manner};
 
 use super::array_consumer::{OF_BOOKS, Offer, batch, out_of_reach, release_handed_on, sound};
@@ -46,6 +48,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
     },
     Scenario {
+        name: "a batch in pinned memory of a CUDA device",
+        place: Where::Host,
+        run: |peer, bench, notes| places(peer, bench, notes, PINNED, Order::Whole, true),
+    },
+    Scenario {
         name: "a batch on a type of device that nobody has",
         place: Where::Host,
         run: |peer, bench, notes| {
@@ -53,7 +60,34 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         },
     },
     Scenario { name: "a batch that nobody can read", place: Where::Host, run: unreadable },
-    Scenario { name: "a batch on a device", place: Where::Device, run: on_device },
+    Scenario {
+        name: "a batch of numbers on a device",
+        place: Where::Device,
+        run: |peer, bench, notes| {
+            let columns = [Kind::Fixed("l", 8), Kind::Fixed("f", 4)];
+            on_device(peer, bench, notes, &columns, &[Nulls::None, Nulls::Counted])
+        },
+    },
+    Scenario {
+        name: "a batch on a device",
+        place: Where::Device,
+        run: |peer, bench, notes| {
+            let columns = [Kind::Fixed("l", 8), Kind::Text("u", 4)];
+            on_device(peer, bench, notes, &columns, &[Nulls::None, Nulls::Counted])
+        },
+    },
+    Scenario {
+        name: "a batch on a device whose nulls nobody has counted",
+        place: Where::Device,
+        run: |peer, bench, notes| {
+            on_device(peer, bench, notes, &[Kind::Fixed("l", 8)], &[Nulls::Unknown])
+        },
+    },
+    Scenario {
+        name: "a batch on a device, some of whose buffers are null",
+        place: Where::Device,
+        run: without_bytes,
+    },
     Scenario {
         name: "a batch with an offset",
         place: Where::Host,
@@ -69,6 +103,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 type On = (i32, i64, bool);
 
 const HOST: On = (1, -1, false);
+/// Which the host reads, and which is not the host's.
+const PINNED: On = (3, -1, false);
 
 /// Flags that nobody knows yet are carried on.
 const LATER_FLAG: i64 = 1 << 40;
@@ -122,12 +158,13 @@ fn one(
     notes.now(id, "handing an array on");
     let format = plan.format.to_string_lossy().into_owned();
     let refused = exchange(peer, bench, notes, offer, &format, order, is_moved);
-    if let Some(code) = refused {
+    // Who knows the host alone may say so.
+    if let Some(code) = refused.filter(|_| on.0 == 1) {
         notes.fail("SYS-1", format!("a good array of `{format}` was refused with {code}"));
     }
 }
 
-/// Has it handed on, and looks at everything. What it returned where it refused something on the host.
+/// Has it handed on, and looks at everything. What it returned where it refused it.
 fn exchange(
     peer: &Peer,
     bench: &Bench,
@@ -151,7 +188,7 @@ fn exchange(
                 );
             }
             offer.settle(code, notes);
-            return Some(code).filter(|_| device_type == 1);
+            return Some(code);
         }
     };
     let is_taken = offer.schema.is_released() && offer.array.is_released();
@@ -224,7 +261,10 @@ fn compare_schemas(seen: &SeenSchema, expected: &SeenSchema, is_root: bool, note
     notes.check("SCH-5", seen.metadata == expected.metadata, || {
         "metadata was lost, and with it extension types".into()
     });
-    notes.check("SCH-3", seen.flags == expected.flags, || {
+    // Whether a batch as a whole may be null says nothing of it.
+    let is_batch = is_root && expected.format == b"+s";
+    let beside = if is_batch { ARROW_FLAG_NULLABLE } else { 0 };
+    notes.check("SCH-3", seen.flags | beside == expected.flags | beside, || {
         format!("the flags are {:#x} and were {:#x}", seen.flags, expected.flags)
     });
     let same = seen.dictionary.is_some() == expected.dictionary.is_some();
@@ -329,30 +369,69 @@ fn unreadable(peer: &Peer, bench: &Bench, notes: &Notes) {
     }
 }
 
-fn on_device(peer: &Peer, bench: &Bench, notes: &Notes) {
-    let Bench::Device(opened) = bench else { return };
-    let counted = [Nulls::None, Nulls::Counted, Nulls::Unknown];
+fn on_device(peer: &Peer, bench: &Bench, notes: &Notes, columns: &[Kind], counted: &[Nulls]) {
     for nulls in counted {
-        let mut plan = batch();
-        let columns = plan.children.iter_mut();
-        for (child, kind) in columns.zip([Kind::Fixed("l", 8), Kind::Text("u", 4)]) {
-            *child = Plan { name: child.name.clone(), ..kind.plan(Window::SLICED, nulls) };
-            (plan.length, child.length) = (4, 4);
+        let mut plan = Kind::Struct(columns.to_vec()).plan(Window::WHOLE, Nulls::None);
+        for (child, kind) in plan.children.iter_mut().zip(columns) {
+            *child = Plan { name: child.name.clone(), ..kind.plan(Window::SLICED, *nulls) };
+            plan.length = child.length;
         }
-        plan.children.truncate(2);
-        let (schemas, arrays) = (Ledger::new(), Ledger::new());
-        let made = deposit::pending(&plan, &opened.queue, &arrays, Manner::AllByTheBase);
-        let Ok(array) = made else { return notes.skip("ARR-2", "the device failed") };
-        let schema = producer::schema(&plan, &schemas);
-        let offer = Offer { schema, array, schemas, arrays };
+        let Bench::Device(opened) = bench else { return };
         notes.now("ARR-2", &format!("handing on a slice on a device: {nulls}"));
-        let _ = exchange(peer, bench, notes, offer, "+s", Order::Whole, true);
-        super::note_reports(bench, notes, |mistake| match mistake {
-            arrow_device_sim::Mistake::UnorderedRead => Some("ARR-5"),
-            arrow_device_sim::Mistake::FreedInUse => Some("ARR-20"),
-            kind if crate::bench::is_leak(kind) => None,
-            _ => Some("ARR-2"),
-        });
+        let _ = pending(peer, bench, &opened.queue, notes, &plan);
+    }
+}
+
+/// Has an array handed on whose data is still being written. What it returned where it refused it.
+fn pending(
+    peer: &Peer,
+    bench: &Bench,
+    queue: &Queue,
+    notes: &Notes,
+    plan: &Plan,
+) -> Result<(), i32> {
+    let (schemas, arrays) = (Ledger::new(), Ledger::new());
+    let made = deposit::pending(plan, queue, &arrays, Manner::AllByTheBase);
+    let Ok(array) = made else {
+        notes.skip("ARR-2", "the device failed");
+        return Ok(());
+    };
+    let offer = Offer { schema: producer::schema(plan, &schemas), array, schemas, arrays };
+    let refused = exchange(peer, bench, notes, offer, "+s", Order::Whole, true);
+    super::note_reports(bench, notes, |mistake| match mistake {
+        Mistake::UnorderedRead => Some("ARR-5"),
+        Mistake::FreedInUse => Some("ARR-20"),
+        kind if crate::bench::is_leak(kind) => None,
+        _ => Some("ARR-2"),
+    });
+    refused.map_or(Ok(()), Err)
+}
+
+/// Lists that are empty, all of them, so that the elements below have no buffer: what is null is on no device.
+fn without_bytes(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let Bench::Device(opened) = bench else { return };
+    let numbers = Kind::Fixed("l", 8);
+    let mut plan = Kind::Struct(vec![numbers.clone()]).plan(Window::WHOLE, Nulls::None);
+    notes.now("ARR-2", "handing on a batch on a device");
+    if pending(peer, bench, &opened.queue, notes, &plan).is_err() {
+        return;
+    }
+    let elements = numbers.plan(Window::ABSENT, Nulls::None);
+    let offsets = Content::Bytes(integers(4, std::iter::repeat_n(0, 6)));
+    plan.children.push(Plan {
+        format: c"+l".into(),
+        name: Some(c"empty".into()),
+        buffers: vec![Content::Null, offsets],
+        children: vec![Plan { name: Some(c"item".into()), ..elements }],
+        ..plan.clone()
+    });
+    notes.now("SYS-1", "handing on a batch on a device, some of whose buffers are null");
+    match pending(peer, bench, &opened.queue, notes, &plan) {
+        Ok(()) => notes.pass("SYS-1"),
+        Err(code) => notes.fail(
+            "SYS-1",
+            format!("a batch on a device, some of whose buffers are null because they have no bytes, was refused with {code}"),
+        ),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use arrow_device_testkit::pushed::{Outcome, Sink};
+use arrow_device_testkit::pushed::{Outcome, Sink, SinkFault};
 
 use super::{RUNS, Scenario};
 use crate::bench::{Bench, Where};
@@ -39,6 +39,11 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "a consumer that refuses a task",
         place: Where::Anywhere,
         run: |peer, bench, notes| refused(peer, bench, notes, false),
+    },
+    Scenario {
+        name: "a consumer that takes a task and then refuses it",
+        place: Where::Anywhere,
+        run: taken_and_refused,
     },
     Scenario { name: "a stream that fails", place: Where::Anywhere, run: failing },
     Scenario { name: "tasks that nobody wants", place: Where::Anywhere, run: discarded },
@@ -299,6 +304,20 @@ fn refused(peer: &Peer, bench: &Bench, notes: &Notes, schema: bool) {
         format!("after a refusal only the release may come, and the stream is {outcome:?}")
     });
     running.settle(notes, "ASY-11");
+}
+
+/// Which a consumer may not do. Its producer survives it, and releases the handler.
+fn taken_and_refused(peer: &Peer, bench: &Bench, notes: &Notes) {
+    let sink = Sink::new(2, Some(SinkFault::ExtractsThenRefuses));
+    sink.refuse_task(0, 7);
+    let Some(running) = start(peer, bench, notes, sink) else { return };
+    notes.now("SYS-2", "refusing a task that was extracted");
+    let is_over = running.until(|sink| sink.outcome() != Outcome::Open);
+    notes.check("SYS-2", is_over, || {
+        "a task was extracted and then refused, and the handler was never released".into()
+    });
+    // Threads of the peer may still call it.
+    std::mem::forget(running);
 }
 
 fn failing(peer: &Peer, bench: &Bench, notes: &Notes) {

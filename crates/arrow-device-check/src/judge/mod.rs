@@ -73,24 +73,31 @@ fn of_kind(kind: Kind, side: Side) -> Vec<Scenario> {
     }
 }
 
-/// What a device that watches has seen, as findings. `of` says whose rule a mistake breaks.
+/// What a device that watches has seen, as findings. `of` says whose rule a mistake breaks. Whether there was one.
 fn note_reports(
     bench: &Bench,
     notes: &Notes,
     of: impl Fn(arrow_device_sim::Mistake) -> Option<&'static str>,
-) {
-    let Bench::Device(opened) = bench else { return };
+) -> bool {
+    let Bench::Device(opened) = bench else { return false };
+    let mut found = false;
     for report in opened.reports() {
         if let Some(id) = of(report.kind) {
             notes.fail(id, crate::bench::words_of(&report));
+            found = true;
         }
     }
+    found
 }
 
-/// Ends the bench, and says what was left behind on it.
+/// Ends the bench, and says what was left behind on it, unless a judge has left something himself.
 pub(crate) fn look_at_leaks(bench: Bench, notes: &Notes) {
     let Bench::Device(opened) = bench else { return };
-    for report in opened.finish() {
+    let reports = opened.finish();
+    if notes.has_left_something() {
+        return;
+    }
+    for report in reports {
         let id = match report.kind {
             arrow_device_sim::Mistake::LeakedEvent => "ARR-9",
             kind if crate::bench::is_leak(kind) => "ARR-10",

@@ -1,17 +1,36 @@
 //! Relays of streams: what is handed on is judged as a producer's, and the original sees how it is called.
 
+use std::sync::Arc;
+
 use arrow_device::abi::ArrowDeviceArrayStream;
+use arrow_device::{Array, ArrayStream, Queue, Schema};
+use arrow_device_sim::Mistake;
+use arrow_device_testkit::deposit;
+use arrow_device_testkit::kinds::Kind;
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{Nulls, Plan, Window};
+use arrow_device_testkit::producer::{self, Manner};
 use arrow_device_testkit::stream::{Books, ProducerFault, Script, Step, Watch, produce_watched};
 
 use super::stream_consumer::{of_the_host, script, settle, stray};
 use super::stream_producer::{self, Held};
-use super::{RUNS, Scenario};
+use super::{RUNS, Scenario, array_producer};
 use crate::bench::{Bench, Where};
 use crate::notes::Notes;
 use crate::peer::{Entry, Peer};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "a stream on the host", place: Where::Host, run: good },
+    Scenario {
+        name: "a stream on a device",
+        place: Where::Device,
+        run: |peer, bench, notes| on_device(peer, bench, notes, Nulls::Counted),
+    },
+    Scenario {
+        name: "a stream on a device whose nulls nobody has counted",
+        place: Where::Device,
+        run: |peer, bench, notes| on_device(peer, bench, notes, Nulls::Unknown),
+    },
     Scenario {
         name: "a stream that fails",
         place: Where::Host,
@@ -52,13 +71,17 @@ fn relay(peer: &Peer, bench: &Bench, script: Script) -> (Relayed, Result<Held, i
     let books = Books::default();
     let fault = Some(ProducerFault::MixesTypes);
     let mut source = produce_watched(&script, fault, &books, Watch(std::time::Duration::ZERO));
+    let held = hand_on(peer, bench, &mut source);
+    (Relayed { source, books, script }, held)
+}
+
+fn hand_on(peer: &Peer, bench: &Bench, source: &mut ArrowDeviceArrayStream) -> Result<Held, i32> {
     let mut out = Box::new(ArrowDeviceArrayStream::empty());
     let code = match &peer.entry {
-        Entry::RelayStream(relay) => relay(bench, &raw mut source, &raw mut *out),
+        Entry::RelayStream(relay) => relay(bench, source, &raw mut *out),
         _ => libc::ENOSYS,
     };
-    let held = if code == 0 && !out.is_released() { Ok(Held::new(out, false)) } else { Err(code) };
-    (Relayed { source, books, script }, held)
+    if code == 0 && !out.is_released() { Ok(Held::new(out, false)) } else { Err(code) }
 }
 
 fn good(peer: &Peer, bench: &Bench, notes: &Notes) {
@@ -69,6 +92,105 @@ fn good(peer: &Peer, bench: &Bench, notes: &Notes) {
         Err(code) => notes.fail("SYS-1", format!("a good stream was refused with {code}")),
     }
     settle(&relayed.source, &relayed.books, &relayed.script, notes);
+}
+
+/// How many arrays are in a stream on a device.
+const ARRAYS: usize = 3;
+
+/// Batches of numbers whose data is still being written.
+fn on_device(peer: &Peer, bench: &Bench, notes: &Notes, nulls: Nulls) {
+    let Bench::Device(opened) = bench else { return };
+    let (schemas, arrays) = (Ledger::new(), Ledger::new());
+    let kind = Kind::Struct(vec![Kind::Fixed("l", 8)]);
+    let mut plan = kind.plan(Window::WHOLE, Nulls::None);
+    if let Some(column) = plan.children.first_mut() {
+        let numbers = Kind::Fixed("l", 8).plan(Window::WHOLE, nulls);
+        *column = Plan { name: column.name.clone(), ..numbers };
+    }
+    let made = (0..ARRAYS).map(|_| pending(&plan, &opened.queue, &arrays, &schemas));
+    let Ok(made) = made.collect::<arrow_device::Result<Vec<Array>>>() else {
+        return notes.skip("ARR-5", "the device failed");
+    };
+    let Some(known) = made.first().and_then(|array| array.schema().ok()) else { return };
+    let device_type = opened.device.id().device_type;
+    let stream = ArrayStream::new(known.clone(), device_type, made.into_iter().map(Ok));
+    let mut source = ArrowDeviceArrayStream::empty();
+    stream.export(&mut source);
+    notes.now("ARR-2", &format!("handing on a stream on a device: {nulls}"));
+    match hand_on(peer, bench, &mut source) {
+        Err(code) => {
+            notes.skip("ARR-5", format!("it refuses a stream on a device: it returned {code}"));
+        }
+        Ok(mut held) => {
+            read_on_device(&mut held, &known, bench, notes);
+            stream_producer::release(held, notes);
+        }
+    }
+    notes.check("STR-7", source.is_released(), || {
+        "the source was not marked as released: it was copied and not moved".into()
+    });
+    drop(known);
+    let _ = arrays.settle_soon(ARRAYS);
+    let live = arrays.live();
+    notes.check("STR-6", live == 0, || "an array of the stream was never released".into());
+    super::note_reports(bench, notes, |mistake| match mistake {
+        Mistake::UnorderedRead => Some("ARR-5"),
+        Mistake::FreedInUse => Some("ARR-20"),
+        kind if crate::bench::is_leak(kind) => None,
+        _ => Some("ARR-2"),
+    });
+}
+
+/// An array behind an event, as the library has it.
+fn pending(
+    plan: &Plan,
+    queue: &Queue,
+    arrays: &Arc<Ledger>,
+    schemas: &Arc<Ledger>,
+) -> arrow_device::Result<Array> {
+    let mut array = deposit::pending(plan, queue, arrays, Manner::AllByTheBase)?;
+    let mut schema = producer::schema(plan, schemas);
+    // SAFETY: made just now, as the interface has it.
+    let known = unsafe { Schema::import(&mut schema) }?;
+    // SAFETY: as above.
+    unsafe { Array::import(&mut array, &known) }
+}
+
+/// That as many arrays come as were in it, behind their events.
+fn read_on_device(held: &mut Held, known: &Schema, bench: &Bench, notes: &Notes) {
+    let has_events = bench.has_events();
+    for number in 0..=ARRAYS {
+        match held.next(notes) {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                notes.check("STR-4", number == ARRAYS, || {
+                    format!("it ended after {number} arrays of {ARRAYS}")
+                });
+                return;
+            }
+            Err((code, _)) => {
+                notes.fail("SYS-1", format!("a good stream on a device failed with {code}"));
+                return;
+            }
+        }
+        let (named, chunk) = (held.stream.device_type, held.chunks.last().map(|(chunk, _)| chunk));
+        let Some(chunk) = chunk else { return };
+        let found = chunk.device_type;
+        if !notes.check("STR-2", found == named, || {
+            format!("an array is on type of device {found}, and the stream said {named}")
+        }) {
+            return;
+        }
+        // What has no event any more would be read too early.
+        let has_event = !has_events || !chunk.sync_event.is_null();
+        if !notes.check("ARR-5", has_event, || format!("the event of array {number} is lost"))
+            || !array_producer::structure(chunk, known, notes)
+            || !array_producer::read_all(chunk, known, bench, notes)
+        {
+            return;
+        }
+    }
+    notes.fail("STR-4", format!("there are more than the {ARRAYS} arrays that were given"));
 }
 
 fn failing(peer: &Peer, bench: &Bench, notes: &Notes, script: Script, id: &'static str) {

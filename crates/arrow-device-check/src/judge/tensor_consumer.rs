@@ -36,6 +36,13 @@ pub(super) const SCENARIOS: &[Scenario] = tried! {
         it.shape = Some(vec![2, 0]);
         it.bytes = None;
     };
+    "DLP-7", "a tensor without rows", Any, |it| {
+        it.shape = Some(vec![0, 3]);
+        it.bytes = None;
+    };
+    "DLP-7", "a tensor of no dimensions", Any, |it| {
+        (it.shape, it.strides, it.ndim) = (None, None, Some(0));
+    };
     "DLP-12", "a tensor that is read-only", Any, |it| {
         it.flags = 1;
         it.data = Some((&raw const READ_ONLY).cast_mut().cast());

@@ -188,6 +188,16 @@ class Both(Array):
         return self.schema, self.array
 
 
+class Other(Array):
+    """The same, whatever it is asked for."""
+
+    wanted = None
+
+    def __arrow_c_device_array__(self, requested_schema=None, **kwargs):
+        self.wanted = requested_schema
+        return super().__arrow_c_device_array__(None, **kwargs)
+
+
 class Stream:
     def __init__(self, stream):
         self.stream = capsule(DEVICE_STREAM, stream)
@@ -367,6 +377,20 @@ def protocol_of_consumer(notes):
         check(notes, "PYC-2", raised is not None, "capsules that hold nothing any more were taken")
 
 
+    note(notes, "now", "PYC-5", "giving another type than it asks for")
+    other = given(Other)
+    raised = outcome(lambda: take_it(other))
+    if other.wanted is None:
+        return note(notes, "skip", "PYC-5", "it asks for no schema")
+    # A refusal is an error that says so, and not a mistake of its own.
+    fell_over = raised is not None and raised.split(":")[0] in MISTAKES
+    text = f"it asked for a type, was given another, as it may be, and raised {raised}"
+    check(notes, "PYC-5", not fell_over, text)
+
+
+MISTAKES = ("AttributeError", "NameError", "UnboundLocalError", "AssertionError", "IndexError", "SystemError")
+
+
 def make_array(form, swap):
     """Three numbers, from the checker."""
     schema, array = ctypes.create_string_buffer(72), ctypes.create_string_buffer(128)
@@ -391,14 +415,16 @@ def protocol(notes):
 class Script(ctypes.Structure):
     CALL = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
     PROTOCOL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    _fields_ = [("call", CALL), ("protocol", PROTOCOL)]
+    _fields_ = [("call", CALL), ("protocol", PROTOCOL), ("begin", PROTOCOL), ("knows_devices", ctypes.c_int)]
 
 
 sys.path.insert(0, os.getcwd())
 function()
 gc.collect()
 gc.freeze()
-script = Script(Script.CALL(call), Script.PROTOCOL(protocol))
+begin = getattr(importlib.import_module(peer.split(":")[0]), "arrow_device_check_begin", None)
+told = Script.PROTOCOL(begin or (lambda context: None))
+script = Script(Script.CALL(call), Script.PROTOCOL(protocol), told, begin is not None)
 library.arrow_device_check_child(ctypes.byref(script))
 # What a peer still does at its end is not part of the scenario.
 sys.stdout.flush()

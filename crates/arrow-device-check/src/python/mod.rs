@@ -23,6 +23,7 @@ pub(crate) fn launcher(program: &str, peer: &str) -> Result<Launcher, String> {
         program: program.into(),
         arguments: vec!["-c".into(), SCRIPT.into()],
         variables: vec![(LIBRARY.into(), library.display().to_string())],
+        remedy: "install Python 3, or name another program with --python-program",
     })
 }
 
@@ -30,9 +31,18 @@ pub(crate) fn launcher(program: &str, peer: &str) -> Result<Launcher, String> {
 fn library() -> Result<PathBuf, String> {
     let name = format!("{}arrow_device_check{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
     if let Some(named) = env::var_os(LIBRARY) {
-        return Ok(named.into());
+        let named = PathBuf::from(named);
+        return match named.exists() {
+            true => Ok(named),
+            false => Err(format!(
+                "{LIBRARY} names {}, which is not there: build the crate arrow-device-check, and name its {name}",
+                named.display()
+            )),
+        };
     }
-    let program = env::current_exe().map_err(|error| error.to_string())?;
+    let program = env::current_exe().map_err(|error| {
+        format!("this program cannot find itself, and so not {name} beside it: set {LIBRARY} to its path ({error})")
+    })?;
     let folder = program.parent().unwrap_or(&program);
     let places = [folder.to_owned(), folder.join("deps"), folder.join("../lib")];
     let found = places.into_iter().map(|place| place.join(&name)).find(|path| path.exists());

@@ -38,6 +38,36 @@ def take_array(thing):
     array.validate(full=True)
 
 
+def take_as_int32(thing):
+    """Asks for numbers of 32 bits, and is given 64."""
+    pa.array(thing, type=pa.int32())
+
+
+def take_and_cast(thing):
+    """The same, and does itself what the producer did not do."""
+    pa.array(AsItIs(thing)).cast(pa.int32())
+
+
+class AsItIs:
+    def __init__(self, thing):
+        self.thing = thing
+
+    def __getattr__(self, name):
+        method = getattr(self.thing, name)
+        if name != "__arrow_c_device_array__":
+            return method
+        schema = pa.field("", pa.int32()).__arrow_c_schema__()
+        return lambda requested_schema=None, **kwargs: method(requested_schema=schema, **kwargs)
+
+
+def assumes_its_wish(thing):
+    """Takes what it asked for as given."""
+    wish = pa.field("", pa.int32())
+    capsules = thing.__arrow_c_device_array__(requested_schema=wish.__arrow_c_schema__())
+    array = pa.Array._import_from_c_device_capsule(*capsules)
+    assert array.type == wish.type
+
+
 def relay_array(thing):
     return pa.array(thing)
 
@@ -122,6 +152,10 @@ class Nothing:
     pass
 
 
+def take_tensor(thing):
+    pa.FixedShapeTensorArray.from_dlpack(thing)
+
+
 # ---- nanoarrow
 
 
@@ -136,6 +170,12 @@ def nanoarrow_relay(thing):
     from nanoarrow.device import c_device_array
 
     return c_device_array(thing)
+
+
+def nanoarrow_take(thing):
+    from nanoarrow.device import c_device_array
+
+    c_device_array(thing).view()
 
 
 def nanoarrow_resolves_metal():

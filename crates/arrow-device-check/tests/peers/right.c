@@ -80,6 +80,13 @@ int produce(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
   return code;
 }
 
+/* Nothing can be made of it, and nothing was written. */
+int produce_failing(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  (void)schema;
+  (void)array;
+  return EIO;
+}
+
 /* ---- three of them as a stream */
 
 struct Stream {

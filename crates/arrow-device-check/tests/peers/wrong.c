@@ -162,3 +162,75 @@ int stray_stream(struct ArrowDeviceArrayStream* out) {
   out->get_next = get_next_elsewhere;
   return code;
 }
+
+/* Says where the data would be, and then that there is none. */
+int writes_early(struct ArrowSchema* schema, struct ArrowDeviceArray* array) { return produce(schema, array); }
+
+int writes_early_failing(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  (void)schema;
+  array->device_type = ARROW_DEVICE_CPU;
+  array->device_id = -1;
+  return EIO;
+}
+
+static void release_host(struct ArrowArray* array) { array->release = NULL; }
+
+/* Keys where the device is, and what they lead to on the host. */
+int dictionary_on_host(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  static const void* buffers[2] = {NULL, values};
+  static struct ArrowArray host;
+  static struct ArrowSchema values_schema;
+  int code = produce(schema, array);
+  if (code != 0) return code;
+  memset(&host, 0, sizeof host);
+  /* One more than the greatest key. */
+  host.length = 5;
+  host.n_buffers = 2;
+  host.buffers = buffers;
+  host.release = release_host;
+  schema_to(&values_schema);
+  array->array.dictionary = &host;
+  array->array.length = 4;
+  schema->dictionary = &values_schema;
+  return 0;
+}
+
+/* Counts what nobody has counted, wherever that is. */
+static void count(const struct ArrowArray* array) {
+  int64_t i;
+  if (array->null_count == -1 && array->n_buffers > 0 && array->buffers[0] != NULL) {
+    volatile char byte = *(const char*)array->buffers[0];
+    (void)byte;
+  }
+  for (i = 0; i < array->n_children; i++) count(array->children[i]);
+}
+
+int counts_nulls(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  count(&array->array);
+  return consume(schema, array);
+}
+
+/* Wants to know how long text is before it waits for it. */
+int reads_offsets_early(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  int32_t last;
+  void* queue;
+  int64_t i;
+  int code = 0;
+  for (i = 0; device != NULL && array->device_id == device->device_id && i < schema->n_children; i++) {
+    const struct ArrowArray* child = array->array.children[i];
+    if (strcmp(schema->children[i]->format, "u") != 0) continue;
+    code = device->open_queue(device, &queue);
+    if (code == 0) code = device->copy_to_host(device, queue, &last, child->buffers[1], sizeof last);
+    if (code == 0) code = device->synchronize(device, queue);
+    device->close_queue(device, queue);
+  }
+  array->array.release(&array->array);
+  schema->release(schema);
+  return code;
+}
+
+/* Was built without Metal, and does not think of that. */
+int crashes_on_metal(struct ArrowSchema* schema, struct ArrowDeviceArray* array) {
+  if (array->device_type == ARROW_DEVICE_METAL) *(volatile int*)16 = 1;
+  return consume(schema, array);
+}

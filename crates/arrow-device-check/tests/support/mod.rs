@@ -7,6 +7,8 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
+pub(crate) mod foreign;
+
 use std::ffi::c_int;
 use std::time::Duration;
 

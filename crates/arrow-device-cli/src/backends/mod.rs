@@ -137,6 +137,11 @@ pub(crate) fn list(device_type: DeviceType) -> Result<Vec<Found>> {
     Ok(found)
 }
 
+/// The first of the types whose devices are the same ones with other memory.
+pub(crate) fn first_of_backend(device_type: DeviceType) -> Option<DeviceType> {
+    backend_of(device_type).ok()?.types.first().copied()
+}
+
 /// All devices that are here.
 pub(crate) fn present() -> Vec<Found> {
     ALL.iter().flat_map(|backend| (backend.list)().unwrap_or_default()).collect()

@@ -12,8 +12,8 @@ pub(super) fn list() -> Result<Vec<Found>> {
     let found = listed.into_iter().map(|listed| Found {
         name: Name { device_type: DeviceType::VULKAN, number: listed.index },
         title: listed.name,
-        memory: None,
-        driver_version: None,
+        memory: Some(listed.memory),
+        driver_version: Some(listed.driver_version),
     });
     Ok(found.collect())
 }

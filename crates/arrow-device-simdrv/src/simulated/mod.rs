@@ -112,6 +112,11 @@ impl Simulated {
         }
     }
 
+    /// What is still there that somebody has to give back: memory, streams, events.
+    pub fn left(&self) -> Vec<Report> {
+        self.shown("left", 0)
+    }
+
     fn shown(&self, name: &str, thread: u64) -> Vec<Report> {
         let mut all: Vec<(String, u64, u64)> = Vec::new();
         // SAFETY: the type is that of both functions which show reports.

@@ -49,6 +49,8 @@ pub enum SinkFault {
     RequestsNothing,
     /// Tasks that come after `cancel` are forgotten.
     ForgetsAfterCancel,
+    /// The producer is used before anybody looks whether there is one, over which the process ends.
+    NeedsProducer,
 }
 
 /// A consumer that keeps what it gets. Keep it until the producer is done.
@@ -369,6 +371,10 @@ unsafe extern "C" fn on_schema(
     let sink = inner(handler);
     sink.enter("on_schema");
     let producer = unsafe { (*handler).producer };
+    if sink.has(SinkFault::NeedsProducer) && producer.is_null() {
+        // What the system does with whoever reads there.
+        std::process::abort();
+    }
     let is_second = sink.state.lock().unwrap().schema.is_some();
     if is_second {
         sink.books.complain("there was a schema already");

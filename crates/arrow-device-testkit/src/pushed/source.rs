@@ -63,8 +63,12 @@ pub enum SourceFault {
     ExtractGivesNothing,
     /// A refused task leads to an error.
     ErrorAfterRefusal,
+    /// A refused schema leads to the end of the stream.
+    EndAfterRefusal,
     /// A refused task is not cleaned up.
     RefusedTaskLeaks,
+    /// A task that was extracted and then refused is freed once more, over which the process ends.
+    FreesRefusedTaskTwice,
     /// A task comes after the error.
     TaskAfterError,
     /// The release comes with nothing before it.
@@ -416,6 +420,9 @@ impl Inner {
         // Whoever kept the pointer sees this.
         unsafe { (&raw mut schema).cast::<u8>().write_bytes(0xaa, size_of_val(&schema)) };
         self.answered(code);
+        if code != 0 && self.has(SourceFault::EndAfterRefusal) {
+            self.end();
+        }
         true
     }
 
@@ -456,6 +463,13 @@ impl Inner {
         // Whoever kept the pointer sees this.
         unsafe { (&raw mut c_task).cast::<u8>().write_bytes(0xaa, size_of_val(&c_task)) };
         unsafe { (*task).answer = Some(code) };
+        if code != 0
+            && unsafe { (*task).extracted } > 0
+            && self.has(SourceFault::FreesRefusedTaskTwice)
+        {
+            // What the C library does with whoever frees twice.
+            std::process::abort();
+        }
         if code != 0
             && unsafe { (*task).extracted } == 0
             && !self.has(SourceFault::RefusedTaskLeaks)

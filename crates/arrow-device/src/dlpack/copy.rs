@@ -2,7 +2,8 @@
 
 use super::dims::Dims;
 use super::dtype::Width;
-use super::tensor::{ELEMENTS, Origin, bytes_of};
+use super::memory::{Memory as TensorMemory, bytes_of};
+use super::tensor::Origin;
 use super::{Dtype, Tensor};
 use crate::device::driver::{HostAccess, Raw, Region, Route, Spot};
 use crate::{Array, Device, DeviceType, Error, ErrorKind, Memory, Queue, Result};
@@ -49,6 +50,7 @@ impl Tensor {
     /// The same elements, compact in this memory.
     fn compacted(&self, memory: Array) -> Result<Self> {
         let dims = Dims::compact(self.shape())?;
+        let memory = TensorMemory::of(memory);
         let tensor = Self::new(memory, 0, self.dtype(), self.width(), dims, Origin::Own);
         Ok(tensor.with_padding(self.is_padded()))
     }
@@ -165,10 +167,6 @@ pub(crate) fn upload(near: &Array, bytes: &[u8], dtype: Dtype, queue: &Queue) ->
     memory.write(queue, bytes)?;
     let count = (bytes.len() as u64).checked_div(size).unwrap_or(0);
     let dims = Dims::compact(&[count.cast_signed()])?;
-    Ok(Tensor::new(finish(memory, queue)?, 0, dtype, width, dims, Origin::Own))
-}
-
-/// Where the elements of an array are: the base of its buffer.
-pub(crate) fn base_of(array: &Array) -> Raw<Memory> {
-    Raw::from_ptr(array.node().buffer(ELEMENTS).cast_mut())
+    let memory = TensorMemory::of(finish(memory, queue)?);
+    Ok(Tensor::new(memory, 0, dtype, width, dims, Origin::Own))
 }

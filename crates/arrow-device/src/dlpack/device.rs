@@ -13,12 +13,16 @@ use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
 /// The device that a tensor names, as Arrow counts it.
 ///
 /// All numbers of the CPU are one device. A number that this process gave away in [`dl_device`] leads back to its device.
+#[inline]
 pub fn device_id(device: DLDevice) -> Result<DeviceId> {
+    if device.device_type.0 == DeviceType::CPU.0 { Ok(DeviceId::CPU) } else { other_id(device) }
+}
+
+fn other_id(device: DLDevice) -> Result<DeviceId> {
     let device_type = DeviceType(device.device_type.0);
     let id = i64::from(device.device_id);
     let named = DeviceId::new(device_type, id);
     match device_type {
-        DeviceType::CPU => Ok(DeviceId::CPU),
         _ if device_type.0 <= 0 => {
             let message = format!("{} is no type of device", device_type.0);
             Err(Error::new(ErrorKind::Malformed, message))
@@ -45,13 +49,18 @@ pub fn device_id(device: DLDevice) -> Result<DeviceId> {
 /// assert!(dlpack::dl_device(DeviceId::new(DeviceType::CUDA, 1 << 40)).is_err());
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
+#[inline]
 pub fn dl_device(device: DeviceId) -> Result<DLDevice> {
+    if device.device_type == DeviceType::CPU {
+        return Ok(DLDevice { device_type: DLDeviceType(DeviceType::CPU.0), device_id: 0 });
+    }
+    other_dl_device(device)
+}
+
+fn other_dl_device(device: DeviceId) -> Result<DLDevice> {
     let fits = i32::try_from(device.id).ok().filter(|id| *id >= 0);
     let id = match device.device_type {
-        DeviceType::CPU
-        | DeviceType::CUDA_HOST
-        | DeviceType::CUDA_MANAGED
-        | DeviceType::ROCM_HOST => 0,
+        DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED | DeviceType::ROCM_HOST => 0,
         DeviceType::METAL => return Err(no_metal(device)),
         DeviceType::VULKAN | DeviceType::WEBGPU | DeviceType::EXT_DEV => match fits {
             Some(id) if id < FIRST_NUMBER => id,
@@ -66,7 +75,15 @@ pub fn dl_device(device: DeviceId) -> Result<DLDevice> {
 }
 
 /// Whether `data` is an address to which a number can be added. Of devices that are not open and not known it is not.
+#[inline]
 pub(crate) fn addressing(device: DeviceId) -> Addressing {
+    if device.device_type == DeviceType::CPU {
+        return Addressing::Address;
+    }
+    other_addressing(device)
+}
+
+fn other_addressing(device: DeviceId) -> Addressing {
     if let Some(device) = Device::find(device) {
         return device.properties().addressing;
     }

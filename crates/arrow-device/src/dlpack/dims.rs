@@ -9,56 +9,133 @@ pub(crate) const MAX_DIMENSIONS: usize = 64;
 /// elements from the first one, is an `i64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dims {
-    shape: Box<[i64]>,
-    strides: Box<[i64]>,
+    axes: Axes,
     /// How many elements.
     count: u64,
     /// The lowest and the highest place of an element. (0, -1) where there is none.
     reach: (i64, i64),
 }
 
+/// So many dimensions need no allocation.
+const FEW: usize = 4;
+
+/// Lengths and distances of the dimensions, which nobody has looked at yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Axes {
+    /// What is behind the dimensions that there are is 0.
+    Few { ndim: u8, shape: [i64; FEW], strides: [i64; FEW] },
+    /// The lengths, and then as many distances.
+    Many(Box<[i64]>),
+}
+
+impl Axes {
+    /// So many dimensions, each as it is said.
+    #[inline(always)]
+    pub(crate) fn new(ndim: usize, axis: impl Fn(usize) -> (i64, i64)) -> Self {
+        let mut axes = if ndim <= FEW {
+            Self::Few { ndim: ndim as u8, shape: [0; FEW], strides: [0; FEW] }
+        } else {
+            Self::Many(vec![0; 2 * ndim].into())
+        };
+        let (shape, strides) = axes.both_mut();
+        for (index, (length, stride)) in shape.iter_mut().zip(strides).enumerate() {
+            (*length, *stride) = axis(index);
+        }
+        axes
+    }
+
+    #[inline(always)]
+    fn both(&self) -> (&[i64], &[i64]) {
+        match self {
+            Self::Few { ndim, shape, strides } => {
+                let ndim = usize::from(*ndim).min(FEW);
+                (shape.split_at(ndim).0, strides.split_at(ndim).0)
+            }
+            Self::Many(both) => both.split_at(both.len() / 2),
+        }
+    }
+
+    #[inline(always)]
+    fn both_mut(&mut self) -> (&mut [i64], &mut [i64]) {
+        match self {
+            Self::Few { ndim, shape, strides } => {
+                let ndim = usize::from(*ndim).min(FEW);
+                (shape.split_at_mut(ndim).0, strides.split_at_mut(ndim).0)
+            }
+            Self::Many(both) => both.split_at_mut(both.len() / 2),
+        }
+    }
+
+    /// With the distances of a compact tensor in row-major order; `None` where they overflow. Those of an empty one do not
+    /// matter and are those of dimensions of at least one.
+    #[inline(always)]
+    pub(crate) fn compacted(mut self) -> Option<Self> {
+        let (shape, strides) = self.both_mut();
+        let is_empty = shape.contains(&0);
+        let mut next = 1_i64;
+        for (length, stride) in shape.iter().zip(strides).rev() {
+            *stride = next;
+            next = match next.checked_mul((*length).max(1)) {
+                Some(product) => product,
+                None if is_empty => i64::MAX,
+                None => return None,
+            };
+        }
+        Some(self)
+    }
+}
+
 impl Dims {
     /// Compact, the last dimension first in memory.
+    #[inline]
     pub(crate) fn compact(shape: &[i64]) -> Result<Self> {
-        let strides = compact_strides(shape).ok_or_else(too_large)?;
-        Self::new(shape, &strides)
+        let axes = Axes::new(shape.len(), |index| (shape.get(index).copied().unwrap_or(0), 0));
+        Self::of(axes.compacted().ok_or_else(too_large)?)
     }
 
     /// Any distances.
     pub(crate) fn new(shape: &[i64], strides: &[i64]) -> Result<Self> {
-        let malformed = |message: String| Err(Error::new(ErrorKind::Malformed, message));
+        let number = |from: &[i64], index: usize| from.get(index).copied().unwrap_or(0);
+        Self::of(Axes::new(shape.len(), |index| (number(shape, index), number(strides, index))))
+    }
+
+    /// Whatever somebody says, if it can be.
+    #[inline(always)]
+    pub(crate) fn of(axes: Axes) -> Result<Self> {
+        let (shape, strides) = axes.both();
         if shape.len() > MAX_DIMENSIONS {
-            let message = format!("{} dimensions, and {MAX_DIMENSIONS} are the most", shape.len());
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        }
-        if let Some((axis, length)) = shape.iter().enumerate().find(|(_, length)| **length < 0) {
-            return malformed(format!("dimension {axis} has the length {length}"));
-        }
-        let (shape_box, strides_box) = (shape.into(), strides.into());
-        if shape.contains(&0) {
-            return Ok(Self { shape: shape_box, strides: strides_box, count: 0, reach: (0, -1) });
+            return Err(too_many(shape.len()));
         }
         let mut count = 1_i64;
+        let mut overflows = false;
         let (mut low, mut high) = (0_i64, 0_i64);
         for (length, stride) in shape.iter().zip(strides) {
-            count = count.checked_mul(*length).ok_or_else(too_large)?;
+            if *length < 0 {
+                return Err(negative(shape));
+            }
             // The stride of a dimension of one element means nothing, and shipped libraries write anything there.
-            if *length > 1 {
-                let span = (length - 1).checked_mul(*stride).ok_or_else(too_large)?;
-                let end = if span < 0 { &mut low } else { &mut high };
-                *end = end.checked_add(span).ok_or_else(too_large)?;
+            let span = if *length > 1 { (length - 1).checked_mul(*stride) } else { Some(0) };
+            let end = if span.is_some_and(|span| span < 0) { &mut low } else { &mut high };
+            match (count.checked_mul(*length), span.and_then(|span| end.checked_add(span))) {
+                (Some(product), Some(sum)) => (count, *end) = (product, sum),
+                _ => overflows = true,
             }
         }
-        let count = count.unsigned_abs();
-        Ok(Self { shape: shape_box, strides: strides_box, count, reach: (low, high) })
+        if shape.contains(&0) {
+            return Ok(Self { axes, count: 0, reach: (0, -1) });
+        }
+        if overflows {
+            return Err(too_large());
+        }
+        Ok(Self { axes, count: count.unsigned_abs(), reach: (low, high) })
     }
 
     pub(crate) fn shape(&self) -> &[i64] {
-        &self.shape
+        self.axes.both().0
     }
 
     pub(crate) fn strides(&self) -> &[i64] {
-        &self.strides
+        self.axes.both().1
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -72,13 +149,13 @@ impl Dims {
 
     /// Whether the elements lie one behind the other in row-major order.
     pub(crate) fn is_compact(&self) -> bool {
-        self.count == 0 || self.compact_suffix() == self.shape.len()
+        self.count == 0 || self.compact_suffix() == self.shape().len()
     }
 
     /// How many of the last dimensions lie compactly.
     fn compact_suffix(&self) -> usize {
         let mut expected = 1_i64;
-        let dims = self.shape.iter().zip(&self.strides).rev();
+        let dims = self.shape().iter().zip(self.strides()).rev();
         dims.take_while(|(length, stride)| {
             let fits = **length == 1 || **stride == expected;
             // No overflow: the product of all lengths was taken before.
@@ -90,8 +167,8 @@ impl Dims {
 
     /// The places of runs of elements that lie together, in row-major order, and how many elements each run has.
     pub(crate) fn runs(&self) -> Runs<'_> {
-        let outer = self.shape.len() - self.compact_suffix();
-        let (outer_shape, inner) = self.shape.split_at(outer);
+        let outer = self.shape().len() - self.compact_suffix();
+        let (outer_shape, inner) = self.shape().split_at(outer);
         let length = if self.count == 0 { 0 } else { inner.iter().product::<i64>().unsigned_abs() };
         let left =
             if self.count == 0 { 0 } else { outer_shape.iter().product::<i64>().unsigned_abs() };
@@ -100,24 +177,26 @@ impl Dims {
 
     /// The dimensions in another order.
     pub(crate) fn permuted(&self, axes: &[usize]) -> Result<Self> {
-        if !is_permutation(axes, self.shape.len()) {
-            let message = format!("{axes:?} is no order of {} dimensions", self.shape.len());
+        if !is_permutation(axes, self.shape().len()) {
+            let message = format!("{axes:?} is no order of {} dimensions", self.shape().len());
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        let pick = |from: &[i64]| -> Vec<i64> {
-            axes.iter().filter_map(|axis| from.get(*axis).copied()).collect()
+        let (shape, strides) = self.axes.both();
+        let axis = |index: usize| {
+            let from = axes.get(index).copied().unwrap_or(0);
+            (shape.get(from).copied().unwrap_or(0), strides.get(from).copied().unwrap_or(0))
         };
-        Self::new(&pick(&self.shape), &pick(&self.strides))
+        Self::of(Axes::new(axes.len(), axis))
     }
 
     /// In which order the dimensions would lie compactly, from the one with the largest distance on; `None` where there is none.
     pub(crate) fn compact_order(&self) -> Option<Vec<usize>> {
         if self.is_compact() {
-            return Some((0..self.shape.len()).collect());
+            return Some((0..self.shape().len()).collect());
         }
-        let stride = |axis: &usize| self.strides.get(*axis).copied().unwrap_or(0);
+        let stride = |axis: &usize| self.strides().get(*axis).copied().unwrap_or(0);
         let (mut order, single): (Vec<usize>, Vec<usize>) =
-            (0..self.shape.len()).partition(|axis| self.shape.get(*axis) != Some(&1));
+            (0..self.shape().len()).partition(|axis| self.shape().get(*axis) != Some(&1));
         order.sort_by_key(|axis| std::cmp::Reverse(stride(axis)));
         order.extend(single);
         self.permuted(&order).ok().filter(Self::is_compact).map(|_| order)
@@ -141,7 +220,7 @@ impl Iterator for Runs<'_> {
     fn next(&mut self) -> Option<i64> {
         self.left = self.left.checked_sub(1)?;
         let here = self.place;
-        let (shape, strides) = (&self.dims.shape, &self.dims.strides);
+        let (shape, strides) = (self.dims.shape(), self.dims.strides());
         for (axis, index) in self.index.iter_mut().enumerate().rev() {
             let (Some(length), Some(stride)) = (shape.get(axis), strides.get(axis)) else { break };
             *index += 1;
@@ -157,29 +236,25 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// The distances of a compact tensor in row-major order; `None` where they overflow. Those of an empty one do not matter and are
-/// those of dimensions of at least one.
-pub(crate) fn compact_strides(shape: &[i64]) -> Option<Vec<i64>> {
-    let is_empty = shape.contains(&0);
-    let mut next = 1_i64;
-    let mut strides: Vec<i64> = Vec::with_capacity(shape.len());
-    for length in shape.iter().rev() {
-        strides.push(next);
-        next = match next.checked_mul((*length).max(1)) {
-            Some(product) => product,
-            None if is_empty => i64::MAX,
-            None => return None,
-        };
-    }
-    strides.reverse();
-    Some(strides)
-}
-
 /// Whether each number below `len` is there once.
 pub(crate) fn is_permutation(axes: &[usize], len: usize) -> bool {
     axes.len() == len && (0..len).all(|axis| axes.contains(&axis))
 }
 
+#[cold]
+fn too_many(ndim: usize) -> Error {
+    let message = format!("{ndim} dimensions, and {MAX_DIMENSIONS} are the most");
+    Error::new(ErrorKind::LimitExceeded, message)
+}
+
+#[cold]
+fn negative(shape: &[i64]) -> Error {
+    let found = shape.iter().enumerate().find(|(_, length)| **length < 0);
+    let (axis, length) = found.map_or((0, 0), |(axis, length)| (axis, *length));
+    Error::new(ErrorKind::Malformed, format!("dimension {axis} has the length {length}"))
+}
+
+#[cold]
 fn too_large() -> Error {
     Error::new(ErrorKind::LimitExceeded, "the tensor is larger than any memory")
 }

@@ -81,7 +81,18 @@ impl Dtype {
     }
 
     /// How elements lie, where this is a type that DLPack has. `padded` is what the tensor's flag says.
+    #[inline]
     pub(crate) fn width(self, padded: bool) -> Result<Width> {
+        if matches!(self, Self::INT64 | Self::FLOAT64) {
+            return Ok(Width::Bytes(8));
+        }
+        if matches!(self, Self::INT32 | Self::FLOAT32) {
+            return Ok(Width::Bytes(4));
+        }
+        self.any_width(padded)
+    }
+
+    fn any_width(self, padded: bool) -> Result<Width> {
         self.check()?;
         match self.byte_width() {
             _ if padded && self.bits < 8 => Ok(Width::Bytes(u64::from(self.lanes))),

@@ -7,12 +7,12 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 use super::managed::{Exported, Form, Managed};
-use super::tensor::{ELEMENTS, Origin};
+use super::memory::Memory;
+use super::tensor::Origin;
 use super::{Copying, Order, Tensor, device};
 use crate::abi::dlpack::{
-    DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
-    DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, DLPACK_FLAG_BITMASK_READ_ONLY,
-    DLPACK_MAJOR_VERSION, DLTensor,
+    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 use crate::device::driver::Addressing;
 use crate::exchange::{guard, pool};
@@ -33,17 +33,16 @@ impl Tensor {
     /// [`Order::Host`] waits here.
     pub fn export<F: Form>(self, order: Order<'_>, copying: Copying) -> Result<Managed<F>> {
         let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_alone();
-        let tensor = match copying {
-            Copying::Always => self.copied_for(order)?,
-            Copying::IfNeeded if must_copy => self.copied_for(order)?,
+        match copying {
+            Copying::Always => self.copied_for(order)?.write_out(order),
+            Copying::IfNeeded if must_copy => self.copied_for(order)?.write_out(order),
             Copying::Never if must_copy => {
                 let message = "the older form cannot say that memory is read-only; ask for version 1, or allow a copy";
                 let error = Error::new(ErrorKind::Unsupported, message).on_device(self.device());
-                return Err(error.during("export"));
+                Err(error.during("export"))
             }
-            _ => self,
-        };
-        tensor.write_out(order)
+            _ => self.write_out(order),
+        }
     }
 
     /// [`export`](Self::export) in the newest form that a consumer understands. `max_version` is what it says; the older form is
@@ -75,8 +74,11 @@ impl Tensor {
 
     /// Whether the memory was copied for us, nobody else here has a share of it, and no queue of ours still reads it.
     fn is_alone(&self) -> bool {
-        let tree = self.memory().tree();
-        self.origin() == Origin::Own && Arc::strong_count(tree) == 1 && tree.is_unused()
+        let is_unshared = |array: &Array| {
+            let tree = array.tree();
+            Arc::strong_count(tree) == 1 && tree.is_unused()
+        };
+        self.origin() == Origin::Own && self.shared_memory().is_none_or(is_unshared)
     }
 
     /// A copy, made on the queue of the consumer where there is one.
@@ -88,12 +90,13 @@ impl Tensor {
     }
 
     fn settle(&self, order: Order<'_>) -> Result<()> {
-        let tree = self.memory().tree();
+        // What was never an array was ready when it came.
+        let Some(memory) = self.shared_memory() else { return Ok(()) };
         match order {
             // Host memory that is ready needs no queue that reaches it.
-            Order::On(_) if self.memory().ready() == crate::Ready::Now => Ok(()),
-            Order::On(queue) => tree.order(queue),
-            Order::Host => self.wait(),
+            Order::On(_) if memory.ready() == crate::Ready::Now => Ok(()),
+            Order::On(queue) => memory.tree().order(queue),
+            Order::Host => memory.wait(),
             Order::Unordered => Ok(()),
         }
     }
@@ -111,7 +114,7 @@ impl Tensor {
         if self.is_padded() {
             flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
         }
-        let base = self.memory().node().buffer(ELEMENTS).cast_mut();
+        let base = self.base().as_ptr();
         let (data, byte_offset) = match device::addressing(device) {
             _ if self.is_empty() || base.is_null() => (ptr::null_mut(), 0),
             Addressing::Handle => (base, self.start()),
@@ -121,13 +124,13 @@ impl Tensor {
             }
         };
         let ndim = self.shape().len();
-        let numbers = size_of::<Block<F>>();
+        let numbers = size_of::<Block<F>>().next_multiple_of(align_of::<i64>());
         let block = pool::take(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?.as_ptr();
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
         for (to, from) in [(shape, self.shape()), (strides, self.strides())] {
             // SAFETY: the block has room for `ndim` numbers at both places, behind the struct; it is new, so that nothing
-            // overlaps, and aligned to 16, of which the size of the struct is a multiple of 8.
+            // overlaps, and aligned to 16, and `numbers` is a multiple of what they are aligned to.
             unsafe { to.copy_from_nonoverlapping(from.as_ptr(), ndim) };
         }
         let dl_tensor = DLTensor {
@@ -165,7 +168,7 @@ impl Array {
 #[repr(C)]
 struct Block<F> {
     managed: F,
-    owner: Array,
+    owner: Memory,
 }
 
 /// The deleter of everything that is exported here.
@@ -182,5 +185,3 @@ extern "C" fn delete<F: Form>(managed: *mut F) {
         drop(owner);
     });
 }
-
-const _: () = assert!(size_of::<Block<DLManagedTensorVersioned>>().is_multiple_of(8));

@@ -1,10 +1,11 @@
 //! Arrays as tensors.
 
-use super::copy::{allocate_near, base_of, finish, read_bytes, upload};
+use super::copy::{allocate_near, finish, read_bytes, upload};
 use super::dims::Dims;
 use super::dtype::Width;
+use super::memory::Memory;
 use super::plan::{Plan, bits};
-use super::storage::Elements;
+use super::storage::{Elements, elements_of};
 use super::tensor::Origin;
 use super::{Conversion, Copying, Dtype, Tensor};
 use crate::device::driver::{Raw, Region, Route, Spot};
@@ -39,6 +40,9 @@ impl Array {
     /// * [`Unsupported`](ErrorKind::Unsupported): a tensor cannot have such elements, or a copy is needed and not allowed.
     /// * [`InvalidData`](ErrorKind::InvalidData): there are nulls, and nothing was said to stand for them.
     pub fn to_tensor(&self, conversion: &Conversion) -> Result<Tensor> {
+        if let Some(tensor) = self.plain(conversion) {
+            return Ok(tensor);
+        }
         let (tensor, _) = self.convert(conversion, false)?;
         Ok(tensor)
     }
@@ -52,6 +56,21 @@ impl Array {
         conversion: &Conversion,
     ) -> Result<(Tensor, Option<Tensor>)> {
         self.convert(conversion, true)
+    }
+
+    /// Numbers of which none is null, if these are such: they are shared as they lie, which is nearly always all there is to do.
+    fn plain(&self, conversion: &Conversion) -> Option<Tensor> {
+        let Some(Elements::Same(dtype)) = elements_of(self.field()) else { return None };
+        let has_no_null =
+            self.is_empty() || self.null_count() == Some(0) || self.node().buffer(0).is_null();
+        if !has_no_null || conversion.copying == Copying::Always {
+            return None;
+        }
+        let width = dtype.width(false).ok()?;
+        let start = width.bytes(self.offset() as u64)?;
+        let dims = Dims::compact(&[i64::try_from(self.len()).ok()?]).ok()?;
+        let memory = Memory::of(self.clone());
+        Some(Tensor::new(memory, start, dtype, width, dims, Origin::Shared))
     }
 
     fn convert(&self, conversion: &Conversion, beside: bool) -> Result<(Tensor, Option<Tensor>)> {
@@ -137,7 +156,8 @@ impl Plan {
             Error::new(ErrorKind::LimitExceeded, "the array begins behind any memory")
         })?;
         let dims = Dims::compact(&[self.count().cast_signed()])?;
-        let tensor = Tensor::new(self.leaf.clone(), start, dtype, width, dims, Origin::Shared);
+        let tensor =
+            Tensor::new(Memory::of(self.leaf.clone()), start, dtype, width, dims, Origin::Shared);
         match valid {
             Some(valid) => {
                 let pattern = conversion.nulls.pattern(dtype)?;
@@ -186,11 +206,12 @@ impl Tensor {
         queue.keep_until_done(staged);
         submitted?;
         let dims = self.dims().clone();
-        Ok(Self::new(finish(memory, queue)?, 0, self.dtype(), self.width(), dims, Origin::Own))
+        let memory = Memory::of(finish(memory, queue)?);
+        Ok(Self::new(memory, 0, self.dtype(), self.width(), dims, Origin::Own))
     }
 
     /// Where the first element is, for comparisons with others: never followed.
     pub(crate) fn first_place(&self) -> (Raw<crate::Memory>, u64) {
-        (base_of(self.memory()), self.start())
+        (self.base(), self.start())
     }
 }

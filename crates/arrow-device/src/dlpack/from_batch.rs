@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::copy::{allocate_near, finish};
 use super::dims::Dims;
-use super::tensor::{Origin, bytes_of};
+use super::memory::{Memory, bytes_of};
+use super::tensor::Origin;
 use super::{Conversion, Copying, Tensor, device};
 use crate::array::tree::{Built, Storage};
 use crate::device::driver::{Addressing, Route};
@@ -98,7 +99,14 @@ impl Batch {
         let owner: Arc<dyn crate::KeepAlive> = whole.tree().clone();
         let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner));
         let memory = bytes_of(buffer, |builder| builder.finish_with(ready))?;
-        Ok(Tensor::new(memory, start, first.dtype(), first.width(), dims, Origin::Shared))
+        Ok(Tensor::new(
+            Memory::of(memory),
+            start,
+            first.dtype(),
+            first.width(),
+            dims,
+            Origin::Shared,
+        ))
     }
 
     fn gather(
@@ -127,7 +135,7 @@ impl Batch {
             at += column_size;
         }
         let memory = finish(memory, &queue)?;
-        Ok(Tensor::new(memory, 0, first.dtype(), first.width(), dims, Origin::Own))
+        Ok(Tensor::new(Memory::of(memory), 0, first.dtype(), first.width(), dims, Origin::Own))
     }
 }
 

@@ -4,17 +4,18 @@
 
 use std::sync::Arc;
 
-use super::dims::{Dims, MAX_DIMENSIONS};
+use super::dims::{Axes, Dims, MAX_DIMENSIONS};
 use super::dtype::Width;
 use super::managed::{Form, Managed};
-use super::tensor::{Origin, bytes_of};
+use super::memory::{Memory, bytes_of};
+use super::tensor::Origin;
 use super::{Dtype, Order, Tensor, device};
 use crate::abi::dlpack::{
     DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 use crate::device::driver::{Addressing, Raw};
-use crate::{Buffer, DeviceId, Error, ErrorKind, Extent, Result};
+use crate::{Buffer, DeviceId, Error, ErrorKind, Extent, Result, pending};
 
 impl Tensor {
     /// Takes a tensor over from the producer that made it, in either form.
@@ -62,38 +63,47 @@ impl Tensor {
     pub unsafe fn import<F: Form>(tensor: *mut F, order: Order<'_>) -> Result<Self> {
         // SAFETY: promised by the caller.
         let managed = unsafe { Managed::from_raw(tensor) }?;
+        let flags = managed.flags_if_known()?;
         // SAFETY: promised by the caller.
-        unsafe { import(managed, order) }.map_err(|error| error.during("import"))
+        let checked = match unsafe { Checked::new(&managed.tensor(), flags) } {
+            Ok(checked) => checked,
+            Err(error) => return Err(error.during("import")),
+        };
+        let Checked { device, base, start, len, dtype, width, padded, dims } = checked;
+        let memory = match order {
+            Order::On(queue) => {
+                let extent = Extent::AtLeast(len);
+                let buffer = Buffer::from_parts(device, base, 0, extent, Some(Arc::new(managed)));
+                let submitted = queue.reaches(device);
+                let made =
+                    submitted.and_then(|()| bytes_of(buffer, |builder| builder.finish_on(queue)));
+                Memory::of(made.map_err(|error| error.during("import"))?)
+            }
+            Order::Host | Order::Unordered => {
+                pending::tick();
+                let in_a_row = start == 0 && !padded && dims.is_compact();
+                Memory::imported(managed, device, base, len, in_a_row.then_some(dtype))
+            }
+        };
+        Ok(Self { memory, start, dtype, width, padded, dims, origin: origin(flags) })
     }
 }
 
-/// # Safety
-/// As for [`Tensor::import`].
-unsafe fn import<F: Form>(managed: Managed<F>, order: Order<'_>) -> Result<Tensor> {
-    if let Some(version) = managed.version().filter(|it| it.major != DLPACK_MAJOR_VERSION) {
-        let message = format!(
-            "DLPack {}.{} lies in memory in a way that is not known here; ask for {DLPACK_MAJOR_VERSION}.x",
-            version.major, version.minor
-        );
-        return Err(Error::new(ErrorKind::Unsupported, message));
-    }
-    let flags = managed.flags();
-    let raw = managed.tensor();
-    let device = device::device_id(raw.device)?;
-    // SAFETY: promised by the caller.
-    let checked = unsafe { Checked::new(&raw, device, flags) };
-    let checked = checked.map_err(|error| error.on_device(device))?;
-    let Checked { base, start, len, dtype, width, padded, dims } = checked;
-    let extent = Extent::AtLeast(len);
-    let buffer = Buffer::from_parts(device, base, 0, extent, Some(Arc::new(managed)));
-    let memory = bytes_of(buffer, |builder| match order {
-        Order::On(queue) => {
-            queue.reaches(device)?;
-            builder.finish_on(queue)
+impl<F: Form> Managed<F> {
+    /// The flags, of a version of which all is known.
+    #[inline]
+    fn flags_if_known(&self) -> Result<u64> {
+        match self.version() {
+            Some(version) if version.major != DLPACK_MAJOR_VERSION => {
+                let message = format!(
+                    "DLPack {}.{} lies in memory in a way that is not known here; ask for {DLPACK_MAJOR_VERSION}.x",
+                    version.major, version.minor
+                );
+                Err(Error::new(ErrorKind::Unsupported, message).during("import"))
+            }
+            _ => Ok(self.flags()),
         }
-        Order::Host | Order::Unordered => builder.finish_ready(),
-    })?;
-    Ok(Tensor::new(memory, start, dtype, width, dims, origin(flags)).with_padding(padded))
+    }
 }
 
 /// A read-only tensor may be somebody else's too, even if it was copied.
@@ -112,6 +122,7 @@ const LARGEST: u64 = (1 << 62) - 1;
 
 /// What a struct says, in order.
 struct Checked {
+    device: DeviceId,
     base: Raw<crate::Memory>,
     /// Bytes from `base` to the first element.
     start: u64,
@@ -126,7 +137,17 @@ struct Checked {
 impl Checked {
     /// # Safety
     /// As for [`Tensor::import`].
-    unsafe fn new(raw: &DLTensor, device: DeviceId, flags: u64) -> Result<Self> {
+    #[inline(always)]
+    unsafe fn new(raw: &DLTensor, flags: u64) -> Result<Self> {
+        let device = device::device_id(raw.device)?;
+        // SAFETY: promised by the caller.
+        unsafe { Self::on(device, raw, flags) }.map_err(|error| error.on_device(device))
+    }
+
+    /// # Safety
+    /// As for [`Tensor::import`].
+    #[inline(always)]
+    unsafe fn on(device: DeviceId, raw: &DLTensor, flags: u64) -> Result<Self> {
         let dtype = Dtype::from_c(raw.dtype);
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
         let width = dtype.width(padded)?;
@@ -134,7 +155,16 @@ impl Checked {
         let dims = unsafe { dimensions(raw) }?;
         let nowhere = Raw::NULL;
         let Some((low, high)) = dims.reach() else {
-            return Ok(Self { base: nowhere, start: 0, len: 0, dtype, width, padded, dims });
+            return Ok(Self {
+                device,
+                base: nowhere,
+                start: 0,
+                len: 0,
+                dtype,
+                width,
+                padded,
+                dims,
+            });
         };
         if raw.data.is_null() {
             let message = format!("`data` is null, and there are {} elements", dims.count());
@@ -176,12 +206,13 @@ impl Checked {
         if device::addressing(device) == Addressing::Address && wraps() {
             return Err(too_large());
         }
-        Ok(Self { base: Raw::from_ptr(base), start, len, dtype, width, padded, dims })
+        Ok(Self { device, base: Raw::from_ptr(base), start, len, dtype, width, padded, dims })
     }
 }
 
 /// # Safety
 /// `shape` and `strides` are null or have `ndim` entries.
+#[inline(always)]
 unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
     let ndim = usize::try_from(raw.ndim).map_err(|_| {
         Error::new(ErrorKind::Malformed, format!("there are {} dimensions", raw.ndim))
@@ -194,29 +225,32 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
         let message = format!("`shape` is null, and there are {ndim} dimensions");
         return Err(Error::new(ErrorKind::Malformed, message));
     }
-    // SAFETY: promised by the caller; null only where there is nothing to read.
-    let shape = unsafe { numbers(raw.shape, ndim) };
+    let length = |index| {
+        // SAFETY: promised by the caller; null only where there is nothing to read.
+        unsafe { number(raw.shape, index) }
+    };
     if raw.strides.is_null() {
         // Since version 1.2 only a number may have none. Before, it meant compact; nobody means anything else by it.
-        return Dims::compact(&shape);
+        return Dims::of(
+            Axes::new(ndim, |index| (length(index), 0)).compacted().ok_or_else(too_large)?,
+        );
     }
-    // SAFETY: promised by the caller.
-    let strides = unsafe { numbers(raw.strides, ndim) };
-    Dims::new(&shape, &strides)
+    let stride = |index| {
+        // SAFETY: promised by the caller.
+        unsafe { number(raw.strides, index) }
+    };
+    Dims::of(Axes::new(ndim, |index| (length(index), stride(index))))
 }
 
 /// # Safety
-/// `from` has `count` entries.
-unsafe fn numbers(from: *const i64, count: usize) -> Vec<i64> {
-    (0..count)
-        .map(|index| {
-            let entry = from.wrapping_add(index);
-            // SAFETY: promised by the caller. The read needs no alignment.
-            unsafe { entry.read_unaligned() }
-        })
-        .collect()
+/// `from` has more than `index` entries.
+unsafe fn number(from: *const i64, index: usize) -> i64 {
+    let entry = from.wrapping_add(index);
+    // SAFETY: promised by the caller. The read needs no alignment.
+    unsafe { entry.read_unaligned() }
 }
 
+#[cold]
 fn too_large() -> Error {
     Error::new(ErrorKind::LimitExceeded, "the tensor is larger than any memory")
 }

@@ -23,7 +23,7 @@ impl Form for DLManagedTensorVersioned {}
 pub(crate) type Deleter<F> = Option<unsafe extern "C" fn(*mut F)>;
 
 pub(crate) mod sealed {
-    use super::{DLTensor, Deleter, c_void};
+    use super::{DLTensor, Deleter, Exported, Form, Managed, c_void};
 
     pub trait Sealed: Sized + 'static {
         /// Whether it has a version and flags.
@@ -35,6 +35,11 @@ pub(crate) mod sealed {
         const VERSION: Option<(usize, usize)>;
 
         fn new(tensor: DLTensor, flags: u64, context: *mut c_void, deleter: Deleter<Self>) -> Self;
+
+        /// The same, whichever form it has.
+        fn exported(managed: Managed<Self>) -> Exported
+        where
+            Self: Form;
     }
 }
 
@@ -47,6 +52,10 @@ impl sealed::Sealed for DLManagedTensor {
 
     fn new(dl_tensor: DLTensor, _: u64, manager_ctx: *mut c_void, deleter: Deleter<Self>) -> Self {
         Self { dl_tensor, manager_ctx, deleter }
+    }
+
+    fn exported(managed: Managed<Self>) -> Exported {
+        Exported::Legacy(managed)
     }
 }
 
@@ -66,6 +75,10 @@ impl sealed::Sealed for DLManagedTensorVersioned {
     ) -> Self {
         let version = DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: DLPACK_MINOR_VERSION };
         Self { version, manager_ctx, deleter, flags, dl_tensor }
+    }
+
+    fn exported(managed: Managed<Self>) -> Exported {
+        Exported::Versioned(managed)
     }
 }
 

@@ -75,6 +75,7 @@ mod from_batch;
 mod host;
 mod import;
 mod managed;
+mod memory;
 mod plan;
 mod storage;
 mod tensor;

@@ -1,7 +1,7 @@
 //! What of an array becomes which tensor: the way down through lists of fixed size, and the nulls on it.
 
 use super::copy::read_bytes;
-use super::dims::{Dims, compact_strides};
+use super::dims::Dims;
 use super::fixed_shape::{self, FixedShape};
 use super::storage::{Elements, elements_of};
 use super::{Conversion, Nulls};
@@ -155,14 +155,12 @@ fn length_of(array: &Array) -> Result<i64> {
 /// The dimensions of lists in lists: compact in memory, each group in the order that its parameters say.
 fn dims_of(groups: &[FixedShape]) -> Result<Dims> {
     let shape: Vec<i64> = groups.iter().flat_map(|group| group.shape.iter().copied()).collect();
-    let strides = compact_strides(&shape)
-        .ok_or_else(|| Error::new(ErrorKind::LimitExceeded, "the array is too large"))?;
     let mut axes = Vec::with_capacity(shape.len());
     for group in groups {
         let first = axes.len();
         axes.extend(group.order.iter().map(|axis| first + axis));
     }
-    Dims::new(&shape, &strides)?.permuted(&axes)
+    Dims::compact(&shape)?.permuted(&axes)
 }
 
 fn no_tensor(data_type: &DataType) -> Error {

@@ -1,8 +1,10 @@
 //! Which type of array is which type of tensor.
 
+use std::sync::OnceLock;
+
 use super::Dtype;
 use super::dtype::Width;
-use crate::{DataType, Field, IntervalUnit, Result};
+use crate::{DataType, Field, IntervalUnit, Result, Schema};
 
 /// Bytes that are false where they are 0, and true elsewhere: a canonical extension of Arrow over `int8`.
 pub(crate) const BOOL8: &str = "arrow.bool8";
@@ -72,8 +74,41 @@ pub(crate) fn elements_of(field: &Field) -> Option<Elements> {
     })
 }
 
-/// The field whose elements such a tensor has; `None` where Arrow has none.
-pub(crate) fn field_of(dtype: Dtype, width: Width, as_integers: bool) -> Result<Option<Field>> {
+/// The numbers that both have.
+static PLAIN: [(Dtype, DataType); 11] = [
+    (Dtype::INT8, DataType::Int8),
+    (Dtype::INT16, DataType::Int16),
+    (Dtype::INT32, DataType::Int32),
+    (Dtype::INT64, DataType::Int64),
+    (Dtype::UINT8, DataType::UInt8),
+    (Dtype::UINT16, DataType::UInt16),
+    (Dtype::UINT32, DataType::UInt32),
+    (Dtype::UINT64, DataType::UInt64),
+    (Dtype::FLOAT16, DataType::Float16),
+    (Dtype::FLOAT32, DataType::Float32),
+    (Dtype::FLOAT64, DataType::Float64),
+];
+
+/// The schema of arrays of such numbers, which is made once; `None` for all that are not plain.
+pub(crate) fn plain_schema(dtype: Dtype) -> Option<&'static Schema> {
+    static SCHEMAS: [OnceLock<Option<Schema>>; PLAIN.len()] =
+        [const { OnceLock::new() }; PLAIN.len()];
+    let number = PLAIN.iter().position(|(known, _)| *known == dtype)?;
+    let (_, data_type) = PLAIN.get(number)?;
+    let schema = || Schema::new(Field::new("", data_type.clone(), false)).ok();
+    SCHEMAS.get(number)?.get_or_init(schema).as_ref()
+}
+
+/// The schema of arrays whose elements such a tensor has; `None` where Arrow has none.
+pub(crate) fn schema_of(dtype: Dtype, width: Width, as_integers: bool) -> Result<Option<Schema>> {
+    match plain_schema(dtype) {
+        Some(schema) => Ok(Some(schema.clone())),
+        None => field_of(dtype, width, as_integers)?.map(Schema::new).transpose(),
+    }
+}
+
+/// The field of what is not plain.
+fn field_of(dtype: Dtype, width: Width, as_integers: bool) -> Result<Option<Field>> {
     let plain = |data_type| Ok(Some(Field::new("", data_type, false)));
     let complex = |part: DataType| {
         let pair = DataType::fixed_size_list(Field::new("item", part, false), 2);
@@ -81,17 +116,6 @@ pub(crate) fn field_of(dtype: Dtype, width: Width, as_integers: bool) -> Result<
     };
     match dtype {
         Dtype::BOOL => Field::new("", DataType::Int8, false).with_extension(BOOL8, "").map(Some),
-        Dtype::INT8 => plain(DataType::Int8),
-        Dtype::INT16 => plain(DataType::Int16),
-        Dtype::INT32 => plain(DataType::Int32),
-        Dtype::INT64 => plain(DataType::Int64),
-        Dtype::UINT8 => plain(DataType::UInt8),
-        Dtype::UINT16 => plain(DataType::UInt16),
-        Dtype::UINT32 => plain(DataType::UInt32),
-        Dtype::UINT64 => plain(DataType::UInt64),
-        Dtype::FLOAT16 => plain(DataType::Float16),
-        Dtype::FLOAT32 => plain(DataType::Float32),
-        Dtype::FLOAT64 => plain(DataType::Float64),
         Dtype::BFLOAT16 => Field::new("", DataType::FixedSizeBinary(2), false)
             .with_extension(BFLOAT16, "")
             .map(Some),

@@ -4,11 +4,11 @@ use std::fmt;
 
 use super::dims::Dims;
 use super::dtype::Width;
+use super::memory::{Memory, bytes_of};
 use super::{Dtype, HostTensor};
+use crate::device::driver::Raw;
 use crate::device::{Location, location};
-use crate::{
-    Array, Buffer, DataType, DeviceId, Error, ErrorKind, Extent, Queue, Result, Schema, View,
-};
+use crate::{Array, Buffer, DeviceId, Error, ErrorKind, Extent, Queue, Result, View};
 
 /// A strided tensor on a device: immutable, shared, ready now or after an event.
 ///
@@ -28,16 +28,15 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Tensor {
-    /// The elements are in its buffer 1, whatever its own type and window.
-    memory: Array,
-    /// Bytes from the start of that buffer to the first element.
-    start: u64,
-    dtype: Dtype,
-    width: Width,
+    pub(super) memory: Memory,
+    /// Bytes from the base of the memory to the first element.
+    pub(super) start: u64,
+    pub(super) dtype: Dtype,
+    pub(super) width: Width,
     /// Elements of less than a byte take a byte each.
-    padded: bool,
-    dims: Dims,
-    origin: Origin,
+    pub(super) padded: bool,
+    pub(super) dims: Dims,
+    pub(super) origin: Origin,
 }
 
 /// Who else may have the memory, and what they may do to it.
@@ -51,7 +50,7 @@ pub(crate) enum Origin {
     Writable,
 }
 
-/// The buffer of `memory` that has the elements.
+/// The buffer of an array that has the elements.
 pub(crate) const ELEMENTS: usize = 1;
 
 impl Tensor {
@@ -76,11 +75,11 @@ impl Tensor {
             return Err(Error::new(ErrorKind::InvalidArgument, message).during("build a tensor"));
         }
         let memory = bytes_of(buffer, |builder| builder.finish_ready())?;
-        Ok(Self::new(memory, 0, dtype, width, dims, Origin::Shared))
+        Ok(Self::new(Memory::of(memory), 0, dtype, width, dims, Origin::Shared))
     }
 
     pub(crate) fn new(
-        memory: Array,
+        memory: Memory,
         start: u64,
         dtype: Dtype,
         width: Width,
@@ -141,18 +140,18 @@ impl Tensor {
 
     /// Whether the elements may be used by now. Asks the device where there is an event; never waits.
     pub fn is_ready(&self) -> Result<bool> {
-        self.memory.is_ready()
+        self.memory.shared().map_or(Ok(true), Array::is_ready)
     }
 
     /// Waits on the host until the elements may be used.
     pub fn wait(&self) -> Result<()> {
-        self.memory.wait()
+        self.memory.shared().map_or(Ok(()), Array::wait)
     }
 
     /// Orders a queue behind the data and tells where it is. The memory is kept until the queue has passed what is submitted
     /// before the view is dropped.
     pub fn on(&self, queue: &Queue) -> Result<TensorView> {
-        Ok(TensorView { view: self.memory.on(queue)?, tensor: self.clone() })
+        Ok(TensorView { view: self.memory().on(queue)?, tensor: self.clone() })
     }
 
     /// Waits until the data is ready, and lets the host read it where it lies.
@@ -231,11 +230,21 @@ impl Tensor {
         Ok(Self { dims, start, ..self.clone() })
     }
 
+    /// The memory as an array.
     pub(crate) fn memory(&self) -> &Array {
-        &self.memory
+        self.memory.array()
     }
 
-    pub(crate) fn into_memory(self) -> Array {
+    /// The same, if it was ever shared, read or used on a queue.
+    pub(crate) fn shared_memory(&self) -> Option<&Array> {
+        self.memory.shared()
+    }
+
+    pub(crate) fn base(&self) -> Raw<crate::Memory> {
+        self.memory.base()
+    }
+
+    pub(crate) fn into_memory(self) -> Memory {
         self.memory
     }
 
@@ -254,22 +263,6 @@ impl Tensor {
     pub(crate) fn origin(&self) -> Origin {
         self.origin
     }
-}
-
-/// An array of all bytes of a buffer: what a tensor's memory is where no array was there before.
-pub(crate) fn bytes_of(
-    buffer: Buffer,
-    finish: impl FnOnce(crate::ArrayBuilder) -> Result<Array>,
-) -> Result<Array> {
-    static BYTES: std::sync::OnceLock<Option<Schema>> = std::sync::OnceLock::new();
-    let schema = BYTES.get_or_init(|| Schema::try_from(DataType::UInt8).ok());
-    let schema = schema
-        .as_ref()
-        .ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "there is no schema for bytes"))?;
-    let len = usize::try_from(buffer.extent().at_least()).unwrap_or(usize::MAX);
-    let device = buffer.device();
-    let buffer = (!buffer.is_null()).then_some(buffer);
-    finish(Array::builder(schema).device(device).len(len).buffers([None, buffer]))
 }
 
 impl fmt::Debug for Tensor {

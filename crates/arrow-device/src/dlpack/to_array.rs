@@ -6,11 +6,13 @@ use super::copy::upload;
 use super::dims::Dims;
 use super::dtype::Width;
 use super::fixed_shape::{self, FixedShape};
-use super::storage::field_of;
+use super::storage::schema_of;
 use super::tensor::ELEMENTS;
 use super::{Conversion, Copying, Dtype, Tensor, device};
 use crate::device::driver::{Addressing, Raw};
-use crate::{Array, Batch, Buffer, DataType, Error, ErrorKind, Extent, Field, Memory, Result};
+use crate::{
+    Array, Batch, Buffer, DataType, Error, ErrorKind, Extent, Field, Memory, Result, Schema,
+};
 
 impl Tensor {
     /// The tensor as an array, without a copy wherever its strides allow one.
@@ -78,7 +80,7 @@ impl Tensor {
             let column = source.sliced(1, index, 1, 1)?;
             let dims = Dims::new(&[rows], &[1])?;
             let column = Self::new(
-                column.memory().clone(),
+                column.clone().into_memory(),
                 column.start(),
                 self.dtype(),
                 self.width(),
@@ -97,8 +99,8 @@ impl Tensor {
 
     fn convert(&self, conversion: &Conversion) -> Result<Array> {
         let bits = conversion.pack_bools && self.dtype() == Dtype::BOOL;
-        let field = field_of(self.dtype(), self.width(), conversion.as_integers)?;
-        let field = field.ok_or_else(|| {
+        let schema = schema_of(self.dtype(), self.width(), conversion.as_integers)?;
+        let schema = schema.ok_or_else(|| {
             let message = format!("an array has no elements like {}", self.dtype());
             Error::new(ErrorKind::Unsupported, message)
         })?;
@@ -123,12 +125,12 @@ impl Tensor {
             (Some(layout), Some(place))
                 if why.is_none() && conversion.copying != Copying::Always =>
             {
-                nest(self.flat(&field, place)?, &layout)
+                nest(self.flat(schema, place)?, &layout)
             }
             _ => {
                 let copy = self.copy(&queue()?)?;
                 let place = copy.place_of_first(1).unwrap_or((Raw::NULL, 0));
-                nest(copy.flat(&field, place)?, &self.compact_layout(conversion.as_lists))
+                nest(copy.flat(schema, place)?, &self.compact_layout(conversion.as_lists))
             }
         }
     }
@@ -188,8 +190,11 @@ impl Tensor {
         }
     }
 
-    /// The elements in the order of memory as an array of this field, over the same memory.
-    fn flat(&self, field: &Field, (base, start): (Raw<Memory>, u64)) -> Result<Array> {
+    /// The elements in the order of memory as an array of this schema, over the same memory.
+    fn flat(&self, schema: Schema, (base, start): (Raw<Memory>, u64)) -> Result<Array> {
+        if let Some(array) = self.part_of_memory(&schema) {
+            return Ok(array);
+        }
         let bytes = self.width().bytes(self.len()).and_then(|bytes| bytes.checked_add(start));
         let bytes = bytes.ok_or_else(too_large)?;
         let count = usize::try_from(self.len()).map_err(|_| too_large())?;
@@ -204,22 +209,36 @@ impl Tensor {
         let first = first.ok_or_else(too_large)?;
         // The same tree has the events that the data waits for; the buffer keeps it.
         let ready = memory.tree().ready.pending().iter().cloned();
-        if let DataType::FixedSizeList(item, 2) = field.data_type() {
+        if let DataType::FixedSizeList(item, 2) = schema.data_type() {
             let parts = Array::builder((**item).clone())
                 .device(memory.device())
                 .offset(first)
                 .len(2 * count)
                 .buffers(buffers)
                 .finish_with(ready)?;
-            let pairs = Array::builder(field.clone()).device(memory.device());
+            let pairs = Array::builder(&schema).device(memory.device());
             return pairs.len(count).buffers([None]).children([parts]).finish_ready();
         }
-        Array::builder(field.clone())
+        Array::builder(schema)
             .device(memory.device())
             .offset(first)
             .len(count)
             .buffers(buffers)
             .finish_with(ready)
+    }
+
+    /// A part of the memory itself, where that is an array of such elements and nothing else.
+    fn part_of_memory(&self, schema: &Schema) -> Option<Array> {
+        let tree = self.memory().tree();
+        let whole = Array::from_tree(tree.clone());
+        if !tree.schema.is_same(schema) || !whole.node().buffer(0).is_null() {
+            return None;
+        }
+        let Width::Bytes(width) = self.width() else { return None };
+        let first = usize::try_from(self.start().checked_div(width)?).ok()?;
+        let part =
+            whole.slice(first.checked_sub(whole.offset())?, usize::try_from(self.len()).ok()?);
+        part.ok().filter(|_| self.start().is_multiple_of(width))
     }
 
     /// Booleans as bits.

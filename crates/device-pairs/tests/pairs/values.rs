@@ -57,7 +57,8 @@ fn arbitrary_arrays_and_their_slices_go_from_every_place_to_every_other() {
     }
 }
 
-/// Each type meets each pair in one window or another, and each window meets each kind of nulls.
+/// Each type meets each pair in one window or another, and each window meets each kind of nulls. Of the pairs with a GPU, whose own
+/// tests send every type there and back, each type meets every third.
 #[test]
 fn every_type_goes_from_every_place_to_every_other() {
     let world = World::new(2);
@@ -65,6 +66,9 @@ fn every_type_goes_from_every_place_to_every_other() {
         let cases: Vec<(Array, Plan)> =
             kinds::cases_of([kind]).map(|case| built(&case.plan())).collect();
         for (pair, (from, to)) in world.pairs().enumerate() {
+            if (from.is_gpu() || to.is_gpu()) && (number + pair) % 3 != 0 {
+                continue;
+            }
             let (array, expected) = &cases[(number + pair) % cases.len()];
             there_and_back(&source(array, from, pair / 2), [from, to], expected, number + pair);
         }

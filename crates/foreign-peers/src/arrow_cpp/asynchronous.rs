@@ -68,9 +68,25 @@ impl ArrowCpp {
     /// # Safety
     /// The handler is good as the C device interface has it.
     pub unsafe fn produce_broken(&self, handler: SentHandler) -> Said {
+        // SAFETY: promised by the caller.
+        unsafe { self.produce_as("adf_produce_broken", handler) }
+    }
+
+    /// Gives a stream without batches to a handler.
+    ///
+    /// # Safety
+    /// The handler is good as the C device interface has it.
+    pub unsafe fn produce_nothing(&self, handler: SentHandler) -> Said {
+        // SAFETY: promised by the caller.
+        unsafe { self.produce_as("adf_produce_nothing", handler) }
+    }
+
+    /// # Safety
+    /// The handler is good as the C device interface has it, and the function one that takes the seconds and it.
+    unsafe fn produce_as(&self, name: &str, handler: SentHandler) -> Said {
         type Produce = unsafe extern "C" fn(f64, Handler) -> c_int;
         // SAFETY: as declared.
-        let produce = unsafe { self.get::<Produce>("adf_produce_broken") };
+        let produce = unsafe { self.get::<Produce>(name) };
         // SAFETY: promised by the caller.
         self.said(unsafe { produce(SECONDS, handler.0) })
     }

@@ -4,6 +4,7 @@ pub mod asynchronous;
 mod streams;
 
 use std::ffi::{c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -70,6 +71,7 @@ fn sim_functions() -> SimFunctions {
 #[derive(Debug)]
 pub struct ArrowCpp {
     library: Library,
+    path: PathBuf,
 }
 
 /// The library, for this test alone; `None`, with a reason printed, where it cannot be.
@@ -95,27 +97,33 @@ fn load() -> Result<Mutex<ArrowCpp>, String> {
     let options = ["-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror"];
     let abi = build::headers("arrow-device-abi");
     let sim = build::headers("arrow-device-sim");
+    let check = build::headers("arrow-device-check");
     let build = Build::new("arrow-cpp", "CXX", "c++", &options)
         .include(&wheel.join("include"), true)
         .include(&abi, false)
         .include(&sim, false)
+        .include(&check, false)
         .source(build::here("cpp/arrow_cpp.cc"), &[])
         .source(build::here("cpp/async.cc"), &[])
         .source(build::here("cpp/cases.cc"), &[])
+        .source(build::here("cpp/checked.cc"), &[])
         .source(build::here("cpp/sim_device.cc"), &[])
         .source(build::here("cpp/streams.cc"), &[])
         .depends_on(build::here("cpp/arrow_cpp.h"))
         .depends_on(build::here("cpp/async.h"))
         .depends_on(build::here("cpp/cases.h"))
+        .depends_on(build::here("cpp/checked.h"))
         .depends_on(build::here("cpp/common.h"))
         .depends_on(build::here("cpp/streams.h"))
         .depends_on(build::here("cpp/sim_device.h"))
         .depends_on(abi.join("arrow_device/abi.h"))
         .depends_on(sim.join("arrow_device/sim.h"))
+        .depends_on(check.join("arrow_device/check.h"))
         .link(&build::file_that_begins(&wheel, "libarrow.so."));
+    let path = build.run();
     // SAFETY: the initializers of Arrow C++ may run at any time.
-    let library = unsafe { Library::new(build.run()) }.map_err(|error| error.to_string())?;
-    let loaded = ArrowCpp { library };
+    let library = unsafe { Library::new(&path) }.map_err(|error| error.to_string())?;
+    let loaded = ArrowCpp { library, path };
     assert_eq!(loaded.version(), version, "the library is not that of the wheel");
     Ok(Mutex::new(loaded))
 }
@@ -127,6 +135,11 @@ impl ArrowCpp {
         // SAFETY: promised by the caller.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
         *found.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Where the functions of `cpp/` are, for whoever loads them elsewhere.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The version of the loaded library.
@@ -221,10 +234,19 @@ impl ArrowCpp {
     ///
     /// # Safety
     /// As for [`Self::compare`].
-    pub unsafe fn relay(&self, mut structs: Structs) -> Result<Structs, String> {
+    pub unsafe fn relay(&self, structs: Structs) -> Result<Structs, String> {
+        // SAFETY: promised by the caller.
+        unsafe { self.hand_on("relay", structs) }
+    }
+
+    /// Calls the function of this name that takes two structs over and fills two: `relay`, or one of `cpp/checked.h`.
+    ///
+    /// # Safety
+    /// As for [`Self::compare`]. Some crash by design, and run in a child process.
+    pub unsafe fn hand_on(&self, name: &str, mut structs: Structs) -> Result<Structs, String> {
         let (Structs { schema, array }, mut out) = (&mut structs, Structs::empty());
         // SAFETY: as declared.
-        let relay = unsafe { self.get::<FourStructs>("adf_cpp_relay") };
+        let relay = unsafe { self.get::<FourStructs>(&format!("adf_cpp_{name}")) };
         // SAFETY: promised by the caller; the outputs hold nothing.
         let code = unsafe { relay(schema, array, &mut out.schema, &mut out.array) };
         self.said(code).map(|()| out)
@@ -242,7 +264,7 @@ impl ArrowCpp {
     }
 
     /// Calls the function of this name that takes a schema and an array: `import`, `import_batch`, `validate`,
-    /// `slice_keeps_event`, `export_device_slice` or `export_mixed_dictionary`.
+    /// `slice_keeps_event`, `export_device_slice`, `export_mixed_dictionary`, or one of `cpp/checked.h`.
     ///
     /// # Safety
     /// Whatever the function needs. Some crash by design, and run in a child process.
@@ -260,6 +282,21 @@ impl ArrowCpp {
         let export = unsafe { self.get::<Export>("adf_cpp_export_broken_view") };
         // SAFETY: the struct may be written.
         self.said(unsafe { export(array) })
+    }
+
+    /// Makes it use the device of a checker, whose context this is (`struct ArrowDeviceCheckContext`), or none.
+    ///
+    /// # Errors
+    /// What Arrow C++ says.
+    ///
+    /// # Safety
+    /// Null, or a context that lives until another one is given and all that was made with it is released.
+    pub unsafe fn use_checked(&self, context: *const c_void) -> Said {
+        type Use = unsafe extern "C" fn(*const c_void) -> c_int;
+        // SAFETY: as declared.
+        let use_checked = unsafe { self.get::<Use>("adf_cpp_use_checked") };
+        // SAFETY: promised by the caller.
+        self.said(unsafe { use_checked(context) })
     }
 
     fn said(&self, code: c_int) -> Said {

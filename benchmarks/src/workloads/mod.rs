@@ -1,0 +1,17 @@
+//! All that is measured, by family.
+
+mod exchange;
+mod tensors;
+
+use crate::case::Case;
+use crate::meter::Counted;
+
+/// The cases of every family.
+pub fn cases() -> Vec<Case> {
+    [exchange::cases(), tensors::cases()].into_iter().flatten().collect()
+}
+
+/// The counts of every family.
+pub fn counted() -> Vec<Counted> {
+    [exchange::COUNTED, tensors::COUNTED].concat()
+}

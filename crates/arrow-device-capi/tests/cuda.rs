@@ -1,0 +1,20 @@
+//! Streams and events of the application's on CUDA, through the header's functions, on a simulated driver.
+#![cfg(all(feature = "cuda", target_os = "linux", not(miri)))]
+
+#[path = "support/streams.rs"]
+mod streams;
+mod support;
+
+use arrow_device::DeviceType;
+use arrow_device_gpu_checks::Bench;
+
+#[test]
+fn streams_and_events_of_the_application_go_in_and_out() {
+    streams::streams_and_events_go_in_and_out(&Bench::cuda(), DeviceType::CUDA.0);
+}
+
+#[test]
+fn a_context_is_not_asked_for() {
+    let _bench = Bench::cuda();
+    streams::no_other_context_is_taken(DeviceType::CUDA.0);
+}

@@ -1,0 +1,110 @@
+//! What pending copies expect of the host's memory, once a copy that is ordered before them has written there.
+//!
+//! A copy notes what its host side holds when it is submitted, to see whether the host changes it meanwhile. What a copy before
+//! it writes is no such change. Without an order between the two it is one, and is left to be reported.
+
+use std::ops::Range;
+
+use crate::engine::State;
+use crate::queue::{Piece, Side, Work};
+
+impl Side {
+    /// The addresses of the host's side of a piece.
+    pub(crate) fn host_range(self, len: u64) -> Option<Range<usize>> {
+        let start = self.host()?.0.addr();
+        Some(start..start.saturating_add(len as usize))
+    }
+}
+
+impl State {
+    /// The work of this queue that runs now has written to the host's memory.
+    pub(crate) fn expect_written(&mut self, queue: usize, mut written: Vec<Range<usize>>) {
+        if written.is_empty() || !self.is_expected(&written) {
+            return;
+        }
+        written.sort_unstable_by_key(|range| range.start);
+        let behind = self.works_behind(queue);
+        for (state, first) in self.queues.iter_mut().zip(behind) {
+            let skipped = usize::try_from(first - state.done - 1).unwrap_or(usize::MAX);
+            for work in state.pending.iter_mut().skip(skipped) {
+                let Work::Copy { pieces, .. } = work else { continue };
+                pieces.iter_mut().for_each(|piece| expect(piece, &written));
+            }
+        }
+    }
+
+    /// Whether any pending copy has its host side there.
+    fn is_expected(&self, written: &[Range<usize>]) -> bool {
+        let pending = self.queues.iter().flat_map(|queue| &queue.pending);
+        let mut pieces = pending.flat_map(|work| match work {
+            Work::Copy { pieces, .. } => pieces.as_slice(),
+            _ => &[],
+        });
+        let start = written.iter().map(|range| range.start).min().unwrap_or_default();
+        let end = written.iter().map(|range| range.end).max().unwrap_or_default();
+        pieces
+            .any(|piece| host_side(piece).is_some_and(|host| host.start < end && start < host.end))
+    }
+
+    /// For each queue the number of the first work that is behind what this queue runs now, by waits.
+    fn works_behind(&self, queue: usize) -> Vec<u64> {
+        let none = |state: &crate::queue::QueueState| state.submitted + 1;
+        let mut first: Vec<u64> = self.queues.iter().map(none).collect();
+        // What runs now is taken out of the queue already, and not counted as done yet.
+        let now = self.queues[queue].done + 1;
+        let is_behind = |first: &[u64], queue: usize, work: u64| {
+            first.get(queue).is_some_and(|first| work >= *first)
+        };
+        if let Some(first) = first.get_mut(queue) {
+            *first = now;
+        }
+        loop {
+            let mut is_settled = true;
+            for (index, state) in self.queues.iter().enumerate().filter(|(it, _)| *it != queue) {
+                let waits = state.pending.iter().position(|work| match work {
+                    Work::Wait { queue, work } => is_behind(&first, *queue, *work),
+                    _ => false,
+                });
+                let number = waits.map(|place| state.done + 1 + place as u64);
+                if let (Some(number), Some(first)) = (number, first.get_mut(index))
+                    && number < *first
+                {
+                    *first = number;
+                    is_settled = false;
+                }
+            }
+            if is_settled {
+                return first;
+            }
+        }
+    }
+}
+
+/// The host's side of a piece whose bytes were noted.
+fn host_side(piece: &Piece) -> Option<Range<usize>> {
+    let side = if piece.to.host().is_some() { piece.to } else { piece.from };
+    side.host_range(piece.len).filter(|_| !matches!(piece.from, Side::Staged))
+}
+
+/// Notes what was written of what the piece has noted; the ranges are in order and do not overlap.
+fn expect(piece: &mut Piece, written: &[Range<usize>]) {
+    let Some(host) = host_side(piece) else { return };
+    let first = written.partition_point(|range| range.end <= host.start);
+    for range in written.iter().skip(first).take_while(|range| range.start < host.end) {
+        let (start, end) = (range.start.max(host.start), range.end.min(host.end));
+        let side = if piece.to.host().is_some() { piece.to } else { piece.from };
+        let Some(address) = side.host() else { return };
+        let at = start - host.start;
+        if let Some(noted) = piece.host_bytes.get_mut(at..end - host.start) {
+            // SAFETY: the submitter promised that the host's side can be read until the queue has passed the piece, and it was
+            // written when the copy was submitted, so it is initialised; nothing overlaps the piece's own notes.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    address.0.wrapping_add(at),
+                    noted.as_mut_ptr(),
+                    noted.len(),
+                );
+            }
+        }
+    }
+}
