@@ -1,16 +1,19 @@
 //! All that is measured, by family.
 
 mod exchange;
+mod streams;
 
 use crate::case::Case;
 use crate::meter::Counted;
 
 /// The cases of every family.
 pub fn cases() -> Vec<Case> {
-    exchange::cases()
+    let mut cases = exchange::cases();
+    cases.extend(streams::cases());
+    cases
 }
 
 /// The counts of every family.
 pub fn counted() -> Vec<Counted> {
-    exchange::COUNTED.to_vec()
+    [exchange::COUNTED, streams::COUNTED].concat()
 }
