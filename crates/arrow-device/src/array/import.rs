@@ -6,13 +6,13 @@
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 use super::tree::{ForeignArray, Node, Nodes, Pending, Readiness, Storage, Tree};
 use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::account::Direction;
+use crate::exchange::shared::Shared;
 use crate::pending;
 use crate::schema::{Check, NO_BUFFER, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -97,7 +97,7 @@ unsafe fn import(foreign: ForeignArray, schema: &Schema) -> Result<Array> {
     let mut tree =
         Tree::new(schema.clone(), device, ready, nodes, Storage::Foreign { _base: foreign });
     tree.keep_counted(tree.count(Direction::Imported));
-    let array = Array::from_tree(Arc::new(tree));
+    let array = Array::from_tree(Shared::new(tree)?);
     pending::tick();
     Ok(array)
 }

@@ -13,7 +13,6 @@ pub(crate) mod tree;
 mod view;
 
 use std::fmt;
-use std::sync::Arc;
 
 pub use batch::Batch;
 pub use builder::ArrayBuilder;
@@ -22,6 +21,7 @@ pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
 use crate::device::driver::Driver;
+use crate::exchange::shared::Shared;
 use crate::schema::Schema;
 use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
@@ -44,7 +44,7 @@ pub(crate) use tree::{
 /// ```
 #[derive(Clone)]
 pub struct Array {
-    tree: Arc<Tree>,
+    tree: Shared<Tree>,
     node: u32,
     window: Window,
     /// Where the array has its name, nullability and metadata from, if not from its tree: a column that was picked out of
@@ -103,7 +103,7 @@ impl Array {
         ArrayBuilder::new(schema.try_into().map_err(Error::from))
     }
 
-    pub(crate) fn from_tree(tree: Arc<Tree>) -> Self {
+    pub(crate) fn from_tree(tree: Shared<Tree>) -> Self {
         let window = tree
             .nodes()
             .first()
@@ -277,12 +277,12 @@ impl Array {
 
     /// Whether two arrays are the same elements of the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.tree, &other.tree)
+        Shared::ptr_eq(&self.tree, &other.tree)
             && self.node == other.node
             && self.window == other.window
     }
 
-    pub(crate) fn tree(&self) -> &Arc<Tree> {
+    pub(crate) fn tree(&self) -> &Shared<Tree> {
         &self.tree
     }
 

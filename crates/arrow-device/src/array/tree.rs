@@ -7,13 +7,14 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::{Array, Window};
 use crate::abi::ArrowDeviceArray;
 use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::Raw;
 use crate::device::{Memory, Owner};
+use crate::exchange::shared::Shared;
 use crate::pending::{self, Use};
 use crate::schema::Schema;
 use crate::sync::lock;
@@ -153,6 +154,8 @@ pub(crate) struct Tree {
     storage: ManuallyDrop<Storage>,
     /// Counted as imported, where somebody counts.
     counted: Option<Counted>,
+    /// What keeps buffers alive that were made of this tree, while there are any.
+    as_owner: Mutex<Weak<Shared<Tree>>>,
 }
 
 /// What keeps a tree's data alive.
@@ -217,7 +220,20 @@ impl Tree {
             uses: Mutex::default(),
             storage,
             counted: None,
+            as_owner: Mutex::default(),
         }
+    }
+
+    /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which tells that they are of one
+    /// allocation.
+    pub(crate) fn owner(tree: &Shared<Self>) -> Owner {
+        let mut known = lock(&tree.as_owner);
+        if let Some(owner) = known.upgrade() {
+            return owner;
+        }
+        let owner = Arc::new(tree.clone());
+        *known = Arc::downgrade(&owner);
+        owner
     }
 
     /// Counts it for its device, where somebody counts.

@@ -4,7 +4,6 @@
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 use super::managed::{Exported, Form, Managed};
 use super::tensor::{ELEMENTS, Origin};
@@ -15,6 +14,7 @@ use crate::abi::dlpack::{
     DLPACK_MAJOR_VERSION, DLTensor,
 };
 use crate::device::driver::Addressing;
+use crate::exchange::shared::Shared;
 use crate::exchange::{guard, pool};
 use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
 
@@ -76,7 +76,7 @@ impl Tensor {
     /// Whether the memory was copied for us, nobody else here has a share of it, and no queue of ours still reads it.
     fn is_alone(&self) -> bool {
         let tree = self.memory().tree();
-        self.origin() == Origin::Own && Arc::strong_count(tree) == 1 && tree.is_unused()
+        self.origin() == Origin::Own && Shared::count(tree) == 1 && tree.is_unused()
     }
 
     /// A copy, made on the queue of the consumer where there is one.
