@@ -12,6 +12,7 @@ use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::account::Direction;
+use crate::exchange::list::List;
 use crate::exchange::shared::Shared;
 use crate::pending;
 use crate::schema::{Check, NO_BUFFER, Schema};
@@ -150,7 +151,7 @@ unsafe fn read_nodes(root: &ArrowArray, schema: &Schema) -> Result<Nodes> {
         return Ok(Nodes::One([node]));
     }
     // Nodes are numbered in the order in which they are found here, level by level.
-    let mut nodes = Vec::with_capacity(checks.len());
+    let mut nodes = List::with_capacity(checks.len())?;
     nodes.push(unvisited(root));
     for (number, check) in checks.iter().enumerate() {
         // Most nodes are leaves, and were read with their parent.
@@ -171,7 +172,7 @@ unsafe fn read_nodes(root: &ArrowArray, schema: &Schema) -> Result<Nodes> {
         unsafe { read_below(source, check, below, &mut nodes) }
             .map_err(|fault| fault.explain(schema, number as u32, source))?;
     }
-    Ok(Nodes::Many(nodes.into()))
+    Ok(Nodes::Imported(nodes))
 }
 
 /// A node whose struct is still to be read. Until then `buffers` holds where it is.
@@ -199,7 +200,7 @@ unsafe fn read_below(
     source: &ArrowArray,
     check: &Check,
     below: &[Check],
-    nodes: &mut Vec<Node>,
+    nodes: &mut List<Node>,
 ) -> Result<(), Fault> {
     let regular = check.children as usize;
     // No overflow: `largest_end` takes the elements into account.

@@ -14,6 +14,7 @@ use crate::abi::ArrowDeviceArray;
 use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::Raw;
 use crate::device::{Memory, Owner};
+use crate::exchange::list::List;
 use crate::exchange::shared::Shared;
 use crate::pending::{self, Use};
 use crate::schema::Schema;
@@ -58,6 +59,7 @@ impl Node {
 pub(crate) enum Nodes {
     One([Node; 1]),
     Many(Box<[Node]>),
+    Imported(List<Node>),
 }
 
 impl Nodes {
@@ -65,6 +67,7 @@ impl Nodes {
         match self {
             Self::One(node) => node,
             Self::Many(nodes) => nodes,
+            Self::Imported(nodes) => nodes,
         }
     }
 }

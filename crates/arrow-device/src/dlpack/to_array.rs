@@ -1,6 +1,5 @@
 //! Tensors as arrays and batches.
 
-
 use super::copy::upload;
 use super::dims::Dims;
 use super::dtype::Width;
