@@ -298,10 +298,14 @@ impl Array {
         self.named.as_ref().map_or((&self.tree.schema, self.node), |(schema, node)| (schema, *node))
     }
 
+    /// Whether its schema is that of its tree.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.node == 0 && self.named.is_none()
+    }
+
     /// Whether the type is that of a schema, metadata left aside; the root's own name and nullability too.
     pub(crate) fn fits(&self, schema: &Schema) -> bool {
-        let is_whole = self.node == 0 && self.named.is_none();
-        (is_whole && self.tree.schema.is_same(schema))
+        (self.is_whole() && self.tree.schema.is_same(schema))
             || schema.data_type().equals_ignoring_metadata(self.data_type())
     }
 
