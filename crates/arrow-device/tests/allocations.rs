@@ -1,5 +1,5 @@
 //! How often the allocator is asked: once for an exported tree however wide, twice at most for an imported one,
-//! and not at all where memory is recycled. Counted for each thread, so that tests do not disturb each other.
+//! and not at all where memory is recycled, as in streams. Counted for each thread, so that tests do not disturb each other.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -7,8 +7,12 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
-use arrow_device::{Array, ArrayStream, DeviceType, Schema};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream};
+use arrow_device::{Array, ArrayStream, DeviceType, Error, Schema};
 use arrow_device_testkit::allocations::{Counting, count};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::kinds::Kind;
@@ -17,6 +21,7 @@ use arrow_device_testkit::plan::{Nulls, Plan, Window};
 use arrow_device_testkit::producer;
 use arrow_device_testkit::relay::{Handwritten, Relay};
 use arrow_device_testkit::{Verdict, assert_complaint, require};
+use futures_core::Stream as _;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -205,19 +210,98 @@ fn a_stream_that_copies_its_arrays_is_found_out() {
     assert_complaint(check_stream(stream, 0), "allocations for ten arrays");
 }
 
+/// A batch of which one column has columns.
+fn nested() -> Plan {
+    let inner = Kind::Struct(vec![Kind::Fixed("l", 8), Kind::Text("u", 4)]);
+    Kind::Struct(vec![inner, Kind::Fixed("i", 4)]).plan(Window::WHOLE, Nulls::Counted)
+}
+
+/// How often the allocator is asked for ten arrays of a stream, the first two aside.
+fn allocations_of(mut stream: ArrayStream) -> usize {
+    assert_eq!(stream.by_ref().take(2).filter(Result::is_ok).count(), 2);
+    let (allocations, read) = count(|| stream.by_ref().take(10).filter(Result::is_ok).count());
+    assert_eq!(read, 10);
+    allocations
+}
+
+fn through_device(stream: ArrayStream) -> ArrayStream {
+    let mut c_stream = ArrowDeviceArrayStream::empty();
+    stream.export(&mut c_stream);
+    unsafe { ArrayStream::import(&mut c_stream) }.unwrap()
+}
+
+fn through_host(stream: ArrayStream) -> ArrayStream {
+    let mut c_stream = ArrowArrayStream::empty();
+    stream.export_host(&mut c_stream).unwrap();
+    unsafe { ArrayStream::import_host(&mut c_stream) }.unwrap()
+}
+
 #[test]
-fn a_stream_that_is_read_takes_two_allocations_for_an_array_and_of_a_flat_one_one() {
-    for (plan, allowed) in [(wide(), 2), (flat(), 1)] {
+fn a_stream_that_is_read_takes_no_allocation_for_an_array() {
+    for plan in [wide(), flat(), nested()] {
         let array = imported(&plan);
+        // With the schema of the array, and with one of the same type that its arrays are compared with.
+        for schema in [array.schema().unwrap(), schema_of(&plan)] {
+            let arrays = std::iter::repeat(array.clone()).map(Ok);
+            let stream = || ArrayStream::new(schema.clone(), DeviceType::CPU, arrays.clone());
+            assert_eq!(allocations_of(through_device(stream())), 0);
+            assert_eq!(allocations_of(through_host(stream())), 0);
+            // What was read is handed on, and read again.
+            assert_eq!(allocations_of(through_device(through_host(stream()))), 0);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_keeps_what_it_reads_takes_two_allocations_for_an_array_at_most() {
+    let array = imported(&nested());
+    let arrays = std::iter::repeat(array.clone()).map(Ok);
+    let stream = ArrayStream::new(array.schema().unwrap(), DeviceType::CPU, arrays);
+    let mut stream = through_device(stream);
+    let mut kept = Vec::with_capacity(12);
+    kept.extend(stream.by_ref().take(2));
+    let (allocations, ()) = count(|| kept.extend(stream.by_ref().take(10)));
+    // The arena of the producer, and two blocks of the consumer.
+    assert_eq!(allocations, 30, "nothing is free to be used again, and the count counts");
+    drop(kept);
+}
+
+/// The same array again and again.
+struct Again(Array);
+
+impl futures_core::Stream for Again {
+    type Item = Result<Array, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(Some(Ok(self.0.clone())))
+    }
+}
+
+#[test]
+fn an_asynchronous_stream_takes_no_allocation_for_an_array() {
+    for (window, plan) in [(1, wide()), (5, flat()), (64, nested())] {
+        let array = imported(&plan);
+        let (stream, handler) = AsyncStream::new(window);
         let schema = array.schema().unwrap();
-        let mut c_stream = ArrowDeviceArrayStream::empty();
-        let arrays = std::iter::repeat(array).map(Ok);
-        ArrayStream::new(schema, DeviceType::CPU, arrays).export(&mut c_stream);
-        let mut stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
-        drop(stream.next());
-        let (allocations, read) = count(|| stream.by_ref().take(10).filter(Result::is_ok).count());
-        assert_eq!(read, 10);
-        assert!(allocations <= 10 * allowed, "{allocations} allocations for ten arrays");
+        let producer = AsyncProducer::new(schema, DeviceType::CPU, Again(array));
+        let mut drive = unsafe { producer.drive(handler.into_raw()) }.unwrap();
+        let mut arrays = stream.arrays();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut read = |wanted: usize| {
+            let mut left = wanted;
+            while left > 0 {
+                match Pin::new(&mut arrays).poll_next(&mut context) {
+                    Poll::Ready(array) => {
+                        drop(array.unwrap().unwrap());
+                        left -= 1;
+                    }
+                    Poll::Pending => assert!(Pin::new(&mut drive).poll(&mut context).is_pending()),
+                }
+            }
+        };
+        read(3 * window);
+        let (allocations, ()) = count(|| read(100));
+        assert_eq!(allocations, 0, "window {window}");
     }
 }
 
