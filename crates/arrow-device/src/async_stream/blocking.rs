@@ -71,7 +71,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 /// How often a thread looks whether it was woken before it sleeps. What comes from another thread of a busy stream is there
 /// within this time, and to sleep and be woken takes longer.
-const LOOKS: u32 = 200;
+const LOOKS: u32 = 50;
 
 /// A thread that waits, and what wakes it. (Not by unparking it: the thread may be another language's.)
 #[derive(Debug)]
