@@ -1,6 +1,7 @@
 //! All that is measured, by family.
 
 mod exchange;
+mod streams;
 mod tensors;
 
 use crate::case::Case;
@@ -8,10 +9,10 @@ use crate::meter::Counted;
 
 /// The cases of every family.
 pub fn cases() -> Vec<Case> {
-    [exchange::cases(), tensors::cases()].into_iter().flatten().collect()
+    [exchange::cases(), streams::cases(), tensors::cases()].into_iter().flatten().collect()
 }
 
 /// The counts of every family.
 pub fn counted() -> Vec<Counted> {
-    [exchange::COUNTED, tensors::COUNTED].concat()
+    [exchange::COUNTED, streams::COUNTED, tensors::COUNTED].concat()
 }

@@ -1,5 +1,6 @@
 //! How often the allocator is asked: once for an exported tree however wide, once for an imported batch of flat columns, twice
-//! for one that is nested, and not at all where memory is recycled. Counted for each thread, so that tests do not disturb each other.
+//! for one that is nested, and not at all where memory is recycled, as in streams. Counted for each thread, so that tests do not
+//! disturb each other.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -7,10 +8,14 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
-use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream};
 use arrow_device::dlpack::{Conversion, Copying, Dtype, Managed, Order, Tensor};
-use arrow_device::{Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Schema};
+use arrow_device::{Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Error, Schema};
 use arrow_device_testkit::allocations::{Counting, count};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::kinds::Kind;
@@ -19,6 +24,7 @@ use arrow_device_testkit::plan::{Nulls, Plan, Window};
 use arrow_device_testkit::producer;
 use arrow_device_testkit::relay::{Handwritten, Relay};
 use arrow_device_testkit::{Verdict, assert_complaint, require};
+use futures_core::Stream as _;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -106,28 +112,40 @@ fn an_exporter_with_an_allocation_for_each_node_is_found_out() {
 /// An importer: takes an array over, and says what keeps it.
 type Take<'a> = dyn Fn(&mut ArrowDeviceArray) -> Box<dyn FnOnce()> + 'a;
 
-/// That an import asks for memory so often. The box of the result is one more.
+/// That an import asks for memory so often where nothing can be used again, and not at all after the last one was dropped. The box of
+/// the result is one more.
 fn check_import(take: &Take<'_>, plan: &Plan, expected: usize) -> Verdict {
     let ledger = Ledger::new();
-    let mut c_array = producer::device_array(plan, &ledger);
-    let (allocations, keep) = count(|| take(&mut c_array));
-    let allocations = allocations - 1;
-    require(allocations == expected, || format!("{allocations} allocations and not {expected}"))?;
-    let (allocations, ()) = count(keep);
-    require(allocations == 0, || format!("{allocations} allocations for the last drop"))?;
-    ledger.settle(1)
+    // Whatever was free is in use now.
+    let keep_first = take(&mut producer::device_array(plan, &ledger));
+    for (expected, turn) in [(expected, "first"), (0, "second"), (0, "third")] {
+        let mut c_array = producer::device_array(plan, &ledger);
+        let (allocations, keep) = count(|| take(&mut c_array));
+        let allocations = allocations - 1;
+        require(allocations == expected, || {
+            format!("{allocations} allocations for the {turn} import and not {expected}")
+        })?;
+        let (allocations, ()) = count(keep);
+        require(allocations == 0, || format!("{allocations} allocations for the last drop"))?;
+    }
+    keep_first();
+    ledger.settle(4)
 }
 
 #[test]
-fn an_import_of_flat_columns_is_one_allocation_and_of_nested_ones_two() {
-    warm_up();
+fn an_import_of_flat_columns_is_one_allocation_and_of_nested_ones_two_and_a_later_one_none() {
     for (plan, expected) in [(wide(), 1), (nested(), 2), (flat(), 1)] {
-        let schema = schema_of(&plan);
-        let take = |array: &mut ArrowDeviceArray| -> Box<dyn FnOnce()> {
-            let array = unsafe { Array::import(array, &schema) }.unwrap();
-            Box::new(move || drop(array))
+        let check = || {
+            let schema = schema_of(&plan);
+            let take = |array: &mut ArrowDeviceArray| -> Box<dyn FnOnce()> {
+                let array = unsafe { Array::import(array, &schema) }.unwrap();
+                Box::new(move || drop(array))
+            };
+            check_import(&take, &plan, expected)
         };
-        assert_eq!(check_import(&take, &plan, expected), Ok(()));
+        // A thread of its own has nothing that can be used again.
+        let verdict = std::thread::scope(|threads| threads.spawn(check).join().unwrap());
+        assert_eq!(verdict, Ok(()));
     }
 }
 
@@ -139,7 +157,7 @@ fn an_importer_that_copies_every_node_is_found_out() {
         let (_, c_array) = Handwritten(None).relay(&mut schema, array).unwrap();
         Box::new(move || release(c_array.array).unwrap())
     };
-    assert_complaint(check_import(&naive, &wide(), 1), "allocations and not 1");
+    assert_complaint(check_import(&naive, &wide(), 1), "for the first import and not 1");
 }
 
 // Requirement: SCH-6
@@ -214,19 +232,92 @@ fn a_stream_that_copies_its_arrays_is_found_out() {
     assert_complaint(check_stream(stream, 0), "allocations for ten arrays");
 }
 
+/// How often the allocator is asked for ten arrays of a stream, the first two aside.
+fn allocations_of(mut stream: ArrayStream) -> usize {
+    assert_eq!(stream.by_ref().take(2).filter(Result::is_ok).count(), 2);
+    let (allocations, read) = count(|| stream.by_ref().take(10).filter(Result::is_ok).count());
+    assert_eq!(read, 10);
+    allocations
+}
+
+fn through_device(stream: ArrayStream) -> ArrayStream {
+    let mut c_stream = ArrowDeviceArrayStream::empty();
+    stream.export(&mut c_stream);
+    unsafe { ArrayStream::import(&mut c_stream) }.unwrap()
+}
+
+fn through_host(stream: ArrayStream) -> ArrayStream {
+    let mut c_stream = ArrowArrayStream::empty();
+    stream.export_host(&mut c_stream).unwrap();
+    unsafe { ArrayStream::import_host(&mut c_stream) }.unwrap()
+}
+
 #[test]
-fn a_stream_that_is_read_takes_one_allocation_for_flat_columns_and_two_for_nested_ones() {
-    for (plan, expected) in [(wide(), 1), (nested(), 2), (flat(), 1)] {
+fn a_stream_that_is_read_takes_no_allocation_for_an_array() {
+    for plan in [wide(), flat(), nested()] {
         let array = imported(&plan);
+        // With the schema of the array, and with one of the same type that its arrays are compared with.
+        for schema in [array.schema().unwrap(), schema_of(&plan)] {
+            let arrays = std::iter::repeat(array.clone()).map(Ok);
+            let stream = || ArrayStream::new(schema.clone(), DeviceType::CPU, arrays.clone());
+            assert_eq!(allocations_of(through_device(stream())), 0);
+            assert_eq!(allocations_of(through_host(stream())), 0);
+            // What was read is handed on, and read again.
+            assert_eq!(allocations_of(through_device(through_host(stream()))), 0);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_keeps_what_it_reads_takes_two_allocations_for_an_array_at_most() {
+    let array = imported(&nested());
+    let arrays = std::iter::repeat(array.clone()).map(Ok);
+    let stream = ArrayStream::new(array.schema().unwrap(), DeviceType::CPU, arrays);
+    let mut stream = through_device(stream);
+    let mut kept = Vec::with_capacity(12);
+    kept.extend(stream.by_ref().take(2));
+    let (allocations, ()) = count(|| kept.extend(stream.by_ref().take(10)));
+    // The arena of the producer, and two blocks of the consumer.
+    assert_eq!(allocations, 30, "nothing is free to be used again, and the count counts");
+    drop(kept);
+}
+
+/// The same array again and again.
+struct Again(Array);
+
+impl futures_core::Stream for Again {
+    type Item = Result<Array, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(Some(Ok(self.0.clone())))
+    }
+}
+
+#[test]
+fn an_asynchronous_stream_takes_no_allocation_for_an_array() {
+    for (window, plan) in [(1, wide()), (5, flat()), (64, nested())] {
+        let array = imported(&plan);
+        let (stream, handler) = AsyncStream::new(window);
         let schema = array.schema().unwrap();
-        let mut c_stream = ArrowDeviceArrayStream::empty();
-        let arrays = std::iter::repeat(array).map(Ok);
-        ArrayStream::new(schema, DeviceType::CPU, arrays).export(&mut c_stream);
-        let mut stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
-        drop(stream.next());
-        let (allocations, read) = count(|| stream.by_ref().take(10).filter(Result::is_ok).count());
-        assert_eq!(read, 10);
-        assert_eq!(allocations, 10 * expected, "for ten arrays");
+        let producer = AsyncProducer::new(schema, DeviceType::CPU, Again(array));
+        let mut drive = unsafe { producer.drive(handler.into_raw()) }.unwrap();
+        let mut arrays = stream.arrays();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut read = |wanted: usize| {
+            let mut left = wanted;
+            while left > 0 {
+                match Pin::new(&mut arrays).poll_next(&mut context) {
+                    Poll::Ready(array) => {
+                        drop(array.unwrap().unwrap());
+                        left -= 1;
+                    }
+                    Poll::Pending => assert!(Pin::new(&mut drive).poll(&mut context).is_pending()),
+                }
+            }
+        };
+        read(3 * window);
+        let (allocations, ()) = count(|| read(100));
+        assert_eq!(allocations, 0, "window {window}");
     }
 }
 

@@ -58,7 +58,7 @@ fn load() -> Result<Nanoarrow, String> {
 }
 
 /// A folder with the header that nanoarrow's own build would make of its template.
-fn configured(sources: &Path, version: &str) -> PathBuf {
+pub fn configured(sources: &Path, version: &str) -> PathBuf {
     let folder = build::folder().join("built").join(format!("nanoarrow-{version}"));
     let template = sources.join("nanoarrow/nanoarrow_config.h.in");
     let mut header = fs::read_to_string(template).expect("nanoarrow has a template");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::tree::{BufferPointer, Built, Node, Nodes, Pending, Readiness, Tables, Tree};
 use super::{Array, Window};
 use crate::device::driver::Readiness as DeviceReadiness;
+use crate::exchange::shared::Shared;
 use crate::schema::{Schema, can_be_absent};
 use crate::{
     Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Place, Queue, Result,
@@ -172,7 +173,7 @@ impl ArrayBuilder {
         let ready = ready(&mut pending)?;
         drop(pending);
         let tree = self.assemble(schema, device, ready, sources)?;
-        Ok(Array::from_tree(Arc::new(tree)))
+        Ok(Array::from_tree(Shared::new(tree)?))
     }
 
     /// The one device of everything that was given.

@@ -9,6 +9,7 @@ use std::ptr::{self, NonNull};
 use super::tree::{Below, Pending, Readiness};
 use crate::abi::ArrowArray;
 use crate::convention;
+use crate::exchange::list::List;
 use crate::schema::{Check, NO_BUFFER, Rule, Schema};
 use crate::{DeviceId, Error, ErrorKind, Result};
 
@@ -68,21 +69,19 @@ unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<(Below, usiz
     if rest.is_empty() {
         return Ok((Below::Children, more));
     }
-    let mut walk = Walk { rules: schema.rules(), more_buffers: more, table: Vec::new() };
-    let children_only = check.has_only_leaves && !check.has_dictionary;
-    // Nothing is noted of a row of columns, because the root's own table leads to them.
-    let found = if children_only {
+    let mut walk = Walk { rules: schema.rules(), more_buffers: more };
+    if check.has_only_leaves && !check.has_dictionary {
+        // Nothing is noted of a row of columns, because the root's own table leads to them.
         // SAFETY: as promised by the caller, for a root that keeps to its rule.
-        unsafe { walk.leaves(root, schema.rule(0), rest) }.map_err(|fault| (fault, 0, root))
-    } else {
-        // SAFETY: as promised by the caller, for a root that keeps to its rule.
-        unsafe { walk.all(root, checks) }
-    };
-    match found {
-        Ok(()) if children_only => Ok((Below::Children, walk.more_buffers)),
-        Ok(()) => Ok((Below::Table(walk.table.into()), walk.more_buffers)),
-        Err((fault, number, source)) => Err(fault.explain(schema, number, source)),
+        let found = unsafe { walk.leaves(root, schema.rule(0), rest) };
+        found.map_err(|fault| fault.explain(schema, 0, root))?;
+        return Ok((Below::Children, walk.more_buffers));
     }
+    let mut table = List::with_capacity(rest.len())?;
+    // SAFETY: as promised by the caller, for a root that keeps to its rule.
+    let found = unsafe { walk.all(root, checks, &mut table) };
+    found.map_err(|(fault, number, source)| fault.explain(schema, number, source))?;
+    Ok((Below::Table(table), walk.more_buffers))
 }
 
 /// What is wrong with a node or with one right below it.
@@ -99,8 +98,6 @@ enum Fault {
 struct Walk<'schema> {
     rules: &'schema [Rule],
     more_buffers: usize,
-    /// The structs of the nodes from 1 on, in the order in which they are found: level by level, as they are numbered.
-    table: Vec<*const ArrowArray>,
 }
 
 impl Walk<'_> {
@@ -111,7 +108,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Looks at a tree of several levels, and notes where all its structs are. An error names a node and its struct.
+    /// Looks at a tree of several levels, and notes where the structs of the nodes from 1 on are, in the order in which they are
+    /// found: level by level, as they are numbered. An error names a node and its struct.
     ///
     /// # Safety
     /// As for [`Array::import`](super::Array::import); the root keeps to its rule.
@@ -120,8 +118,8 @@ impl Walk<'_> {
         &mut self,
         root: &'a ArrowArray,
         checks: &[Check],
+        table: &mut List<*const ArrowArray>,
     ) -> Result<(), (Fault, u32, &'a ArrowArray)> {
-        self.table.reserve_exact(checks.len().saturating_sub(1));
         for (number, check) in checks.iter().enumerate() {
             // Most nodes are leaves, and were looked at with their parent.
             if check.is_leaf {
@@ -130,7 +128,7 @@ impl Walk<'_> {
             let rule = *self.rule(check);
             let noted = match number.checked_sub(1) {
                 None => Some(ptr::from_ref(root)),
-                Some(index) => self.table.get(index).copied(),
+                Some(index) => table.get(index).copied(),
             };
             let Some(noted) = noted else { break };
             // SAFETY: the root, or what was seen not to be null in the table of its parent, which the caller vouches for.
@@ -145,7 +143,7 @@ impl Walk<'_> {
             let end = first + check.children as usize + usize::from(check.has_dictionary);
             let below = checks.get(first..end).unwrap_or_default();
             // SAFETY: as promised by the caller, for a struct that keeps to its rules.
-            unsafe { self.below(source, &rule, check, below) }.map_err(fault)?;
+            unsafe { self.below(source, &rule, check, below, table) }.map_err(fault)?;
         }
         Ok(())
     }
@@ -161,6 +159,7 @@ impl Walk<'_> {
         rule: &Rule,
         check: &Check,
         below: &[Check],
+        table: &mut List<*const ArrowArray>,
     ) -> Result<(), Fault> {
         let children = check.children as usize;
         let least = least(source, rule);
@@ -181,7 +180,7 @@ impl Walk<'_> {
                     .map(|_| 0)
             };
             self.more_buffers += needed.ok_or(Fault::Child(index))?;
-            self.table.push(pointer);
+            table.push(pointer);
         }
         if rule.is_run_ends {
             // SAFETY: as promised by the caller; both children were seen just now.

@@ -6,7 +6,6 @@
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 use super::tree::{Built, Node, Pending, Readiness, Storage, Structs, Tree};
 use super::{Array, Window};
@@ -16,6 +15,7 @@ use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::SyncEvent;
 use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
 use crate::exchange::guard;
+use crate::exchange::shared::Shared;
 use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
@@ -164,7 +164,7 @@ impl Array {
             n_buffers: i64::from(node.n_buffers),
             buffers: node.buffers.cast_mut(),
             release: Some(release_leaf),
-            private_data: Arc::into_raw(self.tree().clone()).cast_mut().cast(),
+            private_data: Shared::into_raw(self.tree().clone()).cast_mut(),
             ..ArrowArray::empty()
         }
     }
@@ -214,10 +214,9 @@ unsafe extern "C" fn release_leaf(array: *mut ArrowArray) {
         // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
         let Some(array) = (unsafe { array.as_mut() }) else { return };
         if array.release.take().is_some() {
-            let tree = array.private_data.cast_const().cast::<Tree>();
             // SAFETY: `private_data` is the consumer's to keep, so it is the share that `exported_leaf` gave away; it is
             // taken back once, since a release "MUST" mark the struct as released.
-            drop(unsafe { Arc::from_raw(tree) });
+            drop(unsafe { Shared::<Tree>::from_raw(array.private_data) });
         }
     });
 }
@@ -361,7 +360,7 @@ impl<S: Source<ArrowArray>> Source<ArrowArray> for Rows<S> {
 pub(crate) struct Whole {
     _event: Option<Event>,
     _counted: Option<Counted>,
-    tree: Arc<Tree>,
+    tree: Shared<Tree>,
 }
 
 /// What keeps one node alive that was moved out: the array that it came from.

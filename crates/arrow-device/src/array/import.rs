@@ -6,13 +6,13 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::Arc;
 
 use super::Array;
 use super::check::{Checked, check};
 use super::tree::{ForeignArray, Storage, Structs, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
-use crate::device::account::{self, Direction};
+use crate::device::account::Direction;
+use crate::exchange::shared::Shared;
 use crate::pending;
 use crate::schema::Schema;
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -98,14 +98,9 @@ unsafe fn import(
     // SAFETY: that is what was checked; the caller vouches for the rest.
     let structs = unsafe { Structs::new(base, below) };
     let buffers = schema.fewest_buffers() + more_buffers;
-    let tree = Tree::new(schema.clone(), device, ready, Storage::Foreign(structs), buffers);
-    let mut tree = Arc::new(tree);
-    if account::any_counts() {
-        let counted = tree.count(Direction::Imported);
-        if let Some(tree) = Arc::get_mut(&mut tree) {
-            tree.keep_counted(counted);
-        }
-    }
+    let mut tree = Tree::new(schema.clone(), device, ready, Storage::Foreign(structs), buffers);
+    tree.keep_counted(tree.count(Direction::Imported));
+    let array = Array::from_tree(Shared::new(tree)?);
     pending::tick();
-    Ok(Array::from_tree(tree))
+    Ok(array)
 }

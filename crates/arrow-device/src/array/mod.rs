@@ -14,7 +14,6 @@ pub(crate) mod tree;
 mod view;
 
 use std::fmt;
-use std::sync::Arc;
 
 pub use batch::Batch;
 pub use builder::ArrayBuilder;
@@ -23,6 +22,7 @@ pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
 use crate::device::driver::Driver;
+use crate::exchange::shared::Shared;
 use crate::schema::Schema;
 use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
@@ -45,7 +45,7 @@ pub(crate) use tree::{
 /// ```
 #[derive(Clone)]
 pub struct Array {
-    tree: Arc<Tree>,
+    tree: Shared<Tree>,
     node: u32,
     window: Window,
     /// Where the array has its name, nullability and metadata from, if not from its tree: a column that was picked out of
@@ -105,7 +105,7 @@ impl Array {
         ArrayBuilder::new(schema.try_into().map_err(Error::from))
     }
 
-    pub(crate) fn from_tree(tree: Arc<Tree>) -> Self {
+    pub(crate) fn from_tree(tree: Shared<Tree>) -> Self {
         let window = tree.node(0).window;
         Self { tree, node: 0, window, named: None, is_batch: false }
     }
@@ -276,12 +276,12 @@ impl Array {
 
     /// Whether two arrays are the same elements of the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.tree, &other.tree)
+        Shared::ptr_eq(&self.tree, &other.tree)
             && self.node == other.node
             && self.window == other.window
     }
 
-    pub(crate) fn tree(&self) -> &Arc<Tree> {
+    pub(crate) fn tree(&self) -> &Shared<Tree> {
         &self.tree
     }
 
@@ -297,10 +297,14 @@ impl Array {
         self.named.as_ref().map_or((&self.tree.schema, self.node), |(schema, node)| (schema, *node))
     }
 
+    /// Whether its schema is that of its tree.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.node == 0 && self.named.is_none()
+    }
+
     /// Whether the type is that of a schema, metadata left aside; the root's own name and nullability too.
     pub(crate) fn fits(&self, schema: &Schema) -> bool {
-        let is_whole = self.node == 0 && self.named.is_none();
-        (is_whole && self.tree.schema.is_same(schema))
+        (self.is_whole() && self.tree.schema.is_same(schema))
             || schema.data_type().equals_ignoring_metadata(self.data_type())
     }
 

@@ -8,13 +8,15 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Array, Window};
 use crate::abi::ArrowArray;
 use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::Raw;
 use crate::device::{Memory, Owner};
+use crate::exchange::list::List;
+use crate::exchange::shared::Shared;
 use crate::pending::{self, Use};
 use crate::schema::{Check, Nulls, Schema};
 use crate::sync::lock;
@@ -171,6 +173,8 @@ pub(crate) struct Tree {
     storage: ManuallyDrop<Storage>,
     /// Counted as imported, where somebody counts.
     counted: Option<Counted>,
+    /// What keeps buffers alive that were made of this tree, while there are any.
+    as_owner: Mutex<Weak<Shared<Tree>>>,
 }
 
 /// What keeps a tree's data alive.
@@ -193,7 +197,7 @@ pub(crate) enum Below {
     /// They are its children and no more, so its own table leads to all of them, in the order of their numbers.
     Children,
     /// A table of what lies deeper, too.
-    Table(Box<[*const ArrowArray]>),
+    Table(List<*const ArrowArray>),
 }
 
 impl Structs {
@@ -308,6 +312,7 @@ impl Tree {
             uses: Mutex::default(),
             storage: ManuallyDrop::new(storage),
             counted: None,
+            as_owner: Mutex::default(),
         }
     }
 
@@ -315,6 +320,18 @@ impl Tree {
     pub(crate) fn built(schema: Schema, device: DeviceId, ready: Readiness, built: Built) -> Self {
         let buffers = built.nodes.as_slice().iter().map(|node| node.n_buffers as usize).sum();
         Self::new(schema, device, ready, Storage::Built(built), buffers)
+    }
+
+    /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which tells that they are of one
+    /// allocation.
+    pub(crate) fn owner(tree: &Shared<Self>) -> Owner {
+        let mut known = lock(&tree.as_owner);
+        if let Some(owner) = known.upgrade() {
+            return owner;
+        }
+        let owner = Arc::new(tree.clone());
+        *known = Arc::downgrade(&owner);
+        owner
     }
 
     /// Counts it for its device, where somebody counts.

@@ -8,6 +8,7 @@ use super::target::Target;
 use super::walk::{Item, Walked};
 use crate::array::{BufferPointer, Built, Node, Nodes, Readiness, Tables, Tree};
 use crate::device::Owner;
+use crate::exchange::shared::Shared;
 use crate::{Array, Buffer, Error, Extent, Result};
 
 /// Builds the result: one tree for a packed one, and one for each node where buffers are separate.
@@ -74,7 +75,7 @@ fn one_tree(
     let built = Built { nodes, _buffers: owners.into(), below: Box::default(), tables };
     let device = plan.queue.device().id();
     let tree = Tree::built(walked.schema.clone(), device, readiness, built);
-    Ok(Array::from_tree(Arc::new(tree)))
+    Ok(Array::from_tree(Shared::new(tree)?))
 }
 
 /// Every node as an array of its own, children before their parents.

@@ -4,7 +4,6 @@
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 use super::managed::{Exported, Form, Managed};
 use super::memory::Memory;
@@ -15,6 +14,7 @@ use crate::abi::dlpack::{
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 use crate::device::driver::Addressing;
+use crate::exchange::shared::Shared;
 use crate::exchange::{guard, pool};
 use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
 
@@ -76,7 +76,7 @@ impl Tensor {
     fn is_alone(&self) -> bool {
         let is_unshared = |array: &Array| {
             let tree = array.tree();
-            Arc::strong_count(tree) == 1 && tree.is_unused()
+            Shared::count(tree) == 1 && tree.is_unused()
         };
         self.origin() == Origin::Own && self.shared_memory().is_none_or(is_unshared)
     }
