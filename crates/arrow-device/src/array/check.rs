@@ -17,8 +17,6 @@ use crate::{DeviceId, Error, ErrorKind, Result};
 pub(crate) struct Checked {
     pub(super) ready: Readiness,
     pub(super) below: Below,
-    /// How many buffers there are beyond those that the schema asks for.
-    pub(super) more_buffers: usize,
 }
 
 /// Checks everything that host memory shows, for every node, and takes nothing over. Also what
@@ -38,9 +36,8 @@ pub(crate) unsafe fn check(
     }
     let ready = readiness(device, sync_event)?;
     // SAFETY: as promised by the caller.
-    let found = unsafe { check_nodes(base, schema) }.map_err(|error| error.on_device(device))?;
-    let (below, more_buffers) = found;
-    Ok(Checked { ready, below, more_buffers })
+    let below = unsafe { check_nodes(base, schema) }.map_err(|error| error.on_device(device))?;
+    Ok(Checked { ready, below })
 }
 
 pub(crate) fn readiness(device: DeviceId, sync_event: *mut c_void) -> Result<Readiness> {
@@ -54,34 +51,34 @@ pub(crate) fn readiness(device: DeviceId, sync_event: *mut c_void) -> Result<Rea
     }
 }
 
-/// Checks all nodes, parents before their children. Tells where their structs are, and how many buffers there are beyond those
-/// that the schema asks for.
+/// Checks all nodes, parents before their children. Tells where their structs are.
 ///
 /// # Safety
 /// As for [`Array::import`](super::Array::import).
 #[inline(always)]
-unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<(Below, usize)> {
+unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<Below> {
     let checks = schema.checks();
     let Some((check, rest)) = checks.split_first() else { unreachable!("a schema has a root") };
     // SAFETY: as promised by the caller.
-    let keeps = unsafe { keeps(root, schema.rule(0), check) };
-    let Some(more) = keeps else { return Err(Fault::Node.explain(schema, 0, root)) };
-    if rest.is_empty() {
-        return Ok((Below::Children, more));
+    if !unsafe { keeps(root, schema.rule(0), check) } {
+        return Err(Fault::Node.explain(schema, 0, root));
     }
-    let mut walk = Walk { rules: schema.rules(), more_buffers: more };
+    if rest.is_empty() {
+        return Ok(Below::Children);
+    }
+    let walk = Walk { rules: schema.rules() };
     if check.has_only_leaves && !check.has_dictionary {
         // Nothing is noted of a row of columns, because the root's own table leads to them.
         // SAFETY: as promised by the caller, for a root that keeps to its rule.
         let found = unsafe { walk.leaves(root, schema.rule(0), rest) };
         found.map_err(|fault| fault.explain(schema, 0, root))?;
-        return Ok((Below::Children, walk.more_buffers));
+        return Ok(Below::Children);
     }
     let mut table = List::with_capacity(rest.len())?;
     // SAFETY: as promised by the caller, for a root that keeps to its rule.
     let found = unsafe { walk.all(root, checks, &mut table) };
     found.map_err(|(fault, number, source)| fault.explain(schema, number, source))?;
-    Ok((Below::Table(table), walk.more_buffers))
+    Ok(Below::Table(table))
 }
 
 /// What is wrong with a node or with one right below it.
@@ -97,7 +94,6 @@ enum Fault {
 /// A look at the nodes of a tree.
 struct Walk<'schema> {
     rules: &'schema [Rule],
-    more_buffers: usize,
 }
 
 impl Walk<'_> {
@@ -115,7 +111,7 @@ impl Walk<'_> {
     /// As for [`Array::import`](super::Array::import); the root keeps to its rule.
     #[inline(never)]
     unsafe fn all<'a>(
-        &mut self,
+        &self,
         root: &'a ArrowArray,
         checks: &[Check],
         table: &mut List<*const ArrowArray>,
@@ -136,8 +132,9 @@ impl Walk<'_> {
             let fault = |fault| (fault, number as u32, source);
             if number > 0 {
                 // SAFETY: as promised by the caller.
-                let more = unsafe { keeps(source, &rule, check) };
-                self.more_buffers += more.ok_or_else(|| fault(Fault::Node))?;
+                if !unsafe { keeps(source, &rule, check) } {
+                    return Err(fault(Fault::Node));
+                }
             }
             let first = check.first_child as usize;
             let end = first + check.children as usize + usize::from(check.has_dictionary);
@@ -154,7 +151,7 @@ impl Walk<'_> {
     /// # Safety
     /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules.
     unsafe fn below(
-        &mut self,
+        &self,
         source: &ArrowArray,
         rule: &Rule,
         check: &Check,
@@ -170,16 +167,17 @@ impl Walk<'_> {
             } else {
                 (source.dictionary, 0)
             };
-            let needed = if check.is_leaf {
+            let is_as_needed = if check.is_leaf {
                 // SAFETY: as promised by the caller.
                 unsafe { leaf_keeps(pointer, self.rule(check), least) }
             } else {
                 // SAFETY: null or a struct, as promised by the caller.
                 unsafe { pointer.as_ref() }
-                    .filter(|child| !child.is_released() & (child.length >= least))
-                    .map(|_| 0)
+                    .is_some_and(|child| !child.is_released() & (child.length >= least))
             };
-            self.more_buffers += needed.ok_or(Fault::Child(index))?;
+            if !is_as_needed {
+                return Err(Fault::Child(index));
+            }
             table.push(pointer);
         }
         if rule.is_run_ends {
@@ -195,21 +193,20 @@ impl Walk<'_> {
     /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules, and it has as many children as there are checks.
     #[inline(never)]
     unsafe fn leaves(
-        &mut self,
+        &self,
         source: &ArrowArray,
         rule: &Rule,
         checks: &[Check],
     ) -> Result<(), Fault> {
         let least = least(source, rule);
-        let mut more_buffers = 0;
         for (index, check) in checks.iter().enumerate() {
             // SAFETY: the table is there and has so many entries: the node keeps to its rules.
             let pointer = unsafe { source.children.wrapping_add(index).read() };
             // SAFETY: as promised by the caller.
-            let more = unsafe { leaf_keeps(pointer, self.rule(check), least) };
-            more_buffers += more.ok_or(Fault::Child(index))?;
+            if !unsafe { leaf_keeps(pointer, self.rule(check), least) } {
+                return Err(Fault::Child(index));
+            }
         }
-        self.more_buffers += more_buffers;
         if rule.is_run_ends {
             // SAFETY: as promised by the caller; both children were seen just now.
             unsafe { check_run_ends(source) }?;
@@ -223,28 +220,26 @@ fn least(source: &ArrowArray, rule: &Rule) -> i64 {
     (source.offset + source.length) * i64::from(rule.elements_in_child)
 }
 
-/// Whether there is a struct, with nothing below it and at least so many elements, that keeps to its rule; and if so, how many
-/// buffers it has beyond those that the rule asks for.
+/// Whether there is a struct, with nothing below it and at least so many elements, that keeps to its rule.
 ///
 /// # Safety
 /// As for [`Array::import`](super::Array::import): the pointer is null or leads to a struct.
 #[inline(always)]
-unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> Option<usize> {
+unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
     // SAFETY: as promised by the caller.
-    let source = unsafe { pointer.as_ref() }?;
+    let Some(source) = (unsafe { pointer.as_ref() }) else { return false };
     let has_nothing_below =
         (source.n_children.cast_unsigned() | source.dictionary.addr() as u64) == 0;
     // SAFETY: as promised by the caller.
     unsafe { node_keeps(source, rule, least, has_nothing_below & !source.is_released()) }
 }
 
-/// Whether a struct keeps to all rules that can be seen in it alone; and if so, how many buffers it has beyond those that its
-/// rule asks for. [`explain`] says which one it breaks.
+/// Whether a struct keeps to all rules that can be seen in it alone. [`explain`] says which one it breaks.
 ///
 /// # Safety
 /// As for [`Array::import`](super::Array::import).
 #[inline(always)]
-unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> Option<usize> {
+unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> bool {
     let below_fits = (source.n_children == i64::from(check.children))
         & (source.dictionary.is_null() != check.has_dictionary)
         & (source.children.is_null() <= (check.children == 0));
@@ -257,18 +252,13 @@ unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> Option<usize
 /// # Safety
 /// As for [`Array::import`](super::Array::import).
 #[inline(always)]
-unsafe fn node_keeps(
-    source: &ArrowArray,
-    rule: &Rule,
-    least: i64,
-    below_fits: bool,
-) -> Option<usize> {
+unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: bool) -> bool {
     let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
     let Rule { largest_end, .. } = *rule;
     let expected = i64::from(rule.buffers);
     let more = n_buffers.wrapping_sub(expected).cast_unsigned();
     if !below_fits || more > u64::from(rule.more_buffers) || (buffers.is_null() && expected > 0) {
-        return None;
+        return false;
     }
     // Each of these looks like one comparison to the processor: what is negative is a large number without a sign.
     if length < least
@@ -276,7 +266,7 @@ unsafe fn node_keeps(
         || offset.cast_unsigned() > (largest_end - length).cast_unsigned()
         || null_count.wrapping_add(1).cast_unsigned() > (length + 1).cast_unsigned()
     {
-        return None;
+        return false;
     }
     if rule.is_ordinary {
         // SAFETY: the table is there, and has a bitmap and one more entry at least.
@@ -284,7 +274,7 @@ unsafe fn node_keeps(
         // SAFETY: as above.
         let data = unsafe { buffers.wrapping_add(1).read() };
         if (data.is_null() && length > 0) || (bitmap.is_null() & (null_count > 0)) {
-            return None;
+            return false;
         }
     } else {
         // SAFETY: the table is there and has at least as many entries.
@@ -292,17 +282,17 @@ unsafe fn node_keeps(
         if (length > 0 && missing & rule.required != 0)
             || (null_count > 0 && missing & rule.required_for_nulls != 0)
         {
-            return None;
+            return false;
         }
     }
     if more > 0 {
         // SAFETY: the table has `n_buffers` entries, and that is at least one.
         let sizes = unsafe { buffers.wrapping_add(n_buffers as usize - 1).read() };
         if sizes.is_null() {
-            return None;
+            return false;
         }
     }
-    Some(more as usize)
+    true
 }
 
 /// Which of the first buffers are null, as bits, and [`NO_BUFFER`].

@@ -1,6 +1,6 @@
 //! Writing an `ArrowDeviceArray`.
 //!
-//! One arena holds every struct and table of the tree. No device is called, nothing is counted, no null is looked for: what
+//! One arena holds every struct of the tree; tables of buffers are those that the tree has. No device is called, nothing is counted, no null is looked for: what
 //! is known travels, and an event is handed on as it came.
 
 use std::ffi::c_void;
@@ -13,7 +13,7 @@ use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::SyncEvent;
-use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
+use crate::exchange::arena::{self, Below, Links, Owner, Share, Source};
 use crate::exchange::guard;
 use crate::exchange::shared::Shared;
 use crate::schema::{Check, Schema};
@@ -255,16 +255,15 @@ impl Shown {
 }
 
 impl Tree {
-    /// How large an arena for a node and everything below it is.
-    fn size_of(&self, root: u32) -> Size {
+    /// How many nodes there are from a node on downwards.
+    fn size_of(&self, root: u32) -> usize {
         if root == 0 {
-            return Size { nodes: self.node_count(), words: self.buffer_count };
+            return self.node_count();
         }
-        let mut size = Size { nodes: 0, words: 0 };
+        let mut size = 0;
         let mut waiting = vec![root];
         while let Some(number) = waiting.pop() {
-            size.nodes += 1;
-            size.words += self.node(number).n_buffers as usize;
+            size += 1;
             waiting.extend(self.schema.node(number).below());
         }
         size
@@ -395,16 +394,15 @@ impl arena::Node for ArrowArray {
     type Plain = Node;
 
     #[inline(always)]
-    fn linked(node: Node, links: Links<Self>, words: &mut Words) -> Self {
-        // SAFETY: a node's table has `n_buffers` entries, and the tree keeps it.
-        let buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
+    fn linked(node: Node, links: Links<Self>) -> Self {
         Self {
             length: node.window.length,
             null_count: node.window.null_count,
             offset: node.window.offset,
             n_buffers: i64::from(node.n_buffers),
             n_children: links.n_children,
-            buffers,
+            // The tree that the node lies in keeps the table, and never writes to it.
+            buffers: node.buffers.cast_mut(),
             children: links.children,
             dictionary: links.dictionary,
             release: Some(links.release),

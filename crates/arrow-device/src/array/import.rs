@@ -94,11 +94,10 @@ unsafe fn import(
 ) -> Result<Array> {
     // SAFETY: as promised by the caller.
     let checked = unsafe { check(&base.0, device, sync_event, schema) };
-    let Checked { ready, below, more_buffers } = checked.map_err(|error| error.during("import"))?;
+    let Checked { ready, below } = checked.map_err(|error| error.during("import"))?;
     // SAFETY: that is what was checked; the caller vouches for the rest.
     let structs = unsafe { Structs::new(base, below) };
-    let buffers = schema.fewest_buffers() + more_buffers;
-    let mut tree = Tree::new(schema.clone(), device, ready, Storage::Foreign(structs), buffers);
+    let mut tree = Tree::new(schema.clone(), device, ready, Storage::Foreign(structs));
     tree.keep_counted(tree.count(Direction::Imported));
     let array = Array::from_tree(Shared::new(tree)?);
     pending::tick();

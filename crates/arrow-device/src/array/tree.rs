@@ -164,8 +164,6 @@ pub(crate) struct Tree {
     pub(crate) schema: Schema,
     pub(crate) device: DeviceId,
     pub(crate) ready: Readiness,
-    /// How many buffer pointers all nodes have together.
-    pub(crate) buffer_count: usize,
     /// Queues that wait for `ready` already.
     waited: Mutex<Vec<u64>>,
     /// The last use on each queue.
@@ -301,13 +299,11 @@ impl Tree {
         device: DeviceId,
         ready: Readiness,
         storage: Storage,
-        buffer_count: usize,
     ) -> Self {
         Self {
             schema,
             device,
             ready,
-            buffer_count,
             waited: Mutex::default(),
             uses: Mutex::default(),
             storage: ManuallyDrop::new(storage),
@@ -318,8 +314,7 @@ impl Tree {
 
     /// A tree that was put together here.
     pub(crate) fn built(schema: Schema, device: DeviceId, ready: Readiness, built: Built) -> Self {
-        let buffers = built.nodes.as_slice().iter().map(|node| node.n_buffers as usize).sum();
-        Self::new(schema, device, ready, Storage::Built(built), buffers)
+        Self::new(schema, device, ready, Storage::Built(built))
     }
 
     /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which tells that they are of one

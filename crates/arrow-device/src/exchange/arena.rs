@@ -1,7 +1,7 @@
 //! One allocation for a whole exported tree, arrays and schemas alike.
 //!
-//! A block holds, in this order: a header with the owner of the data, a slot for each node, and the pointer tables that the
-//! nodes refer to. The root's struct is the consumer's; its slot only keeps its books. Each node's `private_data` is its
+//! A block holds, in this order: a header with the owner of the data, a slot for each node, and the tables of children. What
+//! else the nodes refer to is the owner's. The root's struct is the consumer's; its slot only keeps its books. Each node's `private_data` is its
 //! slot.
 //!
 //! The header counts the nodes that are not released. Releasing a node walks what is still in place below it, never what was
@@ -36,8 +36,8 @@ pub(crate) trait Node: Sized + 'static {
     /// What a [`Source`] knows of a node.
     type Plain;
 
-    /// The struct of a node, with its tables of pointers copied to the arena.
-    fn linked(plain: Self::Plain, links: Links<Self>, words: &mut Words) -> Self;
+    /// The struct of a node.
+    fn linked(plain: Self::Plain, links: Links<Self>) -> Self;
 
     /// Its release callback.
     fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)>;
@@ -131,98 +131,25 @@ fn released<T>() -> *mut T {
     ptr::without_provenance_mut(align_of::<usize>())
 }
 
-/// How large an arena has to be.
-#[derive(Clone, Copy)]
-pub(crate) struct Size {
-    /// Nodes, the root included.
-    pub(crate) nodes: usize,
-    /// Words for the pointer tables that [`Words::table`] hands out.
-    pub(crate) words: usize,
-}
-
-/// The pointer tables of an arena, while it is filled.
-#[derive(Clone, Copy)]
-pub(crate) struct Words {
-    next: *mut *mut c_void,
-    left: usize,
-}
-
-impl Words {
-    /// Copies a table into the arena. Null for an empty one, and where more is asked for than [`Size`] provided.
-    ///
-    /// # Safety
-    /// `count` entries can be read at `entries`.
-    #[inline]
-    pub(crate) unsafe fn copy(
-        &mut self,
-        entries: *const *const c_void,
-        count: usize,
-    ) -> *mut *const c_void {
-        if count == 0 || count > self.left {
-            return ptr::null_mut();
-        }
-        let table = self.next.cast::<*const c_void>();
-        // Two or three entries are the rule, and cheaper to copy as they are than by a call.
-        match count {
-            // SAFETY: the caller promises the source; `left` words of the arena lie from `next` on, and `count` is not more. The
-            // arena is freshly taken, so the two do not overlap.
-            2 => unsafe { copy_some::<2>(entries, table) },
-            // SAFETY: as above.
-            3 => unsafe { copy_some::<3>(entries, table) },
-            // SAFETY: as above.
-            _ => unsafe { copy_many(entries, table, count) },
-        }
-        self.next = self.next.wrapping_add(count);
-        self.left -= count;
-        table
-    }
-}
-
-/// Copies so many entries. Apart, so that its call does not take registers from tables of two or three.
-///
-/// # Safety
-/// They can be read, and written, there, and the two do not overlap.
-#[cold]
-#[inline(never)]
-unsafe fn copy_many(from: *const *const c_void, to: *mut *const c_void, count: usize) {
-    // SAFETY: promised by the caller.
-    unsafe { ptr::copy_nonoverlapping(from, to, count) }
-}
-
-/// Copies so many entries.
-///
-/// # Safety
-/// They can be read, and written, there.
-#[inline(always)]
-unsafe fn copy_some<const COUNT: usize>(from: *const *const c_void, to: *mut *const c_void) {
-    // SAFETY: promised by the caller.
-    let entries = unsafe { from.cast::<[*const c_void; COUNT]>().read() };
-    // SAFETY: as above.
-    unsafe { to.cast::<[*const c_void; COUNT]>().write(entries) }
-}
-
-/// Builds an arena and returns the struct of the root, and where the event's handle is kept.
+/// Builds an arena for so many nodes, the root included, and returns the struct of the root, and where the event's handle is kept.
+/// The owner keeps all that the plain nodes refer to, and so does a share of it for its node and all below.
 pub(crate) fn build<N: Node>(
-    size: Size,
+    size: usize,
     root: u32,
     tree: &impl Source<N>,
     owner: N::Owner,
     event: *mut c_void,
 ) -> Result<(N, *mut *mut c_void)> {
     const { assert!(align_of::<Header<N>>() <= 16 && align_of::<Slot<N>>() <= align_of::<usize>()) };
-    let child_words = size.nodes.saturating_sub(1);
-    let bytes = bytes_for::<N>(size, child_words).ok_or_else(|| {
+    let bytes = bytes_for::<N>(size).ok_or_else(|| {
         Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export")
     })?;
     let header = pool::take(bytes)?.cast::<Header<N>>();
     // SAFETY: the block is large enough for a header and aligned to 16.
-    unsafe {
-        header.write(Header { live: AtomicUsize::new(size.nodes), owner: Some(owner), event })
-    };
+    unsafe { header.write(Header { live: AtomicUsize::new(size), owner: Some(owner), event }) };
     let arena = Arena { header };
-    let child_table = arena.slot(size.nodes).cast::<*mut N>().as_ptr();
-    let words = Words { next: child_table.wrapping_add(child_words).cast(), left: size.words };
-    let mut filling = Filling { arena, tree, size, next_slot: 1, child_table, words };
+    let child_table = arena.slot(size).cast::<*mut N>().as_ptr();
+    let mut filling = Filling { arena, tree, size, next_slot: 1, child_table };
     let filled = filling.below(0, root);
     let root = tree.node(root);
     let node = filled.ok().zip(root).map(|((links, numbers), root)| {
@@ -232,10 +159,10 @@ pub(crate) fn build<N: Node>(
         unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
         // SAFETY: as above.
         unsafe { (*slot).numbers = numbers };
-        N::linked(root, links, &mut filling.words)
+        N::linked(root, links)
     });
     match node {
-        Some(node) if filling.next_slot == size.nodes => {
+        Some(node) if filling.next_slot == size => {
             // SAFETY: the header is initialised; this makes a pointer to one of its members.
             let event = unsafe { &raw mut (*header.as_ptr()).event };
             Ok((node, event))
@@ -251,22 +178,21 @@ pub(crate) fn build<N: Node>(
     }
 }
 
-fn bytes_for<N: Node>(size: Size, child_words: usize) -> Option<usize> {
-    let slots = size.nodes.checked_mul(size_of::<Slot<N>>())?;
-    let words = child_words.checked_add(size.words)?.checked_mul(size_of::<*mut c_void>())?;
-    slots.checked_add(words)?.checked_add(size_of::<Header<N>>())
+fn bytes_for<N: Node>(size: usize) -> Option<usize> {
+    // The root is in no table, so one entry is spare.
+    let each = size_of::<Slot<N>>() + size_of::<*mut N>();
+    size.checked_mul(each)?.checked_add(size_of::<Header<N>>())
 }
 
 /// An arena that is being filled.
 struct Filling<'tree, N: Node, S> {
     arena: Arena<N>,
     tree: &'tree S,
-    size: Size,
+    size: usize,
     /// The first slot that is not taken.
     next_slot: usize,
     /// Where the next table of children goes.
     child_table: *mut *mut N,
-    words: Words,
 }
 
 /// The tree has more nodes than the arena has slots.
@@ -278,7 +204,7 @@ impl<N: Node, S: Source<N>> Filling<'_, N, S> {
         let below = self.tree.below(source);
         let count = below.count as usize;
         let first_slot = self.next_slot;
-        if count > self.size.nodes - first_slot.min(self.size.nodes) {
+        if count > self.size - first_slot.min(self.size) {
             return Err(TooLarge);
         }
         self.next_slot += count;
@@ -321,14 +247,11 @@ impl<N: Node, S: Source<N>> Filling<'_, N, S> {
     #[inline(never)]
     fn leaves(&mut self, siblings: Siblings<N>) -> Result<(), TooLarge> {
         let nodes = siblings.nodes(self.tree)?;
-        // Copied out of `self`, so that they stay in registers.
-        let mut words = self.words;
         for (child, node) in siblings.places().zip(nodes) {
             let (links, numbers) = siblings.leaf(child);
             // SAFETY: there is a slot for each place.
-            unsafe { siblings.write(child, N::linked(node, links, &mut words), numbers) };
+            unsafe { siblings.write(child, N::linked(node, links), numbers) };
         }
-        self.words = words;
         Ok(())
     }
 
@@ -344,7 +267,7 @@ impl<N: Node, S: Source<N>> Filling<'_, N, S> {
                 self.below((siblings.index + child) as usize, source)?
             };
             // SAFETY: as above.
-            unsafe { siblings.write(child, N::linked(node, links, &mut self.words), numbers) };
+            unsafe { siblings.write(child, N::linked(node, links), numbers) };
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::ptr;
 use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
-use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
+use crate::exchange::arena::{self, Below, Links, Owner, Share, Source};
 
 /// What every exported struct of a schema says, links aside.
 pub(crate) struct Image {
@@ -47,10 +47,9 @@ impl Schema {
 
     fn exported(&self) -> Result<ArrowSchema> {
         let image = self.image().get_or_init(|| Image::new(self));
-        let size = Size { nodes: self.nodes().len(), words: 0 };
         let owner = Whole(self.clone());
         let source = Drawing { schema: self, image };
-        let (root, _) = arena::build(size, 0, &source, owner, ptr::null_mut())?;
+        let (root, _) = arena::build(self.nodes().len(), 0, &source, owner, ptr::null_mut())?;
         Ok(root)
     }
 }
@@ -125,7 +124,7 @@ impl arena::Node for ArrowSchema {
     type Plain = Self;
 
     #[inline(always)]
-    fn linked(plain: Self, links: Links<Self>, _words: &mut Words) -> Self {
+    fn linked(plain: Self, links: Links<Self>) -> Self {
         Self {
             n_children: links.n_children,
             children: links.children,

@@ -36,8 +36,6 @@ struct Table {
     nodes: Box<[Node]>,
     checks: Box<[Check]>,
     rules: Box<[Rule]>,
-    /// How many buffers an array has, all nodes together; those of variadic types that need not be there left out.
-    buffers: usize,
     image: OnceLock<Image>,
 }
 
@@ -123,11 +121,8 @@ impl Schema {
             }
         }
         let (checks, rules) = Check::all(&nodes);
-        let fewest =
-            |node: &Node| node.layout.buffers().len() + usize::from(node.layout.is_variadic());
-        let buffers = nodes.iter().map(fewest).sum();
         let nodes = nodes.into();
-        Ok(Self(Arc::new(Table { nodes, checks, rules, buffers, image: OnceLock::new() })))
+        Ok(Self(Arc::new(Table { nodes, checks, rules, image: OnceLock::new() })))
     }
 
     /// The root field. Its name is usually empty.
@@ -182,11 +177,6 @@ impl Schema {
         // Each node has a check, and each check names a rule: both are made from the nodes.
         let Some(rule) = rule else { unreachable!("a node has a rule") };
         rule
-    }
-
-    /// How many buffers an array has at least, all nodes together.
-    pub(crate) fn fewest_buffers(&self) -> usize {
-        self.0.buffers
     }
 
     /// Where the children of a node are, the dictionary as the last one.
