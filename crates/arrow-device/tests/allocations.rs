@@ -1,6 +1,6 @@
-//! How often the allocator is asked: once for an exported tree however wide, once for an imported batch of flat columns, twice
-//! for one that is nested, and not at all where memory is recycled, as in streams. Counted for each thread, so that tests do not
-//! disturb each other.
+//! How often the allocator is asked: once for an exported tree however wide, once for an imported batch of flat
+//! columns, twice for one that is nested, and not at all where memory is recycled, as in streams. Counted for each
+//! thread, so that tests do not disturb each other.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -112,8 +112,8 @@ fn an_exporter_with_an_allocation_for_each_node_is_found_out() {
 /// An importer: takes an array over, and says what keeps it.
 type Take<'a> = dyn Fn(&mut ArrowDeviceArray) -> Box<dyn FnOnce()> + 'a;
 
-/// That an import asks for memory so often where nothing can be used again, and not at all after the last one was dropped. The box of
-/// the result is one more.
+/// That an import asks for memory so often where nothing can be used again, and not at all after the last one was
+/// dropped. The box of the result is one more.
 fn check_import(take: &Take<'_>, plan: &Plan, expected: usize) -> Verdict {
     let ledger = Ledger::new();
     // Whatever was free is in use now.

@@ -37,7 +37,8 @@ impl Array {
     /// says: either it is released, or
     ///
     /// * every pointer that is not null points to what the interface describes: `buffers` to `n_buffers` entries, `children`
-    ///   to `n_children`, each null or a struct of the same kind,
+    ///   to `n_children`, each null or a struct of the same kind; these tables and structs stay, and nobody else writes to them,
+    ///   until the release,
     /// * buffers that are not null lie on the device that is named and cover `offset + length` elements once `sync_event` has
     ///   passed, and are not written to until the release,
     /// * `sync_event` is null or what the convention of the device's type says (see [`convention`](crate::convention)), until the release,

@@ -184,7 +184,7 @@ pub(crate) enum Storage {
 }
 
 /// The structs of an imported tree, all of which keep to their rules. They are the consumer's from the import to the release,
-/// so nobody writes to them.
+/// so nobody writes to them: `import`'s caller promises it.
 pub(crate) struct Structs {
     base: ForeignArray,
     below: Below,
@@ -285,8 +285,9 @@ unsafe impl Send for BufferPointer {}
 // SAFETY: as above.
 unsafe impl Sync for BufferPointer {}
 
-// SAFETY: the raw pointers in here are tables in host memory that are never written to, and device addresses. The specification
-// lets a struct be used and released on any thread: `import`'s contract repeats it, and everything built here is `Send + Sync`.
+// SAFETY: the raw pointers in here are structs and tables in host memory that nobody writes to before the release, and
+// device addresses. The specification lets a struct be used and released on any thread: `import`'s contract repeats it,
+// and everything built here is `Send + Sync`.
 unsafe impl Send for Tree {}
 // SAFETY: as above; what changes is behind locks.
 unsafe impl Sync for Tree {}

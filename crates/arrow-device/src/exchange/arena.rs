@@ -131,8 +131,8 @@ fn released<T>() -> *mut T {
     ptr::without_provenance_mut(align_of::<usize>())
 }
 
-/// Builds an arena for so many nodes, the root included, and returns the struct of the root, and where the event's handle is kept.
-/// The owner keeps all that the plain nodes refer to, and so does a share of it for its node and all below.
+/// Builds an arena for so many nodes, the root included, and returns the struct of the root, and where the event's handle
+/// is kept. The owner keeps all that the plain nodes refer to, and so does a share of it for its node and all below.
 pub(crate) fn build<N: Node>(
     size: usize,
     root: u32,
