@@ -2,6 +2,7 @@
 
 mod copies;
 mod exchange;
+mod streams;
 mod tensors;
 
 use crate::case::Case;
@@ -19,6 +20,7 @@ pub struct Family {
 /// The families.
 pub const FAMILIES: &[Family] = &[
     Family { cases: exchange::cases, counted: exchange::COUNTED },
+    Family { cases: streams::cases, counted: streams::COUNTED },
     Family { cases: copies::cases, counted: copies::COUNTED },
     Family { cases: tensors::cases, counted: tensors::COUNTED },
 ];

@@ -1,5 +1,6 @@
-//! How often the allocator is asked: once for an exported tree however wide, twice at most for an imported one,
-//! and not at all where memory is recycled. Counted for each thread, so that tests do not disturb each other.
+//! How often the allocator is asked: once for an exported tree however wide, once for an imported batch of flat
+//! columns, twice for one that is nested, and not at all where memory is recycled, as in streams. Counted for each
+//! thread, so that tests do not disturb each other.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -7,12 +8,16 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
-use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream};
 use arrow_device::copy::Options;
 use arrow_device::dlpack::{Conversion, Copying, Dtype, Managed, Order, Tensor};
 use arrow_device::{
-    Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Queue, Recycler, Schema,
+    Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Error, Queue, Recycler, Schema,
 };
 use arrow_device_testkit::allocations::{Counting, count};
 use arrow_device_testkit::consumer::{move_out, release};
@@ -22,6 +27,7 @@ use arrow_device_testkit::plan::{Nulls, Plan, Window};
 use arrow_device_testkit::producer;
 use arrow_device_testkit::relay::{Handwritten, Relay};
 use arrow_device_testkit::{Verdict, assert_complaint, require};
+use futures_core::Stream as _;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -32,6 +38,12 @@ const WIDE: usize = if cfg!(miri) { 50 } else { 1000 };
 fn wide() -> Plan {
     let columns = vec![Kind::Fixed("l", 8); WIDE];
     Kind::Struct(columns).plan(Window::WHOLE, Nulls::Counted)
+}
+
+/// Columns with something below them, and with dictionaries.
+fn nested() -> Plan {
+    let column = Kind::Struct(vec![Kind::Fixed("l", 8), Kind::Text("u", 4)]);
+    Kind::Struct(vec![column; 10]).plan(Window::WHOLE, Nulls::Counted)
 }
 
 fn flat() -> Plan {
@@ -54,10 +66,10 @@ type Fill<'a, T> = dyn Fn(&mut T) + 'a;
 /// so many.
 fn check_export(fill: &Fill<'_, ArrowDeviceArray>, first: usize, again: usize) -> Verdict {
     let mut out = ArrowDeviceArray::empty();
-    for (allowed, turn) in [(first, "first"), (again, "second"), (again, "third")] {
+    for (expected, turn) in [(first, "first"), (again, "second"), (again, "third")] {
         let (allocations, ()) = count(|| fill(&mut out));
-        require(allocations <= allowed, || {
-            format!("{allocations} allocations for the {turn} export and not {allowed}")
+        require(allocations == expected, || {
+            format!("{allocations} allocations for the {turn} export and not {expected}")
         })?;
         let (allocations, released) = count(|| release(move_out(&mut out.array)));
         released?;
@@ -93,7 +105,7 @@ fn a_copy_takes_few_allocations_however_wide_and_few_bytes_for_each_column() {
 #[test]
 fn an_exported_tree_is_one_allocation_and_a_recycled_one_or_a_flat_array_none() {
     warm_up();
-    for (plan, first) in [(wide(), 1), (flat(), 0)] {
+    for (plan, first) in [(wide(), 1), (nested(), 1), (flat(), 0)] {
         let array = imported(&plan);
         let export = |out: &mut ArrowDeviceArray| array.export(out).unwrap();
         assert_eq!(check_export(&export, first, 0), Ok(()));
@@ -111,34 +123,47 @@ fn an_exporter_with_an_allocation_for_each_node_is_found_out() {
     let allocates_again = |out: &mut ArrowDeviceArray| {
         *out = producer::device_array(&flat(), &Ledger::new());
     };
-    assert_complaint(check_export(&allocates_again, 1000, 0), "for the second export and not 0");
+    let (first, ()) = count(|| allocates_again(&mut ArrowDeviceArray::empty()));
+    assert_complaint(check_export(&allocates_again, first, 0), "for the second export and not 0");
 }
 
 /// An importer: takes an array over, and says what keeps it.
 type Take<'a> = dyn Fn(&mut ArrowDeviceArray) -> Box<dyn FnOnce()> + 'a;
 
-/// That an import asks for memory so often at most. The box of the result is one more.
-fn check_import(take: &Take<'_>, plan: &Plan, allowed: usize) -> Verdict {
+/// That an import asks for memory so often where nothing can be used again, and not at all after the last one was
+/// dropped. The box of the result is one more.
+fn check_import(take: &Take<'_>, plan: &Plan, expected: usize) -> Verdict {
     let ledger = Ledger::new();
-    let mut c_array = producer::device_array(plan, &ledger);
-    let (allocations, keep) = count(|| take(&mut c_array));
-    let allocations = allocations - 1;
-    require(allocations <= allowed, || format!("{allocations} allocations and not {allowed}"))?;
-    let (allocations, ()) = count(keep);
-    require(allocations == 0, || format!("{allocations} allocations for the last drop"))?;
-    ledger.settle(1)
+    // Whatever was free is in use now.
+    let keep_first = take(&mut producer::device_array(plan, &ledger));
+    for (expected, turn) in [(expected, "first"), (0, "second"), (0, "third")] {
+        let mut c_array = producer::device_array(plan, &ledger);
+        let (allocations, keep) = count(|| take(&mut c_array));
+        let allocations = allocations - 1;
+        require(allocations == expected, || {
+            format!("{allocations} allocations for the {turn} import and not {expected}")
+        })?;
+        let (allocations, ()) = count(keep);
+        require(allocations == 0, || format!("{allocations} allocations for the last drop"))?;
+    }
+    keep_first();
+    ledger.settle(4)
 }
 
 #[test]
-fn an_import_is_two_allocations_at_most_and_of_a_flat_array_one() {
-    warm_up();
-    for (plan, allowed) in [(wide(), 2), (flat(), 1)] {
-        let schema = schema_of(&plan);
-        let take = |array: &mut ArrowDeviceArray| -> Box<dyn FnOnce()> {
-            let array = unsafe { Array::import(array, &schema) }.unwrap();
-            Box::new(move || drop(array))
+fn an_import_of_flat_columns_is_one_allocation_and_of_nested_ones_two_and_a_later_one_none() {
+    for (plan, expected) in [(wide(), 1), (nested(), 2), (flat(), 1)] {
+        let check = || {
+            let schema = schema_of(&plan);
+            let take = |array: &mut ArrowDeviceArray| -> Box<dyn FnOnce()> {
+                let array = unsafe { Array::import(array, &schema) }.unwrap();
+                Box::new(move || drop(array))
+            };
+            check_import(&take, &plan, expected)
         };
-        assert_eq!(check_import(&take, &plan, allowed), Ok(()));
+        // A thread of its own has nothing that can be used again.
+        let verdict = std::thread::scope(|threads| threads.spawn(check).join().unwrap());
+        assert_eq!(verdict, Ok(()));
     }
 }
 
@@ -150,7 +175,7 @@ fn an_importer_that_copies_every_node_is_found_out() {
         let (_, c_array) = Handwritten(None).relay(&mut schema, array).unwrap();
         Box::new(move || release(c_array.array).unwrap())
     };
-    assert_complaint(check_import(&naive, &wide(), 2), "allocations and not 2");
+    assert_complaint(check_import(&naive, &wide(), 1), "for the first import and not 1");
 }
 
 // Requirement: SCH-6
@@ -225,19 +250,92 @@ fn a_stream_that_copies_its_arrays_is_found_out() {
     assert_complaint(check_stream(stream, 0), "allocations for ten arrays");
 }
 
+/// How often the allocator is asked for ten arrays of a stream, the first two aside.
+fn allocations_of(mut stream: ArrayStream) -> usize {
+    assert_eq!(stream.by_ref().take(2).filter(Result::is_ok).count(), 2);
+    let (allocations, read) = count(|| stream.by_ref().take(10).filter(Result::is_ok).count());
+    assert_eq!(read, 10);
+    allocations
+}
+
+fn through_device(stream: ArrayStream) -> ArrayStream {
+    let mut c_stream = ArrowDeviceArrayStream::empty();
+    stream.export(&mut c_stream);
+    unsafe { ArrayStream::import(&mut c_stream) }.unwrap()
+}
+
+fn through_host(stream: ArrayStream) -> ArrayStream {
+    let mut c_stream = ArrowArrayStream::empty();
+    stream.export_host(&mut c_stream).unwrap();
+    unsafe { ArrayStream::import_host(&mut c_stream) }.unwrap()
+}
+
 #[test]
-fn a_stream_that_is_read_takes_two_allocations_for_an_array_and_of_a_flat_one_one() {
-    for (plan, allowed) in [(wide(), 2), (flat(), 1)] {
+fn a_stream_that_is_read_takes_no_allocation_for_an_array() {
+    for plan in [wide(), flat(), nested()] {
         let array = imported(&plan);
+        // With the schema of the array, and with one of the same type that its arrays are compared with.
+        for schema in [array.schema().unwrap(), schema_of(&plan)] {
+            let arrays = std::iter::repeat(array.clone()).map(Ok);
+            let stream = || ArrayStream::new(schema.clone(), DeviceType::CPU, arrays.clone());
+            assert_eq!(allocations_of(through_device(stream())), 0);
+            assert_eq!(allocations_of(through_host(stream())), 0);
+            // What was read is handed on, and read again.
+            assert_eq!(allocations_of(through_device(through_host(stream()))), 0);
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_keeps_what_it_reads_takes_two_allocations_for_an_array_at_most() {
+    let array = imported(&nested());
+    let arrays = std::iter::repeat(array.clone()).map(Ok);
+    let stream = ArrayStream::new(array.schema().unwrap(), DeviceType::CPU, arrays);
+    let mut stream = through_device(stream);
+    let mut kept = Vec::with_capacity(12);
+    kept.extend(stream.by_ref().take(2));
+    let (allocations, ()) = count(|| kept.extend(stream.by_ref().take(10)));
+    // The arena of the producer, and two blocks of the consumer.
+    assert_eq!(allocations, 30, "nothing is free to be used again, and the count counts");
+    drop(kept);
+}
+
+/// The same array again and again.
+struct Again(Array);
+
+impl futures_core::Stream for Again {
+    type Item = Result<Array, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(Some(Ok(self.0.clone())))
+    }
+}
+
+#[test]
+fn an_asynchronous_stream_takes_no_allocation_for_an_array() {
+    for (window, plan) in [(1, wide()), (5, flat()), (64, nested())] {
+        let array = imported(&plan);
+        let (stream, handler) = AsyncStream::new(window);
         let schema = array.schema().unwrap();
-        let mut c_stream = ArrowDeviceArrayStream::empty();
-        let arrays = std::iter::repeat(array).map(Ok);
-        ArrayStream::new(schema, DeviceType::CPU, arrays).export(&mut c_stream);
-        let mut stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
-        drop(stream.next());
-        let (allocations, read) = count(|| stream.by_ref().take(10).filter(Result::is_ok).count());
-        assert_eq!(read, 10);
-        assert!(allocations <= 10 * allowed, "{allocations} allocations for ten arrays");
+        let producer = AsyncProducer::new(schema, DeviceType::CPU, Again(array));
+        let mut drive = unsafe { producer.drive(handler.into_raw()) }.unwrap();
+        let mut arrays = stream.arrays();
+        let mut context = Context::from_waker(Waker::noop());
+        let mut read = |wanted: usize| {
+            let mut left = wanted;
+            while left > 0 {
+                match Pin::new(&mut arrays).poll_next(&mut context) {
+                    Poll::Ready(array) => {
+                        drop(array.unwrap().unwrap());
+                        left -= 1;
+                    }
+                    Poll::Pending => assert!(Pin::new(&mut drive).poll(&mut context).is_pending()),
+                }
+            }
+        };
+        read(3 * window);
+        let (allocations, ()) = count(|| read(100));
+        assert_eq!(allocations, 0, "window {window}");
     }
 }
 

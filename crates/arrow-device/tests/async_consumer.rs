@@ -101,6 +101,43 @@ fn nothing_is_asked_for_beyond_the_window() {
     source.settle().unwrap();
 }
 
+#[test]
+fn a_quarter_of_a_wide_window_is_asked_for_again_at_once() {
+    for (window, batch) in [(7, 1), (8, 2), (12, 3)] {
+        let (mut stream, handler) = AsyncStream::new(window);
+        let source = Source::new(handler.into_raw(), 3 * window, None);
+        source.run();
+        assert_eq!((source.sent(), source.credits()), (window, 0));
+        let mut taken = Vec::new();
+        for count in 1..=window {
+            let Poll::Ready(Some(Ok(task))) = poll(&mut stream) else { panic!("a task is there") };
+            taken.push(task);
+            let asked = count / batch * batch;
+            assert_eq!(source.credits(), asked as i64, "window {window}, {count} are taken out");
+        }
+        drop(taken);
+        let read = read_rest(&mut stream, &source);
+        assert_eq!(read, 2 * window, "window {window}: nobody waits for the other for ever");
+    }
+}
+
+/// How many tasks there are until neither side can go on, which is the end.
+fn read_rest(stream: &mut AsyncStream, source: &Source) -> usize {
+    let mut read = 0;
+    loop {
+        source.run();
+        match poll(stream) {
+            Poll::Ready(Some(task)) => drop(task.unwrap().extract().unwrap()),
+            Poll::Ready(None) => {
+                source.run();
+                return read;
+            }
+            Poll::Pending => panic!("stuck after {read} tasks"),
+        }
+        read += 1;
+    }
+}
+
 // Requirement: ASY-15
 #[test]
 fn what_a_producer_says_of_stream_task_and_error_is_there_to_read() {

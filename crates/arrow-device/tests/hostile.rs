@@ -4,8 +4,12 @@
 use std::ptr;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Array, DataType, ErrorKind, Schema};
+use arrow_device::{Array, DataType, ErrorKind, Schema, Step};
 use arrow_device_testkit::hostile::{self, Hostile, Ours};
+use arrow_device_testkit::kinds::Kind;
+use arrow_device_testkit::ledger::Ledger;
+use arrow_device_testkit::plan::{Nulls, Window};
+use arrow_device_testkit::producer;
 
 fn assert_all(all: impl IntoIterator<Item = Hostile>) {
     for hostile in all {
@@ -36,6 +40,24 @@ fn a_schema_with_anything_wrong_is_refused_at_its_place_and_released_once() {
 fn structs_with_random_members_wrong_are_released_once() {
     let seeds = if cfg!(miri) { 4 } else { 10_000 };
     assert_all((0..seeds).map(hostile::random));
+}
+
+// Requirement: ARR-3, SYS-2
+#[test]
+fn a_column_of_columns_that_is_shorter_than_its_batch_is_refused() {
+    let column = Kind::Struct(vec![Kind::Fixed("l", 8)]);
+    let plan = Kind::Struct(vec![Kind::Fixed("i", 4), column]).plan(Window::WHOLE, Nulls::None);
+    let ledger = Ledger::new();
+    // SAFETY: the structs are as they should be, but for a length that the second child is given.
+    let refused = unsafe {
+        let schema = Schema::import(&mut producer::schema(&plan, &ledger)).unwrap();
+        let mut array = producer::device_array(&plan, &ledger);
+        (**array.array.children.add(1)).length -= 1;
+        Array::import(&mut array, &schema).unwrap_err()
+    };
+    assert_eq!(refused.kind(), ErrorKind::Malformed);
+    assert_eq!(refused.place().unwrap().steps(), [Step::Child(1)]);
+    assert_eq!(ledger.settle(2), Ok(()));
 }
 
 // Requirement: SYS-2

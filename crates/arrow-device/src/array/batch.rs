@@ -184,6 +184,7 @@ impl fmt::Debug for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exchange::shared::Shared;
 
     #[test]
     fn a_column_lies_where_it_came_from_and_is_called_what_the_batch_calls_it() {
@@ -192,12 +193,12 @@ mod tests {
                 .unwrap();
         let batch = Batch::from_columns([("outer", inner.as_array().clone())]).unwrap();
         let column = batch.column(0).unwrap();
-        assert!(std::sync::Arc::ptr_eq(column.tree(), inner.as_array().tree()));
+        assert!(Shared::ptr_eq(column.tree(), inner.as_array().tree()));
         assert_eq!(column.field().name(), "outer");
         assert_eq!(column.schema().unwrap().field().name(), "outer");
         let leaf = column.child(0).unwrap();
         assert_eq!(leaf.field().name(), "x");
-        assert!(std::sync::Arc::ptr_eq(leaf.tree(), inner.column(0).unwrap().tree()));
+        assert!(Shared::ptr_eq(leaf.tree(), inner.column(0).unwrap().tree()));
     }
 
     fn rows(range: std::ops::Range<i32>) -> Batch {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use super::tree::{BufferPointer, Built, Node, Nodes, Pending, Readiness, Storage, Tables, Tree};
+use super::tree::{BufferPointer, Built, Node, Nodes, Pending, Readiness, Tables, Tree};
 use super::{Array, Window};
 use crate::device::driver::Readiness as DeviceReadiness;
+use crate::exchange::shared::Shared;
 use crate::schema::{Schema, can_be_absent};
 use crate::{
     Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Place, Queue,
@@ -173,7 +174,7 @@ impl ArrayBuilder {
         let ready = ready(&mut pending)?;
         drop(pending);
         let tree = self.assemble(schema, device, ready, sources)?;
-        Ok(Array::from_tree(Arc::new(tree)))
+        Ok(Array::from_tree(Shared::new(tree)?))
     }
 
     /// The one device of everything that was given.
@@ -272,7 +273,7 @@ impl ArrayBuilder {
             return Err(mismatch(format!("{data_type} has {has}")));
         }
         let end = self.window.offset.checked_add(self.window.length);
-        let largest = schema.checks().first().map_or(i64::MAX, |check| check.largest_end);
+        let largest = schema.rule(0).largest_end;
         if end.is_none_or(|end| end > largest) {
             return Err(refused(format!(
                 "{} elements are more than any memory holds",
@@ -340,8 +341,7 @@ impl ArrayBuilder {
                 return Err(mismatch(format!("the type is {}, not {expected}", child.data_type()))
                     .at(place));
             }
-            let elements =
-                schema.checks().first().map_or(0, |check| i64::from(check.elements_in_child));
+            let elements = i64::from(schema.rule(0).elements_in_child);
             if child.window().length < end.saturating_mul(elements) {
                 let message =
                     format!("{} elements do not cover the {end} of the array above", child.len());
@@ -429,7 +429,7 @@ impl ArrayBuilder {
         while let Some(array) = arrays.get(next).cloned() {
             let first_extent = extents.len() as u32;
             extents.extend((0..array.buffer_count()).map(|index| array.extent(index)));
-            nodes.push(Node { window: array.window(), extents: first_extent, ..*array.node() });
+            nodes.push(Node { window: array.window(), extents: first_extent, ..array.node() });
             for index in 0..array.child_count() {
                 arrays.push(array.node_child(index)?);
             }
@@ -437,13 +437,8 @@ impl ArrayBuilder {
             next += 1;
         }
         let tables = Tables { extents: extents.into(), _pointers: pointers };
-        Ok(Tree::new(
-            schema,
-            device,
-            ready,
-            Nodes::from(nodes),
-            Storage::Built(Built { _buffers: owners, below, tables }),
-        ))
+        let built = Built { nodes: Nodes::from(nodes), _buffers: owners, below, tables };
+        Ok(Tree::built(schema, device, ready, built))
     }
 }
 

@@ -1,21 +1,21 @@
 //! Writing an `ArrowDeviceArray`.
 //!
-//! One arena holds every struct and table of the tree. No device is called, nothing is counted, no null is looked for: what
+//! One arena holds every struct of the tree; tables of buffers are those that the tree has. No device is called, nothing is counted, no null is looked for: what
 //! is known travels, and an event is handed on as it came.
 
 use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
-use super::tree::{Node, Pending, Readiness, Tree};
+use super::tree::{Built, Node, Pending, Readiness, Storage, Structs, Tree};
 use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::SyncEvent;
-use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
+use crate::exchange::arena::{self, Below, Links, Owner, Share, Source};
 use crate::exchange::guard;
+use crate::exchange::shared::Shared;
 use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
@@ -125,15 +125,14 @@ impl Array {
         let mut window = self.window();
         let (mut array, sync_event) = match pending {
             pending if self.is_batch => {
-                let rows = self.rows();
                 window.offset = 0;
-                self.exported_tree(pending, &rows)?
+                self.exported_tree(pending)?
             }
             None if self.is_leaf() => (self.exported_leaf(), ptr::null_mut()),
             Some(Pending::Foreign(event)) if self.is_leaf() => {
                 (self.exported_leaf(), event.as_ptr())
             }
-            pending => self.exported_tree(pending, &self.tables())?,
+            pending => self.exported_tree(pending)?,
         };
         array.length = window.length;
         array.offset = window.offset;
@@ -165,16 +164,28 @@ impl Array {
             n_buffers: i64::from(node.n_buffers),
             buffers: node.buffers.cast_mut(),
             release: Some(release_leaf),
-            private_data: Arc::into_raw(self.tree().clone()).cast_mut().cast(),
+            private_data: Shared::into_raw(self.tree().clone()).cast_mut(),
             ..ArrowArray::empty()
         }
     }
 
     /// A struct for a node and everything below it, in an arena; and what its `sync_event` is.
-    fn exported_tree(
+    fn exported_tree(&self, pending: Option<Pending>) -> Result<(ArrowArray, *mut c_void)> {
+        let checks = self.tree().schema.checks();
+        match self.tree().storage() {
+            Storage::Foreign(structs) => self.exported_nodes(pending, Imported { structs, checks }),
+            Storage::Built(Built { nodes, .. }) => {
+                self.exported_nodes(pending, Tables { nodes: nodes.as_slice(), checks })
+            }
+        }
+    }
+
+    /// [`exported_tree`](Self::exported_tree), compiled for each kind of tree.
+    #[inline(never)]
+    fn exported_nodes(
         &self,
         pending: Option<Pending>,
-        tables: &impl Source<ArrowArray>,
+        tables: impl Source<ArrowArray>,
     ) -> Result<(ArrowArray, *mut c_void)> {
         let (tree, root) = (self.tree(), self.node_number());
         let shown = Shown::of(pending.as_ref());
@@ -182,18 +193,14 @@ impl Array {
         let counted = tree.count(Direction::Exported);
         let owner = Whole { _event: event, _counted: counted, tree: tree.clone() };
         let size = tree.size_of(root);
-        let (array, variable) = arena::build(size, root, tables, owner, shown.handle())?;
+        let (array, variable) = if self.is_batch {
+            let Below { first, count, .. } = tables.below(root);
+            let rows = Rows { tables, root, columns: first..first + count, window: self.window() };
+            arena::build(size, root, &rows, owner, shown.handle())?
+        } else {
+            arena::build(size, root, &tables, owner, shown.handle())?
+        };
         Ok((array, shown.address(variable)))
-    }
-
-    fn tables(&self) -> Tables<'_> {
-        Tables { nodes: self.tree().nodes(), checks: self.tree().schema.checks() }
-    }
-
-    fn rows(&self) -> Rows<'_> {
-        let (tables, root) = (self.tables(), self.node_number());
-        let Below { first, count, .. } = tables.below(root);
-        Rows { tables, root, columns: first..first + count, window: self.window() }
     }
 }
 
@@ -207,10 +214,9 @@ unsafe extern "C" fn release_leaf(array: *mut ArrowArray) {
         // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
         let Some(array) = (unsafe { array.as_mut() }) else { return };
         if array.release.take().is_some() {
-            let tree = array.private_data.cast_const().cast::<Tree>();
             // SAFETY: `private_data` is the consumer's to keep, so it is the share that `exported_leaf` gave away; it is
             // taken back once, since a release "MUST" mark the struct as released.
-            drop(unsafe { Arc::from_raw(tree) });
+            drop(unsafe { Shared::<Tree>::from_raw(array.private_data) });
         }
     });
 }
@@ -249,24 +255,22 @@ impl Shown {
 }
 
 impl Tree {
-    /// How large an arena for a node and everything below it is.
-    fn size_of(&self, root: u32) -> Size {
+    /// How many nodes there are from a node on downwards.
+    fn size_of(&self, root: u32) -> usize {
         if root == 0 {
-            return Size { nodes: self.nodes().len(), words: self.buffer_count };
+            return self.node_count();
         }
-        let mut size = Size { nodes: 0, words: 0 };
+        let mut size = 0;
         let mut waiting = vec![root];
         while let Some(number) = waiting.pop() {
-            size.nodes += 1;
-            size.words +=
-                self.nodes().get(number as usize).map_or(0, |node| node.n_buffers as usize);
+            size += 1;
             waiting.extend(self.schema.node(number).below());
         }
         size
     }
 }
 
-/// The tables of a tree that is being exported.
+/// The nodes of a tree that was put together here and is being exported.
 struct Tables<'tree> {
     nodes: &'tree [Node],
     checks: &'tree [Check],
@@ -278,27 +282,36 @@ impl Source<ArrowArray> for Tables<'_> {
         Check::below(self.checks.get(source as usize))
     }
 
+    fn node(&self, source: u32) -> Option<Node> {
+        self.nodes.get(source as usize).copied()
+    }
+
     #[inline(always)]
-    fn node(&self, source: u32, words: &mut Words, links: Links<ArrowArray>) -> ArrowArray {
-        struct_of(self.nodes.get(source as usize).unwrap_or(&Node::EMPTY), words, links)
+    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
+        let nodes = self.nodes.get(numbers.start as usize..numbers.end as usize);
+        nodes.unwrap_or_default().iter().copied()
     }
 }
 
-#[inline(always)]
-fn struct_of(node: &Node, words: &mut Words, links: Links<ArrowArray>) -> ArrowArray {
-    // SAFETY: a node's table has `n_buffers` entries, and the tree keeps it.
-    let buffers = unsafe { words.copy(node.buffers, node.n_buffers as usize) };
-    ArrowArray {
-        length: node.window.length,
-        null_count: node.window.null_count,
-        offset: node.window.offset,
-        n_buffers: i64::from(node.n_buffers),
-        n_children: links.n_children,
-        buffers,
-        children: links.children,
-        dictionary: links.dictionary,
-        release: Some(links.release),
-        private_data: links.private_data,
+/// The nodes of a tree that was imported and is being exported.
+struct Imported<'tree> {
+    structs: &'tree Structs,
+    checks: &'tree [Check],
+}
+
+impl Source<ArrowArray> for Imported<'_> {
+    #[inline(always)]
+    fn below(&self, source: u32) -> Below {
+        Check::below(self.checks.get(source as usize))
+    }
+
+    fn node(&self, source: u32) -> Option<Node> {
+        self.structs.node(source, self.checks)
+    }
+
+    #[inline(always)]
+    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
+        self.structs.nodes(numbers, self.checks)
     }
 }
 
@@ -307,8 +320,8 @@ const NO_BITMAP: &[*const c_void; 1] = &[ptr::null()];
 
 /// The tables of a tree whose root is a record batch: each column has exactly its rows, and the struct around them no offset.
 /// Shipped consumers refuse an offset there, and take no notice of the length.
-struct Rows<'tree> {
-    tables: Tables<'tree>,
+struct Rows<S> {
+    tables: S,
     root: u32,
     /// The numbers of the columns.
     columns: Range<u32>,
@@ -316,27 +329,29 @@ struct Rows<'tree> {
     window: Window,
 }
 
-impl Source<ArrowArray> for Rows<'_> {
+impl<S: Source<ArrowArray>> Source<ArrowArray> for Rows<S> {
     #[inline(always)]
     fn below(&self, source: u32) -> Below {
         self.tables.below(source)
     }
 
-    #[inline(always)]
-    fn node(&self, source: u32, words: &mut Words, links: Links<ArrowArray>) -> ArrowArray {
+    fn node(&self, source: u32) -> Option<Node> {
         if source == self.root && self.window.offset != 0 {
             // A bitmap would be that of other rows now. It says of none that it is null.
-            let node = Node { buffers: NO_BITMAP.as_ptr(), n_buffers: 1, ..Node::EMPTY };
-            return struct_of(&node, words, links);
+            return Some(Node { buffers: NO_BITMAP.as_ptr(), n_buffers: 1, ..Node::EMPTY });
         }
-        let mut array = self.tables.node(source, words, links);
-        if self.columns.contains(&source) {
-            let Window { length, offset, null_count } =
-                Window { length: array.length, offset: array.offset, null_count: array.null_count }
-                    .part(self.window.offset, self.window.length);
-            (array.length, array.offset, array.null_count) = (length, offset, null_count);
-        }
-        array
+        self.tables.node(source)
+    }
+
+    #[inline(always)]
+    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
+        let (rows, are_columns) = (self.window, numbers == self.columns);
+        self.tables.children(numbers).map(move |mut node| {
+            if are_columns {
+                node.window = node.window.part(rows.offset, rows.length);
+            }
+            node
+        })
     }
 }
 
@@ -344,7 +359,7 @@ impl Source<ArrowArray> for Rows<'_> {
 pub(crate) struct Whole {
     _event: Option<Event>,
     _counted: Option<Counted>,
-    tree: Arc<Tree>,
+    tree: Shared<Tree>,
 }
 
 /// What keeps one node alive that was moved out: the array that it came from.
@@ -376,6 +391,24 @@ impl Share for OfNode {
 
 impl arena::Node for ArrowArray {
     type Owner = Whole;
+    type Plain = Node;
+
+    #[inline(always)]
+    fn linked(node: Node, links: Links<Self>) -> Self {
+        Self {
+            length: node.window.length,
+            null_count: node.window.null_count,
+            offset: node.window.offset,
+            n_buffers: i64::from(node.n_buffers),
+            n_children: links.n_children,
+            // The tree that the node lies in keeps the table, and never writes to it.
+            buffers: node.buffers.cast_mut(),
+            children: links.children,
+            dictionary: links.dictionary,
+            release: Some(links.release),
+            private_data: links.private_data,
+        }
+    }
 
     fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)> {
         &mut self.release

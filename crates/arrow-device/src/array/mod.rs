@@ -5,15 +5,15 @@
 
 mod batch;
 mod builder;
+pub(crate) mod check;
 mod export;
 pub(crate) mod host;
-pub(crate) mod import;
+mod import;
 mod sizes;
 pub(crate) mod tree;
 mod view;
 
 use std::fmt;
-use std::sync::Arc;
 
 pub use batch::Batch;
 pub use builder::ArrayBuilder;
@@ -22,6 +22,7 @@ pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
 use crate::device::driver::Driver;
+use crate::exchange::shared::Shared;
 use crate::schema::Schema;
 use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
@@ -44,7 +45,7 @@ pub(crate) use tree::{
 /// ```
 #[derive(Clone)]
 pub struct Array {
-    tree: Arc<Tree>,
+    tree: Shared<Tree>,
     node: u32,
     window: Window,
     /// Where the array has its name, nullability and metadata from, if not from its tree: a column that was picked out of
@@ -69,6 +70,7 @@ impl Window {
     }
 
     /// A part of it. What is known of the nulls stays known where that is possible.
+    #[inline(always)]
     pub(crate) fn part(self, offset: i64, length: i64) -> Self {
         let null_count = match self.null_count {
             0 => 0,
@@ -103,11 +105,8 @@ impl Array {
         ArrayBuilder::new(schema.try_into().map_err(Error::from))
     }
 
-    pub(crate) fn from_tree(tree: Arc<Tree>) -> Self {
-        let window = tree
-            .nodes()
-            .first()
-            .map_or(Window { offset: 0, length: 0, null_count: 0 }, |root| root.window);
+    pub(crate) fn from_tree(tree: Shared<Tree>) -> Self {
+        let window = tree.node(0).window;
         Self { tree, node: 0, window, named: None, is_batch: false }
     }
 
@@ -277,12 +276,12 @@ impl Array {
 
     /// Whether two arrays are the same elements of the same memory.
     pub fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.tree, &other.tree)
+        Shared::ptr_eq(&self.tree, &other.tree)
             && self.node == other.node
             && self.window == other.window
     }
 
-    pub(crate) fn tree(&self) -> &Arc<Tree> {
+    pub(crate) fn tree(&self) -> &Shared<Tree> {
         &self.tree
     }
 
@@ -298,10 +297,14 @@ impl Array {
         self.named.as_ref().map_or((&self.tree.schema, self.node), |(schema, node)| (schema, *node))
     }
 
+    /// Whether its schema is that of its tree.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.node == 0 && self.named.is_none()
+    }
+
     /// Whether the type is that of a schema, metadata left aside; the root's own name and nullability too.
     pub(crate) fn fits(&self, schema: &Schema) -> bool {
-        let is_whole = self.node == 0 && self.named.is_none();
-        (is_whole && self.tree.schema.is_same(schema))
+        (self.is_whole() && self.tree.schema.is_same(schema))
             || schema.data_type().equals_ignoring_metadata(self.data_type())
     }
 
@@ -309,12 +312,8 @@ impl Array {
         self.tree.schema.node(self.node)
     }
 
-    pub(crate) fn node(&self) -> &Node {
-        // Trees have a node for each node of their schema, and `self.node` is one of them.
-        match self.tree.nodes().get(self.node as usize) {
-            Some(node) => node,
-            None => unreachable!("a tree has as many nodes as its schema"),
-        }
+    pub(crate) fn node(&self) -> Node {
+        self.tree.node(self.node)
     }
 
     /// A child in the same tree.
@@ -351,9 +350,8 @@ impl Array {
 
     pub(crate) fn at_number(&self, node: u32) -> Self {
         let tree = self.tree.clone();
-        let array = Self { tree, node, window: self.window, named: None, is_batch: false };
-        let window = array.node().window;
-        Self { window, ..array }
+        let window = tree.node(node).window;
+        Self { tree, node, window, named: None, is_batch: false }
     }
 
     /// The same, to be exported as a record batch.
@@ -419,13 +417,7 @@ impl Tree {
         let kind = schema_node.layout.buffers().get(index);
         let elements = u64::try_from(end).unwrap_or(0);
         match kind {
-            _ if self
-                .nodes()
-                .get(node as usize)
-                .is_none_or(|node| node.buffer(index).is_null()) =>
-            {
-                Extent::Exact(0)
-            }
+            _ if self.node(node).buffer(index).is_null() => Extent::Exact(0),
             Some(kind) => kind.byte_len(elements).map_or(Extent::Unknown, Extent::AtLeast),
             None => Extent::Unknown,
         }

@@ -1,25 +1,28 @@
 //! What an array is made of: one shared tree of nodes, imported or built here.
 //!
-//! A tree's nodes are numbered as its schema's are, so a number leads to both. Each node is a checked copy of what its C
-//! struct says, and refers to a table of buffer pointers that the tree keeps alive. An [`Array`](super::Array) is a tree,
-//! the number of a node, and a window on it.
+//! A tree's nodes are numbered as its schema's are, so a number leads to both. Of an imported tree the producer's own structs
+//! are the table of nodes; of one that was put together here it is a table of ours. An [`Array`](super::Array) is a tree, the
+//! number of a node, and a window on it.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Array, Window};
-use crate::abi::ArrowDeviceArray;
+use crate::abi::ArrowArray;
 use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::Raw;
 use crate::device::{Memory, Owner};
+use crate::exchange::list::List;
+use crate::exchange::shared::Shared;
 use crate::pending::{self, Use};
-use crate::schema::Schema;
+use crate::schema::{Check, Nulls, Schema};
 use crate::sync::lock;
 use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Queue, Result};
 
-/// One node: a checked copy of its C struct.
+/// One node: what is known of it without a look at its data.
 #[derive(Clone, Copy)]
 pub(crate) struct Node {
     pub(crate) window: Window,
@@ -42,6 +45,24 @@ impl Node {
         extents: Self::NO_EXTENTS,
     };
 
+    /// What a struct says that was seen to keep to its rule.
+    #[inline(always)]
+    fn of(source: &ArrowArray, nulls: Nulls) -> Self {
+        let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
+        let n_buffers = n_buffers as u32;
+        let extents = Self::NO_EXTENTS;
+        let node =
+            Self { window: Window { offset, length, null_count }, buffers, n_buffers, extents };
+        let null_count = match nulls {
+            // Without a bitmap nothing is null, counted or not.
+            Nulls::InBitmap if node.buffer(0).is_null() => 0,
+            Nulls::InBitmap => null_count,
+            Nulls::All => length,
+            Nulls::None => 0,
+        };
+        Self { window: Window { offset, length, null_count }, ..node }
+    }
+
     /// A buffer's address or handle; null where there is none.
     pub(crate) fn buffer(&self, index: usize) -> *const c_void {
         if index >= self.n_buffers as usize {
@@ -53,7 +74,7 @@ impl Node {
     }
 }
 
-/// The nodes of a tree. A single one needs no table of its own.
+/// The nodes of a tree that was put together here. A single one needs no table of its own.
 pub(crate) enum Nodes {
     One([Node; 1]),
     Many(Box<[Node]>),
@@ -143,9 +164,6 @@ pub(crate) struct Tree {
     pub(crate) schema: Schema,
     pub(crate) device: DeviceId,
     pub(crate) ready: Readiness,
-    nodes: Nodes,
-    /// How many buffer pointers all nodes have together.
-    pub(crate) buffer_count: usize,
     /// Queues that wait for `ready` already.
     waited: Mutex<Vec<u64>>,
     /// The last use on each queue.
@@ -153,18 +171,96 @@ pub(crate) struct Tree {
     storage: ManuallyDrop<Storage>,
     /// Counted as imported, where somebody counts.
     counted: Option<Counted>,
+    /// What keeps buffers alive that were made of this tree, while there are any.
+    as_owner: Mutex<Weak<Shared<Tree>>>,
 }
 
 /// What keeps a tree's data alive.
 pub(crate) enum Storage {
-    /// A struct that was moved in. Released once, when dropped.
-    Foreign { _base: ForeignArray },
+    /// Structs of a producer's. Released once, when dropped.
+    Foreign(Structs),
     /// Buffers of the root, and other arrays.
     Built(Built),
 }
 
+/// The structs of an imported tree, all of which keep to their rules. They are the consumer's from the import to the release,
+/// so nobody writes to them: `import`'s caller promises it.
+pub(crate) struct Structs {
+    base: ForeignArray,
+    below: Below,
+}
+
+/// Where the structs below the base are.
+pub(crate) enum Below {
+    /// They are its children and no more, so its own table leads to all of them, in the order of their numbers.
+    Children,
+    /// A table of what lies deeper, too.
+    Table(List<*const ArrowArray>),
+}
+
+impl Structs {
+    /// # Safety
+    /// The tree was checked: the base keeps to the rule of the schema's root, what `below` leads to are the structs of the
+    /// nodes from 1 on, and each keeps to its rule. They stay until the base is released.
+    pub(crate) unsafe fn new(base: ForeignArray, below: Below) -> Self {
+        Self { base, below }
+    }
+
+    pub(crate) fn base(&self) -> &ArrowArray {
+        &self.base.0
+    }
+
+    /// The structs of the nodes from 1 on.
+    #[inline(always)]
+    pub(crate) fn below(&self) -> &[*const ArrowArray] {
+        let ArrowArray { children, n_children, .. } = *self.base();
+        match &self.below {
+            Below::Table(table) => table,
+            Below::Children if n_children == 0 => &[],
+            // SAFETY: `new`'s caller saw that the base has a table of so many children, which nobody writes to.
+            Below::Children => unsafe {
+                std::slice::from_raw_parts(children.cast_const().cast(), n_children as usize)
+            },
+        }
+    }
+
+    /// A node; nothing for a number that is none. The checks are those of the whole schema.
+    #[inline(always)]
+    pub(crate) fn node(&self, number: u32, checks: &[Check]) -> Option<Node> {
+        Some(Node::of(self.get(number)?, checks.get(number as usize)?.nulls))
+    }
+
+    /// Some nodes below the base.
+    #[inline(always)]
+    pub(crate) fn nodes<'a>(
+        &'a self,
+        numbers: Range<u32>,
+        checks: &'a [Check],
+    ) -> impl ExactSizeIterator<Item = Node> + 'a {
+        let (start, end) = (numbers.start as usize, numbers.end as usize);
+        let structs =
+            self.below().get(start.wrapping_sub(1)..end.wrapping_sub(1)).unwrap_or_default();
+        let checks = checks.get(start..end).unwrap_or_default();
+        structs.iter().zip(checks).map(|(source, check)| {
+            // SAFETY: `new`'s caller saw a struct there, and it stays as long as the base.
+            Node::of(unsafe { &**source }, check.nulls)
+        })
+    }
+
+    /// The struct of a node.
+    #[inline(always)]
+    fn get(&self, number: u32) -> Option<&ArrowArray> {
+        match (number as usize).checked_sub(1) {
+            None => Some(self.base()),
+            // SAFETY: `new`'s caller saw a struct there, and it stays as long as the base.
+            Some(index) => self.below().get(index).map(|struct_| unsafe { &**struct_ }),
+        }
+    }
+}
+
 /// What an array that was put together here holds.
 pub(crate) struct Built {
+    pub(crate) nodes: Nodes,
     /// The owners of the root's buffers.
     pub(crate) _buffers: Box<[Owner]>,
     /// The arrays right below the root, the dictionary as the last one.
@@ -189,8 +285,9 @@ unsafe impl Send for BufferPointer {}
 // SAFETY: as above.
 unsafe impl Sync for BufferPointer {}
 
-// SAFETY: the raw pointers in here are tables in host memory that are never written to, and device addresses. The specification
-// lets a struct be used and released on any thread: `import`'s contract repeats it, and everything built here is `Send + Sync`.
+// SAFETY: the raw pointers in here are structs and tables in host memory that nobody writes to before the release, and
+// device addresses. The specification lets a struct be used and released on any thread: `import`'s contract repeats it,
+// and everything built here is `Send + Sync`.
 unsafe impl Send for Tree {}
 // SAFETY: as above; what changes is behind locks.
 unsafe impl Sync for Tree {}
@@ -202,22 +299,35 @@ impl Tree {
         schema: Schema,
         device: DeviceId,
         ready: Readiness,
-        nodes: Nodes,
         storage: Storage,
     ) -> Self {
-        let storage = ManuallyDrop::new(storage);
-        let buffer_count = nodes.as_slice().iter().map(|node| node.n_buffers as usize).sum();
         Self {
             schema,
             device,
             ready,
-            nodes,
-            buffer_count,
             waited: Mutex::default(),
             uses: Mutex::default(),
-            storage,
+            storage: ManuallyDrop::new(storage),
             counted: None,
+            as_owner: Mutex::default(),
         }
+    }
+
+    /// A tree that was put together here.
+    pub(crate) fn built(schema: Schema, device: DeviceId, ready: Readiness, built: Built) -> Self {
+        Self::new(schema, device, ready, Storage::Built(built))
+    }
+
+    /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which tells that they are of one
+    /// allocation.
+    pub(crate) fn owner(tree: &Shared<Self>) -> Owner {
+        let mut known = lock(&tree.as_owner);
+        if let Some(owner) = known.upgrade() {
+            return owner;
+        }
+        let owner = Arc::new(tree.clone());
+        *known = Arc::downgrade(&owner);
+        owner
     }
 
     /// Counts it for its device, where somebody counts.
@@ -235,15 +345,29 @@ impl Tree {
 
     /// How many bytes the buffers have together, as far as nobody has to be asked.
     fn known_bytes(&self) -> u64 {
-        let of_node = |(number, node): (u32, &Node)| -> u64 {
+        let of_node = |(number, node): (u32, Node)| -> u64 {
             let buffers = 0..node.n_buffers as usize;
             buffers.map(|index| self.extent(number, index, node.window.end()).at_least()).sum()
         };
         (0..).zip(self.nodes()).map(of_node).sum()
     }
 
-    pub(crate) fn nodes(&self) -> &[Node] {
-        self.nodes.as_slice()
+    /// How many nodes there are: as many as the schema has.
+    pub(crate) fn node_count(&self) -> usize {
+        self.schema.checks().len()
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> {
+        (0..self.node_count() as u32).map(|number| self.node(number))
+    }
+
+    /// A node; an empty one for a number that is none.
+    pub(crate) fn node(&self, number: u32) -> Node {
+        match self.storage() {
+            Storage::Foreign(structs) => structs.node(number, self.schema.checks()),
+            Storage::Built(Built { nodes, .. }) => nodes.as_slice().get(number as usize).copied(),
+        }
+        .unwrap_or(Node::EMPTY)
     }
 
     pub(crate) fn storage(&self) -> &Storage {
@@ -253,7 +377,7 @@ impl Tree {
     /// The length of a buffer, where it was given when the tree was made.
     pub(crate) fn given_extent(&self, node: u32, index: usize) -> Option<Extent> {
         let Storage::Built(Built { tables, .. }) = self.storage() else { return None };
-        let node = self.nodes().get(node as usize)?;
+        let node = self.node(node);
         if node.extents == Node::NO_EXTENTS || index >= node.n_buffers as usize {
             return None;
         }
@@ -265,12 +389,12 @@ impl Tree {
         if !Device::ids_are_ambiguous() || self.device.device_type == DeviceType::CPU {
             return None;
         }
-        let of_node = |(number, node): (usize, &Node)| {
+        let of_node = |(number, node): (usize, Node)| {
             // The sizes of views, which come behind these, lie on the host.
             let fixed = self.schema.node(number as u32).layout.buffers().len();
             (0..fixed).map(|index| node.buffer(index)).find(|buffer| !buffer.is_null())
         };
-        let memory = self.nodes().iter().enumerate().find_map(of_node)?;
+        let memory = self.nodes().enumerate().find_map(of_node)?;
         Some(Raw::from_ptr(memory.cast_mut().cast()))
     }
 
@@ -336,36 +460,38 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // SAFETY: taken once, here, and `self` is being dropped.
-        let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
-        let mut uses = std::mem::take(&mut *lock(&self.uses));
-        // Counted until the release, which may be later.
-        let storage = (storage, self.counted.take());
-        if matches!(storage.0, Storage::Built(_)) {
+        let mut uses = std::mem::take(self.uses.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if matches!(*self.storage, Storage::Built(_)) {
             // The work that makes the data may still run. (For an array that was imported this is the producer's to know.)
             uses.extend(
                 self.ready.pending().iter().filter_map(Pending::event).cloned().map(Use::before),
             );
         }
         if uses.is_empty() {
-            drop(storage);
+            // SAFETY: dropped once, here, and `self` is being dropped.
+            unsafe { ManuallyDrop::drop(&mut self.storage) }
+            // Counted until the release, which is over.
+            drop(self.counted.take());
             pending::tick();
         } else {
-            pending::defer(storage, uses);
+            // SAFETY: taken once, here, and `self` is being dropped.
+            let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
+            // Counted until the release, which is later.
+            pending::defer((storage, self.counted.take()), uses);
         }
     }
 }
 
 /// A base structure that another party filled and this one owns now.
-pub(crate) struct ForeignArray(pub(crate) ArrowDeviceArray);
+pub(crate) struct ForeignArray(pub(crate) ArrowArray);
 
 impl Drop for ForeignArray {
     fn drop(&mut self) {
-        if let Some(release) = self.0.array.release {
+        if let Some(release) = self.0.release {
             // SAFETY: the struct was moved here and is not released yet; the specification asks the consumer to "call the
             // base structure's release callback" exactly once, at whatever address the struct is, and `import`'s contract
             // says that the producer's callback can be called on any thread.
-            unsafe { release(&raw mut self.0.array) }
+            unsafe { release(&raw mut self.0) }
         }
     }
 }

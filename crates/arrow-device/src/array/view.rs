@@ -1,27 +1,27 @@
 //! Views: an array for work on one queue.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::tree::Tree;
 use super::{Array, Window};
 use crate::device::driver::Raw;
 use crate::device::queue::PreparedEvent;
 use crate::device::{Location, location};
+use crate::exchange::shared::Shared;
 use crate::pending::Use;
 
 use crate::{DataType, Error, ErrorKind, Extent, Queue, Result};
 
 /// A promise to keep a tree until a queue has passed what was submitted before this is dropped.
 struct Lease {
-    tree: Arc<Tree>,
+    tree: Shared<Tree>,
     end: Option<PreparedEvent>,
 }
 
 impl Lease {
     /// Orders the queue behind the data, and prepares the event that will stand for the end of the use: before any work is
     /// submitted, so that noting the end cannot fail for want of one.
-    fn take(tree: &Arc<Tree>, queue: &Queue) -> Result<Self> {
+    fn take(tree: &Shared<Tree>, queue: &Queue) -> Result<Self> {
         let end = queue.prepare_event()?;
         tree.order(queue)?;
         Ok(Self { tree: tree.clone(), end: Some(end) })
@@ -70,7 +70,7 @@ impl View {
 
     /// The root of the tree.
     pub fn root(&self) -> NodeView<'_> {
-        debug_assert!(Arc::ptr_eq(&self.lease.tree, self.array.tree()));
+        debug_assert!(Shared::ptr_eq(&self.lease.tree, self.array.tree()));
         NodeView { array: self.array.clone(), view: self }
     }
 

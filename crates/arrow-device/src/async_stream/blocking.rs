@@ -2,6 +2,7 @@
 
 use std::iter::FusedIterator;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -28,12 +29,13 @@ use crate::sync::lock;
 pub struct Blocking<S> {
     /// Nothing any more after the end.
     stream: Option<S>,
+    sleeper: Sleeper,
 }
 
 impl<S: Stream + Unpin> Blocking<S> {
     /// Reads this stream. One that is not `Unpin` is boxed first: `Box::pin(stream)`.
     pub fn new(stream: S) -> Self {
-        Self { stream: Some(stream) }
+        Self { stream: Some(stream), sleeper: Sleeper::new() }
     }
 
     /// The stream again, unless it is over.
@@ -47,7 +49,7 @@ impl<S: Stream + Unpin> Iterator for Blocking<S> {
 
     fn next(&mut self) -> Option<S::Item> {
         let stream = self.stream.as_mut()?;
-        let item = wait(|context| Pin::new(&mut *stream).poll_next(context));
+        let item = self.sleeper.wait(|context| Pin::new(&mut *stream).poll_next(context));
         if item.is_none() {
             self.stream = None;
         }
@@ -64,35 +66,115 @@ impl<S: Stream + Unpin> FusedIterator for Blocking<S> {}
 /// ```
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
-    wait(|context| future.as_mut().poll(context))
+    Sleeper::new().wait(|context| future.as_mut().poll(context))
 }
 
-/// Polls until there is something, and sleeps in between.
-fn wait<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    let bell = Arc::new(Bell { rang: Mutex::new(false), changed: Condvar::new() });
-    let waker = Waker::from(bell.clone());
-    let mut context = Context::from_waker(&waker);
-    loop {
-        if let Poll::Ready(outcome) = poll(&mut context) {
-            return outcome;
-        }
-        let mut rang = lock(&bell.rang);
-        // It may have rung since the poll.
-        while !std::mem::take(&mut *rang) {
-            rang = bell.changed.wait(rang).unwrap_or_else(PoisonError::into_inner);
+/// How often a thread looks whether it was woken before it sleeps. What comes from another thread of a busy stream is there
+/// within this time, and to sleep and be woken takes longer.
+const LOOKS: u32 = 50;
+
+/// A thread that waits, and what wakes it. (Not by unparking it: the thread may be another language's.)
+#[derive(Debug)]
+struct Sleeper {
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+impl Sleeper {
+    fn new() -> Self {
+        let bell = Arc::new(Bell::default());
+        Self { waker: Waker::from(bell.clone()), bell }
+    }
+
+    /// Polls until there is something, and sleeps in between.
+    fn wait<T>(&mut self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
+        let mut context = Context::from_waker(&self.waker);
+        loop {
+            if let Poll::Ready(outcome) = poll(&mut context) {
+                return outcome;
+            }
+            self.bell.wait();
         }
     }
 }
 
-/// Wakes the thread that waits. (Not by unparking it: the thread may be another language's.)
+#[derive(Debug, Default)]
 struct Bell {
-    rang: Mutex<bool>,
+    rang: AtomicBool,
+    /// Somebody sleeps, or is about to.
+    sleeps: AtomicBool,
+    lock: Mutex<()>,
     changed: Condvar,
+}
+
+impl Bell {
+    /// Waits until it has rung since the last time.
+    fn wait(&self) {
+        for _ in 0..LOOKS {
+            // A look that changes nothing is cheap for whoever rings.
+            if self.rang.load(Ordering::Relaxed) && self.rang.swap(false, Ordering::Acquire) {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let mut locked = lock(&self.lock);
+        // In one order with `ring`: either this thread sees that it rang, or that one sees that somebody sleeps, and then it
+        // gets the lock only once this thread waits.
+        self.sleeps.store(true, Ordering::SeqCst);
+        while !self.rang.swap(false, Ordering::SeqCst) {
+            locked = self.changed.wait(locked).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.sleeps.store(false, Ordering::Relaxed);
+    }
+
+    fn ring(&self) {
+        let rang = self.rang.swap(true, Ordering::SeqCst);
+        if !rang && self.sleeps.load(Ordering::SeqCst) {
+            drop(lock(&self.lock));
+            self.changed.notify_one();
+        }
+    }
 }
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        *lock(&self.rang) = true;
-        self.changed.notify_one();
+        self.ring();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ring();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_is_woken_each_time() {
+        let (here, there) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+        let turns = if cfg!(miri) { 5 } else { 2000 };
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for _ in 0..turns {
+                    there.wait();
+                    here.ring();
+                }
+            });
+            for _ in 0..turns {
+                there.ring();
+                here.wait();
+            }
+        });
+        assert!(!here.rang.load(Ordering::Relaxed) && !there.rang.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_ring_before_the_wait_counts_once() {
+        let bell = Arc::new(Bell::default());
+        bell.ring();
+        bell.ring();
+        bell.wait();
+        assert!(!bell.rang.load(Ordering::Relaxed));
     }
 }

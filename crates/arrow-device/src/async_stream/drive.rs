@@ -16,16 +16,22 @@ use futures_core::Stream;
 use super::Failure;
 use super::outgoing::{Outgoing, Promise, Sending};
 use super::protocol::Sound;
-use super::protocol::producer::{Credit, Next};
+use super::protocol::producer::{Credit, Need, Next};
 use super::tickets::{Place, Places, Tickets};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
 use crate::exchange::guard;
 use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
-static PRODUCERS: Tickets<Arc<ProducerCredit>> = Tickets::new();
+static PRODUCERS: Tickets<Arc<Outlet>> = Tickets::new();
 static PLACES: Places<ArrowAsyncProducer> = Places::new();
 
 pub(super) type ProducerCredit = Credit<Sound, Failure>;
+
+/// What a stream and its tasks share.
+pub(super) struct Outlet {
+    pub(super) promise: Promise,
+    pub(super) credit: ProducerCredit,
+}
 
 /// So many tasks are sent before other futures of the executor get their turn.
 const TURN: usize = 32;
@@ -73,24 +79,19 @@ impl<S> AsyncProducer<S> {
     pub unsafe fn drive(self, handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Drive<S>> {
         // SAFETY: promised by the caller.
         let handler = unsafe { Handler::new(handler) }?;
-        let credit = Arc::new(ProducerCredit::new());
         let additional_metadata = encoded(&self.metadata);
+        let outlet = Outlet { promise: self.promise, credit: ProducerCredit::new() };
+        let outlet = Arc::new(outlet);
         let place = PLACES.put(ArrowAsyncProducer {
-            device_type: self.promise.device_type.0,
+            device_type: outlet.promise.device_type.0,
             request: Some(request),
             cancel: Some(cancel),
             additional_metadata,
-            private_data: PRODUCERS.issue(credit.clone()),
+            private_data: PRODUCERS.issue(outlet.clone()),
         });
         handler.show(&place);
-        let calls = Calls { handler, place: Some(place), credit, _metadata: self.metadata };
-        Ok(Drive {
-            calls,
-            source: Some(Box::pin(self.source)),
-            promise: Arc::new(self.promise),
-            ahead: None,
-            stage: Stage::Start,
-        })
+        let calls = Calls { handler, place: Some(place), outlet, _metadata: self.metadata };
+        Ok(Drive { calls, source: Some(Box::pin(self.source)), ahead: None, stage: Stage::Start })
     }
 }
 
@@ -114,7 +115,6 @@ pub struct Drive<S> {
     calls: Calls,
     /// Nothing any more after the end.
     source: Option<Pin<Box<S>>>,
-    promise: Arc<Promise>,
     /// Taken out of the source, and waiting for credit.
     ahead: Option<Outgoing>,
     stage: Stage,
@@ -141,35 +141,45 @@ where
             let message = "the stream is over, and was polled again";
             return Poll::Ready(Err(Error::new(ErrorKind::InvalidArgument, message)));
         }
-        if is_waking(&this.calls.credit) {
+        if is_waking(&this.calls.outlet.credit) {
             return Poll::Pending;
         }
         let mut turn = TURN;
         loop {
-            let (credits, asked) = match this.calls.credit.look(context.waker()) {
+            let need = match (this.stage, &this.ahead) {
+                (Stage::Start, _) => Need::Leave,
+                (_, None) => Need::Request,
+                (_, Some(_)) if turn == 0 => Need::Leave,
+                (_, Some(_)) => Need::Credit,
+            };
+            match this.calls.look(context, need) {
                 Next::Fail(failure) => return Poll::Ready(this.fail(failure)),
                 Next::Stop => return Poll::Ready(this.finish(Ok(Ending::Cancelled))),
-                Next::Go { credits, asked } => (credits, asked),
-            };
+                Next::Wait => return Poll::Pending,
+                Next::Go => {}
+            }
             if this.stage == Stage::Start {
                 this.stage = Stage::Open;
-                match this.calls.on_schema(&this.promise.schema) {
+                let schema = this.calls.outlet.promise.schema.clone();
+                match this.calls.on_schema(&schema) {
                     Ok(0) => continue,
                     Ok(code) => return Poll::Ready(this.refused(code, "on_schema")),
                     Err(error) => return Poll::Ready(this.fail(error.into())),
                 }
             }
-            if this.ahead.is_none() {
-                if !asked {
-                    return Poll::Pending;
-                }
+            let Some(next) = this.ahead.take() else {
                 match this.poll_source(context) {
-                    Poll::Pending => return Poll::Pending,
+                    // Credit and cancelling are somebody else's to tell of than the source.
+                    Poll::Pending => match this.calls.look(context, Need::Waking) {
+                        Next::Fail(failure) => return Poll::Ready(this.fail(failure)),
+                        Next::Stop => return Poll::Ready(this.finish(Ok(Ending::Cancelled))),
+                        Next::Go | Next::Wait => return Poll::Pending,
+                    },
                     Poll::Ready(Some(Ok(next))) => this.ahead = Some(next),
                     Poll::Ready(Some(Err(failure))) => return Poll::Ready(this.fail(failure)),
                     Poll::Ready(None) => {
                         // No error may follow the end, so what went wrong meanwhile comes first.
-                        if let Next::Fail(failure) = this.calls.credit.look(context.waker()) {
+                        if let Next::Fail(failure) = this.calls.look(context, Need::Leave) {
                             return Poll::Ready(this.fail(failure));
                         }
                         let end = match this.calls.on_next_task(None, &Metadata::EMPTY) {
@@ -180,21 +190,16 @@ where
                     }
                 }
                 continue;
-            }
-            if credits == 0 {
-                return Poll::Pending;
-            }
+            };
             if turn == 0 {
+                this.ahead = Some(next);
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
             turn -= 1;
-            if let Some(next) = this.ahead.take() {
-                this.calls.credit.spend();
-                let code = this.send(next);
-                if code != 0 {
-                    return Poll::Ready(this.refused(code, "on_next_task"));
-                }
+            let code = this.send(next);
+            if code != 0 {
+                return Poll::Ready(this.refused(code, "on_next_task"));
             }
         }
     }
@@ -212,7 +217,7 @@ where
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Outgoing, Failure>>> {
         let Some(source) = &mut self.source else { return Poll::Ready(None) };
-        let promise = &self.promise;
+        let promise = &self.calls.outlet.promise;
         let polled = guard::or_panicked(|| {
             let item = source.as_mut().poll_next(context);
             let checked = |next: T| -> Result<Outgoing, Failure> {
@@ -229,7 +234,7 @@ where
 impl<S> Drive<S> {
     fn send(&mut self, next: Outgoing) -> c_int {
         let metadata = next.metadata.clone();
-        let mut sending = Sending::new(next, &self.promise, &self.calls.credit);
+        let mut sending = Sending::new(next, &self.calls.outlet);
         let code = self.calls.on_next_task(Some(&mut sending.c_task), &metadata);
         if code != 0 {
             sending.withdraw();
@@ -265,7 +270,7 @@ impl<S> Drop for Drive<S> {
         if self.stage == Stage::Over {
             return;
         }
-        if !self.calls.credit.is_cancelled() {
+        if !self.calls.outlet.credit.is_cancelled() {
             let message = "the producer was dropped before the end of the stream";
             self.calls.on_error(&Error::new(ErrorKind::Cancelled, message).into());
         }
@@ -276,7 +281,7 @@ impl<S> Drop for Drive<S> {
 impl<S> fmt::Debug for Drive<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drive")
-            .field("promise", &self.promise)
+            .field("promise", &self.calls.outlet.promise)
             .field("stage", &self.stage)
             .finish_non_exhaustive()
     }
@@ -287,7 +292,7 @@ struct Calls {
     handler: Handler,
     /// Nothing any more after the release.
     place: Option<Place<ArrowAsyncProducer>>,
-    credit: Arc<ProducerCredit>,
+    outlet: Arc<Outlet>,
     /// What the producer's `additional_metadata` points to.
     _metadata: Metadata,
 }
@@ -358,6 +363,10 @@ impl Handler {
 }
 
 impl Calls {
+    fn look(&self, context: &Context<'_>, need: Need) -> Next<Failure> {
+        self.outlet.credit.look(context.waker(), need)
+    }
+
     fn on_schema(&mut self, schema: &Schema) -> Result<c_int> {
         let mut c_schema = ArrowSchema::empty();
         schema.export(&mut c_schema)?;
@@ -388,7 +397,7 @@ impl Calls {
     /// Calls `release`, once.
     fn release(&mut self) {
         let Some(place) = self.place.take() else { return };
-        self.credit.close();
+        self.outlet.credit.close();
         // SAFETY: the last call on the handler, and the only one of this, since the place was taken.
         unsafe { (self.handler.release)(self.handler.address) };
         // The producer is cleaned up "after calling the release callback".
@@ -408,26 +417,28 @@ fn encoded(metadata: &Metadata) -> *const c_char {
 unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
     guard::silent(|| {
         // SAFETY: a producer of ours, or null, as the contract of `drive` says.
-        let Some(credit) = (unsafe { find(producer) }) else { return };
+        let Some(outlet) = (unsafe { find(producer) }) else { return };
+        let credit = &outlet.credit;
         let refused = || {
             let message = format!("{count} tasks were requested; at least one must be");
             Error::new(ErrorKind::InvalidArgument, message).during("request").into()
         };
-        with_waking(&credit, || credit.request(count, refused));
+        with_waking(credit, || credit.request(count, refused));
     });
 }
 
 unsafe extern "C" fn cancel(producer: *mut ArrowAsyncProducer) {
     guard::silent(|| {
         // SAFETY: as in `request`.
-        let Some(credit) = (unsafe { find(producer) }) else { return };
-        with_waking(&credit, || credit.cancel());
+        let Some(outlet) = (unsafe { find(producer) }) else { return };
+        let credit = &outlet.credit;
+        with_waking(credit, || credit.cancel());
     });
 }
 
 /// # Safety
 /// Null, or a producer that a handler was shown, whether or not it is released by now.
-unsafe fn find(producer: *mut ArrowAsyncProducer) -> Option<Arc<ProducerCredit>> {
+unsafe fn find(producer: *mut ArrowAsyncProducer) -> Option<Arc<Outlet>> {
     if producer.is_null() {
         return None;
     }
@@ -442,13 +453,14 @@ thread_local! {
 
 /// Does what may wake the stream. It will not call its consumer meanwhile: `request` "must not synchronously call
 /// `on_next_task` or `on_error`".
-pub(super) fn with_waking<T>(credit: &Arc<ProducerCredit>, body: impl FnOnce() -> T) -> T {
-    let before = WAKING.try_with(|waking| waking.replace(Arc::as_ptr(credit).addr())).unwrap_or(0);
+pub(super) fn with_waking<T>(credit: &ProducerCredit, body: impl FnOnce() -> T) -> T {
+    let before =
+        WAKING.try_with(|waking| waking.replace(ptr::from_ref(credit).addr())).unwrap_or(0);
     let outcome = body();
     let _ = WAKING.try_with(|waking| waking.set(before));
     outcome
 }
 
-fn is_waking(credit: &Arc<ProducerCredit>) -> bool {
-    WAKING.try_with(|waking| waking.get() == Arc::as_ptr(credit).addr()).unwrap_or(false)
+fn is_waking(credit: &ProducerCredit) -> bool {
+    WAKING.try_with(|waking| waking.get() == ptr::from_ref(credit).addr()).unwrap_or(false)
 }

@@ -46,7 +46,7 @@
 //! # Inside
 //!
 //! Who may call what when is in `protocol`, which knows nothing of C. `handler`, `stream` and `task` are the consumer's side
-//! of the C structs, `outgoing` and `drive` the producer's. `tickets` is why a callback that comes too late finds nothing
+//! of the C structs, `outgoing` and `drive` the producer's. `tickets` and `slots` are why a callback that comes too late finds nothing
 //! instead of freed memory. `feed` and `blocking` lead to iterators and back.
 
 mod blocking;
@@ -55,6 +55,7 @@ mod feed;
 mod handler;
 mod outgoing;
 mod protocol;
+mod slots;
 mod stream;
 mod task;
 mod tickets;

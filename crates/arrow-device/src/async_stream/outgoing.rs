@@ -4,13 +4,13 @@ use std::ffi::c_int;
 use std::fmt;
 use std::sync::Arc;
 
-use super::drive::{ProducerCredit, with_waking};
-use super::tickets::Tickets;
+use super::drive::{Outlet, with_waking};
+use super::slots::Slots;
 use crate::abi::{ArrowAsyncTask, ArrowDeviceArray};
 use crate::exchange::guard;
 use crate::{Array, Batch, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
-static TASKS: Tickets<Sent> = Tickets::new();
+static TASKS: Slots<Sent> = Slots::new();
 
 /// One array to be sent, with what there is to say about it.
 ///
@@ -114,8 +114,7 @@ impl Promise {
 /// A task that a consumer may extract.
 struct Sent {
     work: Work,
-    promise: Arc<Promise>,
-    credit: Arc<ProducerCredit>,
+    outlet: Arc<Outlet>,
 }
 
 /// A task as C sees it. It is the consumer's unless it is [withdrawn](Self::withdraw).
@@ -124,13 +123,8 @@ pub(super) struct Sending {
 }
 
 impl Sending {
-    pub(super) fn new(
-        what: Outgoing,
-        promise: &Arc<Promise>,
-        credit: &Arc<ProducerCredit>,
-    ) -> Self {
-        let sent = Sent { work: what.work, promise: promise.clone(), credit: credit.clone() };
-        let private_data = TASKS.issue(sent);
+    pub(super) fn new(what: Outgoing, outlet: &Arc<Outlet>) -> Self {
+        let private_data = TASKS.issue(Sent { work: what.work, outlet: outlet.clone() });
         Self { c_task: ArrowAsyncTask { extract_data: Some(extract_data), private_data } }
     }
 
@@ -147,16 +141,17 @@ unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDevi
         let Some(sent) = ticket.and_then(|ticket| TASKS.take(ticket)) else {
             return Err(Error::new(ErrorKind::InvalidArgument, "there is no such task any more"));
         };
-        let Sent { work, promise, credit } = sent;
+        let Sent { work, outlet } = sent;
         if out.is_null() {
             // A panic in somebody's `Drop` is no reason to say that cleaning up has failed.
             guard::silent(|| drop(work));
             return Ok(());
         }
-        let made = guard::or_panicked(|| make(work, &promise));
+        let made = guard::or_panicked(|| make(work, &outlet.promise));
         let made = made.map_err(|error| {
             let answer = Error::from_peer(error.errno(), None);
-            with_waking(&credit, || credit.task_failed(error.during("extract_data").into()));
+            let credit = &outlet.credit;
+            with_waking(credit, || credit.task_failed(error.during("extract_data").into()));
             answer
         })?;
         // SAFETY: "ownership of the Array is given to the pointer passed in as a parameter", which is not null.

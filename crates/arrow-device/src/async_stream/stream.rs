@@ -9,7 +9,8 @@ use futures_core::Stream;
 use futures_core::stream::FusedStream;
 
 use super::handler::{Shared, StreamHandler};
-use super::task::Task;
+use super::protocol::consumer::Inbox;
+use super::task::{ForeignTask, Task};
 use super::this_thread;
 use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
@@ -28,8 +29,8 @@ pub struct StreamInfo {
 /// An asynchronous stream that another party produces: a [`Stream`] of [`Task`]s.
 ///
 /// [`new`](Self::new) makes it together with the handler that the producer is given. The producer is asked for as many tasks
-/// as the window says, and for one more whenever a task is taken out, so it is never more than a window ahead, and stands
-/// still where nobody polls.
+/// as the window says, and for more whenever a quarter of them is taken out (with a window of less than eight, for each that
+/// is), so it is never more than a window ahead, and stands still where nobody polls.
 ///
 /// After the last task comes the end, or one error; then the stream is over. It is over with an error too if the producer
 /// releases the handler before the end, or breaks a rule of the interface.
@@ -62,6 +63,7 @@ pub struct StreamInfo {
 /// ```
 pub struct AsyncStream {
     shared: Arc<Shared>,
+    inbox: Inbox<ForeignTask>,
     over: bool,
 }
 
@@ -71,7 +73,7 @@ impl AsyncStream {
     pub fn new(window: usize) -> (Self, StreamHandler) {
         let shared = Arc::new(Shared::new(window));
         let handler = StreamHandler::new(shared.clone());
-        (Self { shared, over: false }, handler)
+        (Self { shared, inbox: Inbox::default(), over: false }, handler)
     }
 
     /// What the producer says about the stream, once it has said so.
@@ -124,14 +126,15 @@ impl Stream for AsyncStream {
         if self.over {
             return Poll::Ready(None);
         }
-        match ready!(self.shared.consumer.poll(context.waker())) {
+        let Self { shared, inbox, .. } = &mut *self;
+        match ready!(shared.consumer.poll(inbox, context.waker())) {
             Some(Ok(foreign)) => {
-                self.shared.consumer.pump(this_thread());
-                let Some(info) = self.shared.info.get() else {
+                shared.consumer.give_back(inbox, this_thread());
+                let Some(info) = shared.info.get() else {
                     // Tasks are refused before the schema.
                     return Poll::Ready(None);
                 };
-                let task = Task::new(foreign, info.clone(), self.shared.clone());
+                let task = Task::new(foreign, info.clone(), shared.clone());
                 Poll::Ready(Some(Ok(task)))
             }
             Some(Err(failure)) => {
@@ -156,6 +159,7 @@ impl Drop for AsyncStream {
     fn drop(&mut self) {
         let tasks = self.shared.consumer.cancel();
         self.shared.consumer.pump(this_thread());
+        drop(self.inbox.take());
         drop(tasks);
     }
 }

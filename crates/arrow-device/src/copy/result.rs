@@ -7,9 +7,10 @@ use super::plan::Plan;
 use super::step;
 use super::target::Target;
 use super::walk::{Item, Walked};
-use crate::array::{BufferPointer, Built, Node, Nodes, Readiness, Storage, Tables, Tree};
+use crate::array::{BufferPointer, Built, Node, Nodes, Readiness, Tables, Tree};
 use crate::device::Owner;
 use crate::device::driver::Raw;
+use crate::exchange::shared::Shared;
 use crate::{Array, Buffer, Error, Extent, Memory, Result};
 
 /// Builds the result: one tree for a packed one, and one for each node where buffers are separate.
@@ -69,10 +70,11 @@ fn one_tree(
     };
     let nodes: Vec<Node> = walked.items.iter().enumerate().map(node).collect();
     let tables = Tables { extents: extents.into(), _pointers: pointers };
-    let storage = Storage::Built(Built { _buffers: owners.into(), below: Box::default(), tables });
+    let nodes = Nodes::from(nodes);
+    let built = Built { nodes, _buffers: owners.into(), below: Box::default(), tables };
     let device = plan.queue.device().id();
-    let tree = Tree::new(walked.schema.clone(), device, readiness, Nodes::from(nodes), storage);
-    Ok(Array::from_tree(Arc::new(tree)))
+    let tree = Tree::built(walked.schema.clone(), device, readiness, built);
+    Ok(Array::from_tree(Shared::new(tree)?))
 }
 
 /// Every node as an array of its own, children before their parents.

@@ -101,8 +101,8 @@ pub(super) fn choose(array: &Array, queue: &Queue, options: &Options) -> Result<
 
 /// Whether the host reads all of an array where it is.
 fn maps_in_place(array: &Array, device: &Device) -> bool {
-    let (schema, nodes) = (&array.tree().schema, array.tree().nodes());
-    nodes.iter().zip(schema.nodes()).all(|(node, field)| {
+    let tree = array.tree();
+    tree.nodes().zip(tree.schema.nodes()).all(|(node, field)| {
         // The sizes behind the buffers of views are host memory.
         let sizes = usize::from(field.layout.is_variadic());
         let count = (node.n_buffers as usize).saturating_sub(sizes);

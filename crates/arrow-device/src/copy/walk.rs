@@ -9,7 +9,7 @@ use super::lengths::Awaited;
 use super::pack::{Change, Pieces, ZEROS};
 use super::report::{Cut, Note};
 use super::source::{Source, Span};
-use crate::array::{Node, Window};
+use crate::array::{Node, Tree, Window};
 use crate::device::driver::{Raw, Spot};
 use crate::schema::Schema;
 use crate::{Array, BufferKind, DataType, Error, ErrorKind, Result, UnionMode};
@@ -84,7 +84,7 @@ impl Item {
 pub(super) struct Walk<'a> {
     pub(super) terms: Terms<'a>,
     pub(super) schema: &'a Schema,
-    nodes: &'a [Node],
+    tree: &'a Tree,
     pub(super) items: Vec<Item>,
     slots: Vec<Option<u32>>,
     sizes: Vec<(u32, Vec<i64>)>,
@@ -128,7 +128,7 @@ impl<'a> Walk<'a> {
             let window = Window { offset: 0, length: 0, null_count: 0 };
             let first_slot = slots as u32;
             items.push(Item { source, first_slot, window, live: 0..0, cut: 0, state: State::Open });
-            let buffers = tree.nodes().get(source as usize).map_or(0, |node| node.n_buffers);
+            let buffers = tree.node(source).n_buffers;
             slots = slots.saturating_add(buffers.into());
         };
         add(&mut items, terms.array.node_number());
@@ -149,7 +149,7 @@ impl<'a> Walk<'a> {
         };
         let pieces = Pieces::new(terms.alignment, slots.min(1 << 16));
         Ok(Self {
-            nodes: tree.nodes(),
+            tree,
             terms,
             schema,
             items,
@@ -377,11 +377,8 @@ impl<'a> Walk<'a> {
     // ---- what is there
 
     /// A node of the source.
-    pub(super) fn node(&self, number: usize) -> &'a Node {
-        match self.nodes.get(self.source(number) as usize) {
-            Some(node) => node,
-            None => unreachable!("a tree has as many nodes as its schema"),
-        }
+    pub(super) fn node(&self, number: usize) -> Node {
+        self.tree.node(self.source(number))
     }
 
     /// All elements of a node, as the array has it.

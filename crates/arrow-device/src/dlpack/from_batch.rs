@@ -7,8 +7,10 @@ use super::dims::Dims;
 use super::memory::{Memory, bytes_of};
 use super::tensor::Origin;
 use super::{Conversion, Copying, Tensor, device};
+use crate::array::Tree;
 use crate::array::tree::{Built, Storage};
 use crate::device::driver::{Addressing, Route};
+use crate::exchange::shared::Shared;
 use crate::{Array, Batch, Buffer, Error, ErrorKind, Extent, Result};
 
 impl Batch {
@@ -96,7 +98,7 @@ impl Batch {
         let len = behind.and_then(|behind| behind.checked_add(start)).ok_or_else(too_large)?;
         let whole = self.as_array().clone();
         let ready = whole.tree().ready.pending().to_vec();
-        let owner: Arc<dyn crate::KeepAlive> = whole.tree().clone();
+        let owner = Tree::owner(whole.tree());
         let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner));
         let memory = bytes_of(buffer, |builder| builder.finish_with(ready))?;
         Ok(Tensor::new(
@@ -176,7 +178,9 @@ fn are_of_one_allocation(one: &Array, other: &Array) -> bool {
     }
     let (one, other) = (one.clone().at_its_source(), other.clone().at_its_source());
     match (one.tree().storage(), other.tree().storage()) {
-        (Storage::Foreign { .. }, Storage::Foreign { .. }) => Arc::ptr_eq(one.tree(), other.tree()),
+        (Storage::Foreign { .. }, Storage::Foreign { .. }) => {
+            Shared::ptr_eq(one.tree(), other.tree())
+        }
         // The values are the last buffer that has an owner.
         (
             Storage::Built(Built { _buffers: mine, .. }),

@@ -1,7 +1,6 @@
 //! [`Tensor`]: elements of one type in any number of dimensions, somewhere in the memory of an array.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::dims::Dims;
 use super::dtype::Width;
@@ -10,6 +9,7 @@ use super::memory::{Memory, bytes_of};
 use super::{Dtype, HostTensor};
 use crate::device::driver::Raw;
 use crate::device::{Location, location};
+use crate::exchange::shared::Shared;
 use crate::{Array, Buffer, DeviceId, Error, ErrorKind, Extent, Queue, Result, View};
 
 /// A strided tensor on a device: immutable, shared, ready now or after an event.
@@ -275,7 +275,7 @@ impl Tensor {
     pub(crate) fn is_alone(&self) -> bool {
         let is_unshared = |array: &Array| {
             let tree = array.tree();
-            Arc::strong_count(tree) == 1 && tree.is_unused()
+            Shared::count(tree) == 1 && tree.is_unused()
         };
         self.parts.is_alone() && self.shared_memory().is_none_or(is_unshared)
     }

@@ -1,7 +1,5 @@
 //! Tensors as arrays and batches.
 
-use std::sync::Arc;
-
 use super::copy::upload;
 use super::dims::Dims;
 use super::dtype::Width;
@@ -9,6 +7,7 @@ use super::fixed_shape::{self, FixedShape};
 use super::storage::schema_of;
 use super::tensor::ELEMENTS;
 use super::{Conversion, Copying, Dtype, Tensor, device};
+use crate::array::Tree;
 use crate::device::driver::{Addressing, Raw};
 use crate::{
     Array, Batch, Buffer, DataType, Error, ErrorKind, Extent, Field, Memory, Result, Schema,
@@ -192,7 +191,7 @@ impl Tensor {
         let count = usize::try_from(self.len()).map_err(|_| too_large())?;
         let memory = self.memory();
         // The same owner for every column that is made of one tensor.
-        let owner: Arc<dyn crate::KeepAlive> = memory.tree().clone();
+        let owner = Tree::owner(memory.tree());
         let extent = Extent::AtLeast(bytes);
         let buffer = Buffer::from_parts(memory.device(), base, 0, extent, Some(owner));
         let buffers = [None, (!base.is_null()).then_some(buffer)];
@@ -250,7 +249,8 @@ impl Tensor {
         let extent = memory.extent(ELEMENTS);
         let ready: Vec<_> = memory.tree().ready.pending().to_vec();
         let device = memory.device();
-        let buffer = Buffer::from_parts(device, place.0, 0, extent, Some(memory.tree().clone()));
+        let buffer =
+            Buffer::from_parts(device, place.0, 0, extent, Some(Tree::owner(memory.tree())));
         Array::builder(Field::new("", DataType::Boolean, false))
             .device(device)
             .len(bytes.len())

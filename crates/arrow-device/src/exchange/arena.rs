@@ -1,7 +1,7 @@
 //! One allocation for a whole exported tree, arrays and schemas alike.
 //!
-//! A block holds, in this order: a header with the owner of the data, a slot for each node, and the pointer tables that the
-//! nodes refer to. The root's struct is the consumer's; its slot only keeps its books. Each node's `private_data` is its
+//! A block holds, in this order: a header with the owner of the data, a slot for each node, and the tables of children. What
+//! else the nodes refer to is the owner's. The root's struct is the consumer's; its slot only keeps its books. Each node's `private_data` is its
 //! slot.
 //!
 //! The header counts the nodes that are not released. Releasing a node walks what is still in place below it, never what was
@@ -22,6 +22,7 @@
 //! ```
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
@@ -32,6 +33,11 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) trait Node: Sized + 'static {
     /// What keeps the data of a whole tree alive.
     type Owner: Owner;
+    /// What a [`Source`] knows of a node.
+    type Plain;
+
+    /// The struct of a node.
+    fn linked(plain: Self::Plain, links: Links<Self>) -> Self;
 
     /// Its release callback.
     fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)>;
@@ -65,12 +71,15 @@ pub(crate) trait Share: Send + 'static {
 }
 
 /// The tree that is exported. Its nodes are numbered so that siblings are consecutive.
-pub(crate) trait Source<N> {
+pub(crate) trait Source<N: Node> {
     /// Where the children of a node are.
     fn below(&self, source: u32) -> Below;
 
-    /// The struct of a node.
-    fn node(&self, source: u32, words: &mut Words, links: Links<N>) -> N;
+    /// What is known of a node.
+    fn node(&self, source: u32) -> Option<N::Plain>;
+
+    /// The same for all the children of a node, which is where a wide tree spends its time: an iterator looks up once.
+    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = N::Plain>;
 }
 
 /// The numbers of the children of a node.
@@ -80,6 +89,8 @@ pub(crate) struct Below {
     /// Where there is a dictionary, it counts as the last one.
     pub(crate) count: u32,
     pub(crate) has_dictionary: bool,
+    /// There is nothing below any of them.
+    pub(crate) are_leaves: bool,
 }
 
 #[repr(C)]
@@ -120,99 +131,38 @@ fn released<T>() -> *mut T {
     ptr::without_provenance_mut(align_of::<usize>())
 }
 
-/// How large an arena has to be.
-#[derive(Clone, Copy)]
-pub(crate) struct Size {
-    /// Nodes, the root included.
-    pub(crate) nodes: usize,
-    /// Words for the pointer tables that [`Words::table`] hands out.
-    pub(crate) words: usize,
-}
-
-/// The pointer tables of an arena, while it is filled.
-pub(crate) struct Words {
-    next: *mut *mut c_void,
-    left: usize,
-}
-
-impl Words {
-    /// Copies a table into the arena. Null for an empty one, and where more is asked for than [`Size`] provided.
-    ///
-    /// # Safety
-    /// `count` entries can be read at `entries`.
-    #[inline]
-    pub(crate) unsafe fn copy(
-        &mut self,
-        entries: *const *const c_void,
-        count: usize,
-    ) -> *mut *const c_void {
-        if count == 0 || count > self.left {
-            return ptr::null_mut();
-        }
-        let table = self.next.cast::<*const c_void>();
-        // Few entries are the rule, and cheaper to copy one by one than by a call.
-        match count {
-            // SAFETY: the caller promises the source; `left` words of the arena lie from `next` on, and `count` is not more.
-            1 => unsafe { copy_some::<1>(entries, table) },
-            // SAFETY: as above.
-            2 => unsafe { copy_some::<2>(entries, table) },
-            // SAFETY: as above.
-            3 => unsafe { copy_some::<3>(entries, table) },
-            // SAFETY: as above. The arena is freshly taken, so the two do not overlap.
-            _ => unsafe { ptr::copy_nonoverlapping(entries, table, count) },
-        }
-        self.next = self.next.wrapping_add(count);
-        self.left -= count;
-        table
-    }
-}
-
-/// Copies so many entries.
-///
-/// # Safety
-/// They can be read, and written, there.
-#[inline(always)]
-unsafe fn copy_some<const COUNT: usize>(from: *const *const c_void, to: *mut *const c_void) {
-    // SAFETY: promised by the caller.
-    let entries = unsafe { from.cast::<[*const c_void; COUNT]>().read() };
-    // SAFETY: as above.
-    unsafe { to.cast::<[*const c_void; COUNT]>().write(entries) }
-}
-
-/// Builds an arena and returns the struct of the root, and where the event's handle is kept.
+/// Builds an arena for so many nodes, the root included, and returns the struct of the root, and where the event's handle
+/// is kept. The owner keeps all that the plain nodes refer to, and so does a share of it for its node and all below.
 pub(crate) fn build<N: Node>(
-    size: Size,
+    size: usize,
     root: u32,
     tree: &impl Source<N>,
     owner: N::Owner,
     event: *mut c_void,
 ) -> Result<(N, *mut *mut c_void)> {
     const { assert!(align_of::<Header<N>>() <= 16 && align_of::<Slot<N>>() <= align_of::<usize>()) };
-    let child_words = size.nodes.saturating_sub(1);
-    let bytes = bytes_for::<N>(size, child_words).ok_or_else(|| {
+    let bytes = bytes_for::<N>(size).ok_or_else(|| {
         Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export")
     })?;
     let header = pool::take(bytes)?.cast::<Header<N>>();
     // SAFETY: the block is large enough for a header and aligned to 16.
-    unsafe {
-        header.write(Header { live: AtomicUsize::new(size.nodes), owner: Some(owner), event })
-    };
+    unsafe { header.write(Header { live: AtomicUsize::new(size), owner: Some(owner), event }) };
     let arena = Arena { header };
-    let child_table = arena.slot(size.nodes).cast::<*mut N>().as_ptr();
-    let words = Words { next: child_table.wrapping_add(child_words).cast(), left: size.words };
-    let mut filling = Filling { arena, tree, size, next_slot: 1, child_table, words };
+    let child_table = arena.slot(size).cast::<*mut N>().as_ptr();
+    let mut filling = Filling { arena, tree, size, next_slot: 1, child_table };
     let filled = filling.below(0, root);
-    let node = filled.map(|(links, numbers)| {
+    let root = tree.node(root);
+    let node = filled.ok().zip(root).map(|((links, numbers), root)| {
         let slot = arena.slot(0).as_ptr();
         // SAFETY: the slot lies in the block, which nobody else sees yet; its node is not written, and atomics and numbers
         // have no destructor, so the assignments read nothing of what was there before.
         unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
         // SAFETY: as above.
         unsafe { (*slot).numbers = numbers };
-        tree.node(root, &mut filling.words, links)
+        N::linked(root, links)
     });
     match node {
-        Ok(node) if filling.next_slot == size.nodes => {
+        Some(node) if filling.next_slot == size => {
             // SAFETY: the header is initialised; this makes a pointer to one of its members.
             let event = unsafe { &raw mut (*header.as_ptr()).event };
             Ok((node, event))
@@ -228,62 +178,48 @@ pub(crate) fn build<N: Node>(
     }
 }
 
-fn bytes_for<N: Node>(size: Size, child_words: usize) -> Option<usize> {
-    let slots = size.nodes.checked_mul(size_of::<Slot<N>>())?;
-    let words = child_words.checked_add(size.words)?.checked_mul(size_of::<*mut c_void>())?;
-    slots.checked_add(words)?.checked_add(size_of::<Header<N>>())
+fn bytes_for<N: Node>(size: usize) -> Option<usize> {
+    // The root is in no table, so one entry is spare.
+    let each = size_of::<Slot<N>>() + size_of::<*mut N>();
+    size.checked_mul(each)?.checked_add(size_of::<Header<N>>())
 }
 
 /// An arena that is being filled.
 struct Filling<'tree, N: Node, S> {
     arena: Arena<N>,
     tree: &'tree S,
-    size: Size,
+    size: usize,
     /// The first slot that is not taken.
     next_slot: usize,
     /// Where the next table of children goes.
     child_table: *mut *mut N,
-    words: Words,
 }
 
 /// The tree has more nodes than the arena has slots.
 struct TooLarge;
 
 impl<N: Node, S: Source<N>> Filling<'_, N, S> {
-    #[inline(always)]
-    fn slot(&mut self, source: u32, links: Links<N>, numbers: Numbers) -> Slot<N> {
-        let node = self.tree.node(source, &mut self.words, links);
-        Slot { node, share: AtomicPtr::new(ptr::null_mut()), numbers }
-    }
-
     /// Fills everything below a slot, and returns what leads there.
     fn below(&mut self, index: usize, source: u32) -> Result<(Links<N>, Numbers), TooLarge> {
         let below = self.tree.below(source);
         let count = below.count as usize;
         let first_slot = self.next_slot;
-        if count > self.size.nodes - first_slot.min(self.size.nodes) {
+        if count > self.size - first_slot.min(self.size) {
             return Err(TooLarge);
         }
         self.next_slot += count;
         let table = self.child_table;
         self.child_table = table.wrapping_add(count);
-        let mut slot = self.arena.slot(first_slot).as_ptr();
-        for child in 0..count {
-            // SAFETY: each node but the root has a word in the tables of children, and `count` slots, and so words, were
-            // left.
-            unsafe { table.wrapping_add(child).write(slot.cast()) };
-            let number = below.first.wrapping_add(child as u32);
-            // Most nodes have nothing below them.
-            if self.tree.below(number).count == 0 {
-                let (links, numbers) = leaf(first_slot + child, number, slot);
-                // SAFETY: a slot of the block, which nobody else sees yet.
-                unsafe { slot.write(self.slot(number, links, numbers)) };
-            } else {
-                let (links, numbers) = self.below(first_slot + child, number)?;
-                // SAFETY: as above.
-                unsafe { slot.write(self.slot(number, links, numbers)) };
-            }
-            slot = slot.wrapping_add(1);
+        let siblings = Siblings {
+            slot: self.arena.slot(first_slot).as_ptr(),
+            table,
+            index: first_slot as u32,
+            numbers: below.first..below.first.saturating_add(below.count),
+        };
+        if below.are_leaves {
+            self.leaves(siblings)?;
+        } else {
+            self.parents(siblings)?;
         }
         let regular = count - usize::from(below.has_dictionary);
         let dictionary = if below.has_dictionary {
@@ -306,19 +242,88 @@ impl<N: Node, S: Source<N>> Filling<'_, N, S> {
         };
         Ok((links, numbers))
     }
+
+    /// Fills the slots of siblings that have nothing below them.
+    #[inline(never)]
+    fn leaves(&mut self, siblings: Siblings<N>) -> Result<(), TooLarge> {
+        let nodes = siblings.nodes(self.tree)?;
+        for (child, node) in siblings.places().zip(nodes) {
+            let (links, numbers) = siblings.leaf(child);
+            // SAFETY: there is a slot for each place.
+            unsafe { siblings.write(child, N::linked(node, links), numbers) };
+        }
+        Ok(())
+    }
+
+    /// The same for siblings that may have something below them.
+    fn parents(&mut self, siblings: Siblings<N>) -> Result<(), TooLarge> {
+        let tree = self.tree;
+        let nodes = siblings.nodes(tree)?;
+        for (child, node) in siblings.places().zip(nodes) {
+            let source = siblings.numbers.start + child;
+            let (links, numbers) = if tree.below(source).count == 0 {
+                siblings.leaf(child)
+            } else {
+                self.below((siblings.index + child) as usize, source)?
+            };
+            // SAFETY: as above.
+            unsafe { siblings.write(child, N::linked(node, links), numbers) };
+        }
+        Ok(())
+    }
 }
 
-/// The links and numbers of a node that has nothing below it.
-#[inline(always)]
-fn leaf<N: Node>(index: usize, source: u32, slot: *mut Slot<N>) -> (Links<N>, Numbers) {
-    let links = Links {
-        n_children: 0,
-        children: ptr::null_mut(),
-        dictionary: ptr::null_mut(),
-        release: release::<N>,
-        private_data: slot.cast(),
-    };
-    (links, Numbers { index: index as u32, source, first_child: 0, children: 0 })
+/// Nodes of one parent: where they go, and which they are.
+struct Siblings<N: Node> {
+    /// The first of as many slots.
+    slot: *mut Slot<N>,
+    /// The table of their parent.
+    table: *mut *mut N,
+    /// The number of the first slot.
+    index: u32,
+    /// Their numbers in the tree that is exported.
+    numbers: Range<u32>,
+}
+
+impl<N: Node> Siblings<N> {
+    /// From 0 on.
+    fn places(&self) -> Range<u32> {
+        0..self.numbers.end - self.numbers.start
+    }
+
+    fn nodes<S: Source<N>>(
+        &self,
+        tree: &S,
+    ) -> Result<impl ExactSizeIterator<Item = N::Plain>, TooLarge> {
+        let nodes = tree.children(self.numbers.clone());
+        if nodes.len() == self.places().len() { Ok(nodes) } else { Err(TooLarge) }
+    }
+
+    /// The links and numbers of a node that has nothing below it.
+    #[inline(always)]
+    fn leaf(&self, child: u32) -> (Links<N>, Numbers) {
+        let links = Links {
+            n_children: 0,
+            children: ptr::null_mut(),
+            dictionary: ptr::null_mut(),
+            release: release::<N>,
+            private_data: self.slot.wrapping_add(child as usize).cast(),
+        };
+        let (index, source) = (self.index + child, self.numbers.start + child);
+        (links, Numbers { index, source, first_child: 0, children: 0 })
+    }
+
+    /// # Safety
+    /// `child` is one of the places.
+    #[inline(always)]
+    unsafe fn write(&self, child: u32, node: N, numbers: Numbers) {
+        let slot = self.slot.wrapping_add(child as usize);
+        let entry = self.table.wrapping_add(child as usize);
+        // SAFETY: as many words of the tables of children are this parent's as it has children.
+        unsafe { entry.write(slot.cast()) };
+        // SAFETY: a slot of the block, which nobody else sees yet.
+        unsafe { slot.write(Slot { node, share: AtomicPtr::new(ptr::null_mut()), numbers }) };
+    }
 }
 
 /// A block, seen as what it holds. Copies of it are pointers.

@@ -2,4 +2,6 @@
 
 pub(crate) mod arena;
 pub(crate) mod guard;
+pub(crate) mod list;
 pub(crate) mod pool;
+pub(crate) mod shared;

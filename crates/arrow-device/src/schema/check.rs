@@ -6,15 +6,12 @@ use super::table::Node;
 use super::{BufferKind, DataType};
 use crate::exchange::arena::Below;
 
-/// The rules for one node's C struct.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Check {
+/// What a node's C struct has to keep to because of its type. Nodes of like types share one, so that a wide table of checks
+/// stays small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
     /// `offset + length` is at most this, so that no size in bytes overflows.
     pub(crate) largest_end: i64,
-    /// The number of the first child.
-    pub(crate) first_child: u32,
-    /// Children, the dictionary not counted.
-    pub(crate) children: u32,
     /// Each child has at least this many elements for each of this node's; 0 where only the data tells.
     pub(crate) elements_in_child: u32,
     /// How many buffers more than `buffers` there may be: none, unless the type is variadic.
@@ -27,18 +24,41 @@ pub(crate) struct Check {
     pub(crate) required: u8,
     /// The buffers that may not be null where there are nulls, as bits; one more than there are where there can be no nulls.
     pub(crate) required_for_nulls: u8,
-    /// The first buffer is a validity bitmap.
-    pub(crate) has_validity: bool,
-    /// All elements are null (the null type).
-    pub(crate) is_all_null: bool,
+    /// A bitmap and then one more buffer that elements need: what nearly all types have.
+    pub(crate) is_ordinary: bool,
     /// The children are run ends and values.
     pub(crate) is_run_ends: bool,
+}
+
+/// Which elements of a type may be null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nulls {
+    /// The first buffer is a validity bitmap.
+    InBitmap,
+    /// All of them (the null type).
+    All,
+    /// None, as far as the node itself says.
+    None,
+}
+
+/// A node of a schema: its rule, and what lies below it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Check {
+    /// The number of its [`Rule`].
+    pub(crate) rule: u32,
+    /// The number of the first child.
+    pub(crate) first_child: u32,
+    /// Children, the dictionary not counted.
+    pub(crate) children: u32,
+    pub(crate) nulls: Nulls,
     pub(crate) has_dictionary: bool,
     /// There is nothing below this node.
     pub(crate) is_leaf: bool,
+    /// There is nothing below any of its children.
+    pub(crate) has_only_leaves: bool,
 }
 
-impl Check {
+impl Rule {
     pub(crate) fn new(node: &Node) -> Self {
         let data_type = node.field.data_type();
         let layout = &node.layout;
@@ -48,7 +68,7 @@ impl Check {
             .enumerate()
             .map(|(index, kind)| u8::from(!can_be_absent(*kind)) << index)
             .sum();
-        let is_all_null = matches!(data_type, DataType::Null);
+        let nulls = Nulls::of(node);
         let widest = kinds.iter().map(|kind| bytes_of(*kind)).max().unwrap_or(1);
         let elements_in_child = match data_type {
             DataType::Struct(_) | DataType::Union { mode: super::UnionMode::Sparse, .. } => 1,
@@ -60,38 +80,70 @@ impl Check {
         let buffers = kinds.len() as i64 + i64::from(layout.is_variadic());
         Self {
             largest_end: i64::MAX / divisor - 8,
-            first_child: node.below().start,
-            children: node.children().len() as u32,
             elements_in_child,
             more_buffers: if layout.is_variadic() { (MAX_BUFFERS - buffers) as u32 } else { 0 },
-            fixed_buffers: kinds.len() as u8,
             buffers: buffers as u8,
+            fixed_buffers: kinds.len() as u8,
             required,
-            required_for_nulls: match (layout.has_validity(), is_all_null) {
-                (true, _) => 1,
-                (false, true) => 0,
-                (false, false) => NO_BUFFER,
+            required_for_nulls: match nulls {
+                Nulls::InBitmap => 1,
+                Nulls::All => 0,
+                Nulls::None => NO_BUFFER,
             },
-            has_validity: layout.has_validity(),
-            is_all_null,
+            is_ordinary: nulls == Nulls::InBitmap && required == 0b10,
             is_run_ends: matches!(data_type, DataType::RunEndEncoded { .. }),
-            has_dictionary: node.dictionary().is_some(),
-            is_leaf: node.below().is_empty(),
+        }
+    }
+}
+
+impl Nulls {
+    fn of(node: &Node) -> Self {
+        match node.field.data_type() {
+            DataType::Null => Self::All,
+            _ if node.layout.has_validity() => Self::InBitmap,
+            _ => Self::None,
         }
     }
 }
 
 impl Check {
+    /// The checks of all nodes, and the rules that they name.
+    pub(crate) fn all(nodes: &[Node]) -> (Box<[Self]>, Box<[Rule]>) {
+        let mut rules: Vec<Rule> = Vec::new();
+        let mut number_of = |rule: Rule| {
+            // Like columns stand together, and there are few rules; a schema with many is not searched for long.
+            let recent = rules.iter().enumerate().rev().take(16);
+            if let Some((number, _)) = recent.into_iter().find(|(_, known)| **known == rule) {
+                return number as u32;
+            }
+            rules.push(rule);
+            rules.len() as u32 - 1
+        };
+        let has_nothing_below =
+            |number: u32| nodes.get(number as usize).is_some_and(|node| node.below().is_empty());
+        let check = |node: &Node| Self {
+            rule: number_of(Rule::new(node)),
+            first_child: node.below().start,
+            children: node.children().len() as u32,
+            nulls: Nulls::of(node),
+            has_dictionary: node.dictionary().is_some(),
+            is_leaf: node.below().is_empty(),
+            has_only_leaves: node.below().all(has_nothing_below),
+        };
+        (nodes.iter().map(check).collect(), rules.into())
+    }
+
     /// Where the children of a node are, by its number in the table.
     #[inline(always)]
     pub(crate) fn below(node: Option<&Self>) -> Below {
         match node {
-            Some(Self { first_child, children, has_dictionary, .. }) => Below {
+            Some(Self { first_child, children, has_dictionary, has_only_leaves, .. }) => Below {
                 first: *first_child,
                 count: children + u32::from(*has_dictionary),
                 has_dictionary: *has_dictionary,
+                are_leaves: *has_only_leaves,
             },
-            None => Below { first: 0, count: 0, has_dictionary: false },
+            None => Below { first: 0, count: 0, has_dictionary: false, are_leaves: true },
         }
     }
 }

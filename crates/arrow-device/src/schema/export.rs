@@ -4,12 +4,13 @@
 //! arena and shares the strings.
 
 use std::ffi::{c_char, c_void};
+use std::ops::Range;
 use std::ptr;
 
 use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
-use crate::exchange::arena::{self, Below, Links, Owner, Share, Size, Source, Words};
+use crate::exchange::arena::{self, Below, Links, Owner, Share, Source};
 
 /// What every exported struct of a schema says, links aside.
 pub(crate) struct Image {
@@ -46,10 +47,9 @@ impl Schema {
 
     fn exported(&self) -> Result<ArrowSchema> {
         let image = self.image().get_or_init(|| Image::new(self));
-        let size = Size { nodes: self.nodes().len(), words: 0 };
         let owner = Whole(self.clone());
         let source = Drawing { schema: self, image };
-        let (root, _) = arena::build(size, 0, &source, owner, ptr::null_mut())?;
+        let (root, _) = arena::build(self.nodes().len(), 0, &source, owner, ptr::null_mut())?;
         Ok(root)
     }
 }
@@ -71,24 +71,6 @@ impl Image {
         };
         let nodes = schema.nodes().iter().zip(&formats).map(draw).collect();
         Self { nodes, _formats: formats }
-    }
-
-    fn node(&self, number: u32, links: Links<ArrowSchema>) -> ArrowSchema {
-        let node = self.nodes.get(number as usize);
-        ArrowSchema {
-            n_children: links.n_children,
-            children: links.children,
-            dictionary: links.dictionary,
-            release: Some(links.release),
-            private_data: links.private_data,
-            ..node.map_or_else(ArrowSchema::empty, |node| ArrowSchema {
-                format: node.format,
-                name: node.name,
-                metadata: node.metadata,
-                flags: node.flags,
-                ..ArrowSchema::empty()
-            })
-        }
     }
 }
 
@@ -126,13 +108,32 @@ impl Source<ArrowSchema> for Drawing<'_> {
         self.schema.below(source)
     }
 
-    fn node(&self, source: u32, _words: &mut Words, links: Links<ArrowSchema>) -> ArrowSchema {
-        self.image.node(source, links)
+    fn node(&self, source: u32) -> Option<ArrowSchema> {
+        self.image.nodes.get(source as usize).map(|node| ArrowSchema { ..*node })
+    }
+
+    #[inline(always)]
+    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrowSchema> {
+        let nodes = self.image.nodes.get(numbers.start as usize..numbers.end as usize);
+        nodes.unwrap_or_default().iter().map(|node| ArrowSchema { ..*node })
     }
 }
 
 impl arena::Node for ArrowSchema {
     type Owner = Whole;
+    type Plain = Self;
+
+    #[inline(always)]
+    fn linked(plain: Self, links: Links<Self>) -> Self {
+        Self {
+            n_children: links.n_children,
+            children: links.children,
+            dictionary: links.dictionary,
+            release: Some(links.release),
+            private_data: links.private_data,
+            ..plain
+        }
+    }
 
     fn release_mut(&mut self) -> &mut Option<unsafe extern "C" fn(*mut Self)> {
         &mut self.release

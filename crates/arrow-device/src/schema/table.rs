@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::check::Check;
+use super::check::{Check, Rule};
 use super::export::Image;
 use super::{DataType, Field, Layout, Metadata};
 use crate::exchange::arena::Below;
@@ -35,6 +35,7 @@ pub struct Schema(Arc<Table>);
 struct Table {
     nodes: Box<[Node]>,
     checks: Box<[Check]>,
+    rules: Box<[Rule]>,
     image: OnceLock<Image>,
 }
 
@@ -119,8 +120,9 @@ impl Schema {
                 }
             }
         }
-        let checks = nodes.iter().map(Check::new).collect();
-        Ok(Self(Arc::new(Table { nodes: nodes.into(), checks, image: OnceLock::new() })))
+        let (checks, rules) = Check::all(&nodes);
+        let nodes = nodes.into();
+        Ok(Self(Arc::new(Table { nodes, checks, rules, image: OnceLock::new() })))
     }
 
     /// The root field. Its name is usually empty.
@@ -159,6 +161,22 @@ impl Schema {
     /// What an imported array of this schema has to keep to, by node.
     pub(crate) fn checks(&self) -> &[Check] {
         &self.0.checks
+    }
+
+    /// The rules that the checks name.
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.0.rules
+    }
+
+    /// The rule of a node.
+    pub(crate) fn rule(&self, number: u32) -> &Rule {
+        let rule = self
+            .checks()
+            .get(number as usize)
+            .and_then(|check| self.rules().get(check.rule as usize));
+        // Each node has a check, and each check names a rule: both are made from the nodes.
+        let Some(rule) = rule else { unreachable!("a node has a rule") };
+        rule
     }
 
     /// Where the children of a node are, the dictionary as the last one.

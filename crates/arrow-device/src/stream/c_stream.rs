@@ -39,8 +39,8 @@ pub(super) trait CStream: Sized + 'static {
     /// As for [`Array::import`].
     unsafe fn import_chunk(chunk: &mut Self::Chunk, schema: &Schema) -> Result<Array>;
 
-    /// Hands an array over.
-    fn export_chunk(array: &Array, manner: &Manner) -> Result<Self::Chunk>;
+    /// Hands an array over. What is there is overwritten, or left if this fails.
+    fn export_chunk(array: &Array, manner: &Manner, out: &mut Self::Chunk) -> Result<()>;
 }
 
 pub(super) type GetSchema<S> = unsafe extern "C" fn(*mut S, *mut ArrowSchema) -> c_int;
@@ -94,14 +94,12 @@ impl CStream for ArrowDeviceArrayStream {
         unsafe { Array::import(chunk, schema) }
     }
 
-    fn export_chunk(array: &Array, manner: &Manner) -> Result<ArrowDeviceArray> {
-        let mut out = Self::END;
+    fn export_chunk(array: &Array, manner: &Manner, out: &mut ArrowDeviceArray) -> Result<()> {
         match manner {
-            Manner::AsItIs => array.export(&mut out),
-            Manner::On(queue) => array.export_on(queue, &mut out),
-            Manner::Settled => array.export_settled(&mut out),
-        }?;
-        Ok(out)
+            Manner::AsItIs => array.export(out),
+            Manner::On(queue) => array.export_on(queue, out),
+            Manner::Settled => array.export_settled(out),
+        }
     }
 }
 
@@ -142,9 +140,7 @@ impl CStream for ArrowArrayStream {
         unsafe { Array::import_host(chunk, schema) }
     }
 
-    fn export_chunk(array: &Array, _: &Manner) -> Result<ArrowArray> {
-        let mut out = Self::END;
-        array.export_host(&mut out)?;
-        Ok(out)
+    fn export_chunk(array: &Array, _: &Manner, out: &mut ArrowArray) -> Result<()> {
+        array.export_host(out)
     }
 }

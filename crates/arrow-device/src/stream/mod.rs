@@ -62,6 +62,8 @@ pub struct ArrayStream {
     source: Option<Source>,
     /// There is nothing more, or the source panicked.
     is_at_end: bool,
+    /// The schema of the last array, which was seen to fit.
+    fitting: Option<Schema>,
 }
 
 /// Where the arrays come from.
@@ -110,7 +112,7 @@ impl ArrayStream {
         source: impl Iterator<Item = Result<Array>> + Send + 'static,
     ) -> Self {
         let source = Some(Source(Box::new(source)));
-        Self { schema, device_type, source, is_at_end: false }
+        Self { schema, device_type, source, is_at_end: false, fitting: None }
     }
 
     /// Takes a stream over from the producer that filled the struct, and asks it for the schema.
@@ -205,8 +207,8 @@ impl ArrayStream {
         self.map(|array| Batch::try_from(array?))
     }
 
-    /// The array, if it belongs into this stream. If not, it is dropped.
-    fn accept(&self, array: Array) -> Result<Array> {
+    /// Whether the array belongs into this stream.
+    fn check(&mut self, array: &Array) -> Result<()> {
         let device = array.device();
         if device.device_type != self.device_type {
             let message = format!(
@@ -214,6 +216,11 @@ impl ArrayStream {
                 self.device_type
             );
             return Err(Error::new(ErrorKind::Malformed, message).during("stream"));
+        }
+        let schema = &array.tree().schema;
+        let is_whole = array.is_whole();
+        if is_whole && self.fitting.as_ref().is_some_and(|fitting| fitting.is_same(schema)) {
+            return Ok(());
         }
         if !array.fits(&self.schema) {
             let message = format!(
@@ -223,7 +230,9 @@ impl ArrayStream {
             );
             return Err(Error::new(ErrorKind::SchemaMismatch, message).during("stream"));
         }
-        Ok(array)
+        // One of its kind rarely comes alone, and types are long to compare.
+        self.fitting = is_whole.then(|| schema.clone());
+        Ok(())
     }
 }
 
@@ -236,12 +245,23 @@ impl Iterator for ArrayStream {
             return None;
         }
         let next = self.source.as_mut()?.0.next();
-        let next = next.map(|array| array.and_then(|array| self.accept(array)));
-        match next {
-            Some(Ok(_)) => self.is_at_end = false,
-            _ => self.source = None,
+        let belongs = match &next {
+            Some(Ok(array)) => self.check(array),
+            _ => {
+                self.source = None;
+                return next;
+            }
+        };
+        match belongs {
+            Ok(()) => {
+                self.is_at_end = false;
+                next
+            }
+            Err(error) => {
+                self.source = None;
+                Some(Err(error))
+            }
         }
-        next
     }
 }
 

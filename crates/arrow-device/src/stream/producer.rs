@@ -52,16 +52,16 @@ pub(super) fn export<S: CStream>(stream: ArrayStream, manner: Manner) -> S {
 }
 
 impl Producer {
-    /// The next array for C.
-    fn next<S: CStream>(&mut self) -> Result<S::Chunk, &Failure> {
+    /// Writes the next array for C where there is one: what was there stays at the end, and after an error.
+    fn next<S: CStream>(&mut self, out: &mut S::Chunk) -> Result<(), &Failure> {
         if self.failure.is_none() {
             let (stream, manner) = (&mut self.stream, &self.manner);
             let next = guard::or_panicked(|| match stream.as_mut().and_then(Iterator::next) {
-                Some(array) => S::export_chunk(&array?, manner),
-                None => Ok(S::END),
+                Some(array) => S::export_chunk(&array?, manner, out),
+                None => Ok(()),
             });
             match next {
-                Ok(chunk) => return Ok(chunk),
+                Ok(()) => return Ok(()),
                 Err(error) => {
                     let stream = self.stream.take();
                     guard::silent(|| drop(stream));
@@ -69,7 +69,7 @@ impl Producer {
                 }
             }
         }
-        self.failure.as_ref().map_or_else(|| Ok(S::END), Err)
+        self.failure.as_ref().map_or(Ok(()), Err)
     }
 
     fn schema(&self) -> Result<ArrowSchema> {
@@ -136,15 +136,18 @@ unsafe extern "C" fn get_next<S: CStream>(stream: *mut S, out: *mut S::Chunk) ->
     if out.is_null() {
         return no_place();
     }
-    let (chunk, failed) = match producer.next::<S>() {
-        Ok(chunk) => (chunk, None),
-        Err(Failure { errno, text }) => (S::END, Some((*errno, text.clone()))),
-    };
     // SAFETY: the consumer's place for the result, which holds anything.
-    unsafe { out.write(chunk) };
-    let (errno, text) = failed.unzip();
-    producer.last_error = text;
-    errno.unwrap_or(0)
+    unsafe { out.write(S::END) };
+    // SAFETY: as above, initialised just now; nobody else uses it during the call.
+    let out = unsafe { &mut *out };
+    match producer.next::<S>(out) {
+        Ok(()) => 0,
+        Err(Failure { errno, text }) => {
+            let (errno, text) = (*errno, text.clone());
+            producer.last_error = Some(text);
+            errno
+        }
+    }
 }
 
 unsafe extern "C" fn get_last_error<S: CStream>(stream: *mut S) -> *const c_char {

@@ -3,10 +3,10 @@
 //! The rules are import's own; what is added for arrays that are here already are the lengths of buffers, where they are known.
 
 use crate::abi::ArrowDeviceArray;
-use crate::array::import;
+use crate::array::check;
 use crate::array::tree::ForeignArray;
 use crate::schema::Schema;
-use crate::{Array, Error, ErrorKind, Extent, Result};
+use crate::{Array, DeviceId, DeviceType, Error, ErrorKind, Extent, Result};
 
 /// Checks an array's structs against a type, as [`Array::import`] does, and takes nothing over.
 ///
@@ -16,8 +16,10 @@ use crate::{Array, Error, ErrorKind, Extent, Result};
 /// # Safety
 /// As for [`Array::import`], `release` left aside.
 pub unsafe fn layout(array: &ArrowDeviceArray, schema: &Schema) -> Result<()> {
+    let ArrowDeviceArray { array, device_id, device_type, sync_event, .. } = array;
+    let device = DeviceId::new(DeviceType(*device_type), *device_id);
     // SAFETY: as promised by the caller.
-    let checked = unsafe { import::check(array, schema) };
+    let checked = unsafe { check::check(array, device, *sync_event, schema) };
     checked.map(|_| ()).map_err(|error| error.during("validate"))
 }
 
@@ -35,9 +37,11 @@ impl Array {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn validate_layout(&self) -> Result<()> {
-        let structs = ForeignArray(self.exported(None)?);
+        let c_array = self.exported(None)?;
         // SAFETY: the structs were written just now, from a tree that they keep alive, with tables as long as they say.
-        unsafe { layout(&structs.0, &self.schema()?) }?;
+        let checked = self.schema().and_then(|schema| unsafe { layout(&c_array, &schema) });
+        drop(ForeignArray(c_array.array));
+        checked?;
         self.nodes_below()?.iter().try_for_each(|node| {
             buffers_are_long_enough(node)
                 .map_err(|error| error.at(super::place(self, node)).on_device(self.device()))

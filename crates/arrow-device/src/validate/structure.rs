@@ -5,7 +5,7 @@
 
 use super::Summary;
 use crate::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
-use crate::array::import::readiness;
+use crate::array::check::readiness;
 use crate::schema::{MAX_BUFFERS, MAX_DEPTH, MAX_NODES};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Place, Result, Step};
 

@@ -7,7 +7,7 @@ use std::task::{Poll, Wake, Waker};
 
 use super::Bell;
 use crate::protocol::Rules;
-use crate::protocol::consumer::{Calls, Consumer, Fault, Refusal, Verdict};
+use crate::protocol::consumer::{Calls, Consumer, Fault, Inbox, Refusal, Verdict};
 use crate::threads::{Arc, AtomicU64, Ordering::SeqCst, spawn, yield_now};
 
 /// The threads of a scenario, by the number that the protocol knows them by.
@@ -160,9 +160,10 @@ impl<R: Rules> Stream<R> {
     // ---- the consumer's user
 
     fn poll(&self, waker: &Waker, me: u64) -> Poll<Option<Result<Task<R>, Complaint>>> {
-        let polled = self.consumer.poll(waker);
+        let mut inbox = Inbox::default();
+        let polled = self.consumer.poll(&mut inbox, waker);
         if matches!(polled, Poll::Ready(Some(Ok(_)))) {
-            self.consumer.pump(me);
+            self.consumer.give_back(&mut inbox, me);
         }
         polled
     }
@@ -221,12 +222,13 @@ pub(crate) fn two_threads_want_something_at_once<R: Rules>() {
     stream.schema(PRODUCER).unwrap();
     stream.task().unwrap();
     let (_, waker) = Bell::new();
-    let Poll::Ready(Some(Ok(task))) = stream.consumer.poll(&waker) else {
+    let mut inbox = Inbox::default();
+    let Poll::Ready(Some(Ok(task))) = stream.consumer.poll(&mut inbox, &waker) else {
         panic!("the task is there");
     };
     let pumping = spawn({
         let stream = stream.clone();
-        move || stream.consumer.pump(PRODUCER)
+        move || stream.consumer.give_back(&mut inbox, PRODUCER)
     });
     stream.drop_stream(READER);
     pumping.join().unwrap();

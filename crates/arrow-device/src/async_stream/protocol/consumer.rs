@@ -86,9 +86,32 @@ struct State<P, T, E> {
     waker: Option<Waker>,
 }
 
+/// The tasks that were taken out of the state and are not polled yet, all at once, so that each needs no lock of its own. It
+/// is the one reader's.
+pub(crate) struct Inbox<T> {
+    tasks: VecDeque<T>,
+    /// How many were polled, and are to be asked for again.
+    polled: u64,
+}
+
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Self { tasks: VecDeque::new(), polled: 0 }
+    }
+}
+
+impl<T> Inbox<T> {
+    /// What was not polled.
+    pub(crate) fn take(&mut self) -> VecDeque<T> {
+        std::mem::take(&mut self.tasks)
+    }
+}
+
 /// One stream, as its consumer sees it.
 pub(crate) struct Consumer<R, P, T, E> {
     state: Mutex<State<P, T, E>>,
+    /// So many polled tasks are asked for again at once: a quarter of the window.
+    batch: u64,
     left: Condvar,
     rules: PhantomData<fn() -> R>,
 }
@@ -109,7 +132,8 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
             cancel_was_told: false,
             waker: None,
         };
-        Self { state: Mutex::new(state), left: Condvar::new(), rules: PhantomData }
+        let batch = (window / 4).max(1);
+        Self { state: Mutex::new(state), batch, left: Condvar::new(), rules: PhantomData }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<P, T, E>> {
@@ -232,7 +256,20 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
 
     /// Calls the producer for whatever is wanted of it, unless somebody is at that already, who then looks again.
     pub(crate) fn pump(&self, me: u64) {
-        let mut state = self.lock();
+        self.pump_from(self.lock(), me);
+    }
+
+    /// Asks again for what was polled, once that is worth a call. Whatever the reader does next, the producer has something
+    /// to do as long as there is nothing to poll: less than a whole window is held back.
+    pub(crate) fn give_back(&self, inbox: &mut Inbox<T>, me: u64) {
+        if inbox.polled >= self.batch {
+            let mut state = self.lock();
+            state.owed += std::mem::take(&mut inbox.polled);
+            self.pump_from(state, me);
+        }
+    }
+
+    fn pump_from<'a>(&'a self, mut state: MutexGuard<'a, State<P, T, E>>, me: u64) {
         if state.caller.is_some() && R::ONE_CALLER {
             return;
         }
@@ -257,13 +294,18 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
         }
     }
 
-    /// The next task. A waker is kept where there is nothing to say. After a task, `pump`.
-    pub(crate) fn poll(&self, waker: &Waker) -> Poll<Option<Result<T, E>>> {
+    /// The next task. A waker is kept where there is nothing to say. After a task, `give_back`.
+    pub(crate) fn poll(&self, inbox: &mut Inbox<T>, waker: &Waker) -> Poll<Option<Result<T, E>>> {
+        if let Some(task) = inbox.tasks.pop_front() {
+            inbox.polled += 1;
+            return Poll::Ready(Some(Ok(task)));
+        }
         // Cloned before the lock, since that is the executor's code.
         let mut mine = Some(waker.clone());
         let mut state = self.lock();
-        let outcome = if let Some(task) = state.tasks.pop_front() {
-            state.owed += 1;
+        std::mem::swap(&mut state.tasks, &mut inbox.tasks);
+        let outcome = if let Some(task) = inbox.tasks.pop_front() {
+            inbox.polled += 1;
             Poll::Ready(Some(Ok(task)))
         } else if let Some(error) = state.error.take() {
             Poll::Ready(Some(Err(error)))
@@ -299,7 +341,7 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
         outcome
     }
 
-    /// Nothing more is wanted. Gives back what was not polled yet, to be discarded after a `pump`.
+    /// Nothing more is wanted. Gives back what is in no inbox yet, to be discarded after a `pump`.
     pub(crate) fn cancel(&self) -> VecDeque<T> {
         let mut state = self.lock();
         state.cancelled = true;

@@ -22,6 +22,19 @@ struct State<E> {
     waker: Option<Waker>,
 }
 
+/// What the driver needs to go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Nothing, only to know whether it may.
+    Leave,
+    /// That there ever was a request.
+    Request,
+    /// Credit for one task, which is spent with the answer.
+    Credit,
+    /// To be woken.
+    Waking,
+}
+
 /// What the driver does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<E> {
@@ -29,8 +42,10 @@ pub(crate) enum Next<E> {
     Fail(E),
     /// Release.
     Stop,
-    /// Go on, with so many credits. `asked` says whether there ever was a request.
-    Go { credits: u64, asked: bool },
+    /// Go on: what is needed is there.
+    Go,
+    /// Wait. The waker is kept.
+    Wait,
 }
 
 /// The consumer's wishes.
@@ -106,31 +121,41 @@ impl<R: Rules, E> Credit<R, E> {
 
     // ---- what the driver calls
 
-    /// What to do now. The waker is kept in the same step, so that whatever changes afterwards wakes it.
-    pub(crate) fn look(&self, waker: &Waker) -> Next<E> {
-        let mut mine = Some(waker.clone());
-        let mut state = self.lock();
-        let next = if let Some(fault) = state.fault.take() {
-            Next::Fail(fault)
-        } else if state.cancelled {
-            Next::Stop
-        } else {
-            Next::Go { credits: state.credits, asked: state.asked }
-        };
-        if !R::STORES_WAKER_AT_ONCE {
+    /// What to do now. Where that is to wait, the waker is kept in the same step, so that whatever changes afterwards wakes it;
+    /// a driver that goes on is woken by nobody.
+    pub(crate) fn look(&self, waker: &Waker, need: Need) -> Next<E> {
+        let mut mine = None;
+        loop {
+            let mut state = self.lock();
+            if let Some(fault) = state.fault.take() {
+                return Next::Fail(fault);
+            }
+            if state.cancelled {
+                return Next::Stop;
+            }
+            match need {
+                Need::Leave => return Next::Go,
+                Need::Request if state.asked => return Next::Go,
+                Need::Credit if state.credits > 0 => {
+                    state.credits -= 1;
+                    return Next::Go;
+                }
+                Need::Request | Need::Credit | Need::Waking => {}
+            }
+            if mine.is_some() {
+                if !R::STORES_WAKER_AT_ONCE {
+                    drop(state);
+                    state = self.lock();
+                }
+                mine = std::mem::replace(&mut state.waker, mine);
+                drop(state);
+                drop(mine);
+                return Next::Wait;
+            }
             drop(state);
-            state = self.lock();
+            // Cloned without the lock, since that is the executor's code. Then it is looked again.
+            mine = Some(waker.clone());
         }
-        mine = std::mem::replace(&mut state.waker, mine);
-        drop(state);
-        drop(mine);
-        next
-    }
-
-    /// One task is being sent.
-    pub(crate) fn spend(&self) {
-        let mut state = self.lock();
-        state.credits = state.credits.saturating_sub(1);
     }
 
     /// Whether to stop.

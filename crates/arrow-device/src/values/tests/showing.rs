@@ -10,7 +10,7 @@ fn every_type_can_be_described_and_shown() {
         let data_type = example.array.data_type();
         let text = example.array.describe();
         assert!(text.starts_with("on cpu, ready\nroot: "), "{data_type}: {text}");
-        let nodes = example.array.tree().nodes().len();
+        let nodes = example.array.tree().node_count();
         let lines = text.lines().filter(|line| line.contains(" from ")).count();
         assert_eq!(lines, nodes, "{data_type}: {text}");
         let batch = Batch::from_columns([("column", example.array.clone())]).unwrap();

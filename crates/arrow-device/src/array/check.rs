@@ -1,0 +1,477 @@
+//! Looking at the structs of an array that comes in.
+//!
+//! Whatever host memory can show to be wrong is found here, once, for every node, and nothing is copied. The fast way only tells
+//! that something is wrong; words and place come from a second look.
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+use super::tree::{Below, Pending, Readiness};
+use crate::abi::ArrowArray;
+use crate::convention;
+use crate::exchange::list::List;
+use crate::schema::{Check, NO_BUFFER, Rule, Schema};
+use crate::{DeviceId, Error, ErrorKind, Result};
+
+/// What there is to know of structs that keep to the rules.
+pub(crate) struct Checked {
+    pub(super) ready: Readiness,
+    pub(super) below: Below,
+}
+
+/// Checks everything that host memory shows, for every node, and takes nothing over. Also what
+/// [`validate::layout`](crate::validate::layout) does.
+///
+/// # Safety
+/// As for [`Array::import`](super::Array::import), `release` left aside.
+#[inline(always)]
+pub(crate) unsafe fn check(
+    base: &ArrowArray,
+    device: DeviceId,
+    sync_event: *mut c_void,
+    schema: &Schema,
+) -> Result<Checked> {
+    if base.is_released() {
+        return Err(Error::new(ErrorKind::Released, "the array is released").on_device(device));
+    }
+    let ready = readiness(device, sync_event)?;
+    // SAFETY: as promised by the caller.
+    let below = unsafe { check_nodes(base, schema) }.map_err(|error| error.on_device(device))?;
+    Ok(Checked { ready, below })
+}
+
+pub(crate) fn readiness(device: DeviceId, sync_event: *mut c_void) -> Result<Readiness> {
+    match NonNull::new(sync_event) {
+        None => Ok(Readiness::Now),
+        Some(_) if !convention::may_have_event(device.device_type) => {
+            let message = "there is a `sync_event`, and this type of device has none";
+            Err(Error::new(ErrorKind::Malformed, message).on_device(device))
+        }
+        Some(event) => Ok(Readiness::After(Pending::Foreign(event))),
+    }
+}
+
+/// Checks all nodes, parents before their children. Tells where their structs are.
+///
+/// # Safety
+/// As for [`Array::import`](super::Array::import).
+#[inline(always)]
+unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<Below> {
+    let checks = schema.checks();
+    let Some((check, rest)) = checks.split_first() else { unreachable!("a schema has a root") };
+    // SAFETY: as promised by the caller.
+    if !unsafe { keeps(root, schema.rule(0), check) } {
+        return Err(Fault::Node.explain(schema, 0, root));
+    }
+    if rest.is_empty() {
+        return Ok(Below::Children);
+    }
+    let walk = Walk { rules: schema.rules() };
+    if check.has_only_leaves && !check.has_dictionary {
+        // Nothing is noted of a row of columns, because the root's own table leads to them.
+        // SAFETY: as promised by the caller, for a root that keeps to its rule.
+        let found = unsafe { walk.leaves(root, schema.rule(0), rest) };
+        found.map_err(|fault| fault.explain(schema, 0, root))?;
+        return Ok(Below::Children);
+    }
+    let mut table = List::with_capacity(rest.len())?;
+    // SAFETY: as promised by the caller, for a root that keeps to its rule.
+    let found = unsafe { walk.all(root, checks, &mut table) };
+    found.map_err(|(fault, number, source)| fault.explain(schema, number, source))?;
+    Ok(Below::Table(table))
+}
+
+/// What is wrong with a node or with one right below it.
+enum Fault {
+    /// The node breaks a rule of its own.
+    Node,
+    /// The child is not what the node needs, or breaks a rule of its own.
+    Child(usize),
+    /// The child does not go together with the other one, of run ends and values.
+    RunEnds(usize),
+}
+
+/// A look at the nodes of a tree.
+struct Walk<'schema> {
+    rules: &'schema [Rule],
+}
+
+impl Walk<'_> {
+    fn rule(&self, check: &Check) -> &Rule {
+        match self.rules.get(check.rule as usize) {
+            Some(rule) => rule,
+            None => unreachable!("a check names a rule of its schema"),
+        }
+    }
+
+    /// Looks at a tree of several levels, and notes where the structs of the nodes from 1 on are, in the order in which they are
+    /// found: level by level, as they are numbered. An error names a node and its struct.
+    ///
+    /// # Safety
+    /// As for [`Array::import`](super::Array::import); the root keeps to its rule.
+    #[inline(never)]
+    unsafe fn all<'a>(
+        &self,
+        root: &'a ArrowArray,
+        checks: &[Check],
+        table: &mut List<*const ArrowArray>,
+    ) -> Result<(), (Fault, u32, &'a ArrowArray)> {
+        for (number, check) in checks.iter().enumerate() {
+            // Most nodes are leaves, and were looked at with their parent.
+            if check.is_leaf {
+                continue;
+            }
+            let rule = *self.rule(check);
+            let noted = match number.checked_sub(1) {
+                None => Some(ptr::from_ref(root)),
+                Some(index) => table.get(index).copied(),
+            };
+            let Some(noted) = noted else { break };
+            // SAFETY: the root, or what was seen not to be null in the table of its parent, which the caller vouches for.
+            let source = unsafe { &*noted };
+            let fault = |fault| (fault, number as u32, source);
+            if number > 0 {
+                // SAFETY: as promised by the caller.
+                if !unsafe { keeps(source, &rule, check) } {
+                    return Err(fault(Fault::Node));
+                }
+            }
+            let first = check.first_child as usize;
+            let end = first + check.children as usize + usize::from(check.has_dictionary);
+            let below = checks.get(first..end).unwrap_or_default();
+            // SAFETY: as promised by the caller, for a struct that keeps to its rules.
+            unsafe { self.below(source, &rule, check, below, table) }.map_err(fault)?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the children and the dictionary of a node, and notes where they are. Of those that are no leaves only that they
+    /// are there, and long enough.
+    ///
+    /// # Safety
+    /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules.
+    unsafe fn below(
+        &self,
+        source: &ArrowArray,
+        rule: &Rule,
+        check: &Check,
+        below: &[Check],
+        table: &mut List<*const ArrowArray>,
+    ) -> Result<(), Fault> {
+        let children = check.children as usize;
+        let least = least(source, rule);
+        for (index, check) in below.iter().enumerate() {
+            let (pointer, least) = if index < children {
+                // SAFETY: the table is there and has `children` entries: the node keeps to its rules.
+                (unsafe { source.children.wrapping_add(index).read() }, least)
+            } else {
+                (source.dictionary, 0)
+            };
+            let is_as_needed = if check.is_leaf {
+                // SAFETY: as promised by the caller.
+                unsafe { leaf_keeps(pointer, self.rule(check), least) }
+            } else {
+                // SAFETY: null or a struct, as promised by the caller.
+                unsafe { pointer.as_ref() }
+                    .is_some_and(|child| !child.is_released() & (child.length >= least))
+            };
+            if !is_as_needed {
+                return Err(Fault::Child(index));
+            }
+            table.push(pointer);
+        }
+        if rule.is_run_ends {
+            // SAFETY: as promised by the caller; both children were seen just now.
+            unsafe { check_run_ends(source) }?;
+        }
+        Ok(())
+    }
+
+    /// Looks at the children of a node that are all leaves, and notes nothing.
+    ///
+    /// # Safety
+    /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules, and it has as many children as there are checks.
+    #[inline(never)]
+    unsafe fn leaves(
+        &self,
+        source: &ArrowArray,
+        rule: &Rule,
+        checks: &[Check],
+    ) -> Result<(), Fault> {
+        let least = least(source, rule);
+        for (index, check) in checks.iter().enumerate() {
+            // SAFETY: the table is there and has so many entries: the node keeps to its rules.
+            let pointer = unsafe { source.children.wrapping_add(index).read() };
+            // SAFETY: as promised by the caller.
+            if !unsafe { leaf_keeps(pointer, self.rule(check), least) } {
+                return Err(Fault::Child(index));
+            }
+        }
+        if rule.is_run_ends {
+            // SAFETY: as promised by the caller; both children were seen just now.
+            unsafe { check_run_ends(source) }?;
+        }
+        Ok(())
+    }
+}
+
+/// How many elements the children of a node have at least. No overflow: `largest_end` takes the elements into account.
+fn least(source: &ArrowArray, rule: &Rule) -> i64 {
+    (source.offset + source.length) * i64::from(rule.elements_in_child)
+}
+
+/// Whether there is a struct, with nothing below it and at least so many elements, that keeps to its rule.
+///
+/// # Safety
+/// As for [`Array::import`](super::Array::import): the pointer is null or leads to a struct.
+#[inline(always)]
+unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
+    // SAFETY: as promised by the caller.
+    let Some(source) = (unsafe { pointer.as_ref() }) else { return false };
+    let has_nothing_below =
+        (source.n_children.cast_unsigned() | source.dictionary.addr() as u64) == 0;
+    // SAFETY: as promised by the caller.
+    unsafe { node_keeps(source, rule, least, has_nothing_below & !source.is_released()) }
+}
+
+/// Whether a struct keeps to all rules that can be seen in it alone. [`explain`] says which one it breaks.
+///
+/// # Safety
+/// As for [`Array::import`](super::Array::import).
+#[inline(always)]
+unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> bool {
+    let below_fits = (source.n_children == i64::from(check.children))
+        & (source.dictionary.is_null() != check.has_dictionary)
+        & (source.children.is_null() <= (check.children == 0));
+    // SAFETY: as promised by the caller.
+    unsafe { node_keeps(source, rule, 0, below_fits) }
+}
+
+/// [`keeps`], where somebody has looked below the node already.
+///
+/// # Safety
+/// As for [`Array::import`](super::Array::import).
+#[inline(always)]
+unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: bool) -> bool {
+    let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
+    let Rule { largest_end, .. } = *rule;
+    let expected = i64::from(rule.buffers);
+    let more = n_buffers.wrapping_sub(expected).cast_unsigned();
+    if !below_fits || more > u64::from(rule.more_buffers) || (buffers.is_null() && expected > 0) {
+        return false;
+    }
+    // Each of these looks like one comparison to the processor: what is negative is a large number without a sign.
+    if length < least
+        || length > largest_end
+        || offset.cast_unsigned() > (largest_end - length).cast_unsigned()
+        || null_count.wrapping_add(1).cast_unsigned() > (length + 1).cast_unsigned()
+    {
+        return false;
+    }
+    if rule.is_ordinary {
+        // SAFETY: the table is there, and has a bitmap and one more entry at least.
+        let bitmap = unsafe { buffers.read() };
+        // SAFETY: as above.
+        let data = unsafe { buffers.wrapping_add(1).read() };
+        if (data.is_null() && length > 0) || (bitmap.is_null() & (null_count > 0)) {
+            return false;
+        }
+    } else {
+        // SAFETY: the table is there and has at least as many entries.
+        let missing = unsafe { missing(buffers.cast_const(), rule.fixed_buffers) };
+        if (length > 0 && missing & rule.required != 0)
+            || (null_count > 0 && missing & rule.required_for_nulls != 0)
+        {
+            return false;
+        }
+    }
+    if more > 0 {
+        // SAFETY: the table has `n_buffers` entries, and that is at least one.
+        let sizes = unsafe { buffers.wrapping_add(n_buffers as usize - 1).read() };
+        if sizes.is_null() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Which of the first buffers are null, as bits, and [`NO_BUFFER`].
+///
+/// # Safety
+/// `buffers` has `count` entries.
+unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
+    let is_null = |index: u8| {
+        // SAFETY: promised by the caller.
+        let buffer = unsafe { buffers.wrapping_add(usize::from(index)).read() };
+        u8::from(buffer.is_null()) << index
+    };
+    (0..count).map(is_null).fold(NO_BUFFER, |all, one| all | one)
+}
+
+/// Run ends are not null, and there are as many as values.
+///
+/// # Safety
+/// As for [`Array::import`](super::Array::import); the struct has two children that are not null.
+unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), Fault> {
+    // SAFETY: as promised by the caller.
+    let run_ends = unsafe { source.children.read() };
+    // SAFETY: as above.
+    let run_ends = unsafe { &*run_ends };
+    // SAFETY: as above.
+    let values = unsafe { source.children.wrapping_add(1).read() };
+    // SAFETY: as above.
+    let values = unsafe { &*values };
+    let none_null = run_ends.null_count <= 0;
+    let enough = source.length == 0 || run_ends.length > 0;
+    if !none_null || !enough {
+        return Err(Fault::RunEnds(0));
+    }
+    if values.length < run_ends.length { Err(Fault::RunEnds(1)) } else { Ok(()) }
+}
+
+impl Fault {
+    /// Says in words what is wrong, looking a second time. `source` was read as far as the first look went.
+    #[cold]
+    fn explain(self, schema: &Schema, number: u32, source: &ArrowArray) -> Error {
+        let node = schema.node(number);
+        let place = schema.place(number);
+        let data_type = node.field.data_type();
+        match self {
+            Self::Node => {
+                // SAFETY: `keeps` looked at the same members in the same order.
+                let (kind, message) = unsafe { explain(source, schema, number) };
+                Error::new(kind, message).at(place)
+            }
+            Self::Child(index) | Self::RunEnds(index) => {
+                let least = if index < node.children().len() {
+                    least(source, schema.rule(number))
+                } else {
+                    0
+                };
+                let child_number = node.below().start + index as u32;
+                let child: *const ArrowArray = if index < node.children().len() {
+                    // SAFETY: the table was seen to be there and to have this entry.
+                    unsafe { source.children.wrapping_add(index).read() }
+                } else {
+                    source.dictionary
+                };
+                // SAFETY: null or a struct, as import's caller promised.
+                let (kind, message) = match unsafe { child.as_ref() } {
+                    None => {
+                        (ErrorKind::Malformed, "a null pointer in place of an array".to_owned())
+                    }
+                    Some(child) if child.is_released() => {
+                        (ErrorKind::Released, "this part of the array is released".to_owned())
+                    }
+                    // It is what the node needs, so it breaks a rule of its own.
+                    Some(child) if matches!(self, Self::Child(_)) && child.length >= least => {
+                        return Self::Node.explain(schema, child_number, child);
+                    }
+                    Some(child) => {
+                        (ErrorKind::Malformed, explain_child(source, child, data_type, index))
+                    }
+                };
+                Error::new(kind, message).at(schema.place(child_number))
+            }
+        }
+    }
+}
+
+fn explain_child(
+    parent: &ArrowArray,
+    child: &ArrowArray,
+    parent_type: &crate::DataType,
+    index: usize,
+) -> String {
+    use crate::DataType;
+    let end = parent.offset.saturating_add(parent.length);
+    match parent_type {
+        _ if child.length < 0 => format!("length is {}", child.length),
+        DataType::RunEndEncoded { .. } if index == 0 && child.null_count > 0 => {
+            format!("{} run ends are null, and none may be", child.null_count)
+        }
+        DataType::RunEndEncoded { .. } if index == 0 => {
+            format!("there are no run ends, and the array has {} elements", parent.length)
+        }
+        DataType::RunEndEncoded { .. } => {
+            format!("there are only {} values for the run ends", child.length)
+        }
+        _ => format!(
+            "length is {}, which does not cover the {end} elements of {parent_type} above it",
+            child.length
+        ),
+    }
+}
+
+/// # Safety
+/// As for [`keeps`].
+unsafe fn explain(source: &ArrowArray, schema: &Schema, number: u32) -> (ErrorKind, String) {
+    use ErrorKind::{Malformed, SchemaMismatch};
+    let ArrowArray { length, offset, null_count, n_buffers, n_children, .. } = *source;
+    let (node, rule) = (schema.node(number), schema.rule(number));
+    let data_type = node.field.data_type();
+    let (children, has_dictionary) = (node.children().len(), node.dictionary().is_some());
+    let expected = i64::from(rule.buffers);
+    let has_validity = node.layout.has_validity();
+    if length < 0 {
+        return (Malformed, format!("length is {length}"));
+    }
+    if offset < 0 {
+        return (Malformed, format!("offset is {offset}"));
+    }
+    if offset.saturating_add(length) > rule.largest_end {
+        return (
+            Malformed,
+            format!("offset {offset} and length {length} are more than any memory holds"),
+        );
+    }
+    if null_count < -1 || null_count > length {
+        return (Malformed, format!("null count is {null_count} for length {length}"));
+    }
+    if n_children != children as i64 {
+        return (
+            SchemaMismatch,
+            format!("{data_type} has {} children, not {n_children}", children),
+        );
+    }
+    if source.dictionary.is_null() == has_dictionary {
+        let found = if has_dictionary { "its dictionary is null" } else { "there is a dictionary" };
+        return (SchemaMismatch, format!("the type is {data_type}, and {found}"));
+    }
+    if source.children.is_null() && children > 0 {
+        return (Malformed, format!("the table of {n_children} children is null"));
+    }
+    if n_buffers < expected || n_buffers - expected > i64::from(rule.more_buffers) {
+        let least = if rule.more_buffers > 0 { "at least " } else { "" };
+        return (
+            SchemaMismatch,
+            format!("{data_type} has {least}{expected} buffers, not {n_buffers}"),
+        );
+    }
+    if source.buffers.is_null() {
+        return (Malformed, format!("the table of {n_buffers} buffers is null"));
+    }
+    for index in 0..usize::from(rule.fixed_buffers) {
+        // SAFETY: the table is there and has this entry.
+        let buffer = unsafe { source.buffers.wrapping_add(index).read() };
+        if !buffer.is_null() {
+            continue;
+        }
+        if index == 0 && has_validity && null_count > 0 {
+            return (
+                Malformed,
+                format!("null count is {null_count} and there is no validity bitmap"),
+            );
+        }
+        if length > 0 && rule.required & (1 << index) != 0 {
+            return (Malformed, format!("buffer {index} is null but length is {length}"));
+        }
+    }
+    if null_count > 0 && !has_validity {
+        return (
+            Malformed,
+            format!("null count is {null_count}, and a {data_type} has no nulls of its own"),
+        );
+    }
+    (Malformed, format!("the sizes of {} data buffers are null", n_buffers - expected))
+}

@@ -1,0 +1,213 @@
+//! Tickets for what is taken once: as [`Tickets`](super::tickets::Tickets), without a lock.
+//!
+//! Tasks are made and taken by two threads, one after the other, so what they stand for lies in *slots* that are used again
+//! and never freed. A ticket is the number of a slot and of its turn; each turn begins with what is put in and ends when it is
+//! taken, and whoever comes again names a turn that is over. A slot whose turns are used up rests for ever, so no ticket is
+//! issued twice.
+
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+/// So many bits of a ticket are the number of its slot.
+const NUMBER_BITS: u32 = if usize::BITS == 64 { 24 } else { 16 };
+const NUMBERS: usize = 1 << NUMBER_BITS;
+const LAST_TURN: usize = (1 << (usize::BITS - NUMBER_BITS - 1)) - 1;
+
+/// How many slots the first chunk has; each has twice as many as the one before.
+const FIRST: usize = 64;
+const CHUNKS: usize = (NUMBER_BITS - FIRST.ilog2()) as usize;
+
+/// What tickets stand for.
+pub(super) struct Slots<T> {
+    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    /// The free slot that was freed last, counted from 1 (0 where there is none), and above it how often this has changed, so
+    /// that a slot which came back in the meantime is not taken for one that was there all the time.
+    free: AtomicU64,
+    /// The first slot that was never used.
+    unused: AtomicUsize,
+}
+
+struct Slot<T> {
+    /// Twice the turn, and one more while there is something in it.
+    state: AtomicUsize,
+    /// The next free slot, as in [`Slots::free`].
+    next: AtomicU32,
+    what: UnsafeCell<MaybeUninit<T>>,
+}
+
+// SAFETY: what is in a slot is written by the one that took the slot off the free list, and read by the one that ended its turn;
+// both are one thread at a time, and pass it on with release and acquire.
+unsafe impl<T: Send> Sync for Slots<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Slot<T> {}
+
+impl<T> Slots<T> {
+    pub(super) const fn new() -> Self {
+        Self {
+            chunks: [const { OnceLock::new() }; CHUNKS],
+            free: AtomicU64::new(0),
+            unused: AtomicUsize::new(0),
+        }
+    }
+
+    /// A new ticket, as `private_data` holds it. A null pointer, which stands for nothing, where there are millions.
+    pub(super) fn issue(&self, what: T) -> *mut c_void {
+        let Some((number, slot)) = self.free_slot() else { return ptr::null_mut() };
+        let turn = slot.state.load(Ordering::Relaxed) / 2;
+        // SAFETY: the slot was free and is this thread's alone; what was in it was read by whoever freed it.
+        unsafe { slot.what.get().write(MaybeUninit::new(what)) };
+        slot.state.store(2 * turn + 1, Ordering::Release);
+        ptr::without_provenance_mut(turn << NUMBER_BITS | number)
+    }
+
+    /// Takes back what a ticket stood for; nothing the second time.
+    pub(super) fn take(&self, ticket: *mut c_void) -> Option<T> {
+        let (number, turn) = (ticket.addr() % NUMBERS, ticket.addr() >> NUMBER_BITS);
+        let slot = self.slot(number)?;
+        let over = 2 * turn.wrapping_add(1);
+        let taken =
+            slot.state.compare_exchange(2 * turn + 1, over, Ordering::Acquire, Ordering::Relaxed);
+        taken.ok()?;
+        // SAFETY: this thread ended the turn, so it alone may read what is in the slot, until the slot is freed below.
+        let what = unsafe { slot.what.get().read() };
+        // SAFETY: the turn had begun, so it was written.
+        let what = unsafe { what.assume_init() };
+        if turn < LAST_TURN {
+            self.free(number, slot);
+        }
+        Some(what)
+    }
+
+    /// A slot that is nobody's from now on.
+    fn free_slot(&self) -> Option<(usize, &Slot<T>)> {
+        let mut first = self.free.load(Ordering::Acquire);
+        while let Some(number) = (first as u32 as usize).checked_sub(1) {
+            let slot = self.slot(number)?;
+            let next = after(first, slot.next.load(Ordering::Relaxed));
+            match self.free.compare_exchange_weak(first, next, Ordering::Acquire, Ordering::Acquire)
+            {
+                Ok(_) => return Some((number, slot)),
+                Err(now) => first = now,
+            }
+        }
+        if self.unused.load(Ordering::Relaxed) >= NUMBERS - FIRST {
+            return None;
+        }
+        let number = self.unused.fetch_add(1, Ordering::Relaxed);
+        let (chunk, index) = place(number);
+        let slots = self.chunks.get(chunk)?.get_or_init(|| fresh(FIRST << chunk));
+        Some((number, slots.get(index)?))
+    }
+
+    fn free(&self, number: usize, slot: &Slot<T>) {
+        let mut first = self.free.load(Ordering::Relaxed);
+        loop {
+            slot.next.store(first as u32, Ordering::Relaxed);
+            let now_first = after(first, number as u32 + 1);
+            match self.free.compare_exchange_weak(
+                first,
+                now_first,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => first = now,
+            }
+        }
+    }
+
+    fn slot(&self, number: usize) -> Option<&Slot<T>> {
+        let (chunk, index) = place(number);
+        self.chunks.get(chunk)?.get()?.get(index)
+    }
+}
+
+/// The chunk of a slot, and which one of the chunk's it is.
+fn place(number: usize) -> (usize, usize) {
+    let log = (number + FIRST).ilog2();
+    ((log - FIRST.ilog2()) as usize, number + FIRST - (1 << log))
+}
+
+/// The head of the free list after the one that was seen.
+fn after(seen: u64, first: u32) -> u64 {
+    (seen >> 32).wrapping_add(1) << 32 | u64::from(first)
+}
+
+fn fresh<T>(count: usize) -> Box<[Slot<T>]> {
+    let slot = || Slot {
+        // The first turn, so that no ticket is null.
+        state: AtomicUsize::new(2),
+        next: AtomicU32::new(0),
+        what: UnsafeCell::new(MaybeUninit::uninit()),
+    };
+    std::iter::repeat_with(slot).take(count).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_good_once() {
+        let slots = Slots::new();
+        let (first, second) = (slots.issue("one"), slots.issue("two"));
+        assert_eq!((slots.take(first), slots.take(first)), (Some("one"), None));
+        let third = slots.issue("three");
+        assert_ne!(third, first, "numbers come back never");
+        assert_eq!(third.addr() % NUMBERS, first.addr() % NUMBERS, "and slots do");
+        assert_eq!((slots.take(first), slots.take(ptr::null_mut())), (None, None));
+        assert_eq!(slots.take(ptr::without_provenance_mut(usize::MAX)), None);
+        assert_eq!((slots.take(second), slots.take(third)), (Some("two"), Some("three")));
+    }
+
+    #[test]
+    fn a_slot_without_turns_left_rests() {
+        let slots = Slots::new();
+        let first = slots.issue(1);
+        let slot = slots.slot(0).unwrap();
+        slot.state.store(2 * LAST_TURN + 1, Ordering::Relaxed);
+        assert_eq!(slots.take(first), None);
+        let last = ptr::without_provenance_mut(LAST_TURN << NUMBER_BITS);
+        assert_eq!((slots.take(last), slots.take(last)), (Some(1), None));
+        assert_ne!(slots.issue(2).addr() % NUMBERS, 0);
+    }
+
+    #[test]
+    fn each_of_many_has_a_place_of_its_own() {
+        let count = if cfg!(miri) { 200 } else { 20_000 };
+        let slots = Slots::new();
+        let tickets: Vec<_> = (0..count).map(|number| slots.issue(number)).collect();
+        let distinct: HashSet<_> = tickets.iter().map(|ticket| ticket.addr()).collect();
+        assert_eq!(distinct.len(), count);
+        let taken = tickets.iter().map(|ticket| slots.take(*ticket).unwrap());
+        assert!(taken.eq(0..count));
+        assert_eq!(place(NUMBERS - FIRST - 1).0, CHUNKS - 1);
+    }
+
+    #[test]
+    fn threads_that_race_for_a_ticket_get_it_once() {
+        let slots = Slots::new();
+        let turns = if cfg!(miri) { 20 } else { 2000 };
+        let taken = AtomicUsize::new(0);
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    for turn in 0..turns {
+                        let mine = slots.issue(Box::new(turn));
+                        // A ticket that may be another thread's, which may be taking it.
+                        let guess = ptr::without_provenance_mut(mine.addr() ^ 1);
+                        taken.fetch_add(slots.take(guess).map_or(0, |_| 1), Ordering::Relaxed);
+                        taken.fetch_add(slots.take(mine).map_or(0, |_| 1), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(taken.load(Ordering::Relaxed), 3 * turns);
+    }
+}

@@ -1,0 +1,182 @@
+//! [`Shared`]: a counted reference, as `Arc` is one, to something whose memory is recycled.
+//!
+//! What is imported again and again, as in a stream, asks the allocator for nothing: the memory comes from the [`pool`], and
+//! goes back to the thread that it came from, whichever thread drops the last share. There are no weak references.
+
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
+
+use super::pool;
+use crate::Result;
+
+/// A share of a `T`.
+pub(crate) struct Shared<T: 'static>(NonNull<Counted<T>>);
+
+#[repr(C)]
+struct Counted<T> {
+    shares: AtomicUsize,
+    value: T,
+}
+
+// SAFETY: as for `Arc`: a share gives out shared references, and the last one, on whatever thread, drops the value.
+unsafe impl<T: Send + Sync> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The first share. An error where there is no memory.
+    pub(crate) fn new(value: T) -> Result<Self> {
+        const { assert!(align_of::<Counted<T>>() <= 16, "blocks are aligned to 16") };
+        let block = pool::take(size_of::<Counted<T>>())?.cast::<Counted<T>>();
+        // SAFETY: the block is large enough, aligned to 16, and nobody else's.
+        unsafe { block.write(Counted { shares: AtomicUsize::new(1), value }) };
+        Ok(Self(block))
+    }
+
+    /// Whether two are shares of the same.
+    pub(crate) fn ptr_eq(one: &Self, other: &Self) -> bool {
+        one.0 == other.0
+    }
+
+    /// How many shares there are at this moment.
+    pub(crate) fn count(shared: &Self) -> usize {
+        shared.counted().shares.load(Ordering::Acquire)
+    }
+
+    /// The share as a pointer, which is given back with [`from_raw`](Self::from_raw).
+    pub(crate) fn into_raw(shared: Self) -> *const std::ffi::c_void {
+        let raw = shared.0.as_ptr().cast_const().cast();
+        std::mem::forget(shared);
+        raw
+    }
+
+    /// The share that a pointer is.
+    ///
+    /// # Safety
+    /// The pointer is one of [`into_raw`](Self::into_raw) of the same type, and is given back once.
+    pub(crate) unsafe fn from_raw(raw: *const std::ffi::c_void) -> Option<Self> {
+        NonNull::new(raw.cast_mut().cast()).map(Self)
+    }
+
+    fn counted(&self) -> &Counted<T> {
+        // SAFETY: `new` wrote it, and it stays until the last share is dropped, which this is not yet.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl<T> Deref for Shared<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.counted().value
+    }
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        // Relaxed is enough, as for `Arc`: whoever has a share can see the value already.
+        let before = self.counted().shares.fetch_add(1, Ordering::Relaxed);
+        // So many shares can only be if they are forgotten in a loop; one more than fits would free what is in use.
+        if before > usize::MAX / 2 {
+            std::process::abort();
+        }
+        Self(self.0)
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        if self.counted().shares.fetch_sub(1, Ordering::Release) != 1 {
+            return;
+        }
+        // What other threads did with their shares comes before the drop.
+        fence(Ordering::Acquire);
+        // Given back also if the drop of the value panics.
+        let block = GivenBack(self.0.cast());
+        // SAFETY: this makes a pointer to a member of a block that is there.
+        let value = unsafe { &raw mut (*self.0.as_ptr()).value };
+        // SAFETY: the last share is gone, so nobody else looks at the value, and nobody will.
+        unsafe { ptr::drop_in_place(value) };
+        drop(block);
+    }
+}
+
+/// A block that goes back to the pool.
+struct GivenBack(NonNull<u8>);
+
+impl Drop for GivenBack {
+    fn drop(&mut self) {
+        // SAFETY: `Shared::new` took it, and its value was dropped.
+        unsafe { pool::give(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    struct Noted(Arc<AtomicU64>, bool);
+
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            assert!(!self.1, "planted");
+        }
+    }
+
+    #[test]
+    fn the_value_is_dropped_with_the_last_share_and_once() {
+        let drops = Arc::new(AtomicU64::new(0));
+        let first = Shared::new(Noted(drops.clone(), false)).unwrap();
+        let second = first.clone();
+        assert!(Shared::ptr_eq(&first, &second) && Shared::count(&first) == 2);
+        let raw = Shared::into_raw(first);
+        drop(second);
+        assert_eq!(drops.load(Ordering::Relaxed), 0);
+        // SAFETY: as it was given just now.
+        let first = unsafe { Shared::<Noted>::from_raw(raw) }.unwrap();
+        assert_eq!(Shared::count(&first), 1);
+        drop(first);
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn many_threads_drop_it_once() {
+        let drops = Arc::new(AtomicU64::new(0));
+        let shared = Shared::new(Noted(drops.clone(), false)).unwrap();
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                let shared = shared.clone();
+                threads.spawn(move || (0..50).for_each(|_| drop(shared.clone())));
+            }
+            drop(shared);
+        });
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn the_memory_is_used_again() {
+        let first = Shared::new([7_u64; 40]).unwrap();
+        let address = ptr::from_ref(&*first);
+        drop(first);
+        let second = Shared::new([8_u64; 40]).unwrap();
+        assert_eq!((ptr::from_ref(&*second), *second), (address, [8; 40]));
+    }
+
+    #[test]
+    #[cfg(panic = "unwind")]
+    fn a_value_that_panics_when_dropped_gives_its_memory_back() {
+        let drops = Arc::new(AtomicU64::new(0));
+        let shared = Shared::new((Noted(drops.clone(), true), [0_u64; 60])).unwrap();
+        let address = ptr::from_ref(&*shared).addr();
+        let dropping = std::panic::AssertUnwindSafe(|| drop(shared));
+        assert!(std::panic::catch_unwind(dropping).is_err());
+        assert_eq!(drops.load(Ordering::Relaxed), 1);
+        let next = Shared::new((0_u64, [0_u64; 61])).unwrap();
+        assert_eq!(ptr::from_ref(&*next).addr(), address);
+    }
+}
