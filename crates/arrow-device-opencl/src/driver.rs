@@ -9,8 +9,8 @@ use std::ptr::{self, NonNull};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Addressing, Allocation, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, not_reachable,
+    Addressing, Allocation, Driver, Filled, HostAccess, Properties, Raw, Region, Route, Runtime,
+    Spot, SyncEvent, Waiting, not_reachable,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -459,14 +459,20 @@ unsafe impl Driver for OpenClDriver {
         spot: Spot,
         _len: u64,
         address: NonNull<u8>,
-    ) -> Result<()> {
+    ) -> Result<Filled> {
+        let mut event = ptr::null_mut();
         // On the queue of what comes later, so that it comes later.
         // SAFETY: promised by the caller.
-        unsafe { self.unmap_on(queue.as_ptr(), spot, address, ptr::null_mut()) }?;
+        unsafe { self.unmap_on(queue.as_ptr(), spot, address, &mut event) }?;
+        // Others may wait for the event, which needs the flush.
         // SAFETY: promised by the caller.
-        unsafe { self.fence(queue) }?;
-        // SAFETY: promised by the caller.
-        unsafe { self.flush(queue) }
+        let ordered = unsafe { self.fence(queue) }
+            // SAFETY: as above.
+            .and_then(|()| unsafe { self.flush(queue) });
+        ordered.map(|()| Filled::After(Raw::from_ptr(event))).inspect_err(|_| {
+            // SAFETY: the reference is the one that the unmapping gave.
+            let _ = unsafe { (self.api.release_event)(event) };
+        })
     }
 
     unsafe fn holds(&self, base: Raw<Memory>) -> bool {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Addressing, Allocation, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting,
+    Addressing, Allocation, Driver, Filled, HostAccess, Properties, Raw, Region, Route, Runtime,
+    Spot, SyncEvent, Waiting,
 };
 use arrow_device::{DeviceId, ErrorKind, Event, Memory, Queue, Result};
 use ash::vk::{self, Handle};
@@ -294,6 +294,17 @@ unsafe impl Driver for VulkanDriver {
         // writes available").
         let block = self.logical.block_of(buffer_of(spot.base));
         Ok(block.and_then(|block| block.address).map(|address| advance(address, spot.offset)))
+    }
+
+    unsafe fn unmap_filled(
+        &self,
+        _queue: Raw<Queue>,
+        _spot: Spot,
+        _len: u64,
+        _address: NonNull<u8>,
+    ) -> Result<Filled> {
+        // As above, and of each submission to any queue of the device. The memory is coherent and stays mapped.
+        Ok(Filled::Now)
     }
 
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {

@@ -19,7 +19,7 @@ use arrow_device::async_stream::{
     AsyncProducer, AsyncStream, Blocking, Ending, Outgoing, block_on,
 };
 use arrow_device::copy::Options;
-use arrow_device::{Array, ArrayStream, DataType, Device, DeviceType, Queue};
+use arrow_device::{Array, ArrayStream, DataType, Device, DeviceType, Queue, Recycler};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::generate::{self, Generated};
 use arrow_device_testkit::ledger::Ledger;
@@ -94,6 +94,24 @@ fn arbitrary_arrays_go_from_every_place_to_every_other() {
                 assert_is(&back, &expected, &what);
             }
         }
+    }
+}
+
+#[test]
+fn what_the_host_filled_is_there_for_every_queue_at_once() {
+    let Some(device) = Bench::with(Placement::HostVisible) else { return };
+    // Memory that queues read and wrote before is filled again.
+    let recycling = device.with_allocator(Recycler::new(1 << 20));
+    let [one, other] = [(); 2].map(|()| recycling.open_queue().unwrap());
+    for turn in 0..20 {
+        let array = Array::from_values(DataType::Int32, (turn..turn + 1000).map(Some)).unwrap();
+        let there = array.copy_to(&one).unwrap();
+        let mut c_array = ArrowDeviceArray::empty();
+        there.export(&mut c_array).unwrap();
+        assert!(c_array.sync_event.is_null());
+        let there = unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap();
+        let copied = there.copy_with(&other, &Options::new().always(true)).unwrap();
+        assert!(copied.to_host().unwrap().equals(&array).unwrap(), "turn {turn}");
     }
 }
 

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex};
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::Options;
-use arrow_device::{Array, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
+use arrow_device::driver::{Filled, Raw};
+use arrow_device::{Array, Batch, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
+use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::recipe::*;
 use arrow_device_testkit::suite::Suite;
 use arrow_device_testkit::{reclaim_until, require};
@@ -299,6 +301,78 @@ fn where_the_host_can_write_it_fills_the_destination_in_place() {
     assert!(state.lock().unwrap().fills > if cfg!(miri) { 0 } else { 10 });
     queue.synchronize().unwrap();
     assert_clean(&state);
+}
+
+#[test]
+fn what_the_host_filled_is_ready_when_the_driver_says_so() {
+    let array = Array::from_values(DataType::Int32, (0..8).map(Some)).unwrap();
+    let ways = [
+        (None, 1, false),
+        (Some(Filled::InOrder), 1, false),
+        (Some(Filled::Now), 0, true),
+        (Some(Filled::After(Raw::NULL)), 0, false),
+    ];
+    for (number, (filled, records, is_now)) in (30..).zip(ways) {
+        let (device, state) =
+            device::open_with(number, device::Abilities { fill: true, filled, stage: false });
+        let queue = device.open_queue().unwrap();
+        let there = array.copy_to(&queue).unwrap();
+        let recorded = state.lock().unwrap().records;
+        assert_eq!(recorded, records, "{filled:?}");
+        let mut c_array = ArrowDeviceArray::empty();
+        there.export(&mut c_array).unwrap();
+        assert_eq!(c_array.sync_event.is_null(), is_now, "{filled:?}");
+        release(move_out(&mut c_array.array)).unwrap();
+        assert!(there.to_host().unwrap().equals(&array).unwrap());
+        drop(there);
+        drop(queue);
+        assert!(reclaim_until(|| state.lock().unwrap().events == 0), "{filled:?}");
+        assert_clean(&state);
+    }
+}
+
+#[test]
+fn each_of_several_buffers_in_one_allocation_has_a_handle_of_its_own() {
+    let can = device::Abilities { fill: true, ..Default::default() };
+    let (device, state) = device::open_with(40, can);
+    let queue = device.open_queue().unwrap();
+    let column = |index: i32| {
+        let values = (0..8).map(|row| Some(index + row));
+        (format!("c{index}"), Array::from_values(DataType::Int32, values).unwrap())
+    };
+    for (columns, parts) in [(1, 0), (2, 2), (3, 3)] {
+        let batch = Batch::from_columns((0..columns).map(column)).unwrap();
+        let counts = || {
+            let state = state.lock().unwrap();
+            (state.parts, state.shared)
+        };
+        let before = counts();
+        let there = batch.copy_to(&queue).unwrap();
+        // Alone it is the whole allocation.
+        assert_eq!(counts(), (before.0 + parts, before.1 + 1), "{columns} columns");
+        assert!(there.as_array().to_host().unwrap().equals(batch.as_array()).unwrap());
+    }
+    queue.synchronize().unwrap();
+    assert_clean(&state);
+}
+
+#[test]
+fn wide_offsets_are_read_as_a_whole() {
+    let many = 1_i64 << 33;
+    for (first, last) in [(0, many), (many, many + 5), (5, many + 5)] {
+        let offsets = Box::new([first, last]);
+        let host = DeviceId::CPU;
+        let address = offsets.as_ptr().cast();
+        let offsets = unsafe { Buffer::foreign(host, address, 16, offsets) };
+        // Nobody has that much, and a plan reads none of it.
+        let bytes = std::ptr::without_provenance(1);
+        let bytes = unsafe { Buffer::foreign(host, bytes, 2 * many as u64, ()) };
+        let buffers = [None, Some(offsets), Some(bytes)];
+        let array = Array::builder(DataType::LargeBinary).len(1).buffers(buffers);
+        let array = array.finish_ready().unwrap();
+        let plan = array.plan_copy(&Queue::host(), &Options::new().always(true)).unwrap();
+        assert_eq!(plan.bytes(), 16 + (last - first) as u64, "{first}..{last}");
+    }
 }
 
 #[test]

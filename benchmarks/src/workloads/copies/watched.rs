@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+    Allocation, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
 };
 use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
 
@@ -213,7 +213,7 @@ unsafe impl Driver for Watched {
         spot: Spot,
         len: u64,
         address: NonNull<u8>,
-    ) -> Result<()> {
+    ) -> Result<Filled> {
         more(&self.tally.submissions, 1);
         // SAFETY: promised by the caller.
         unsafe { self.driver.unmap_filled(queue, spot, len, address) }

@@ -5,7 +5,8 @@ use super::run::no_way;
 use super::source::{Source, copy_bytes, host_address, host_len, zeroed};
 use super::step;
 use super::target::Target;
-use crate::{Queue, Result};
+use crate::device::driver::Filled;
+use crate::{Event, Queue, Result};
 
 /// Copies all pieces into host memory.
 ///
@@ -24,7 +25,7 @@ pub(super) unsafe fn into_target(
     Ok(())
 }
 
-/// Copies all pieces into the memory of a device, if the host can write there; returns whether it could.
+/// Copies all pieces into the memory of a device, if the host can write there; returns when they are there.
 ///
 /// # Safety
 /// As for [`into_target`], but the target is memory of the queue's device, and nothing was submitted for it.
@@ -34,12 +35,12 @@ pub(super) unsafe fn into_mapping(
     target: &Target,
     queue: &Queue,
     total: u64,
-) -> Result<bool> {
-    let Some(spot) = target.packed_spot(0) else { return Ok(false) };
+) -> Result<Option<Filled>> {
+    let Some(spot) = target.packed_spot(0) else { return Ok(None) };
     let driver = queue.driver();
     // SAFETY: promised by the caller.
     let mapped = unsafe { driver.map_to_fill(queue.raw(), spot, total) };
-    let Some(address) = mapped.map_err(|error| error.at_step(step::MAP))? else { return Ok(false) };
+    let Some(address) = mapped.map_err(|error| error.at_step(step::MAP))? else { return Ok(None) };
     let filled = pieces.iter().try_for_each(|piece| {
         let to = address.as_ptr().wrapping_add(host_len(piece.to));
         // SAFETY: promised by the caller; the mapping has room for all pieces.
@@ -47,8 +48,12 @@ pub(super) unsafe fn into_mapping(
     });
     // SAFETY: ends what began above, with the same place and length.
     let unmapped = unsafe { driver.unmap_filled(queue.raw(), spot, total, address) };
-    filled.and(unmapped.map_err(|error| error.at_step(step::MAP)))?;
-    Ok(true)
+    let unmapped = unmapped.map_err(|error| error.at_step(step::MAP));
+    if let (Err(_), Ok(Filled::After(event))) = (&filled, &unmapped) {
+        // Nobody waits for it.
+        drop(Event::owned(queue.device().clone(), *event));
+    }
+    filled.and(unmapped).map(Some)
 }
 
 /// The bytes of a piece that changes on its way.

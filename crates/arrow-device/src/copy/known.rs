@@ -118,6 +118,17 @@ mod tests {
     }
 
     #[test]
+    fn more_bytes_from_the_same_place_are_another_piece() {
+        let (mut known, mut pieces) = (Known::new(4), vec![piece(64, 0)]);
+        assert_eq!(known.find_or_add(&[], piece(64, 0).span(), |_| true), Err(0));
+        let longer = Piece { len: 9, ..piece(64, 0) };
+        assert_eq!(known.find_or_add(&pieces, longer.span(), |_| true), Err(1));
+        pieces.push(longer);
+        assert_eq!(known.find_or_add(&pieces, piece(64, 0).span(), |_| true), Ok(0));
+        assert_eq!(known.find_or_add(&pieces, piece(64, 8).span(), |_| true), Err(2));
+    }
+
+    #[test]
     fn bytes_that_change_in_many_ways_are_not_looked_for_forever() {
         let (mut known, mut pieces) = (Known::new(4), Vec::new());
         for number in 0..1000 {

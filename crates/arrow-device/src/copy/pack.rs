@@ -123,3 +123,33 @@ fn is_same(one: &Change, other: &Change) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::driver::Raw;
+
+    #[test]
+    fn the_same_bytes_that_change_in_another_way_are_another_piece() {
+        let rebase = |is_wide, first| Change::Rebase(Rebase { is_wide, first, skip: 0 });
+        let changes = || {
+            [
+                Change::Nothing,
+                Change::Zeros,
+                Change::Made(Box::new([1; 8])),
+                Change::Made(Box::new([2; 8])),
+                rebase(true, 1),
+                rebase(true, 2),
+                rebase(false, 1),
+            ]
+        };
+        let mut pieces = Pieces::new(64, 0);
+        let from = Spot { base: Raw::from_bits(64), offset: 8 };
+        for _ in 0..2 {
+            for (number, change) in (0..).zip(changes()) {
+                assert_eq!(pieces.add(from, 8, change), number);
+            }
+        }
+        assert_eq!(pieces.shared(), 8 * changes().len() as u64);
+    }
+}

@@ -8,7 +8,7 @@ use super::target::Target;
 use super::walk::Walked;
 use super::{gather, gathered, result, staged, step};
 use crate::array::{Pending, Readiness};
-use crate::device::driver::{self, Readiness as DeviceReadiness, Region};
+use crate::device::driver::{self, Filled, Readiness as DeviceReadiness, Region};
 use crate::{Array, Error, Event, Result};
 
 impl Plan {
@@ -50,10 +50,7 @@ impl Plan {
                 let last = gathered::run(self, walked, &target)?;
                 self.finish_after(last)?
             }
-            Route::FromHost => {
-                self.to_device(walked, &target)?;
-                self.finish()?
-            }
+            Route::FromHost => self.to_device(walked, &target)?,
             Route::Within => {
                 self.directly(pieces, &target, driver::Route::Within)?;
                 self.finish()?
@@ -129,15 +126,21 @@ impl Plan {
     }
 
     /// One submission that reads host memory; or none, where the host fills the target itself.
-    fn to_device(&self, walked: &Walked, target: &Target) -> Result<()> {
+    fn to_device(&self, walked: &Walked, target: &Target) -> Result<Readiness> {
         let pieces = walked.pieces.list();
         // SAFETY: the host reads the source, as the plan chose this way; the target was allocated for these pieces, and
         // nothing was submitted for it.
-        let is_filled = unsafe {
+        let filled = unsafe {
             gather::into_mapping(&self.source, pieces, target, &self.queue, walked.pieces.total())
         }?;
-        if is_filled {
-            return Ok(());
+        match filled {
+            None => {}
+            Some(Filled::Now) => return Ok(Readiness::Now),
+            Some(Filled::InOrder) => return self.finish(),
+            Some(Filled::After(event)) => {
+                let event = Event::owned(self.queue.device().clone(), event);
+                return self.finish_after(Some(event));
+            }
         }
         let mut kept = Kept::default();
         let mut regions = Vec::with_capacity(pieces.len());
@@ -169,7 +172,8 @@ impl Plan {
         // passed; the target was allocated for these pieces, on this queue.
         let submitted = unsafe { self.queue.copy(driver::Route::FromHost, &regions) };
         self.queue.keep_until_done(kept);
-        submitted.map_err(|error| error.at_step(step::SUBMIT))
+        submitted.map_err(|error| error.at_step(step::SUBMIT))?;
+        self.finish()
     }
 
     /// One submission that does not come by the host; two more where offsets have to.

@@ -131,6 +131,17 @@ pub enum Readiness {
     QueueOrder,
 }
 
+/// When that is there which the host wrote to a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// For all work that is submitted to the queue later.
+    InOrder,
+    /// For the host, and for all work that is submitted later, to any queue that reaches the memory.
+    Now,
+    /// The same after this event, which is the caller's to destroy; and before it for work on the queue.
+    After(Raw<Event>),
+}
+
 /// What a device is like. It does not change while the device is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -499,8 +510,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Ends what `map_to_fill` began. What the host wrote is there for all work that is submitted to the queue later. Called
-    /// once for each mapping, and after an error the mapping is over too.
+    /// Ends what `map_to_fill` began, and says when what the host wrote is there. Called once for each mapping, and after an
+    /// error the mapping is over too.
     ///
     /// # Safety
     /// As the trait says; `address` is not used after this.
@@ -510,9 +521,9 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         spot: Spot,
         len: u64,
         address: NonNull<u8>,
-    ) -> Result<()> {
+    ) -> Result<Filled> {
         let _ = (queue, spot, len, address);
-        Ok(())
+        Ok(Filled::InOrder)
     }
 
     /// Which allocation a foreign address points into, where the runtime can tell. Asks the runtime.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Addressing, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+    Addressing, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
 };
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -25,10 +25,16 @@ pub struct State {
     /// Calls of `copy`, and of waits that had something to wait for.
     pub copies: usize,
     pub waits: usize,
+    /// Calls of `record`, and events that nobody destroyed yet.
+    pub records: usize,
+    pub events: usize,
     pub mistakes: Vec<String>,
     /// Blocks that the host fills at the moment, and how often it did.
     filling: Vec<usize>,
     pub fills: usize,
+    /// Handles that were made for parts, and allocations that were shared.
+    pub parts: usize,
+    pub shared: usize,
     /// Blocks of staging memory, and how many there ever were.
     pub staging: usize,
     pub staged: usize,
@@ -43,6 +49,8 @@ pub struct State {
 pub struct Abilities {
     /// The host fills fresh memory in place; and one allocation can be divided, or there would be nothing to gain.
     pub fill: bool,
+    /// What it says then, if not that the data is there in the order of the queue; an event is made for it.
+    pub filled: Option<Filled>,
     /// It has host memory of its own for copies.
     pub stage: bool,
 }
@@ -169,7 +177,12 @@ unsafe impl Driver for LazyDriver {
         }
     }
 
+    fn share(&self, _memory: Raw<Memory>) {
+        self.state().shared += 1;
+    }
+
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, _len: u64) -> Result<Raw<Memory>> {
+        self.state().parts += 1;
         Ok(Raw::from_bits(memory.bits() + offset as usize * PART))
     }
 
@@ -211,11 +224,18 @@ unsafe impl Driver for LazyDriver {
         spot: Spot,
         _len: u64,
         _address: NonNull<u8>,
-    ) -> Result<()> {
+    ) -> Result<Filled> {
         let mut state = self.state();
         state.filling.retain(|block| *block != spot.base.bits());
         state.fills += 1;
-        Ok(())
+        match state.can.filled {
+            None => Ok(Filled::InOrder),
+            Some(Filled::After(_)) => {
+                state.events += 1;
+                Ok(Filled::After(Raw::from_bits(state.submitted + 1)))
+            }
+            Some(now) => Ok(now),
+        }
     }
 
     unsafe fn holds(&self, base: Raw<Memory>) -> bool {
@@ -246,11 +266,16 @@ unsafe impl Driver for LazyDriver {
         Ok(Raw::NULL)
     }
 
-    unsafe fn destroy_event(&self, _event: Raw<Event>) {}
+    unsafe fn destroy_event(&self, event: Raw<Event>) {
+        self.state().events -= usize::from(!event.is_null());
+    }
 
     /// The number of what was submitted before, and one more, so that it is not null.
     unsafe fn record(&self, _queue: Raw<Queue>, _event: Raw<Event>) -> Result<Raw<Event>> {
-        Ok(Raw::from_bits(self.state().submitted + 1))
+        let mut state = self.state();
+        state.records += 1;
+        state.events += 1;
+        Ok(Raw::from_bits(state.submitted + 1))
     }
 
     unsafe fn wait(&self, _queue: Raw<Queue>, _event: Raw<Event>) -> Result<Waiting> {
