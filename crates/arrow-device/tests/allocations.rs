@@ -378,26 +378,28 @@ fn handed_over(tensor: Tensor) -> Managed<DLManagedTensorVersioned> {
     tensor.export(Order::Host, Copying::Never).unwrap()
 }
 
+/// How often the allocator is asked for an export, an import, an export of what was imported, and the deleters.
+fn there_and_on(tensor: &Tensor) -> [usize; 4] {
+    let (export, managed) = count(|| handed_over(tensor.clone()));
+    let raw = managed.into_raw();
+    let (import, imported) = count(|| unsafe { Tensor::import(raw, Order::Host) });
+    let (again, managed) = count(|| handed_over(imported.unwrap()));
+    let (deleters, ()) = count(|| drop(managed));
+    [export, import, again, deleters]
+}
+
 #[test]
-fn a_tensor_goes_through_c_without_an_allocation_once_a_block_is_recycled() {
+fn a_tensor_goes_through_c_with_a_block_each_that_is_recycled() {
     for shape in [&[][..], &[64], &[2, 4, 4, 2]] {
         let tensor = tensor(shape);
-        drop(handed_over(tensor.clone()));
-        let (allocations, managed) = count(|| handed_over(tensor.clone()));
-        assert_eq!(allocations, 0, "an export of {shape:?}");
-        let raw = managed.into_raw();
-        let (allocations, imported) = count(|| unsafe { Tensor::import(raw, Order::Host) });
-        assert_eq!(allocations, 0, "an import of {shape:?}");
-        let (allocations, again) = count(|| handed_over(imported.unwrap()));
-        assert!(
-            allocations <= 1,
-            "what was imported, handed on, while the block of {shape:?} is in use"
-        );
-        let (allocations, ()) = count(|| drop(again));
-        assert_eq!(allocations, 0, "deleters of {shape:?}");
+        let first = there_and_on(&tensor);
+        assert!(first.iter().all(|&allocations| allocations <= 1), "{shape:?}: {first:?}");
+        assert_eq!(there_and_on(&tensor), [0; 4], "{shape:?}");
     }
-    let many = handed_over(tensor(&[1, 2, 1, 2, 1])).into_raw();
-    let (allocations, many) = count(|| unsafe { Tensor::import(many, Order::Host) });
+    let many = || handed_over(tensor(&[1, 2, 1, 2, 1])).into_raw();
+    drop(unsafe { Tensor::import(many(), Order::Host) });
+    let raw = many();
+    let (allocations, many) = count(|| unsafe { Tensor::import(raw, Order::Host) });
     assert_eq!((allocations, many.unwrap().shape()), (1, &[1, 2, 1, 2, 1][..]), "many dimensions");
 }
 
@@ -415,9 +417,10 @@ fn an_imported_tensor_becomes_an_array_once_however_often_it_is_asked_for() {
 }
 
 #[test]
-fn numbers_are_a_tensor_without_an_allocation() {
+fn numbers_are_a_tensor_without_an_allocation_once_a_block_is_recycled() {
     let array = Array::from_values::<i64>(DataType::Int64, (0..64).map(Some)).unwrap();
     let slice = array.slice(3, 50).unwrap();
+    drop(slice.to_tensor(&Conversion::new()).unwrap());
     let (allocations, tensor) = count(|| slice.to_tensor(&Conversion::new()).unwrap());
     assert_eq!(allocations, 0);
     assert_eq!(tensor.host().unwrap().to_vec::<i64>().unwrap(), (3..53).collect::<Vec<_>>());
@@ -444,8 +447,11 @@ fn more_columns_of_one_tensor_are_no_more_allocations_each() {
 #[test]
 fn the_older_form_is_imported_without_an_allocation_too() {
     let tensor = tensor(&[64]).copy(&arrow_device::Queue::host()).unwrap();
-    let managed: Managed<DLManagedTensor> = tensor.export(Order::Host, Copying::Never).unwrap();
-    let raw = managed.into_raw();
+    let managed = || -> Managed<DLManagedTensor> {
+        tensor.clone().export(Order::Host, Copying::IfNeeded).unwrap()
+    };
+    drop(unsafe { Tensor::import(managed().into_raw(), Order::Host) });
+    let raw = managed().into_raw();
     let (allocations, imported) = count(|| unsafe { Tensor::import(raw, Order::Host) });
     assert_eq!((allocations, imported.unwrap().len()), (0, 64));
 }
