@@ -4,11 +4,8 @@
 //
 // A consumer that was handed two C structs:
 //
-//   struct ardev_error error;
-//   struct ardev_schema* schema;
-//   struct ardev_array* array;
-//   struct ardev_view* view;
-//   struct ardev_place values;
+//   struct ardev_error error; struct ardev_schema* schema; struct ardev_array* array;
+//   struct ardev_view* view; struct ardev_place values;
 //   if (ardev_schema_import(&c_schema, &schema, &error)) goto failed;
 //   if (ardev_array_import(&c_array, schema, &array, &error)) goto failed;  // nothing read, nothing waited for
 //   if (ardev_view_open(array, queue, &view, &error)) goto failed;          // the queue now waits for the data
@@ -51,9 +48,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The structs of the Arrow C interfaces, and what each type of device means by an address, an id and an event.
+// Arrow's C structs, and what an address, an id and an event are on each type of device; and DLPack's structs.
 #include "abi.h"
-// The structs of DLPack.
 #include "dlpack_abi.h"
 
 #ifdef __cplusplus
