@@ -148,7 +148,10 @@ fn a_file_is_shown_where_it_is_and_on_every_device() {
         let events = shown.lines().filter(|line| line.starts_with("  after the event at 0x"));
         let mut addresses: Vec<&str> = events.filter_map(|line| line.split(' ').nth(6)).collect();
         addresses.dedup();
-        assert_eq!(addresses.len(), 2, "{shown}");
+        let ready = shown.lines().filter(|line| *line == "  ready, no event").count();
+        // What the host fills itself is ready at once on Vulkan.
+        let expected = if device.starts_with("vulkan") { (0, 2) } else { (2, 0) };
+        assert_eq!((addresses.len(), ready), expected, "{shown}");
         // A copy knows how long all of it is.
         let is_values = |line: &str| line.split_whitespace().take(3).eq(["values", "800", "B"]);
         assert!(shown.lines().any(is_values), "{shown}");

@@ -266,6 +266,8 @@ unsafe impl Driver for VulkanDriver {
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
+        // Memory of a lost device has no certain contents, and of what is mapped nobody else would say so.
+        self.logical.require_life()?;
         let block = self.logical.block_of(buffer_of(spot.base));
         match block.and_then(|block| block.address) {
             Some(address) => Ok(advance(address, spot.offset)),
@@ -303,6 +305,8 @@ unsafe impl Driver for VulkanDriver {
         _len: u64,
         _address: NonNull<u8>,
     ) -> Result<Filled> {
+        // Nothing is submitted that would say so.
+        self.logical.require_life()?;
         // As above, and of each submission to any queue of the device. The memory is coherent and stays mapped.
         Ok(Filled::Now)
     }
