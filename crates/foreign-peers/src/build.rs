@@ -6,6 +6,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A compiler with its options, and the files it is given.
 #[derive(Debug)]
@@ -60,7 +61,10 @@ impl Build {
         if library.exists() {
             return library;
         }
-        let scratch = folder.join(format!("{}-{}", self.name, std::process::id()));
+        // Several threads may want the same library at once.
+        static BUILDS: AtomicUsize = AtomicUsize::new(0);
+        let build = BUILDS.fetch_add(1, Ordering::Relaxed);
+        let scratch = folder.join(format!("{}-{}-{build}", self.name, std::process::id()));
         fs::create_dir_all(&scratch).expect("the target folder is writable");
         let objects: Vec<PathBuf> =
             (0..self.sources.len()).map(|index| scratch.join(format!("{index}.o"))).collect();
