@@ -54,6 +54,19 @@ pub(crate) fn run_seeing_lines(
     if status.success() { Ok(()) } else { Err(format!("`{}`: {status}", words.join(" "))) }
 }
 
+/// Runs a command and gives what it wrote to its standard error; where it fails, all that it wrote is passed on.
+pub(crate) fn run_showing_failures(words: &[&str]) -> Result<String, String> {
+    announce(words, &[]);
+    let output = prepare(words, &[])?.output().map_err(|error| not_started(words, &error))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    for written in [&output.stdout, &output.stderr] {
+        io::stdout().write_all(written).map_err(|error| format!("standard output: {error}"))?;
+    }
+    Err(format!("`{}`: {}", words.join(" "), output.status))
+}
+
 /// The standard output of a command that is run quietly; `None` when it cannot start or fails.
 pub(crate) fn output_of(words: &[&str]) -> Option<String> {
     let output = prepare(words, &[]).ok()?.stderr(Stdio::null()).output().ok()?;

@@ -369,11 +369,23 @@ impl Tally {
     }
 }
 
+/// The name of the test that this line says failed, or that it begins and never ends because its program did.
+fn broken(line: &str) -> Option<&str> {
+    if let Some(said) = line.strip_prefix("FAILED ") {
+        // pytest puts the name first, and after it what was wrong.
+        return said.split_whitespace().next();
+    }
+    let (name, verdict) = line.strip_prefix("test ")?.rsplit_once(" ...")?;
+    matches!(verdict.trim(), "FAILED" | "").then_some(name)
+}
+
 /// What became of a tier.
 struct Report {
     name: &'static str,
     tally: Tally,
     problem: Option<String>,
+    /// The tests that failed, by name: what they said may be thousands of lines above.
+    broken: Vec<String>,
     /// Why the tier, or a part of it, did not run.
     skips: Vec<String>,
     time: Duration,
@@ -390,6 +402,9 @@ impl std::fmt::Display for Report {
         if let Some(problem) = &self.problem {
             write!(f, "\n    failed: {problem}")?;
         }
+        for name in &self.broken {
+            write!(f, "\n      {name}")?;
+        }
         Ok(())
     }
 }
@@ -398,6 +413,7 @@ fn run(tier: &'static Tier, strict: bool) -> Report {
     println!("\n== {}: {}", tier.name, tier.purpose);
     let start = Instant::now();
     let (mut tally, mut problem, mut skips) = (Tally::default(), None, Vec::new());
+    let mut names = Vec::new();
 
     let missing = |tools: &[Tool]| -> Vec<Tool> {
         tools.iter().copied().filter(|tool| !tool.is_present()).collect()
@@ -424,6 +440,7 @@ fn run(tier: &'static Tier, strict: bool) -> Report {
         let mut seen = Tally::default();
         let outcome = shell::run_seeing_lines(tier.command, tier.variables, |line| {
             seen.add(Tally::from_line(line).unwrap_or_default());
+            names.extend(broken(line).map(str::to_owned));
         });
         let verdict = judge(&tier.kind, seen, outcome);
         if verdict.is_err() && seen.failed == 0 {
@@ -432,7 +449,7 @@ fn run(tier: &'static Tier, strict: bool) -> Report {
         tally.add(seen);
         problem = verdict.err().or(problem);
     }
-    Report { name: tier.name, tally, problem, skips, time: start.elapsed() }
+    Report { name: tier.name, tally, problem, broken: names, skips, time: start.elapsed() }
 }
 
 /// Whether a tier succeeded, from what its command printed and how it ended.
@@ -499,6 +516,21 @@ mod tests {
             assert_eq!(Tally::from_line(line), None, "{line}");
         }
         assert_eq!(Tally::from_line(&format!("  {LINE}")), None);
+    }
+
+    #[test]
+    fn the_tests_that_failed_are_named() {
+        assert_eq!(broken("test a::b ... FAILED\n"), Some("a::b"));
+        assert_eq!(broken("test a::b - should panic ... FAILED\n"), Some("a::b - should panic"));
+        assert_eq!(
+            broken("test the_interpreter_stopped_here ... \n"),
+            Some("the_interpreter_stopped_here")
+        );
+        assert_eq!(broken("FAILED tests/a.py::b - assert 1 == 2\n"), Some("tests/a.py::b"));
+        for line in ["test a ... ok\n", "test a ... ignored, takes long\n", LINE, "a ... FAILED\n"]
+        {
+            assert_eq!(broken(line), None, "{line}");
+        }
     }
 
     #[test]

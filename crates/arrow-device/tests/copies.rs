@@ -360,7 +360,8 @@ fn each_of_several_buffers_in_one_allocation_has_a_handle_of_its_own() {
 fn wide_offsets_are_read_as_a_whole() {
     let many = 1_i64 << 33;
     for (first, last) in [(0, many), (many, many + 5), (5, many + 5)] {
-        let offsets = Box::new([first, last]);
+        // A vector, since moving a box ends what was pointed into it.
+        let offsets = vec![first, last];
         let host = DeviceId::CPU;
         let address = offsets.as_ptr().cast();
         let offsets = unsafe { Buffer::foreign(host, address, 16, offsets) };
