@@ -10,10 +10,13 @@ mod device;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray};
 use arrow_device::copy::Options;
 use arrow_device::driver::{Filled, Raw};
-use arrow_device::{Array, Batch, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
+use arrow_device::{
+    Array, ArrayStream, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, HostArray, Queue,
+    Ready,
+};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::recipe::*;
 use arrow_device_testkit::suite::Suite;
@@ -164,6 +167,37 @@ fn an_array_on_a_device_is_ready_after_its_copy_and_so_is_each_part_of_it() {
     unsafe { Array::import(&mut c_array, &there.child(0).unwrap().schema().unwrap()) }.unwrap();
     there.wait().unwrap();
     assert!(there.child(0).unwrap().is_ready().unwrap());
+}
+
+#[test]
+fn a_plain_struct_goes_out_when_its_data_is_there_because_it_has_no_event() {
+    let (device, _state) = device::open(6);
+    let queue = device.open_queue().unwrap();
+    let soon = || {
+        // Something to wait for: what is on the host comes from the device.
+        numbers().build().unwrap().copy_to(&queue).unwrap();
+        let buffers = [None, Some(vec![1_i64, 2].into())];
+        let array = Array::builder(DataType::Int64).len(2).buffers(buffers);
+        array.finish_after(queue.record().unwrap()).unwrap()
+    };
+    let (array, other) = (soon(), soon());
+    assert!(!array.is_ready().unwrap() && !other.is_ready().unwrap());
+    let error = array.export(&mut ArrowDeviceArray::empty()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotReady);
+    let mut c_array = ArrowArray::empty();
+    array.export_host(&mut c_array).unwrap();
+    assert!(array.is_ready().unwrap());
+    let again = unsafe { Array::import_host(&mut c_array, &array.schema().unwrap()) }.unwrap();
+    assert!(again.equals(&array).unwrap());
+
+    let later = soon();
+    let stream = ArrayStream::new(later.schema().unwrap(), DeviceType::CPU, [Ok(later.clone())]);
+    let mut c_stream = ArrowArrayStream::empty();
+    stream.export_host(&mut c_stream).unwrap();
+    let mut stream = unsafe { ArrayStream::import_host(&mut c_stream) }.unwrap();
+    assert!(!later.is_ready().unwrap());
+    stream.next().unwrap().unwrap();
+    assert!(later.is_ready().unwrap());
 }
 
 struct Flag(Arc<AtomicBool>, #[expect(dead_code, reason = "kept alive")] Arc<[u8; 64]>);
