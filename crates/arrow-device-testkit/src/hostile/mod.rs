@@ -260,7 +260,17 @@ fn every_layout() -> Arc<Plan> {
 fn plain_columns() -> Arc<Plan> {
     let number = || Kind::Fixed("l", 8);
     let text = || Kind::Text("u", 4);
-    let columns =
-        vec![number(), number(), number(), text(), text(), Kind::Bits, Kind::Null, number()];
+    let empty = || Kind::Struct(Vec::new());
+    let columns = vec![
+        number(),
+        number(),
+        number(),
+        text(),
+        text(),
+        Kind::Bits,
+        Kind::Null,
+        empty(),
+        number(),
+    ];
     Arc::new(Kind::Struct(columns).plan(Window::WHOLE, Nulls::Counted))
 }

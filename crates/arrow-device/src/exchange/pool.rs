@@ -306,6 +306,14 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_keeps_no_more_than_it_may() {
+        let blocks: Vec<_> = (0..20).map(|_| take(1 << 20).unwrap()).collect();
+        blocks.into_iter().for_each(|block| unsafe { give(block) });
+        let kept = LOCAL.with(|local| local.bytes.get());
+        assert!((SHELVES_LIMIT / 2..=SHELVES_LIMIT).contains(&kept), "{kept}");
+    }
+
+    #[test]
     fn a_block_freed_elsewhere_comes_home() {
         let block = take(70_000).unwrap();
         let address = block.as_ptr() as usize;

@@ -3,6 +3,7 @@
 //! What is imported again and again, as in a stream, asks the allocator for nothing: the memory comes from the [`pool`], and
 //! goes back to the thread that it came from, whichever thread drops the last share. There are no weak references.
 
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -16,6 +17,8 @@ pub(crate) struct Shared<T: 'static>(NonNull<Counted<T>>);
 #[repr(C)]
 struct Counted<T> {
     shares: AtomicUsize,
+    /// Keeps the count, which threads write, on another line of the cache than the value, which they read meanwhile.
+    _apart: MaybeUninit<[u8; 56]>,
     value: T,
 }
 
@@ -41,7 +44,13 @@ impl<T> Place<T> {
         let block = self.0;
         std::mem::forget(self);
         // SAFETY: the block is large enough, aligned to 16, and nobody else's.
-        unsafe { block.write(Counted { shares: AtomicUsize::new(1), value }) };
+        unsafe {
+            block.write(Counted {
+                shares: AtomicUsize::new(1),
+                _apart: MaybeUninit::uninit(),
+                value,
+            })
+        };
         Shared(block)
     }
 }
