@@ -208,25 +208,36 @@ impl Drop for Flag {
     }
 }
 
+/// Bytes on the host that tell when they are freed.
+fn noted(dropped: &Arc<AtomicBool>) -> Buffer {
+    let bytes = Arc::new([7_u8; 64]);
+    let address = bytes.as_ptr().cast();
+    unsafe { Buffer::foreign(DeviceId::CPU, address, 64, Flag(dropped.clone(), bytes)) }
+}
+
+#[test]
+fn what_is_still_being_made_is_kept_even_if_nobody_waits_for_it() {
+    let (device, _state) = device::open(7);
+    let queue = device.open_queue().unwrap();
+    let dropped = Arc::new(AtomicBool::new(false));
+    numbers().build().unwrap().copy_to(&queue).unwrap();
+    let array = Array::builder(DataType::UInt8).len(64).buffers([None, Some(noted(&dropped))]);
+    drop(array.finish_after(queue.record().unwrap()).unwrap());
+    arrow_device::reclaim();
+    assert!(!dropped.load(Ordering::SeqCst));
+    queue.synchronize().unwrap();
+    assert!(reclaim_until(|| dropped.load(Ordering::SeqCst)));
+}
+
 // Requirement: ARR-20
 #[test]
 fn the_source_of_a_copy_is_kept_until_the_queue_has_passed_it() {
     let (device, state) = device::open(5);
     let queue = device.open_queue().unwrap();
     let dropped = Arc::new(AtomicBool::new(false));
-    let bytes = Arc::new([7_u8; 64]);
-    let buffer = unsafe {
-        Buffer::foreign(
-            DeviceId::CPU,
-            bytes.as_ptr().cast(),
-            64,
-            Flag(dropped.clone(), bytes.clone()),
-        )
-    };
-    drop(bytes);
     let array = Array::builder(DataType::UInt8)
         .len(64)
-        .buffers([None, Some(buffer)])
+        .buffers([None, Some(noted(&dropped))])
         .finish_ready()
         .unwrap();
     let there = array.copy_to(&queue).unwrap();
