@@ -10,10 +10,13 @@ mod device;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray};
 use arrow_device::copy::Options;
 use arrow_device::driver::{Filled, Raw};
-use arrow_device::{Array, Batch, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
+use arrow_device::{
+    Array, ArrayStream, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, HostArray, Queue,
+    Ready,
+};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::recipe::*;
 use arrow_device_testkit::suite::Suite;
@@ -166,6 +169,37 @@ fn an_array_on_a_device_is_ready_after_its_copy_and_so_is_each_part_of_it() {
     assert!(there.child(0).unwrap().is_ready().unwrap());
 }
 
+#[test]
+fn a_plain_struct_goes_out_when_its_data_is_there_because_it_has_no_event() {
+    let (device, _state) = device::open(6);
+    let queue = device.open_queue().unwrap();
+    let soon = || {
+        // Something to wait for: what is on the host comes from the device.
+        numbers().build().unwrap().copy_to(&queue).unwrap();
+        let buffers = [None, Some(vec![1_i64, 2].into())];
+        let array = Array::builder(DataType::Int64).len(2).buffers(buffers);
+        array.finish_after(queue.record().unwrap()).unwrap()
+    };
+    let (array, other) = (soon(), soon());
+    assert!(!array.is_ready().unwrap() && !other.is_ready().unwrap());
+    let error = array.export(&mut ArrowDeviceArray::empty()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotReady);
+    let mut c_array = ArrowArray::empty();
+    array.export_host(&mut c_array).unwrap();
+    assert!(array.is_ready().unwrap());
+    let again = unsafe { Array::import_host(&mut c_array, &array.schema().unwrap()) }.unwrap();
+    assert!(again.equals(&array).unwrap());
+
+    let later = soon();
+    let stream = ArrayStream::new(later.schema().unwrap(), DeviceType::CPU, [Ok(later.clone())]);
+    let mut c_stream = ArrowArrayStream::empty();
+    stream.export_host(&mut c_stream).unwrap();
+    let mut stream = unsafe { ArrayStream::import_host(&mut c_stream) }.unwrap();
+    assert!(!later.is_ready().unwrap());
+    stream.next().unwrap().unwrap();
+    assert!(later.is_ready().unwrap());
+}
+
 struct Flag(Arc<AtomicBool>, #[expect(dead_code, reason = "kept alive")] Arc<[u8; 64]>);
 
 impl Drop for Flag {
@@ -174,25 +208,36 @@ impl Drop for Flag {
     }
 }
 
+/// Bytes on the host that tell when they are freed.
+fn noted(dropped: &Arc<AtomicBool>) -> Buffer {
+    let bytes = Arc::new([7_u8; 64]);
+    let address = bytes.as_ptr().cast();
+    unsafe { Buffer::foreign(DeviceId::CPU, address, 64, Flag(dropped.clone(), bytes)) }
+}
+
+#[test]
+fn what_is_still_being_made_is_kept_even_if_nobody_waits_for_it() {
+    let (device, _state) = device::open(7);
+    let queue = device.open_queue().unwrap();
+    let dropped = Arc::new(AtomicBool::new(false));
+    numbers().build().unwrap().copy_to(&queue).unwrap();
+    let array = Array::builder(DataType::UInt8).len(64).buffers([None, Some(noted(&dropped))]);
+    drop(array.finish_after(queue.record().unwrap()).unwrap());
+    arrow_device::reclaim();
+    assert!(!dropped.load(Ordering::SeqCst));
+    queue.synchronize().unwrap();
+    assert!(reclaim_until(|| dropped.load(Ordering::SeqCst)));
+}
+
 // Requirement: ARR-20
 #[test]
 fn the_source_of_a_copy_is_kept_until_the_queue_has_passed_it() {
     let (device, state) = device::open(5);
     let queue = device.open_queue().unwrap();
     let dropped = Arc::new(AtomicBool::new(false));
-    let bytes = Arc::new([7_u8; 64]);
-    let buffer = unsafe {
-        Buffer::foreign(
-            DeviceId::CPU,
-            bytes.as_ptr().cast(),
-            64,
-            Flag(dropped.clone(), bytes.clone()),
-        )
-    };
-    drop(bytes);
     let array = Array::builder(DataType::UInt8)
         .len(64)
-        .buffers([None, Some(buffer)])
+        .buffers([None, Some(noted(&dropped))])
         .finish_ready()
         .unwrap();
     let there = array.copy_to(&queue).unwrap();

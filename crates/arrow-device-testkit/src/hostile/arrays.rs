@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_device::abi::ArrowArray;
 use arrow_device::{ErrorKind, Step};
 
-use super::{Hostile, Owed, every_layout, named, plan_at, refusal};
+use super::{Hostile, Owed, every_layout, named, plain_columns, plan_at, refusal};
 use crate::kinds::Kind;
 use crate::plan::{Content, Nulls, Plan, Window};
 
@@ -26,6 +26,8 @@ pub(super) fn members() -> Vec<Hostile> {
     let root = every_layout();
     let mut all = Vec::new();
     members_below(&root, &root, &[], &mut all);
+    let columns = plain_columns();
+    members_below(&columns, &columns, &[], &mut all);
     let released = refusal(ErrorKind::Released, &[]);
     all.push(Hostile::of_array("released", &root, released, |array| array.array.release = None));
     all
@@ -145,6 +147,16 @@ pub(super) fn too_short() -> Vec<Hostile> {
             )
         })
         .collect();
+    let columns = plain_columns();
+    all.extend((0..columns.children.len()).map(|index| {
+        let owed = refusal(ErrorKind::Malformed, &[child(index)]);
+        let what = format!("one element less than the batch of {}", columns.children.len());
+        let name = named(&columns.children[index], &[child(index)], &what);
+        Hostile::of_array(name, &columns, owed, move |array| {
+            let column = node(&mut array.array, &[child(index)]);
+            (column.length, column.null_count) = (column.length - 1, -1);
+        })
+    }));
     let run_ends = [child(13), child(0)];
     all.push(spoiled(&run_ends, &run_ends, "run ends that are null", |node| node.null_count = 1));
     all.push(spoiled(&[], &[child(0)], "an offset of the parent", |node| node.offset = 1));

@@ -254,3 +254,23 @@ fn every_layout() -> Arc<Plan> {
     ];
     Arc::new(Kind::Struct(columns).plan(Window::WHOLE, Nulls::Counted))
 }
+
+/// A batch whose columns have nothing below them, which importers may look at in a way of its own; some stand beside others of
+/// their type.
+fn plain_columns() -> Arc<Plan> {
+    let number = || Kind::Fixed("l", 8);
+    let text = || Kind::Text("u", 4);
+    let empty = || Kind::Struct(Vec::new());
+    let columns = vec![
+        number(),
+        number(),
+        number(),
+        text(),
+        text(),
+        Kind::Bits,
+        Kind::Null,
+        empty(),
+        number(),
+    ];
+    Arc::new(Kind::Struct(columns).plan(Window::WHOLE, Nulls::Counted))
+}

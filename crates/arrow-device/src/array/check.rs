@@ -199,13 +199,24 @@ impl Walk<'_> {
         checks: &[Check],
     ) -> Result<(), Fault> {
         let least = least(source, rule);
-        for (index, check) in checks.iter().enumerate() {
-            // SAFETY: the table is there and has so many entries: the node keeps to its rules.
-            let pointer = unsafe { source.children.wrapping_add(index).read() };
+        // SAFETY: the table is there and has so many entries, which nobody writes to: the node keeps to its rules, and
+        // `import`'s caller promises the rest.
+        let children = unsafe {
+            std::slice::from_raw_parts(source.children.cast_const().cast(), checks.len())
+        };
+        let (mut checks, mut children): (&[Check], &[*const ArrowArray]) = (checks, children);
+        let mut index = 0;
+        // Columns that stand together are often of one type: its rule is looked up once for all of them.
+        while let Some(first) = checks.first() {
+            let like = checks.iter().take_while(|check| check.rule == first.rule).count();
+            let (row, others) = children.split_at_checked(like).unwrap_or((children, &[]));
             // SAFETY: as promised by the caller.
-            if !unsafe { leaf_keeps(pointer, self.rule(check), least) } {
-                return Err(Fault::Child(index));
+            let wrong = unsafe { first_wrong(row, self.rule(first), least) };
+            if let Some(wrong) = wrong {
+                return Err(Fault::Child(index + wrong));
             }
+            index += like;
+            (checks, children) = (checks.get(like..).unwrap_or_default(), others);
         }
         if rule.is_run_ends {
             // SAFETY: as promised by the caller; both children were seen just now.
@@ -213,6 +224,55 @@ impl Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// Which of several leaves of one rule does not keep to it, as [`leaf_keeps`] sees it.
+///
+/// # Safety
+/// As for [`Array::import`](super::Array::import): each pointer is null or leads to a struct.
+#[inline(never)]
+unsafe fn first_wrong(row: &[*const ArrowArray], rule: &Rule, least: i64) -> Option<usize> {
+    // What is usual is seen with few looks: two or three buffers that have to be there, and as many elements as allowed.
+    // Whatever is not usual is looked at again.
+    let buffers = i64::from(rule.buffers);
+    let room = rule.largest_end.wrapping_sub(least).cast_unsigned();
+    let is_usual = |source: &ArrowArray| {
+        let ArrowArray { length, offset, null_count, n_buffers, buffers: table, .. } = *source;
+        let below = source.n_children.cast_unsigned() | source.dictionary.addr() as u64;
+        let is_shaped = (below == 0) & !source.is_released() & (n_buffers == buffers);
+        let is_long = length.wrapping_sub(least).cast_unsigned() <= room
+            && offset.cast_unsigned() <= (rule.largest_end - length).cast_unsigned();
+        let is_counted =
+            null_count.wrapping_add(1).cast_unsigned() <= length.wrapping_add(1).cast_unsigned();
+        if !is_shaped || !is_long || !is_counted || table.is_null() {
+            return false;
+        }
+        // SAFETY: the table is there, and has a bitmap and one more entry at least.
+        let data = unsafe { table.wrapping_add(1).read() };
+        // SAFETY: as above.
+        !data.is_null() && (null_count <= 0 || !unsafe { table.read() }.is_null())
+    };
+    // SAFETY: as promised by the caller.
+    let is_wrong =
+        |&pointer: &*const ArrowArray| !unsafe { leaf_keeps_at_all(pointer, rule, least) };
+    if !rule.is_ordinary || rule.more_buffers > 0 || room > i64::MAX as u64 {
+        return row.iter().position(is_wrong);
+    }
+    row.iter().position(|pointer| {
+        // SAFETY: as promised by the caller.
+        let usual = unsafe { pointer.as_ref() }.is_some_and(is_usual);
+        !usual && is_wrong(pointer)
+    })
+}
+
+/// [`leaf_keeps`], apart from the loop over what is usual.
+///
+/// # Safety
+/// As for [`leaf_keeps`].
+#[inline(never)]
+unsafe fn leaf_keeps_at_all(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { leaf_keeps(pointer, rule, least) }
 }
 
 /// How many elements the children of a node have at least. No overflow: `largest_end` takes the elements into account.

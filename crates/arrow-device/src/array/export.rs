@@ -4,6 +4,7 @@
 //! is known travels, and an event is handed on as it came.
 
 use std::ffi::c_void;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
@@ -44,8 +45,7 @@ impl Array {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn export(&self, out: &mut ArrowDeviceArray) -> Result<()> {
-        *out = self.exported(self.single_pending()?)?;
-        Ok(())
+        self.export_as_it_is(as_uninit(out))
     }
 
     /// [`export`](Self::export) into memory that may not be initialised.
@@ -53,10 +53,9 @@ impl Array {
     /// # Safety
     /// `out` may be written.
     pub unsafe fn export_to(&self, out: *mut ArrowDeviceArray) -> Result<()> {
-        let exported = self.exported(self.single_pending()?)?;
-        // SAFETY: promised by the caller.
-        unsafe { out.write(exported) };
-        Ok(())
+        // SAFETY: promised by the caller, and nothing is read there.
+        let out = unsafe { &mut *out.cast::<MaybeUninit<ArrowDeviceArray>>() };
+        self.export_as_it_is(out)
     }
 
     /// [`export`](Self::export), with several events joined: the queue waits for each of them and records one.
@@ -64,6 +63,72 @@ impl Array {
     /// Where there is one event or none, it goes out unchanged and the queue is not used. On a type of device that has no
     /// events to show, this waits on the host.
     pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
+        self.export_joined(queue, as_uninit(out))
+    }
+
+    /// [`export`](Self::export) without an event, for consumers that are known to ignore them: waits on the host first.
+    pub fn export_settled(&self, out: &mut ArrowDeviceArray) -> Result<()> {
+        self.export_waited_for(as_uninit(out))
+    }
+
+    /// Hands the array to a consumer that only knows plain `ArrowArray`s, which lie in host memory.
+    ///
+    /// Such a struct has no event, so what is not ready yet, as a copy to the host may be, is waited for first.
+    pub fn export_host(&self, out: &mut ArrowArray) -> Result<()> {
+        self.wait_for_host()?;
+        self.fill(None, || self.tree().clone(), |array, _| *out = array)
+    }
+
+    #[inline(always)]
+    fn export_as_it_is(&self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
+        self.export_with(self.pending_as_it_is()?, || self.tree().clone(), out)
+    }
+
+    /// [`export`](Self::export) of an array that nobody needs after this: the consumer gets its share of the tree, and no
+    /// count changes.
+    #[inline(always)]
+    pub(crate) fn export_away(self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
+        let pending = self.pending_as_it_is()?;
+        let (array, share) = self.leaving();
+        array.export_with(pending, || share, out)
+    }
+
+    /// [`export_host`](Self::export_host) of an array that nobody needs after this.
+    pub(crate) fn export_host_away(self, out: &mut MaybeUninit<ArrowArray>) -> Result<()> {
+        self.wait_for_host()?;
+        let (array, share) = self.leaving();
+        array.fill(
+            None,
+            || share,
+            |array, _| {
+                out.write(array);
+            },
+        )
+    }
+
+    /// What is left of an array to look at while its share of the tree is given away.
+    #[inline(always)]
+    fn leaving(self) -> (ManuallyDrop<Self>, Shared<Tree>) {
+        let Self { tree, node, window, is_batch, .. } = self;
+        // SAFETY: a second handle of one share. It is never dropped, and looked at only until the export is over; until then the
+        // share, or the owner that it has become part of, keeps the tree.
+        let same = unsafe { ptr::read(&raw const tree) };
+        (ManuallyDrop::new(Self { tree: same, node, window, named: None, is_batch }), tree)
+    }
+
+    #[inline(always)]
+    fn pending_as_it_is(&self) -> Result<Option<Pending>> {
+        match &self.tree().ready {
+            Readiness::Now => Ok(None),
+            _ => self.single_pending(),
+        }
+    }
+
+    pub(crate) fn export_joined(
+        &self,
+        queue: &Queue,
+        out: &mut MaybeUninit<ArrowDeviceArray>,
+    ) -> Result<()> {
         let pending = match &self.tree().ready {
             Readiness::Now => None,
             _ if !self.may_show_events() => {
@@ -77,19 +142,16 @@ impl Array {
             }
             _ => self.single_pending()?,
         };
-        *out = self.exported(pending)?;
-        Ok(())
+        self.export_with(pending, || self.tree().clone(), out)
     }
 
-    /// [`export`](Self::export) without an event, for consumers that are known to ignore them: waits on the host first.
-    pub fn export_settled(&self, out: &mut ArrowDeviceArray) -> Result<()> {
+    pub(crate) fn export_waited_for(&self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
         self.wait()?;
-        *out = self.exported(None)?;
-        Ok(())
+        self.export_with(None, || self.tree().clone(), out)
     }
 
-    /// Hands the array to a consumer that only knows plain `ArrowArray`s, which lie in host memory.
-    pub fn export_host(&self, out: &mut ArrowArray) -> Result<()> {
+    /// Waits until a struct without an event may go out. An error where it would not lie in host memory.
+    fn wait_for_host(&self) -> Result<()> {
         if self.device().device_type != DeviceType::CPU {
             let message =
                 "only host memory travels without the device interface; copy it to the host";
@@ -97,8 +159,7 @@ impl Array {
                 .during("export")
                 .on_device(self.device()));
         }
-        *out = self.exported(None)?.array;
-        Ok(())
+        self.wait()
     }
 
     fn may_show_events(&self) -> bool {
@@ -120,62 +181,101 @@ impl Array {
         Err(Error::new(ErrorKind::NotReady, message).during("export").on_device(self.device()))
     }
 
-    /// The struct, ready after this.
-    pub(crate) fn exported(&self, pending: Option<Pending>) -> Result<ArrowDeviceArray> {
-        let mut window = self.window();
-        let (mut array, sync_event) = match pending {
-            pending if self.is_batch => {
-                window.offset = 0;
-                self.exported_tree(pending)?
-            }
-            None if self.is_leaf() => (self.exported_leaf(), ptr::null_mut()),
-            Some(Pending::Foreign(event)) if self.is_leaf() => {
-                (self.exported_leaf(), event.as_ptr())
-            }
-            pending => self.exported_tree(pending)?,
-        };
-        array.length = window.length;
-        array.offset = window.offset;
-        array.null_count = window.null_count;
+    /// The struct, with no event.
+    pub(crate) fn exported_ready(&self) -> Result<ArrowDeviceArray> {
+        let mut out = ArrowDeviceArray::empty();
+        self.export_with(None, || self.tree().clone(), as_uninit(&mut out))?;
+        Ok(out)
+    }
+
+    /// Writes the struct, ready after this. Nothing is written where there is an error.
+    #[inline(always)]
+    fn export_with(
+        &self,
+        pending: Option<Pending>,
+        share: impl FnOnce() -> Shared<Tree>,
+        out: &mut MaybeUninit<ArrowDeviceArray>,
+    ) -> Result<()> {
         let device = self.device();
         // Host memory has no number, whatever it came with: -1 is what the specification recommends.
         let is_host = device.device_type == DeviceType::CPU;
-        Ok(ArrowDeviceArray {
-            array,
-            device_id: if is_host { DeviceId::CPU.id } else { device.id },
-            device_type: device.device_type.0,
-            sync_event,
-            reserved: [0; 3],
+        let device_id = if is_host { DeviceId::CPU.id } else { device.id };
+        let device_type = device.device_type.0;
+        self.fill(pending, share, |array, sync_event| {
+            out.write(ArrowDeviceArray {
+                array,
+                device_id,
+                device_type,
+                sync_event,
+                reserved: [0; 3],
+            });
         })
     }
 
+    /// Puts the struct and its `sync_event` where they belong, member by member rather than as a whole. `share` gives the share
+    /// of the tree that keeps them.
+    #[inline(always)]
+    fn fill(
+        &self,
+        pending: Option<Pending>,
+        share: impl FnOnce() -> Shared<Tree>,
+        put: impl FnOnce(ArrowArray, *mut c_void),
+    ) -> Result<()> {
+        let Window { length, offset, null_count } = self.window();
+        let event = match &pending {
+            None => Some(ptr::null_mut()),
+            Some(Pending::Foreign(event)) => Some(event.as_ptr()),
+            // It is kept by an arena.
+            Some(Pending::Event(_)) => None,
+        };
+        if let Some(event) = event
+            && self.is_leaf()
+        {
+            put(ArrowArray { length, offset, null_count, ..self.exported_leaf(share()) }, event);
+            return Ok(());
+        }
+        let (array, event) = self.exported_tree(pending, share())?;
+        // The columns of a batch have its offset.
+        let offset = if self.is_batch { 0 } else { offset };
+        put(ArrowArray { length, offset, null_count, ..array }, event);
+        Ok(())
+    }
+
     /// Whether nothing is below. Where exports are counted every one has an owner, which a leaf would not need.
+    #[inline(always)]
     fn is_leaf(&self) -> bool {
         let checks = self.tree().schema.checks();
         let is_leaf = checks.get(self.node_number() as usize).is_some_and(|check| check.is_leaf);
-        is_leaf && !account::any_counts()
+        is_leaf && !account::any_counts() && !self.is_batch
     }
 
     /// A struct for a node that has nothing below it. It needs no arena: it refers to the tree's own table of buffers, and
     /// holds a share of the tree, which also keeps what an imported array came with as `sync_event`.
-    fn exported_leaf(&self) -> ArrowArray {
-        let node = self.node();
+    #[inline(always)]
+    fn exported_leaf(&self, share: Shared<Tree>) -> ArrowArray {
+        let (buffers, n_buffers) = self.tree().table(self.node_number());
         ArrowArray {
-            n_buffers: i64::from(node.n_buffers),
-            buffers: node.buffers.cast_mut(),
+            n_buffers: i64::from(n_buffers),
+            buffers: buffers.cast_mut(),
             release: Some(release_leaf),
-            private_data: Shared::into_raw(self.tree().clone()).cast_mut(),
+            private_data: Shared::into_raw(share).cast_mut(),
             ..ArrowArray::empty()
         }
     }
 
     /// A struct for a node and everything below it, in an arena; and what its `sync_event` is.
-    fn exported_tree(&self, pending: Option<Pending>) -> Result<(ArrowArray, *mut c_void)> {
+    fn exported_tree(
+        &self,
+        pending: Option<Pending>,
+        share: Shared<Tree>,
+    ) -> Result<(ArrowArray, *mut c_void)> {
         let checks = self.tree().schema.checks();
         match self.tree().storage() {
-            Storage::Foreign(structs) => self.exported_nodes(pending, Imported { structs, checks }),
+            Storage::Foreign(structs) => {
+                self.exported_nodes(pending, share, Imported { structs, checks })
+            }
             Storage::Built(Built { nodes, .. }) => {
-                self.exported_nodes(pending, Tables { nodes: nodes.as_slice(), checks })
+                self.exported_nodes(pending, share, Tables { nodes: nodes.as_slice(), checks })
             }
         }
     }
@@ -185,13 +285,14 @@ impl Array {
     fn exported_nodes(
         &self,
         pending: Option<Pending>,
+        share: Shared<Tree>,
         tables: impl Source<ArrowArray>,
     ) -> Result<(ArrowArray, *mut c_void)> {
         let (tree, root) = (self.tree(), self.node_number());
         let shown = Shown::of(pending.as_ref());
         let event = pending.as_ref().and_then(Pending::event).cloned();
         let counted = tree.count(Direction::Exported);
-        let owner = Whole { _event: event, _counted: counted, tree: tree.clone() };
+        let owner = Whole { _event: event, _counted: counted, tree: share };
         let size = tree.size_of(root);
         let (array, variable) = if self.is_batch {
             let Below { first, count, .. } = tables.below(root);
@@ -202,6 +303,14 @@ impl Array {
         };
         Ok((array, shown.address(variable)))
     }
+}
+
+/// A place that is written and not read.
+#[inline(always)]
+fn as_uninit<T>(out: &mut T) -> &mut MaybeUninit<T> {
+    // SAFETY: `MaybeUninit<T>` "is guaranteed to have the same size, alignment, and ABI as `T`", and only whole structs are
+    // written there.
+    unsafe { &mut *ptr::from_mut(out).cast() }
 }
 
 /// The callback of a leaf.
@@ -346,13 +455,22 @@ impl<S: Source<ArrowArray>> Source<ArrowArray> for Rows<S> {
     #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
         let (rows, are_columns) = (self.window, numbers == self.columns);
+        // The usual batch has no offset, and its columns are as long as it is.
+        let is_part = move |window: &Window| rows.offset != 0 || window.length != rows.length;
         self.tables.children(numbers).map(move |mut node| {
-            if are_columns {
-                node.window = node.window.part(rows.offset, rows.length);
+            if are_columns && is_part(&node.window) {
+                node.window = part_of(node.window, rows);
             }
             node
         })
     }
+}
+
+/// The rows of a column, apart from the loop over columns that need none of this.
+#[cold]
+#[inline(never)]
+fn part_of(column: Window, rows: Window) -> Window {
+    column.part(rows.offset, rows.length)
 }
 
 /// The owner of an exported tree. Its event is dropped before the data.

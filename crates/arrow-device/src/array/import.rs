@@ -11,8 +11,7 @@ use super::Array;
 use super::check::{Checked, check};
 use super::tree::{ForeignArray, Storage, Structs, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
-use crate::device::account::Direction;
-use crate::exchange::shared::Shared;
+use crate::exchange::shared::Place;
 use crate::pending;
 use crate::schema::Schema;
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -53,10 +52,9 @@ impl Array {
             );
         };
         let ArrowDeviceArray { device_id, device_type, sync_event, .. } = *source;
-        let base = take(&mut source.array);
         let device = DeviceId::new(DeviceType(device_type), device_id);
         // SAFETY: as promised by the caller. (`reserved` is not looked at: shipped producers leave garbage there.)
-        unsafe { import(base, device, sync_event, schema) }
+        unsafe { import(&mut source.array, device, sync_event, schema) }
     }
 
     /// Takes over a plain `ArrowArray`, which lies in host memory and is ready.
@@ -71,7 +69,7 @@ impl Array {
             );
         };
         // SAFETY: as promised by the caller.
-        unsafe { import(take(source), DeviceId::CPU, ptr::null_mut(), schema) }
+        unsafe { import(source, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 }
 
@@ -88,19 +86,30 @@ fn take(source: &mut ArrowArray) -> ForeignArray {
 /// As for [`Array::import`].
 #[inline(always)]
 unsafe fn import(
-    base: ForeignArray,
+    source: &mut ArrowArray,
     device: DeviceId,
     sync_event: *mut c_void,
     schema: &Schema,
 ) -> Result<Array> {
     // SAFETY: as promised by the caller.
-    let checked = unsafe { check(&base.0, device, sync_event, schema) };
-    let Checked { ready, below } = checked.map_err(|error| error.during("import"))?;
+    let checked = unsafe { check(source, device, sync_event, schema) };
+    // The memory is there before the struct is moved, so that it is moved once.
+    let (Checked { ready, below }, place) = match checked.and_then(with_place) {
+        Ok(found) => found,
+        Err(error) => {
+            drop(take(source));
+            return Err(error.during("import"));
+        }
+    };
     // SAFETY: that is what was checked; the caller vouches for the rest.
-    let structs = unsafe { Structs::new(base, below) };
-    let mut tree = Tree::new(schema.clone(), device, ready, Storage::Foreign(structs));
-    tree.keep_counted(tree.count(Direction::Imported));
-    let array = Array::from_tree(Shared::new(tree)?);
+    let structs = unsafe { Structs::new(take(source), below) };
+    let tree = place.fill(Tree::new(schema.clone(), device, ready, Storage::Foreign(structs)));
+    tree.count_as_imported();
     pending::tick();
-    Ok(array)
+    Ok(Array::from_tree(tree))
+}
+
+#[inline(always)]
+fn with_place(checked: Checked) -> Result<(Checked, Place<Tree>)> {
+    Ok((checked, Place::new()?))
 }

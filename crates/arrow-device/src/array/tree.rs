@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::{Array, Window};
 use crate::abi::ArrowArray;
@@ -55,7 +55,7 @@ impl Node {
             Self { window: Window { offset, length, null_count }, buffers, n_buffers, extents };
         let null_count = match nulls {
             // Without a bitmap nothing is null, counted or not.
-            Nulls::InBitmap if node.buffer(0).is_null() => 0,
+            Nulls::InBitmap if null_count != 0 && node.buffer(0).is_null() => 0,
             Nulls::InBitmap => null_count,
             Nulls::All => length,
             Nulls::None => 0,
@@ -81,6 +81,7 @@ pub(crate) enum Nodes {
 }
 
 impl Nodes {
+    #[inline(always)]
     pub(crate) fn as_slice(&self) -> &[Node] {
         match self {
             Self::One(node) => node,
@@ -164,13 +165,20 @@ pub(crate) struct Tree {
     pub(crate) schema: Schema,
     pub(crate) device: DeviceId,
     pub(crate) ready: Readiness,
-    /// Queues that wait for `ready` already.
+    storage: ManuallyDrop<Storage>,
+    /// What is noted later. Most trees pass through without.
+    notes: OnceLock<Box<Notes>>,
+}
+
+/// What is noted of a tree in the course of its life.
+#[derive(Default)]
+struct Notes {
+    /// Queues that wait for the data already.
     waited: Mutex<Vec<u64>>,
     /// The last use on each queue.
     uses: Mutex<Vec<Use>>,
-    storage: ManuallyDrop<Storage>,
     /// Counted as imported, where somebody counts.
-    counted: Option<Counted>,
+    counted: Mutex<Option<Counted>>,
     /// What keeps buffers alive that were made of this tree, while there are any.
     as_owner: Mutex<Weak<Shared<Tree>>>,
 }
@@ -295,22 +303,19 @@ unsafe impl Sync for Tree {}
 unsafe impl Send for Storage {}
 
 impl Tree {
+    #[inline(always)]
     pub(crate) fn new(
         schema: Schema,
         device: DeviceId,
         ready: Readiness,
         storage: Storage,
     ) -> Self {
-        Self {
-            schema,
-            device,
-            ready,
-            waited: Mutex::default(),
-            uses: Mutex::default(),
-            storage: ManuallyDrop::new(storage),
-            counted: None,
-            as_owner: Mutex::default(),
-        }
+        let storage = ManuallyDrop::new(storage);
+        Self { schema, device, ready, storage, notes: OnceLock::new() }
+    }
+
+    fn notes(&self) -> &Notes {
+        self.notes.get_or_init(Box::default)
     }
 
     /// A tree that was put together here.
@@ -321,7 +326,7 @@ impl Tree {
     /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which tells that they are of one
     /// allocation.
     pub(crate) fn owner(tree: &Shared<Self>) -> Owner {
-        let mut known = lock(&tree.as_owner);
+        let mut known = lock(&tree.notes().as_owner);
         if let Some(owner) = known.upgrade() {
             return owner;
         }
@@ -331,16 +336,23 @@ impl Tree {
     }
 
     /// Counts it for its device, where somebody counts.
+    #[inline]
     pub(crate) fn count(&self, direction: Direction) -> Option<Counted> {
-        if !account::any_counts() {
-            return None;
-        }
+        if account::any_counts() { self.count_for_device(direction) } else { None }
+    }
+
+    #[inline(never)]
+    fn count_for_device(&self, direction: Direction) -> Option<Counted> {
         let device = crate::Device::find(self.device)?;
         device.account().count(direction, || self.known_bytes())
     }
 
-    pub(crate) fn keep_counted(&mut self, counted: Option<Counted>) {
-        self.counted = counted;
+    /// Counts it as imported until its release, where somebody counts.
+    #[inline(always)]
+    pub(crate) fn count_as_imported(&self) {
+        if account::any_counts() {
+            *lock(&self.notes().counted) = self.count(Direction::Imported);
+        }
     }
 
     /// How many bytes the buffers have together, as far as nobody has to be asked.
@@ -368,6 +380,20 @@ impl Tree {
             Storage::Built(Built { nodes, .. }) => nodes.as_slice().get(number as usize).copied(),
         }
         .unwrap_or(Node::EMPTY)
+    }
+
+    /// A node's table of buffers, and how many they are.
+    #[inline(always)]
+    pub(crate) fn table(&self, number: u32) -> (*const *const c_void, u32) {
+        match self.storage() {
+            Storage::Foreign(structs) => structs
+                .get(number)
+                .map(|source| (source.buffers.cast_const(), source.n_buffers as u32)),
+            Storage::Built(Built { nodes, .. }) => {
+                nodes.as_slice().get(number as usize).map(|node| (node.buffers, node.n_buffers))
+            }
+        }
+        .unwrap_or((std::ptr::null(), 0))
     }
 
     pub(crate) fn storage(&self) -> &Storage {
@@ -417,11 +443,11 @@ impl Tree {
             return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
         }
         let pending = self.ready.pending();
-        if pending.is_empty() || lock(&self.waited).contains(&queue.number()) {
+        if pending.is_empty() || lock(&self.notes().waited).contains(&queue.number()) {
             return Ok(());
         }
         pending.iter().try_for_each(|pending| self.wait_for(queue, pending))?;
-        let mut waited = lock(&self.waited);
+        let mut waited = lock(&self.notes().waited);
         if !waited.contains(&queue.number()) {
             waited.push(queue.number());
         }
@@ -439,12 +465,12 @@ impl Tree {
 
     /// Whether no queue was ever told where the data is.
     pub(crate) fn is_unused(&self) -> bool {
-        lock(&self.uses).is_empty()
+        self.notes.get().is_none_or(|notes| lock(&notes.uses).is_empty())
     }
 
     /// Notes a use, in place of the last one on the same queue.
     pub(crate) fn note_use(&self, used: Use) {
-        let mut uses = lock(&self.uses);
+        let mut uses = lock(&self.notes().uses);
         let earlier = match uses.iter_mut().find(|known| known.queue() == used.queue()) {
             Some(known) => Some(std::mem::replace(known, used)),
             None => {
@@ -459,25 +485,44 @@ impl Tree {
 }
 
 impl Drop for Tree {
+    #[inline]
     fn drop(&mut self) {
-        let mut uses = std::mem::take(self.uses.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let is_plain =
+            matches!((&self.ready, &*self.storage), (Readiness::Now, _) | (_, Storage::Foreign(_)));
+        if is_plain && self.notes.get().is_none() {
+            // SAFETY: dropped once, here, and `self` is being dropped.
+            unsafe { ManuallyDrop::drop(&mut self.storage) }
+            pending::tick();
+        } else {
+            self.drop_after_its_uses();
+        }
+    }
+}
+
+impl Tree {
+    /// Drops what may still be in use.
+    #[inline(never)]
+    fn drop_after_its_uses(&mut self) {
+        let notes = self.notes.take().unwrap_or_default();
+        let Notes { uses, counted, .. } = *notes;
+        let mut uses = uses.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let counted = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
         if matches!(*self.storage, Storage::Built(_)) {
             // The work that makes the data may still run. (For an array that was imported this is the producer's to know.)
             uses.extend(
                 self.ready.pending().iter().filter_map(Pending::event).cloned().map(Use::before),
             );
         }
+        // SAFETY: taken once, here, by the drop of `self`.
+        let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
         if uses.is_empty() {
-            // SAFETY: dropped once, here, and `self` is being dropped.
-            unsafe { ManuallyDrop::drop(&mut self.storage) }
+            drop(storage);
             // Counted until the release, which is over.
-            drop(self.counted.take());
+            drop(counted);
             pending::tick();
         } else {
-            // SAFETY: taken once, here, and `self` is being dropped.
-            let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
             // Counted until the release, which is later.
-            pending::defer((storage, self.counted.take()), uses);
+            pending::defer((storage, counted), uses);
         }
     }
 }

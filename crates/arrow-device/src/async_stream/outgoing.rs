@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::fmt;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::drive::{Outlet, with_waking};
@@ -147,21 +148,22 @@ unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDevi
             guard::silent(|| drop(work));
             return Ok(());
         }
-        let made = guard::or_panicked(|| make(work, &outlet.promise));
-        let made = made.map_err(|error| {
+        // SAFETY: "ownership of the Array is given to the pointer passed in as a parameter", which is not null and which nobody
+        // else uses during the call.
+        let out = unsafe { &mut *out.cast::<MaybeUninit<ArrowDeviceArray>>() };
+        let made = guard::or_panicked(|| make(work, &outlet.promise, out));
+        made.map_err(|error| {
             let answer = Error::from_peer(error.errno(), None);
             let credit = &outlet.credit;
             with_waking(credit, || credit.task_failed(error.during("extract_data").into()));
             answer
-        })?;
-        // SAFETY: "ownership of the Array is given to the pointer passed in as a parameter", which is not null.
-        unsafe { out.write(made) };
-        Ok(())
+        })
     });
     outcome.map_or_else(|error| error.errno(), |()| 0)
 }
 
-fn make(work: Work, promise: &Promise) -> Result<ArrowDeviceArray> {
+/// Writes the array, or nothing where there is an error.
+fn make(work: Work, promise: &Promise, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
     let array = match work {
         Work::Ready(array) => array,
         Work::Later(Later(work)) => {
@@ -170,7 +172,5 @@ fn make(work: Work, promise: &Promise) -> Result<ArrowDeviceArray> {
             array
         }
     };
-    let mut out = ArrowDeviceArray::empty();
-    array.export(&mut out)?;
-    Ok(out)
+    array.export_away(out)
 }

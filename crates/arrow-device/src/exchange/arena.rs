@@ -117,12 +117,21 @@ struct Numbers {
     /// The node's number in the tree that was exported.
     source: u32,
     first_child: u32,
+    /// How many there are, the dictionary counted, and [`LEAVES`].
     children: u32,
 }
 
+/// There is nothing below any of the children. No tree has so many nodes that this could be one of the count.
+const LEAVES: u32 = 1 << 31;
+
 impl Numbers {
     fn child_slots(self) -> std::ops::Range<usize> {
-        self.first_child as usize..(self.first_child + self.children) as usize
+        let count = self.children & !LEAVES;
+        self.first_child as usize..(self.first_child + count) as usize
+    }
+
+    fn has_only_leaves(self) -> bool {
+        self.children & LEAVES != 0
     }
 }
 
@@ -238,7 +247,7 @@ impl<N: Node, S: Source<N>> Filling<'_, N, S> {
             index: index as u32,
             source,
             first_child: first_slot as u32,
-            children: below.count,
+            children: below.count | if below.are_leaves { LEAVES } else { 0 },
         };
         Ok((links, numbers))
     }
@@ -247,10 +256,12 @@ impl<N: Node, S: Source<N>> Filling<'_, N, S> {
     #[inline(never)]
     fn leaves(&mut self, siblings: Siblings<N>) -> Result<(), TooLarge> {
         let nodes = siblings.nodes(self.tree)?;
-        for (child, node) in siblings.places().zip(nodes) {
-            let (links, numbers) = siblings.leaf(child);
-            // SAFETY: there is a slot for each place.
-            unsafe { siblings.write(child, N::linked(node, links), numbers) };
+        let mut place = Siblings { numbers: siblings.numbers.clone(), ..siblings };
+        for node in nodes {
+            let (links, numbers) = place.leaf(0);
+            // SAFETY: there is a slot for each node, since there are as many nodes as numbers.
+            unsafe { place.write(0, N::linked(node, links), numbers) };
+            place.advance();
         }
         Ok(())
     }
@@ -286,6 +297,15 @@ struct Siblings<N: Node> {
 }
 
 impl<N: Node> Siblings<N> {
+    /// All but the first.
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.slot = self.slot.wrapping_add(1);
+        self.table = self.table.wrapping_add(1);
+        self.index = self.index.wrapping_add(1);
+        self.numbers.start += 1;
+    }
+
     /// From 0 on.
     fn places(&self) -> Range<u32> {
         0..self.numbers.end - self.numbers.start
@@ -310,7 +330,7 @@ impl<N: Node> Siblings<N> {
             private_data: self.slot.wrapping_add(child as usize).cast(),
         };
         let (index, source) = (self.index + child, self.numbers.start + child);
-        (links, Numbers { index, source, first_child: 0, children: 0 })
+        (links, Numbers { index, source, first_child: 0, children: LEAVES })
     }
 
     /// # Safety
@@ -419,7 +439,8 @@ unsafe fn release_slot<N: Node>(entry: NonNull<Slot<N>>) {
 
     // SAFETY: the arena is live: this thread has not subtracted its nodes yet.
     let live = unsafe { &(*arena.header.as_ptr()).live };
-    if live.fetch_sub(count, Ordering::AcqRel) == count {
+    // Whoever sees no more than its own nodes is the last: nodes only become fewer.
+    if live.load(Ordering::Acquire) == count || live.fetch_sub(count, Ordering::AcqRel) == count {
         // SAFETY: no node is left, so nobody else has a pointer into the block, and the owner was taken by the root's
         // release, which is among those that are done.
         unsafe { pool::give(arena.header.cast()) };
@@ -459,8 +480,8 @@ impl<N: Node> Walk<N> {
                         // SAFETY: as above; the share is atomic.
                         unsafe { (*slot.as_ptr()).share.store(released(), Ordering::Release) };
                     }
-                    // SAFETY: as for the parent.
-                    if unsafe { (*slot.as_ptr()).numbers }.children > 0 {
+                    // Of a leaf no more is looked at than its callback: what else its slot has is on another line of the cache.
+                    if !numbers.has_only_leaves() {
                         self.below(slot);
                     }
                 }

@@ -6,7 +6,7 @@
 //! allocator's from the start.
 
 use std::alloc::Layout;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -34,7 +34,11 @@ struct Prefix {
     next: *mut Prefix,
     /// Bytes behind the prefix.
     size: usize,
+    /// The number of its shelf; [`NO_SHELF`] for a block without one.
+    shelf: usize,
 }
+
+const NO_SHELF: usize = SHELVES;
 
 struct Home {
     inbox: AtomicPtr<Prefix>,
@@ -44,52 +48,73 @@ struct Home {
 /// What the inbox of a thread that has ended holds.
 const CLOSED: *mut Prefix = ptr::without_provenance_mut(1);
 
+/// What a thread keeps. All of it is in cells, so that a global allocator may use it in the middle of whatever happens here.
 struct Shelves {
     home: Arc<Home>,
-    lists: [*mut Prefix; SHELVES],
-    bytes: usize,
+    lists: [Cell<*mut Prefix>; SHELVES],
+    bytes: Cell<usize>,
 }
 
 thread_local! {
-    static LOCAL: RefCell<Shelves> = RefCell::new(Shelves::new());
+    static LOCAL: Shelves = Shelves::new();
 }
 
 /// A block of at least this many bytes, aligned to 16, with any contents.
+#[inline(always)]
 pub(crate) fn take(bytes: usize) -> Result<NonNull<u8>> {
-    let Some((shelf, size)) = shelf_of(bytes) else { return allocate(bytes, ptr::null()) };
-    LOCAL
-        .try_with(|local| {
-            let mut local = local.borrow_mut();
-            match local.pop(shelf) {
-                Some(prefix) => Ok(payload(prefix)),
-                None => allocate(size, Arc::into_raw(local.home.clone())),
-            }
-        })
+    let Some((shelf, size)) = shelf_of(bytes) else {
+        return allocate(bytes, NO_SHELF, ptr::null());
+    };
+    match LOCAL.try_with(|local| local.pop(shelf)) {
+        Ok(Some(prefix)) => Ok(payload(prefix)),
+        _ => take_elsewhere(shelf, size),
+    }
+}
+
+/// A block from the inbox or from the allocator.
+#[cold]
+#[inline(never)]
+fn take_elsewhere(shelf: usize, size: usize) -> Result<NonNull<u8>> {
+    let found = LOCAL.try_with(|local| {
+        local.empty_inbox();
+        local.pop(shelf).ok_or_else(|| local.home.clone())
+    });
+    match found {
+        Ok(Ok(prefix)) => Ok(payload(prefix)),
+        Ok(Err(home)) => allocate(size, shelf, Arc::into_raw(home)),
         // The thread is being torn down: its shelves are gone.
-        .unwrap_or_else(|_| allocate(size, ptr::null()))
+        Err(_) => allocate(size, shelf, ptr::null()),
+    }
 }
 
 /// Gives a block back.
 ///
 /// # Safety
 /// `block` came from [`take`] and is not used after this.
+#[inline]
 pub(crate) unsafe fn give(block: NonNull<u8>) {
     // SAFETY: `take` returned the address one prefix behind the start of the block.
     let prefix = unsafe { block.cast::<Prefix>().sub(1) };
     // SAFETY: `allocate` wrote the prefix, and only this module changes it.
-    let home = unsafe { (*prefix.as_ptr()).home };
-    if home.is_null() {
-        return free(prefix);
-    }
-    let shelved = LOCAL.try_with(|local| {
-        let mut local = local.borrow_mut();
-        if ptr::eq(Arc::as_ptr(&local.home), home) {
-            local.push(prefix);
-            return true;
-        }
-        false
+    let Prefix { home, size, shelf, .. } = unsafe { prefix.read() };
+    let is_kept = LOCAL.try_with(|local| {
+        ptr::eq(Arc::as_ptr(&local.home), home) && local.push(prefix, size, shelf)
     });
-    if shelved != Ok(true) {
+    if is_kept != Ok(true) {
+        give_elsewhere(prefix);
+    }
+}
+
+/// Gives a block back that this thread does not keep.
+#[cold]
+#[inline(never)]
+fn give_elsewhere(prefix: NonNull<Prefix>) {
+    // SAFETY: the block is ours: it was given back.
+    let home = unsafe { prefix.read() }.home;
+    let is_here = LOCAL.try_with(|local| ptr::eq(Arc::as_ptr(&local.home), home));
+    if home.is_null() || is_here == Ok(true) {
+        free(prefix);
+    } else {
         send_home(prefix, home);
     }
 }
@@ -98,50 +123,48 @@ impl Shelves {
     fn new() -> Self {
         let home =
             Home { inbox: AtomicPtr::new(ptr::null_mut()), inbox_bytes: AtomicUsize::new(0) };
-        Self { home: Arc::new(home), lists: [ptr::null_mut(); SHELVES], bytes: 0 }
+        let lists = std::array::from_fn(|_| Cell::new(ptr::null_mut()));
+        Self { home: Arc::new(home), lists, bytes: Cell::new(0) }
     }
 
-    fn pop(&mut self, shelf: usize) -> Option<NonNull<Prefix>> {
-        self.pop_shelved(shelf).or_else(|| {
-            self.empty_inbox();
-            self.pop_shelved(shelf)
-        })
-    }
-
-    fn pop_shelved(&mut self, shelf: usize) -> Option<NonNull<Prefix>> {
-        let list = self.lists.get_mut(shelf)?;
-        let first = NonNull::new(*list)?;
+    #[inline(always)]
+    fn pop(&self, shelf: usize) -> Option<NonNull<Prefix>> {
+        let list = self.lists.get(shelf)?;
+        let first = NonNull::new(list.get())?;
         // SAFETY: a block on a shelf is allocated and nobody else's.
         let Prefix { next, size, .. } = unsafe { first.read() };
-        *list = next;
-        self.bytes -= size;
+        list.set(next);
+        self.bytes.set(self.bytes.get() - size);
         Some(first)
     }
 
-    fn push(&mut self, prefix: NonNull<Prefix>) {
-        // SAFETY: the block is ours: it was given back.
-        let size = unsafe { (*prefix.as_ptr()).size };
-        let shelf = shelf_of(size).map(|(shelf, _)| shelf);
-        match shelf.and_then(|shelf| self.lists.get_mut(shelf)) {
-            Some(list) if self.bytes + size <= SHELVES_LIMIT => {
-                // SAFETY: as above.
-                unsafe { (*prefix.as_ptr()).next = *list };
-                *list = prefix.as_ptr();
-                self.bytes += size;
-            }
-            _ => free(prefix),
+    /// Puts a block onto its shelf. Not one for which there is no room.
+    #[inline(always)]
+    fn push(&self, prefix: NonNull<Prefix>, size: usize, shelf: usize) -> bool {
+        let bytes = self.bytes.get() + size;
+        let Some(list) = self.lists.get(shelf) else { return false };
+        if bytes > SHELVES_LIMIT {
+            return false;
         }
+        // SAFETY: the block is ours: it was given back.
+        unsafe { (*prefix.as_ptr()).next = list.get() };
+        list.set(prefix.as_ptr());
+        self.bytes.set(bytes);
+        true
     }
 
-    fn empty_inbox(&mut self) {
+    fn empty_inbox(&self) {
         if self.home.inbox.load(Ordering::Relaxed).is_null() {
             return;
         }
         let mut bytes = 0;
         for prefix in list(self.home.inbox.swap(ptr::null_mut(), Ordering::Acquire)) {
             // SAFETY: whoever takes the whole list owns every block on it.
-            bytes += unsafe { (*prefix.as_ptr()).size };
-            self.push(prefix);
+            let Prefix { size, shelf, .. } = unsafe { prefix.read() };
+            bytes += size;
+            if !self.push(prefix, size, shelf) {
+                free(prefix);
+            }
         }
         self.home.inbox_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -149,7 +172,7 @@ impl Shelves {
 
 impl Drop for Shelves {
     fn drop(&mut self) {
-        self.lists.into_iter().flat_map(list).for_each(free);
+        self.lists.iter().flat_map(|shelf| list(shelf.replace(ptr::null_mut()))).for_each(free);
         list(self.home.inbox.swap(CLOSED, Ordering::Acquire)).for_each(free);
     }
 }
@@ -192,7 +215,9 @@ fn list(first: *mut Prefix) -> impl Iterator<Item = NonNull<Prefix>> {
     })
 }
 
-fn allocate(size: usize, home: *const Home) -> Result<NonNull<u8>> {
+#[cold]
+#[inline(never)]
+fn allocate(size: usize, shelf: usize, home: *const Home) -> Result<NonNull<u8>> {
     let block = block_layout(size).and_then(|layout| {
         // SAFETY: the layout has room for a prefix and so is not of size zero.
         NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Prefix>())
@@ -207,7 +232,7 @@ fn allocate(size: usize, home: *const Home) -> Result<NonNull<u8>> {
         );
     };
     // SAFETY: freshly allocated, with room and alignment for a prefix.
-    unsafe { prefix.write(Prefix { home, next: ptr::null_mut(), size }) };
+    unsafe { prefix.write(Prefix { home, next: ptr::null_mut(), size, shelf }) };
     Ok(payload(prefix))
 }
 
@@ -236,7 +261,7 @@ fn block_layout(size: usize) -> Option<Layout> {
 
 /// The shelf for blocks that hold this many bytes, and the size of the blocks on it.
 #[inline(always)]
-fn shelf_of(bytes: usize) -> Option<(usize, usize)> {
+const fn shelf_of(bytes: usize) -> Option<(usize, usize)> {
     if bytes > LARGEST {
         return None;
     }
@@ -278,6 +303,14 @@ mod tests {
         let second = take(2900).unwrap();
         assert_eq!(first, second);
         unsafe { give(second) };
+    }
+
+    #[test]
+    fn a_thread_keeps_no_more_than_it_may() {
+        let blocks: Vec<_> = (0..20).map(|_| take(1 << 20).unwrap()).collect();
+        blocks.into_iter().for_each(|block| unsafe { give(block) });
+        let kept = LOCAL.with(|local| local.bytes.get());
+        assert!((SHELVES_LIMIT / 2..=SHELVES_LIMIT).contains(&kept), "{kept}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! What is imported again and again, as in a stream, asks the allocator for nothing: the memory comes from the [`pool`], and
 //! goes back to the thread that it came from, whichever thread drops the last share. There are no weak references.
 
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -16,6 +17,8 @@ pub(crate) struct Shared<T: 'static>(NonNull<Counted<T>>);
 #[repr(C)]
 struct Counted<T> {
     shares: AtomicUsize,
+    /// Keeps the count, which threads write, on another line of the cache than the value, which they read meanwhile.
+    _apart: MaybeUninit<[u8; 56]>,
     value: T,
 }
 
@@ -24,14 +27,46 @@ unsafe impl<T: Send + Sync> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
+/// Memory for a `T` that is not there yet.
+pub(crate) struct Place<T: 'static>(NonNull<Counted<T>>);
+
+impl<T> Place<T> {
+    /// An error where there is no memory.
+    #[inline(always)]
+    pub(crate) fn new() -> Result<Self> {
+        const { assert!(align_of::<Counted<T>>() <= 16, "blocks are aligned to 16") };
+        Ok(Self(pool::take(size_of::<Counted<T>>())?.cast()))
+    }
+
+    /// The first share of the value.
+    #[inline(always)]
+    pub(crate) fn fill(self, value: T) -> Shared<T> {
+        let block = self.0;
+        std::mem::forget(self);
+        // SAFETY: the block is large enough, aligned to 16, and nobody else's.
+        unsafe {
+            block.write(Counted {
+                shares: AtomicUsize::new(1),
+                _apart: MaybeUninit::uninit(),
+                value,
+            })
+        };
+        Shared(block)
+    }
+}
+
+impl<T> Drop for Place<T> {
+    fn drop(&mut self) {
+        // SAFETY: `new` took it, and nothing was put there.
+        unsafe { pool::give(self.0.cast()) };
+    }
+}
+
 impl<T> Shared<T> {
     /// The first share. An error where there is no memory.
+    #[inline(always)]
     pub(crate) fn new(value: T) -> Result<Self> {
-        const { assert!(align_of::<Counted<T>>() <= 16, "blocks are aligned to 16") };
-        let block = pool::take(size_of::<Counted<T>>())?.cast::<Counted<T>>();
-        // SAFETY: the block is large enough, aligned to 16, and nobody else's.
-        unsafe { block.write(Counted { shares: AtomicUsize::new(1), value }) };
-        Ok(Self(block))
+        Ok(Place::new()?.fill(value))
     }
 
     /// Whether two are shares of the same.
@@ -74,6 +109,7 @@ impl<T> Deref for Shared<T> {
 }
 
 impl<T> Clone for Shared<T> {
+    #[inline(always)]
     fn clone(&self) -> Self {
         // Relaxed is enough, as for `Arc`: whoever has a share can see the value already.
         let before = self.counted().shares.fetch_add(1, Ordering::Relaxed);
@@ -86,12 +122,17 @@ impl<T> Clone for Shared<T> {
 }
 
 impl<T> Drop for Shared<T> {
+    #[inline]
     fn drop(&mut self) {
-        if self.counted().shares.fetch_sub(1, Ordering::Release) != 1 {
-            return;
+        let shares = &self.counted().shares;
+        // What other threads did with their shares comes before the drop. Who has the only share needs no more than a look: there is
+        // nobody to make another one of.
+        if shares.load(Ordering::Acquire) != 1 {
+            if shares.fetch_sub(1, Ordering::Release) != 1 {
+                return;
+            }
+            fence(Ordering::Acquire);
         }
-        // What other threads did with their shares comes before the drop.
-        fence(Ordering::Acquire);
         // Given back also if the drop of the value panics.
         let block = GivenBack(self.0.cast());
         // SAFETY: this makes a pointer to a member of a block that is there.

@@ -1,6 +1,7 @@
 //! The two C structs for streams: what they have in common, and where they differ.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 
 use super::producer::Manner;
 use crate::abi::{
@@ -39,8 +40,12 @@ pub(super) trait CStream: Sized + 'static {
     /// As for [`Array::import`].
     unsafe fn import_chunk(chunk: &mut Self::Chunk, schema: &Schema) -> Result<Array>;
 
-    /// Hands an array over. What is there is overwritten, or left if this fails.
-    fn export_chunk(array: &Array, manner: &Manner, out: &mut Self::Chunk) -> Result<()>;
+    /// Hands an array over. Nothing is written if this fails.
+    fn export_chunk(
+        array: Array,
+        manner: &Manner,
+        out: &mut MaybeUninit<Self::Chunk>,
+    ) -> Result<()>;
 }
 
 pub(super) type GetSchema<S> = unsafe extern "C" fn(*mut S, *mut ArrowSchema) -> c_int;
@@ -94,11 +99,15 @@ impl CStream for ArrowDeviceArrayStream {
         unsafe { Array::import(chunk, schema) }
     }
 
-    fn export_chunk(array: &Array, manner: &Manner, out: &mut ArrowDeviceArray) -> Result<()> {
+    fn export_chunk(
+        array: Array,
+        manner: &Manner,
+        out: &mut MaybeUninit<ArrowDeviceArray>,
+    ) -> Result<()> {
         match manner {
-            Manner::AsItIs => array.export(out),
-            Manner::On(queue) => array.export_on(queue, out),
-            Manner::Settled => array.export_settled(out),
+            Manner::AsItIs => array.export_away(out),
+            Manner::On(queue) => array.export_joined(queue, out),
+            Manner::Settled => array.export_waited_for(out),
         }
     }
 }
@@ -140,7 +149,7 @@ impl CStream for ArrowArrayStream {
         unsafe { Array::import_host(chunk, schema) }
     }
 
-    fn export_chunk(array: &Array, _: &Manner, out: &mut ArrowArray) -> Result<()> {
-        array.export_host(out)
+    fn export_chunk(array: Array, _: &Manner, out: &mut MaybeUninit<ArrowArray>) -> Result<()> {
+        array.export_host_away(out)
     }
 }

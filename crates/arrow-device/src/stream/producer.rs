@@ -4,6 +4,7 @@
 //! one at a time, and freed by `release`. Nothing of it points into the struct, which may be moved.
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 use super::ArrayStream;
@@ -52,16 +53,17 @@ pub(super) fn export<S: CStream>(stream: ArrayStream, manner: Manner) -> S {
 }
 
 impl Producer {
-    /// Writes the next array for C where there is one: what was there stays at the end, and after an error.
-    fn next<S: CStream>(&mut self, out: &mut S::Chunk) -> Result<(), &Failure> {
+    /// Writes the next array for C where there is one, and tells whether there was: nothing is written at the end, and after
+    /// an error.
+    fn next<S: CStream>(&mut self, out: &mut MaybeUninit<S::Chunk>) -> Result<bool, &Failure> {
         if self.failure.is_none() {
             let (stream, manner) = (&mut self.stream, &self.manner);
             let next = guard::or_panicked(|| match stream.as_mut().and_then(Iterator::next) {
-                Some(array) => S::export_chunk(&array?, manner, out),
-                None => Ok(()),
+                Some(array) => S::export_chunk(array?, manner, out).map(|()| true),
+                None => Ok(false),
             });
             match next {
-                Ok(()) => return Ok(()),
+                Ok(is_there) => return Ok(is_there),
                 Err(error) => {
                     let stream = self.stream.take();
                     guard::silent(|| drop(stream));
@@ -69,7 +71,7 @@ impl Producer {
                 }
             }
         }
-        self.failure.as_ref().map_or(Ok(()), Err)
+        self.failure.as_ref().map_or(Ok(false), Err)
     }
 
     fn schema(&self) -> Result<ArrowSchema> {
@@ -136,14 +138,17 @@ unsafe extern "C" fn get_next<S: CStream>(stream: *mut S, out: *mut S::Chunk) ->
     if out.is_null() {
         return no_place();
     }
-    // SAFETY: the consumer's place for the result, which holds anything.
-    unsafe { out.write(S::END) };
-    // SAFETY: as above, initialised just now; nobody else uses it during the call.
-    let out = unsafe { &mut *out };
+    // SAFETY: the consumer's place for the result, which holds anything and which nobody else uses during the call.
+    let out = unsafe { &mut *out.cast::<MaybeUninit<S::Chunk>>() };
     match producer.next::<S>(out) {
-        Ok(()) => 0,
+        Ok(true) => 0,
+        Ok(false) => {
+            out.write(S::END);
+            0
+        }
         Err(Failure { errno, text }) => {
             let (errno, text) = (*errno, text.clone());
+            out.write(S::END);
             producer.last_error = Some(text);
             errno
         }

@@ -37,7 +37,7 @@ impl Array {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn validate_layout(&self) -> Result<()> {
-        let c_array = self.exported(None)?;
+        let c_array = self.exported_ready()?;
         // SAFETY: the structs were written just now, from a tree that they keep alive, with tables as long as they say.
         let checked = self.schema().and_then(|schema| unsafe { layout(&c_array, &schema) });
         drop(ForeignArray(c_array.array));
