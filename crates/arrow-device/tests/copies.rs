@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::Options;
 use arrow_device::driver::{Filled, Raw};
-use arrow_device::{Array, Batch, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready};
+use arrow_device::{
+    Array, Batch, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready, Recycler,
+};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::recipe::*;
 use arrow_device_testkit::suite::Suite;
@@ -354,6 +356,103 @@ fn each_of_several_buffers_in_one_allocation_has_a_handle_of_its_own() {
     }
     queue.synchronize().unwrap();
     assert_clean(&state);
+}
+
+/// Three columns of so many rows and bytes for each.
+fn three_columns(rows: i8, widths: [usize; 3]) -> Batch {
+    let column = |width| {
+        let numbers = || (0..rows).map(|row| Some(i32::from(row)));
+        match width {
+            1 => Array::from_values(DataType::Int8, (0..rows).map(Some)).unwrap(),
+            _ => Array::from_values(DataType::Int32, numbers()).unwrap(),
+        }
+    };
+    let columns = widths.iter().enumerate();
+    Batch::from_columns(columns.map(|(index, width)| (format!("c{index}"), column(*width))))
+        .unwrap()
+}
+
+#[test]
+fn recycled_memory_that_is_divided_as_before_needs_no_new_handles() {
+    let can = device::Abilities { fill: true, ..Default::default() };
+    let (device, state) = device::open_with(41, can);
+    let recycler = Recycler::new(1 << 16);
+    let queue = device.with_allocator(recycler.clone()).open_queue().unwrap();
+    let turns = [
+        (17, [4, 4, 1], 3),
+        (17, [4, 4, 1], 0),
+        // They begin elsewhere.
+        (8, [4, 4, 4], 3),
+        (8, [4, 4, 4], 0),
+        // Two are as they were, whatever comes before or behind them.
+        (8, [4, 4, 1], 1),
+        (8, [1, 4, 1], 1),
+        // They begin where others did, and are shorter.
+        (7, [4, 4, 4], 3),
+        (17, [4, 4, 1], 3),
+    ];
+    for (turn, (rows, widths, made)) in turns.into_iter().enumerate() {
+        let batch = three_columns(rows, widths);
+        let before = state.lock().unwrap().parts;
+        let there = batch.copy_to(&queue).unwrap();
+        assert_eq!(state.lock().unwrap().parts - before, made, "turn {turn}");
+        assert!(there.as_array().to_host().unwrap().equals(batch.as_array()).unwrap());
+        drop(there);
+        assert!(reclaim_until(|| recycler.kept() > 0), "turn {turn}");
+        let state = state.lock().unwrap();
+        assert_eq!((state.blocks(), state.parts_alive.len()), (1, 3), "turn {turn}");
+    }
+    recycler.clear();
+    assert_eq!(state.lock().unwrap().parts_alive, Vec::<usize>::new());
+    assert_clean(&state);
+}
+
+#[test]
+fn handles_that_are_kept_go_with_memory_that_is_used_otherwise() {
+    let can = device::Abilities { fill: true, ..Default::default() };
+    let (device, state) = device::open_with(42, can);
+    let recycler = Recycler::new(1 << 16);
+    let device = device.with_allocator(recycler.clone());
+    let queue = device.open_queue().unwrap();
+    let copy = || {
+        drop(three_columns(8, [4; 3]).copy_to(&queue).unwrap());
+        assert!(reclaim_until(|| recycler.kept() > 0));
+    };
+    copy();
+    // Whoever has the whole of it in between does not take the handles.
+    drop(device.allocate(160).unwrap());
+    copy();
+    assert_eq!(state.lock().unwrap().parts, 3);
+    // Where it does not go home, they do not either.
+    let memory = device.allocate(160).unwrap();
+    drop((recycler, queue, device));
+    assert_eq!(state.lock().unwrap().parts_alive.len(), 3);
+    drop(memory);
+    assert_eq!(state.lock().unwrap().parts_alive, Vec::<usize>::new());
+    assert_clean(&state);
+}
+
+#[test]
+fn a_handle_that_is_refused_leaves_none_behind() {
+    for recycled in [false, true] {
+        let can = device::Abilities { fill: true, ..Default::default() };
+        let (device, state) = device::open_with(43, can);
+        let recycler = Recycler::new(1 << 16);
+        let queue = device.with_allocator(recycler.clone()).open_queue().unwrap();
+        if recycled {
+            drop(three_columns(16, [4, 4, 1]).copy_to(&queue).unwrap());
+            assert!(reclaim_until(|| recycler.kept() > 0));
+        }
+        let made = state.lock().unwrap().parts;
+        state.lock().unwrap().refused_part = Some(made + 1);
+        let error = three_columns(15, [4, 4, 1]).copy_to(&queue).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+        assert!(reclaim_until(|| recycler.kept() > 0));
+        assert_eq!(state.lock().unwrap().parts_alive.len(), 1);
+        recycler.clear();
+        assert_eq!(state.lock().unwrap().parts_alive, Vec::<usize>::new());
+        assert_clean(&state);
+    }
 }
 
 #[test]
