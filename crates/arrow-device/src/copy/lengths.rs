@@ -93,7 +93,8 @@ impl Walk<'_> {
                     .map_err(|error| self.placed(error, node.number))
             });
         }
-        let spans: Vec<Span> = awaited.iter().filter_map(|node| node.spans).flatten().collect();
+        let mut spans: Vec<Span> = Vec::with_capacity(2 * awaited.len());
+        spans.extend(awaited.iter().filter_map(|node| node.spans).flatten());
         // SAFETY: as above.
         let bytes = unsafe { self.terms.source.read(&spans, step::LEARN) }?;
         self.learned.waits += u64::from(!self.terms.source.is_on_host());
