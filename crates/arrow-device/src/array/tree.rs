@@ -370,6 +370,18 @@ impl Tree {
         .unwrap_or(Node::EMPTY)
     }
 
+    /// How many buffers a node has.
+    pub(crate) fn buffer_count(&self, number: u32) -> u32 {
+        match self.storage() {
+            Storage::Foreign(structs) => {
+                structs.get(number).map_or(0, |source| source.n_buffers as u32)
+            }
+            Storage::Built(Built { nodes, .. }) => {
+                nodes.as_slice().get(number as usize).map_or(0, |node| node.n_buffers)
+            }
+        }
+    }
+
     pub(crate) fn storage(&self) -> &Storage {
         &self.storage
     }
