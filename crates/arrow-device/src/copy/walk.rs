@@ -179,7 +179,7 @@ impl<'a> Walk<'a> {
         let schema = self.schema;
         let below = schema.node(number as u32);
         let data_type = below.field.data_type();
-        let whole = self.whole(number);
+        let whole = if number == 0 { self.terms.array.window() } else { node.window };
         if live.start < 0 || live.start > live.end || live.end > whole.end() {
             return Err(invalid(format!(
                 "elements {}..{} are not inside an array of {}",
