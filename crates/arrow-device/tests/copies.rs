@@ -358,6 +358,50 @@ fn each_of_several_buffers_in_one_allocation_has_a_handle_of_its_own() {
     assert_clean(&state);
 }
 
+#[test]
+fn columns_of_several_kinds_beside_each_other_keep_their_values() {
+    let (device, state) = device::open(44);
+    let queue = device.open_queue().unwrap();
+    let numbers = Array::from_values(DataType::Int32, (0..20).map(Some)).unwrap();
+    let buffers = [None, Some(vec![0_u8, 2, 1, 0, 2, 2, 1, 0, 1, 1].into())];
+    let words = Array::from_texts(DataType::Utf8, ["a", "", "ccc"].map(Some)).unwrap();
+    let dictionary = DataType::dictionary(DataType::UInt8, DataType::Utf8);
+    let dictionary = Array::builder(dictionary).len(10).buffers(buffers).dictionary(words);
+    let buffers = || [None, Some((0..70).collect::<Vec<u8>>().into())];
+    let fixed = Array::builder(DataType::FixedSizeBinary(7)).len(10).buffers(buffers());
+    let bits = [None, Some(vec![0b0100_1101_u8, 0b10].into())];
+    let bits = Array::builder(DataType::Boolean).len(10).buffers(bits);
+    let none = Array::builder(DataType::FixedSizeBinary(0)).len(10).buffers([None, None]);
+    let some = (0..10_i64).map(|row| (row % 3 > 0).then_some(row));
+    let texts = (0..10).map(|row| Some("x".repeat(row)));
+    let columns = [
+        numbers.slice(5, 10).unwrap(),
+        dictionary.finish_ready().unwrap(),
+        Array::from_values(DataType::Int64, some).unwrap(),
+        // The same memory once more, and a part of it that begins elsewhere.
+        numbers.slice(5, 10).unwrap(),
+        numbers.slice(0, 10).unwrap(),
+        bits.finish_ready().unwrap(),
+        fixed.finish_ready().unwrap(),
+        none.finish_ready().unwrap(),
+        Array::from_texts(DataType::Utf8, texts).unwrap(),
+    ];
+    let names = (0..).map(|index| format!("c{index}"));
+    let batch = Batch::from_columns(names.zip(columns)).unwrap();
+    for (offset, rows) in [(0, 10), (3, 5), (9, 1), (4, 0)] {
+        let part = batch.slice(offset, rows).unwrap();
+        for trims in [true, false] {
+            let options = Options::new().trim(trims);
+            let plan = part.plan_copy(&queue, &options).unwrap();
+            assert!(plan.shared_bytes() >= 4 * rows as u64, "{offset}+{rows}: {plan}");
+            let there = plan.run().unwrap();
+            let back = there.to_host().unwrap();
+            assert!(back.equals(part.as_array()).unwrap(), "{offset}+{rows}, trims: {trims}");
+        }
+    }
+    assert_clean(&state);
+}
+
 /// Three columns of so many rows and bytes for each.
 fn three_columns(rows: i8, widths: [usize; 3]) -> Batch {
     let column = |width| {
