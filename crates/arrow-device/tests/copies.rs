@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_device::abi::ArrowDeviceArray;
-use arrow_device::copy::Options;
+use arrow_device::copy::{Cut, Options};
 use arrow_device::driver::{Filled, Raw};
 use arrow_device::{
     Array, Batch, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready, Recycler,
@@ -394,6 +394,9 @@ fn columns_of_several_kinds_beside_each_other_keep_their_values() {
             let options = Options::new().trim(trims);
             let plan = part.plan_copy(&queue, &options).unwrap();
             assert!(plan.shared_bytes() >= 4 * rows as u64, "{offset}+{rows}: {plan}");
+            let cut = Cut::Window { elements: rows as i64, of: 15, kept: 0 };
+            let is_noted = plan.notes().iter().any(|note| note.cut() == cut);
+            assert_eq!(is_noted, trims && rows > 0, "{offset}+{rows}: {plan}");
             let there = plan.run().unwrap();
             let back = there.to_host().unwrap();
             assert!(back.equals(part.as_array()).unwrap(), "{offset}+{rows}, trims: {trims}");
