@@ -14,7 +14,7 @@ use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::{Cut, Options};
 use arrow_device::driver::{Filled, Raw};
 use arrow_device::{
-    Array, Batch, Buffer, DataType, DeviceId, ErrorKind, HostArray, Queue, Ready, Recycler,
+    Array, Batch, Buffer, DataType, DeviceId, ErrorKind, Field, HostArray, Queue, Ready, Recycler,
 };
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::recipe::*;
@@ -371,6 +371,8 @@ fn columns_of_several_kinds_beside_each_other_keep_their_values() {
     let fixed = Array::builder(DataType::FixedSizeBinary(7)).len(10).buffers(buffers());
     let bits = [None, Some(vec![0b0100_1101_u8, 0b10].into())];
     let bits = Array::builder(DataType::Boolean).len(10).buffers(bits);
+    let empty = DataType::fixed_size_list(Field::new("item", DataType::Int32, true), 0);
+    let empty = Array::builder(empty).len(10).buffers([None]).children([numbers.clone()]);
     let none = Array::builder(DataType::FixedSizeBinary(0)).len(10).buffers([None, None]);
     let some = (0..10_i64).map(|row| (row % 3 > 0).then_some(row));
     let texts = (0..10).map(|row| Some("x".repeat(row)));
@@ -384,6 +386,7 @@ fn columns_of_several_kinds_beside_each_other_keep_their_values() {
         bits.finish_ready().unwrap(),
         fixed.finish_ready().unwrap(),
         none.finish_ready().unwrap(),
+        empty.finish_ready().unwrap(),
         Array::from_texts(DataType::Utf8, texts).unwrap(),
     ];
     let names = (0..).map(|index| format!("c{index}"));

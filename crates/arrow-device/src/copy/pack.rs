@@ -68,6 +68,7 @@ impl Pieces {
     /// Adds a piece and returns its number. `len` is not 0.
     #[inline]
     pub(super) fn add(&mut self, from: Spot, len: u64, change: Change) -> u32 {
+        debug_assert!(len > 0, "nothing is no piece");
         let span = Span { spot: from, len };
         let is_same = |known: &Piece| is_same(&known.change, &change);
         let number = match self.known.find_or_add(&self.list, span, is_same) {
