@@ -403,6 +403,13 @@ fn columns_of_several_kinds_beside_each_other_keep_their_values() {
             let there = plan.run().unwrap();
             let back = there.to_host().unwrap();
             assert!(back.equals(part.as_array()).unwrap(), "{offset}+{rows}, trims: {trims}");
+            // Each by itself, out of the tree of all.
+            let there = Batch::try_from(there).unwrap();
+            for index in 0..there.column_count() {
+                let column = there.column(index).unwrap().to_host().unwrap();
+                let expected = part.column(index).unwrap();
+                assert!(column.equals(&expected).unwrap(), "{offset}+{rows}, column {index}");
+            }
         }
     }
     assert_clean(&state);
