@@ -360,7 +360,9 @@ fn each_of_several_buffers_in_one_allocation_has_a_handle_of_its_own() {
 
 #[test]
 fn columns_of_several_kinds_beside_each_other_keep_their_values() {
-    let (device, state) = device::open(44);
+    // All in one tree.
+    let can = device::Abilities { fill: true, ..Default::default() };
+    let (device, state) = device::open_with(44, can);
     let queue = device.open_queue().unwrap();
     let numbers = Array::from_values(DataType::Int32, (0..20).map(Some)).unwrap();
     let buffers = [None, Some(vec![0_u8, 2, 1, 0, 2, 2, 1, 0, 1, 1].into())];
