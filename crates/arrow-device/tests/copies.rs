@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow_device::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray};
-use arrow_device::copy::Options;
+use arrow_device::copy::{Cut, Options};
 use arrow_device::driver::{Filled, Raw};
 use arrow_device::{
-    Array, ArrayStream, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, HostArray, Queue,
-    Ready,
+    Array, ArrayStream, Batch, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Field, HostArray,
+    Queue, Ready, Recycler,
 };
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::recipe::*;
@@ -399,6 +399,162 @@ fn each_of_several_buffers_in_one_allocation_has_a_handle_of_its_own() {
     }
     queue.synchronize().unwrap();
     assert_clean(&state);
+}
+
+#[test]
+fn columns_of_several_kinds_beside_each_other_keep_their_values() {
+    // All in one tree.
+    let can = device::Abilities { fill: true, ..Default::default() };
+    let (device, state) = device::open_with(44, can);
+    let queue = device.open_queue().unwrap();
+    let numbers = Array::from_values(DataType::Int32, (0..20).map(Some)).unwrap();
+    let buffers = [None, Some(vec![0_u8, 2, 1, 0, 2, 2, 1, 0, 1, 1].into())];
+    let words = Array::from_texts(DataType::Utf8, ["a", "", "ccc"].map(Some)).unwrap();
+    let dictionary = DataType::dictionary(DataType::UInt8, DataType::Utf8);
+    let dictionary = Array::builder(dictionary).len(10).buffers(buffers).dictionary(words);
+    let buffers = || [None, Some((0..70).collect::<Vec<u8>>().into())];
+    let fixed = Array::builder(DataType::FixedSizeBinary(7)).len(10).buffers(buffers());
+    let bits = [None, Some(vec![0b0100_1101_u8, 0b10].into())];
+    let bits = Array::builder(DataType::Boolean).len(10).buffers(bits);
+    let empty = DataType::fixed_size_list(Field::new("item", DataType::Int32, true), 0);
+    let empty = Array::builder(empty).len(10).buffers([None]).children([numbers.clone()]);
+    let none = Array::builder(DataType::FixedSizeBinary(0)).len(10).buffers([None, None]);
+    let some = (0..10_i64).map(|row| (row % 3 > 0).then_some(row));
+    let texts = (0..10).map(|row| Some("x".repeat(row)));
+    let columns = [
+        numbers.slice(5, 10).unwrap(),
+        dictionary.finish_ready().unwrap(),
+        Array::from_values(DataType::Int64, some).unwrap(),
+        // The same memory once more, and a part of it that begins elsewhere.
+        numbers.slice(5, 10).unwrap(),
+        numbers.slice(0, 10).unwrap(),
+        bits.finish_ready().unwrap(),
+        fixed.finish_ready().unwrap(),
+        none.finish_ready().unwrap(),
+        empty.finish_ready().unwrap(),
+        Array::from_texts(DataType::Utf8, texts).unwrap(),
+    ];
+    let names = (0..).map(|index| format!("c{index}"));
+    let batch = Batch::from_columns(names.zip(columns)).unwrap();
+    for (offset, rows) in [(0, 10), (3, 5), (9, 1), (4, 0)] {
+        let part = batch.slice(offset, rows).unwrap();
+        for trims in [true, false] {
+            let options = Options::new().trim(trims);
+            let plan = part.plan_copy(&queue, &options).unwrap();
+            assert!(plan.shared_bytes() >= 4 * rows as u64, "{offset}+{rows}: {plan}");
+            let cut = Cut::Window { elements: rows as i64, of: 15, kept: 0 };
+            let is_noted = plan.notes().iter().any(|note| note.cut() == cut);
+            assert_eq!(is_noted, trims && rows > 0, "{offset}+{rows}: {plan}");
+            let there = plan.run().unwrap();
+            let back = there.to_host().unwrap();
+            assert!(back.equals(part.as_array()).unwrap(), "{offset}+{rows}, trims: {trims}");
+            // Each by itself, out of the tree of all.
+            let there = Batch::try_from(there).unwrap();
+            for index in 0..there.column_count() {
+                let column = there.column(index).unwrap().to_host().unwrap();
+                let expected = part.column(index).unwrap();
+                assert!(column.equals(&expected).unwrap(), "{offset}+{rows}, column {index}");
+            }
+        }
+    }
+    assert_clean(&state);
+}
+
+/// Three columns of so many rows and bytes for each.
+fn three_columns(rows: i8, widths: [usize; 3]) -> Batch {
+    let column = |width| {
+        let numbers = || (0..rows).map(|row| Some(i32::from(row)));
+        match width {
+            1 => Array::from_values(DataType::Int8, (0..rows).map(Some)).unwrap(),
+            _ => Array::from_values(DataType::Int32, numbers()).unwrap(),
+        }
+    };
+    let columns = widths.iter().enumerate();
+    Batch::from_columns(columns.map(|(index, width)| (format!("c{index}"), column(*width))))
+        .unwrap()
+}
+
+#[test]
+fn recycled_memory_that_is_divided_as_before_needs_no_new_handles() {
+    let can = device::Abilities { fill: true, ..Default::default() };
+    let (device, state) = device::open_with(41, can);
+    let recycler = Recycler::new(1 << 16);
+    let queue = device.with_allocator(recycler.clone()).open_queue().unwrap();
+    let turns = [
+        (17, [4, 4, 1], 3),
+        (17, [4, 4, 1], 0),
+        // They begin elsewhere.
+        (8, [4, 4, 4], 3),
+        (8, [4, 4, 4], 0),
+        // Two are as they were, whatever comes before or behind them.
+        (8, [4, 4, 1], 1),
+        (8, [1, 4, 1], 1),
+        // They begin where others did, and are shorter.
+        (7, [4, 4, 4], 3),
+        (17, [4, 4, 1], 3),
+    ];
+    for (turn, (rows, widths, made)) in turns.into_iter().enumerate() {
+        let batch = three_columns(rows, widths);
+        let before = state.lock().unwrap().parts;
+        let there = batch.copy_to(&queue).unwrap();
+        assert_eq!(state.lock().unwrap().parts - before, made, "turn {turn}");
+        assert!(there.as_array().to_host().unwrap().equals(batch.as_array()).unwrap());
+        drop(there);
+        assert!(reclaim_until(|| recycler.kept() > 0), "turn {turn}");
+        let state = state.lock().unwrap();
+        assert_eq!((state.blocks(), state.parts_alive.len()), (1, 3), "turn {turn}");
+    }
+    recycler.clear();
+    assert_eq!(state.lock().unwrap().parts_alive, Vec::<usize>::new());
+    assert_clean(&state);
+}
+
+#[test]
+fn handles_that_are_kept_go_with_memory_that_is_used_otherwise() {
+    let can = device::Abilities { fill: true, ..Default::default() };
+    let (device, state) = device::open_with(42, can);
+    let recycler = Recycler::new(1 << 16);
+    let device = device.with_allocator(recycler.clone());
+    let queue = device.open_queue().unwrap();
+    let copy = || {
+        drop(three_columns(8, [4; 3]).copy_to(&queue).unwrap());
+        assert!(reclaim_until(|| recycler.kept() > 0));
+    };
+    copy();
+    // Whoever has the whole of it in between does not take the handles.
+    drop(device.allocate(160).unwrap());
+    copy();
+    assert_eq!(state.lock().unwrap().parts, 3);
+    // Where it does not go home, they do not either.
+    let memory = device.allocate(160).unwrap();
+    drop((recycler, queue, device));
+    assert_eq!(state.lock().unwrap().parts_alive.len(), 3);
+    drop(memory);
+    assert_eq!(state.lock().unwrap().parts_alive, Vec::<usize>::new());
+    assert_clean(&state);
+}
+
+#[test]
+fn a_handle_that_is_refused_leaves_none_behind() {
+    for recycled in [false, true] {
+        let can = device::Abilities { fill: true, ..Default::default() };
+        let (device, state) = device::open_with(43, can);
+        let recycler = Recycler::new(1 << 16);
+        let queue = device.with_allocator(recycler.clone()).open_queue().unwrap();
+        if recycled {
+            drop(three_columns(16, [4, 4, 1]).copy_to(&queue).unwrap());
+            assert!(reclaim_until(|| recycler.kept() > 0));
+        }
+        let made = state.lock().unwrap().parts;
+        state.lock().unwrap().refused_part = Some(made + 1);
+        let error = three_columns(15, [4, 4, 1]).copy_to(&queue).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+        assert!(reclaim_until(|| recycler.kept() > 0));
+        assert_eq!(state.lock().unwrap().parts_alive.len(), 1);
+        recycler.clear();
+        assert_eq!(state.lock().unwrap().parts_alive, Vec::<usize>::new());
+        assert_clean(&state);
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use arrow_device::copy::Options;
-use arrow_device::{Batch, Device, Queue, Result};
+use arrow_device::{Batch, Device, Queue, Recycler, Result};
 use arrow_device_simdrv::{Simulated, Vendor};
 
 use super::watched::watch;
@@ -15,6 +15,8 @@ use crate::meter::{ALLOCATIONS, Counted, DRIVER_CALLS, MOVED, Meter, WAITS};
 const SUBMISSIONS: &str = "submissions";
 /// Handles for parts of one allocation.
 const HANDLES: &str = "handles";
+/// The same for a copy into memory that was not divided so before.
+const FIRST_HANDLES: &str = "handles, first copy";
 /// Calls of a driver for a copy that has not got what later ones find: memory that data passes through, events.
 const FIRST_CALLS: &str = "driver calls, first copy";
 
@@ -41,22 +43,22 @@ pub(in super::super) const COUNTED: &[Counted] = &[
     },
     Counted {
         name: "copy host to OpenCL/int64 batch of 512 rows/1000",
-        promised: &[(SUBMISSIONS, 5)],
+        promised: &[(SUBMISSIONS, 5), (HANDLES, 0)],
         run: |meter| to_device(arrow_device_opencl::open(0), &integers(1000, 512), meter),
     },
     Counted {
         name: "copy host to OpenCL/text batch of 512 rows/1000",
-        promised: &[(SUBMISSIONS, 5)],
+        promised: &[(SUBMISSIONS, 5), (HANDLES, 0)],
         run: |meter| to_device(arrow_device_opencl::open(0), &texts(1000, 512), meter),
     },
     Counted {
         name: "copy host to Vulkan/int64 batch of 512 rows/1000",
-        promised: &[(SUBMISSIONS, 5)],
+        promised: &[(SUBMISSIONS, 5), (HANDLES, 0)],
         run: |meter| to_device(arrow_device_vulkan::open(0), &integers(1000, 512), meter),
     },
     Counted {
         name: "copy host to Vulkan/text batch of 512 rows/1000",
-        promised: &[(SUBMISSIONS, 5)],
+        promised: &[(SUBMISSIONS, 5), (HANDLES, 0)],
         run: |meter| to_device(arrow_device_vulkan::open(0), &texts(1000, 512), meter),
     },
     Counted {
@@ -125,17 +127,20 @@ fn absent(why: &arrow_device::Error) {
     eprintln!("left out: {why}");
 }
 
-/// Counts what a driver is asked for. Where there is no device, nothing is noted.
+/// Counts what a driver is asked for, with memory that is recycled. Where there is no device, nothing is noted.
 fn to_device(device: Result<Device>, batch: &Batch, meter: &mut Meter) {
     let device = match device {
         Ok(device) => device,
         Err(why) => return absent(&why),
     };
     let (watched, tally) = watch(&device);
-    let queue = watched.open_queue().unwrap();
-    for _ in 0..3 {
+    let queue = watched.with_allocator(Recycler::new(256 << 20)).open_queue().unwrap();
+    for turn in 0..3 {
         drop(batch.copy_to(&queue).unwrap());
         settle();
+        if turn == 0 {
+            meter.note(FIRST_HANDLES, tally.handles.load(Ordering::Relaxed));
+        }
     }
     tally.clear();
     let copied = batch.copy_to(&queue).unwrap();

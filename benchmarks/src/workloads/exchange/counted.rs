@@ -5,13 +5,13 @@ use std::hint::black_box;
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::copy::Options;
 use arrow_device::{Array, Queue, Schema};
-use arrow_device_sim::Sim;
 
+use super::at_once;
 use super::data::Data;
 use super::from_arrow_rs::hand_over;
 use super::ours::{self, Ours};
 use super::party::{release, release_schema};
-use crate::meter::{ALLOCATIONS, Counted, INSTRUCTIONS, Meter};
+use crate::meter::{ALLOCATIONS, Counted, INSTRUCTIONS, Meter, WAITS};
 
 /// Runs before the one that is counted, so that what is recycled is there.
 const WARM: usize = 3;
@@ -104,18 +104,20 @@ pub(in crate::workloads) const COUNTED: &[Counted] = &[
     },
     Counted {
         name: "import of device strings/batch/1000",
-        promised: &[(ALLOCATIONS, 2), (DEVICE_WORK, 0)],
+        promised: &[(ALLOCATIONS, 2), (DEVICE_READS, 0), (DEVICE_EVENTS, 0), (WAITS, 0)],
         run: |meter| on_device(meter, Looked::Imported),
     },
     Counted {
         name: "lengths of device strings/batch/1000",
-        promised: &[],
+        promised: &[(ALLOCATIONS, 24), (DEVICE_READS, 1), (DEVICE_EVENTS, 1), (WAITS, 1)],
         run: |meter| on_device(meter, Looked::AtLengths),
     },
 ];
 
-/// Pieces of work that the software device ran: lists of copies, and points at which an event is recorded. The name of a count.
-const DEVICE_WORK: &str = "work of the device";
+/// Lists of copies that a device was given: reads, where nothing is written. The name of a count.
+const DEVICE_READS: &str = "reads of the device";
+/// Events that a queue was told to wait for, and events that were recorded. The name of a count.
+const DEVICE_EVENTS: &str = "events of the device";
 
 fn exported(array: &Array) -> ArrowDeviceArray {
     let mut out = ArrowDeviceArray::empty();
@@ -217,27 +219,33 @@ enum Looked {
     AtLengths,
 }
 
-/// On the software device, which logs each piece of work that it runs.
+/// On a device whose own costs are none.
 fn on_device(meter: &mut Meter, what: Looked) {
-    let sim = Sim::builder().log(true).build();
-    let queue = sim.device().open_queue().unwrap();
-    let there = Data::texts(1000).array.copy_to(&queue).unwrap();
-    there.wait().unwrap();
+    let (device, tally) = at_once::open();
+    let queue = device.open_queue().unwrap();
+    let data = Data::texts(1000).array;
+    let there = data.copy_to(&queue).unwrap();
     let schema = there.schema().unwrap();
     // SAFETY: what this library exports keeps to the interface.
     let once = |array: &mut ArrowDeviceArray| unsafe { Array::import(array, &schema) }.unwrap();
     (0..WARM).for_each(|_| drop(once(&mut exported(&there))));
     let mut array = exported(&there);
-    let before = sim.log().len();
-    if what == Looked::Imported {
+    let (host, options) = (Queue::host(), Options::new());
+    let [reads, events, waits] = if what == Looked::Imported {
+        tally.take();
         drop(meter.measure(|| once(&mut array)));
+        tally.take()
     } else {
+        let plan = |array: &Array| array.plan_copy(&host, &options).unwrap();
+        (0..WARM).for_each(|_| drop(plan(&once(&mut exported(&there)))));
         let imported = once(&mut array);
-        let (queue, options) = (Queue::host(), Options::new());
-        drop(meter.measure(|| imported.plan_copy(&queue, &options)).unwrap());
-    }
-    meter.note(DEVICE_WORK, (sim.log().len() - before) as u64);
-    drop((there, queue));
-    arrow_device::drain(std::time::Duration::from_secs(60)).unwrap();
-    assert!(sim.finish().is_empty(), "the device has nothing to report");
+        tally.take();
+        let planned = meter.measure(|| plan(&imported));
+        let counts = tally.take();
+        assert!(planned.run().unwrap().equals(&data).unwrap());
+        counts
+    };
+    meter.note(DEVICE_READS, reads);
+    meter.note(DEVICE_EVENTS, events);
+    meter.note(WAITS, waits);
 }

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "peers")]
 mod arrow_rs;
+mod at_once;
 mod counted;
 mod data;
 mod from_arrow_rs;

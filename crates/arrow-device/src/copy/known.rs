@@ -10,11 +10,17 @@ use super::source::Span;
 use crate::device::driver::Spot;
 
 /// A table of numbers, in which one looks from a place on until there is a gap.
+///
+/// Most buffers lie behind all that came before them, and so are new. There is no table before one does not.
 #[derive(Debug)]
 pub(super) struct Known {
+    /// The largest place so far.
+    last: Option<u64>,
     /// As many as a power of two, half of them gaps at least.
     table: Vec<u32>,
+    /// So many pieces are in the table, and all from this number on are not yet.
     count: usize,
+    indexed: usize,
     secret: u64,
 }
 
@@ -24,24 +30,38 @@ const GAP: u32 = u32::MAX;
 const VARIANTS: u32 = 16;
 
 impl Known {
-    /// None yet, and about so many to come.
-    pub(super) fn new(expected: usize) -> Self {
-        let len = expected.saturating_mul(2).next_power_of_two().max(8);
+    /// None yet.
+    pub(super) fn new() -> Self {
         // Odd, so that no bit of what is multiplied with it is lost.
-        let secret = RandomState::new().hash_one(len) | 1;
-        Self { table: vec![GAP; len], count: 0, secret }
+        let secret = RandomState::new().hash_one(0) | 1;
+        Self { last: None, table: Vec::new(), count: 0, indexed: 0, secret }
     }
 
     /// The number of the piece that comes from there and is the same; otherwise that of the one to come, which is noted.
+    #[inline]
     pub(super) fn find_or_add(
         &mut self,
         pieces: &[Piece],
         from: Span,
         is_same: impl Fn(&Piece) -> bool,
     ) -> Result<u32, u32> {
-        if self.count * 2 >= self.table.len() {
-            self.grow(pieces);
+        let place = place_of(from);
+        if self.last.is_none_or(|last| place > last) {
+            self.last = Some(place);
+            return Err(pieces.len() as u32);
         }
+        self.look_up(pieces, from, is_same)
+    }
+
+    /// The same for one that may be known.
+    #[inline(never)]
+    fn look_up(
+        &mut self,
+        pieces: &[Piece],
+        from: Span,
+        is_same: impl Fn(&Piece) -> bool,
+    ) -> Result<u32, u32> {
+        self.index(pieces);
         let new = pieces.len() as u32;
         let mask = self.table.len() - 1;
         let mut index = self.hash(from) & mask;
@@ -53,6 +73,7 @@ impl Known {
                 }
                 variants += 1;
                 if variants == VARIANTS {
+                    self.indexed += 1;
                     return Err(new);
                 }
             }
@@ -62,21 +83,38 @@ impl Known {
             *gap = new;
         }
         self.count += 1;
+        self.indexed += 1;
         Err(new)
     }
 
-    fn grow(&mut self, pieces: &[Piece]) {
-        let len = self.table.len() * 2;
-        let before = std::mem::replace(&mut self.table, vec![GAP; len]);
-        for number in before.into_iter().filter(|number| *number != GAP) {
-            let Some(piece) = pieces.get(number as usize) else { continue };
-            let mut index = self.hash(piece.span()) & (len - 1);
-            while self.table.get(index).is_some_and(|number| *number != GAP) {
-                index = (index + 1) & (len - 1);
+    /// Notes the pieces that came without a look into the table, and makes room for one more. No two of them come from the
+    /// same place.
+    fn index(&mut self, pieces: &[Piece]) {
+        let coming = pieces.len().saturating_sub(self.indexed);
+        let needed = (self.count + coming + 1).saturating_mul(2);
+        if needed > self.table.len() {
+            let len = needed.next_power_of_two().max(8);
+            let before = std::mem::replace(&mut self.table, vec![GAP; len]);
+            for number in before.into_iter().filter(|number| *number != GAP) {
+                self.insert(pieces, number);
             }
-            if let Some(gap) = self.table.get_mut(index) {
-                *gap = number;
-            }
+        }
+        for number in self.indexed..pieces.len() {
+            self.insert(pieces, number as u32);
+        }
+        self.count += coming;
+        self.indexed = pieces.len();
+    }
+
+    fn insert(&mut self, pieces: &[Piece], number: u32) {
+        let Some(piece) = pieces.get(number as usize) else { return };
+        let mask = self.table.len() - 1;
+        let mut index = self.hash(piece.span()) & mask;
+        while self.table.get(index).is_some_and(|number| *number != GAP) {
+            index = (index + 1) & mask;
+        }
+        if let Some(gap) = self.table.get_mut(index) {
+            *gap = number;
         }
     }
 
@@ -87,6 +125,11 @@ impl Known {
         let product = u128::from(mixed) * u128::from(self.secret);
         (product >> 32) as usize ^ (product >> 64) as usize
     }
+}
+
+/// A number that is the same for the same place, and for addresses it is in their order.
+fn place_of(Span { spot: Spot { base, offset }, .. }: Span) -> u64 {
+    (base.bits() as u64).wrapping_add(offset)
 }
 
 #[cfg(test)]
@@ -102,7 +145,7 @@ mod tests {
 
     #[test]
     fn each_place_is_found_again_after_the_table_grew() {
-        let (mut known, mut pieces) = (Known::new(0), Vec::new());
+        let (mut known, mut pieces) = (Known::new(), Vec::new());
         let all: Vec<(usize, u64)> =
             (0..3000).map(|index| (4096 * (index % 100), (index / 100) as u64 * 64)).collect();
         for turn in 0..2 {
@@ -119,7 +162,7 @@ mod tests {
 
     #[test]
     fn more_bytes_from_the_same_place_are_another_piece() {
-        let (mut known, mut pieces) = (Known::new(4), vec![piece(64, 0)]);
+        let (mut known, mut pieces) = (Known::new(), vec![piece(64, 0)]);
         assert_eq!(known.find_or_add(&[], piece(64, 0).span(), |_| true), Err(0));
         let longer = Piece { len: 9, ..piece(64, 0) };
         assert_eq!(known.find_or_add(&pieces, longer.span(), |_| true), Err(1));
@@ -130,7 +173,7 @@ mod tests {
 
     #[test]
     fn bytes_that_change_in_many_ways_are_not_looked_for_forever() {
-        let (mut known, mut pieces) = (Known::new(4), Vec::new());
+        let (mut known, mut pieces) = (Known::new(), Vec::new());
         for number in 0..1000 {
             assert_eq!(known.find_or_add(&pieces, piece(64, 0).span(), |_| false), Err(number));
             pieces.push(piece(64, 0));

@@ -7,7 +7,7 @@ use super::source::{Source, Span, host_address};
 use super::step;
 use super::walk::{Walk, invalid};
 use crate::array::{check_last_offset, read_i32, read_i64};
-use crate::device::driver::Raw;
+use crate::device::driver::{Raw, Spot};
 use crate::schema::Schema;
 use crate::{BufferKind, DataType, Extent, Result};
 
@@ -60,9 +60,10 @@ impl Walk<'_> {
             let taken = item.taken();
             taken.start.saturating_add_unsigned(item.skipped())..taken.end
         });
+        let start = self.spot(number, 1, 0);
         let span = |element: i64| {
             let offset = element.unsigned_abs().checked_mul(width)?;
-            Some(Span { spot: self.spot(number, 1, offset)?, len: width })
+            Some(Span { spot: Spot { offset, ..start? }, len: width })
         };
         let spans = span(window.start).zip(span(window.end)).map(|(first, last)| [first, last]);
         if awaited.is_empty() {
@@ -93,7 +94,8 @@ impl Walk<'_> {
                     .map_err(|error| self.placed(error, node.number))
             });
         }
-        let spans: Vec<Span> = awaited.iter().filter_map(|node| node.spans).flatten().collect();
+        let mut spans: Vec<Span> = Vec::with_capacity(2 * awaited.len());
+        spans.extend(awaited.iter().filter_map(|node| node.spans).flatten());
         // SAFETY: as above.
         let bytes = unsafe { self.terms.source.read(&spans, step::LEARN) }?;
         self.learned.waits += u64::from(!self.terms.source.is_on_host());
@@ -204,10 +206,10 @@ impl Walk<'_> {
     /// As for [`walk`](super::walk::walk).
     unsafe fn check_bytes(&self, number: usize, last: i64) -> Result<()> {
         let base = self.node(number).buffer(2);
-        let tree = self.terms.array.tree();
-        let there = match tree.extent(self.source(number), 2, self.whole(number).end()) {
+        // Nothing else says how many bytes there are: neither the type nor the number of elements.
+        let there = match self.terms.array.tree().given_extent(self.source(number), 2) {
             _ if base.is_null() => Some(0),
-            Extent::Exact(len) => Some(len),
+            Some(Extent::Exact(len)) => Some(len),
             // SAFETY: a buffer of the source.
             _ => unsafe { self.terms.source.remaining(Raw::from_ptr(base.cast_mut())) },
         };

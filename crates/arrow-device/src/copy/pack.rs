@@ -61,12 +61,14 @@ pub(super) struct Pieces {
 impl Pieces {
     /// None yet, and about so many to come.
     pub(super) fn new(alignment: u64, expected: usize) -> Self {
-        let (list, known) = (Vec::with_capacity(expected), Known::new(expected));
+        let (list, known) = (Vec::with_capacity(expected), Known::new());
         Self { list, known, alignment, end: 0, shared: 0 }
     }
 
     /// Adds a piece and returns its number. `len` is not 0.
+    #[inline]
     pub(super) fn add(&mut self, from: Spot, len: u64, change: Change) -> u32 {
+        debug_assert!(len > 0, "nothing is no piece");
         let span = Span { spot: from, len };
         let is_same = |known: &Piece| is_same(&known.change, &change);
         let number = match self.known.find_or_add(&self.list, span, is_same) {
@@ -77,7 +79,8 @@ impl Pieces {
             Err(number) => number,
         };
         // What does not fit stays at the largest number, and is refused with the whole.
-        let to = self.end.checked_next_multiple_of(self.alignment).unwrap_or(u64::MAX);
+        let mask = self.alignment - 1;
+        let to = self.end.checked_add(mask).map_or(u64::MAX, |end| end & !mask);
         self.list.push(Piece { from, len, to, change });
         self.end = to.saturating_add(len);
         number

@@ -42,26 +42,23 @@ fn one_tree(
     let pieces = walked.pieces.list();
     let mut owners = Vec::with_capacity(1 + walked.sizes.len());
     owners.extend(owner);
-    let mut pointers = Vec::with_capacity(walked.slots.len());
-    let mut extents = Vec::with_capacity(walked.slots.len());
-    for slot in &walked.slots {
-        let piece = slot.map(|piece| piece as usize);
-        let part = piece.and_then(|piece| parts.get(piece));
-        let len = piece.and_then(|piece| pieces.get(piece)).map_or(0, |piece| piece.len);
-        pointers.push(BufferPointer(part.map_or(std::ptr::null(), |part| part.as_ptr())));
-        extents.push(Extent::Exact(len));
-    }
+    let part = |slot: &Option<u32>| parts.get((*slot)? as usize);
+    let pointer = |slot| BufferPointer(part(slot).map_or(std::ptr::null(), |part| part.as_ptr()));
+    let len = |slot: &Option<u32>| Some(pieces.get((*slot)? as usize)?.len);
+    let mut pointers: Arc<[BufferPointer]> = walked.slots.iter().map(pointer).collect();
+    let mut extents: Box<[Extent]> =
+        walked.slots.iter().map(|slot| Extent::Exact(len(slot).unwrap_or(0))).collect();
     // The sizes of data buffers are the last buffer, in host memory.
     for (number, sizes) in &walked.sizes {
         let own: Arc<[i64]> = sizes.as_slice().into();
         let last = slots_of(walked, *number as usize).end.wrapping_sub(1);
-        if let (Some(pointer), Some(extent)) = (pointers.get_mut(last), extents.get_mut(last)) {
+        let pointer = Arc::get_mut(&mut pointers).and_then(|pointers| pointers.get_mut(last));
+        if let (Some(pointer), Some(extent)) = (pointer, extents.get_mut(last)) {
             *pointer = BufferPointer(own.as_ptr().cast());
             *extent = Extent::Exact(8 * own.len() as u64);
             owners.push(Arc::new(own) as Owner);
         }
     }
-    let pointers: Arc<[BufferPointer]> = pointers.into();
     let node = |(number, item): (usize, &Item)| Node {
         window: item.window,
         buffers: pointers.as_ptr().wrapping_add(item.first_slot as usize).cast(),
@@ -69,7 +66,7 @@ fn one_tree(
         extents: item.first_slot,
     };
     let nodes: Vec<Node> = walked.items.iter().enumerate().map(node).collect();
-    let tables = Tables { extents: extents.into(), _pointers: pointers };
+    let tables = Tables { extents, _pointers: pointers };
     let nodes = Nodes::from(nodes);
     let built = Built { nodes, _buffers: owners.into(), below: Box::default(), tables };
     let device = plan.queue.device().id();

@@ -93,7 +93,7 @@ impl Source {
     /// As for [`read`](Self::read); as many bytes can be written at `to`, until this succeeds or the queue has passed.
     unsafe fn read_to(&self, spans: &[Span], to: *mut u8, step: &'static str) -> Result<()> {
         let mut offset = 0;
-        let mut regions = Vec::new();
+        let mut regions = Vec::with_capacity(if self.is_on_host() { 0 } else { spans.len() });
         for span in spans.iter().filter(|span| span.len > 0) {
             match self {
                 Self::Lane(_) => {

@@ -11,6 +11,7 @@ use super::report::{Cut, Note};
 use super::source::{Source, Span};
 use crate::array::{Node, Tree, Window};
 use crate::device::driver::{Raw, Spot};
+use crate::exchange::arena::Below;
 use crate::schema::Schema;
 use crate::{Array, BufferKind, DataType, Error, ErrorKind, Result, UnionMode};
 
@@ -103,9 +104,11 @@ pub(super) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
     let mut awaited = Vec::new();
     loop {
         for number in 0..walk.items.len() {
-            // SAFETY: promised by the caller.
-            unsafe { walk.look_at(number, &mut awaited) }
-                .map_err(|error| walk.placed(error, number))?;
+            if walk.items.get(number).is_some_and(|item| item.state == State::Known) {
+                // SAFETY: promised by the caller.
+                unsafe { walk.look_at(number, &mut awaited) }
+                    .map_err(|error| walk.placed(error, number))?;
+            }
         }
         if awaited.is_empty() {
             break;
@@ -122,21 +125,27 @@ pub(super) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
 impl<'a> Walk<'a> {
     fn new(terms: Terms<'a>, schema: &'a Schema) -> Result<Self> {
         let tree = terms.array.tree();
-        let mut items: Vec<Item> = Vec::with_capacity(schema.nodes().len());
+        let mut items: Vec<Item> = Vec::with_capacity(schema.checks().len());
         let mut slots = 0_u64;
-        let mut add = |items: &mut Vec<Item>, source: u32| {
+        let mut item = |source: u32| {
             let window = Window { offset: 0, length: 0, null_count: 0 };
             let first_slot = slots as u32;
-            items.push(Item { source, first_slot, window, live: 0..0, cut: 0, state: State::Open });
-            let buffers = tree.node(source).n_buffers;
+            let (_, buffers) = tree.table(source);
             slots = slots.saturating_add(buffers.into());
+            Item { source, first_slot, window, live: 0..0, cut: 0, state: State::Open }
         };
-        add(&mut items, terms.array.node_number());
-        // Both are numbered in the same way, level by level.
-        let mut next = 0;
-        while let Some(item) = items.get(next) {
-            tree.schema.node(item.source).below().for_each(|source| add(&mut items, source));
-            next += 1;
+        match terms.array.node_number() {
+            0 => items.extend((0..schema.checks().len() as u32).map(item)),
+            root => {
+                items.push(item(root));
+                // Both are numbered in the same way, level by level.
+                let mut next = 0;
+                while let Some(above) = items.get(next) {
+                    let Below { first, count, .. } = tree.schema.below(above.source);
+                    items.extend((first..first + count).map(&mut item));
+                    next += 1;
+                }
+            }
         }
         let window = terms.array.window();
         if let Some(root) = items.first_mut() {
@@ -161,20 +170,17 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// Settles a node, if its elements are known by now and it is not settled yet.
+    /// Settles a node whose elements are known.
     ///
     /// # Safety
     /// As for [`walk`].
     unsafe fn look_at(&mut self, number: usize, awaited: &mut Vec<Awaited>) -> Result<()> {
-        let live = match self.items.get(number) {
-            Some(item) if item.state == State::Known => item.live.clone(),
-            _ => return Ok(()),
-        };
+        let live = self.items.get(number).map_or(0..0, |item| item.live.clone());
         let node = self.node(number);
         let schema = self.schema;
         let below = schema.node(number as u32);
         let data_type = below.field.data_type();
-        let whole = self.whole(number);
+        let whole = if number == 0 { self.terms.array.window() } else { node.window };
         if live.start < 0 || live.start > live.end || live.end > whole.end() {
             return Err(invalid(format!(
                 "elements {}..{} are not inside an array of {}",
@@ -312,7 +318,60 @@ impl<'a> Walk<'a> {
     fn set_children(&mut self, number: usize, each: i64) -> Result<()> {
         let taken = self.items.get(number).map_or(0..0, Item::taken);
         let range = taken.start.saturating_mul(each)..taken.end.saturating_mul(each);
-        self.children(number).try_for_each(|child| self.set_live(child, range.clone()))
+        let children = self.children(number);
+        self.add_flat(children.clone(), &range);
+        children.into_iter().try_for_each(|child| match self.items.get(child) {
+            Some(Item { state: State::Settled, .. }) => Ok(()),
+            _ => self.set_live(child, range.clone()),
+        })
+    }
+
+    /// Settles at once those of some children of which elements of a fixed width travel and nothing else, as of most columns.
+    /// The others stay as they are.
+    fn add_flat(&mut self, children: Range<usize>, range: &Range<i64>) {
+        let Self { schema, tree, items, slots, pieces, notes, .. } = self;
+        let length = range.end.saturating_sub(range.start);
+        if !self.terms.trims || range.start < 0 || length <= 0 {
+            return;
+        }
+        let end = items.len();
+        let checks = schema.checks().get(children.clone()).unwrap_or_default();
+        let items = items.get_mut(children.clone()).unwrap_or_default();
+        for (child, (check, item)) in (children.start..).zip(checks.iter().zip(items)) {
+            let rule = schema.rules().get(check.rule as usize);
+            let width = rule.map_or(0, |rule| u64::from(rule.flat_width));
+            if width == 0 || !check.is_leaf {
+                continue;
+            }
+            let node = tree.node(item.source);
+            let (whole, base) = (node.window, node.buffer(1));
+            let is_inside = whole.offset >= 0 && range.end <= whole.length;
+            if !is_inside || base.is_null() || !node.buffer(0).is_null() {
+                continue;
+            }
+            let start = whole.offset.saturating_add(range.start);
+            // The rule of the type says that no size in bytes overflows.
+            let (offset, len) = (start.unsigned_abs() * width, length.unsigned_abs() * width);
+            *item = Item {
+                window: Window { offset: 0, ..whole.part(range.start, length) },
+                live: start..start + length,
+                cut: start,
+                state: State::Settled,
+                ..*item
+            };
+            if length < whole.end() {
+                let cut = Cut::Window { elements: length, of: whole.end(), kept: 0 };
+                note(notes, end, child, cut);
+            }
+            let piece = pieces.add(
+                Spot { base: Raw::from_ptr(base.cast_mut()), offset },
+                len,
+                Change::Nothing,
+            );
+            if let Some(slot) = slots.get_mut(item.first_slot as usize + 1) {
+                *slot = Some(piece);
+            }
+        }
     }
 
     /// The elements of a child that are referred to, counted from its first one.
@@ -409,17 +468,22 @@ impl<'a> Walk<'a> {
     }
 
     pub(super) fn note(&mut self, number: usize, cut: Cut) {
-        if self.notes.is_empty() {
-            // Where one column is cut, the others are as well.
-            self.notes.reserve(self.items.len() - number);
-        }
-        self.notes.push(Note::new(number as u32, cut));
+        note(&mut self.notes, self.items.len(), number, cut);
     }
 
     /// An error that names the node, unless it names one already.
     pub(super) fn placed(&self, error: Error, number: usize) -> Error {
         if error.place().is_some() { error } else { error.at(self.schema.place(number as u32)) }
     }
+}
+
+/// Notes what was cut off at a node, of so many.
+fn note(notes: &mut Vec<Note>, nodes: usize, number: usize, cut: Cut) {
+    if notes.is_empty() {
+        // Where one column is cut, the others are as well.
+        notes.reserve(nodes - number);
+    }
+    notes.push(Note::new(number as u32, cut));
 }
 
 /// Whether the elements of such a buffer are looked at before they travel.

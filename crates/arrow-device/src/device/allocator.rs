@@ -38,6 +38,9 @@ where
 /// its own length down to half of it. What does not fit within the bound is freed, the oldest first. What is kept holds its
 /// device open, until [`clear`](Self::clear) or the last clone of the recycler is dropped.
 ///
+/// On a device of handles (OpenCL, Vulkan) a block is kept with the handles of the parts that a copy divided it into. The next
+/// copy that divides it in the same way, as batches of as many rows do, makes none.
+///
 /// ```
 /// use arrow_device::{Device, Recycler};
 ///
@@ -92,19 +95,24 @@ impl Allocator for Recycler {
             // Not in the order of a queue: the next user may have another one.
             None => device.allocate(len)?,
         };
-        let (device, raw) = (whole.device().clone(), whole.raw());
-        device.driver().reuse(raw);
-        let lent = Lent { whole: Some(whole), home: Arc::downgrade(&self.0) };
-        // The block has at least `len` bytes and nobody else has it: it was taken off the list, or is new. It is counted
-        // where it was allocated.
-        Ok(Memory::adopted(&device, raw, len, Box::new(lent), false))
+        whole.device().driver().reuse(whole.raw());
+        // The block has at least `len` bytes and nobody else has it: it was taken off the list, or is new.
+        let home = Arc::downgrade(&self.0);
+        Ok(Memory::lent(whole, len, |whole| Lent { whole: Some(whole), home }))
     }
 }
 
 /// A block that goes home when it is dropped.
-struct Lent {
+pub(super) struct Lent {
     whole: Option<Memory>,
     home: Weak<Inner>,
+}
+
+impl Lent {
+    /// The block.
+    pub(super) fn whole_mut(&mut self) -> Option<&mut Memory> {
+        self.whole.as_mut()
+    }
 }
 
 impl Drop for Lent {
@@ -149,6 +157,6 @@ impl Memory {
         len: u64,
         owner: impl Send + Sync + 'static,
     ) -> Self {
-        Self::adopted(device, base, len, Box::new(owner), true)
+        Self::adopted(device, base, len, Box::new(owner))
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
+use super::allocator::Lent;
 use super::driver::{Addressing, Raw, Region, Route, Spot};
 use super::{Allocator, Buffer, Device, Extent, Queue, host};
 use crate::pending::{self, Use};
@@ -24,9 +25,25 @@ struct Block {
     device: Device,
     raw: Raw<Memory>,
     len: u64,
-    /// Whoever the memory goes back to; `None` where that is the driver.
-    owner: Option<Box<dyn Send + Sync>>,
+    home: Home,
     counted: bool,
+    /// Handles of parts that nobody has any more, for whoever wants the same parts again.
+    parts: Vec<Part>,
+}
+
+/// Whoever memory goes back to.
+pub(super) enum Home {
+    Driver,
+    Recycler(Box<Lent>),
+    Other { _owner: Box<dyn Send + Sync> },
+}
+
+/// A part of an allocation, and its handle.
+#[derive(Clone, Copy)]
+struct Part {
+    offset: u64,
+    len: u64,
+    handle: Raw<Memory>,
 }
 
 impl Memory {
@@ -41,14 +58,14 @@ impl Memory {
         allocator: Option<&dyn Allocator>,
     ) -> Result<Self> {
         if len == 0 {
-            return Ok(Self::new(device, Raw::NULL, len, None, false));
+            return Ok(Self::new(device, Raw::NULL, len, Home::Driver, false));
         }
         let attempt = || match allocator {
             Some(allocator) => Self::from_allocator(allocator, device, len, queue),
             None => {
                 // SAFETY: a queue that is named is alive in its owner and belongs to this device.
                 let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
-                let mut memory = Self::new(device, raw, len, None, true);
+                let mut memory = Self::new(device, raw, len, Home::Driver, true);
                 // It may come into being in the order of the queue, and must not be freed before that.
                 memory.used_on.extend(queue.filter(|queue| !host::is_host(queue)).cloned());
                 Ok(memory)
@@ -87,23 +104,25 @@ impl Memory {
         raw: Raw<Memory>,
         len: u64,
         owner: Box<dyn Send + Sync>,
-        counted: bool,
     ) -> Self {
-        Self::new(device, raw, len, Some(owner), counted)
+        Self::new(device, raw, len, Home::Other { _owner: owner }, true)
     }
 
-    fn new(
-        device: &Device,
-        raw: Raw<Memory>,
-        len: u64,
-        owner: Option<Box<dyn Send + Sync>>,
-        counted: bool,
-    ) -> Self {
+    /// What a recycler has, to be used by somebody: it is counted where it was allocated.
+    pub(super) fn lent(mut whole: Self, len: u64, home: impl FnOnce(Self) -> Lent) -> Self {
+        let (device, raw) = (whole.block.device.clone(), whole.block.raw);
+        let parts = std::mem::take(&mut whole.block.parts);
+        let mut lent = Self::new(&device, raw, len, Home::Recycler(Box::new(home(whole))), false);
+        lent.block.parts = parts;
+        lent
+    }
+
+    fn new(device: &Device, raw: Raw<Memory>, len: u64, home: Home, counted: bool) -> Self {
         let device = device.clone();
         if counted {
             device.account().allocated(len);
         }
-        let block = Block { device, raw, len, owner, counted };
+        let block = Block { device, raw, len, home, counted, parts: Vec::new() };
         Self { block: ManuallyDrop::new(block), used_on: Vec::new() }
     }
 
@@ -152,37 +171,56 @@ impl Memory {
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }
 
-    /// Shares parts of it, each at an offset and so long: what `buffers[i]` is for each, and the owner of all. On a device of
-    /// handles each part gets a handle of its own.
+    /// Shares parts of it, each at an offset and so long, in ascending order: what `buffers[i]` is for each, and the owner of
+    /// all. On a device of handles each part gets a handle of its own: the one that it had before, if recycled memory is
+    /// divided as it was then.
     pub(crate) fn into_parts(
-        self,
+        mut self,
         parts: impl ExactSizeIterator<Item = (u64, u64)>,
     ) -> Result<(Vec<Raw<Memory>>, super::Owner)> {
         let (base, len) = (self.block.raw, self.block.len);
-        self.block.device.driver().share(base);
-        let properties = self.block.device.properties();
-        let has_handles = properties.addressing == Addressing::Handle;
+        let driver = self.block.device.driver().clone();
+        driver.share(base);
+        let has_handles = driver.properties().addressing == Addressing::Handle;
         let mut all = Vec::with_capacity(parts.len());
+        let before = std::mem::take(&mut self.block.parts);
+        let mut before = before.iter().copied().peekable();
         let handles = Vec::with_capacity(if has_handles { parts.len() } else { 0 });
         let mut parted = Parted { handles, whole: self };
-        for (offset, part_len) in parts {
+        let free = |part: Part| {
+            // SAFETY: `part` of this driver gave the handle, nobody has it any more, and the memory is alive.
+            unsafe { driver.free_part(part.handle) }
+        };
+        let mut share = |(offset, part_len): (u64, u64)| {
             if offset.checked_add(part_len).is_none_or(|end| end > len) {
                 let message = format!("bytes {offset}+{part_len} are not inside {len}");
                 let error = Error::new(ErrorKind::InvalidArgument, message);
-                return Err(error.on_device(parted.whole.device().id()));
+                return Err(error.on_device(driver.id()));
             }
             all.push(match has_handles {
                 false => Raw::from_ptr(base.as_ptr().wrapping_byte_add(offset as usize)),
                 true if offset == 0 && part_len == len => base,
                 true => {
-                    let driver = parted.whole.block.device.driver();
-                    // SAFETY: the memory is this driver's and alive in `whole`; the part lies inside.
-                    let part = unsafe { driver.part(base, offset, part_len) }?;
-                    parted.handles.push(part);
-                    part
+                    let is_same = |known: &Part| known.offset == offset && known.len == part_len;
+                    while let Some(other) =
+                        before.next_if(|known| known.offset <= offset && !is_same(known))
+                    {
+                        free(other);
+                    }
+                    let handle = match before.next_if(is_same) {
+                        Some(known) => known.handle,
+                        // SAFETY: the memory is this driver's and alive in `parted`; the part lies inside.
+                        None => unsafe { driver.part(base, offset, part_len) }?,
+                    };
+                    parted.handles.push(Part { offset, len: part_len, handle });
+                    handle
                 }
             });
-        }
+            Ok(())
+        };
+        let shared = parts.into_iter().try_for_each(&mut share);
+        before.for_each(free);
+        shared?;
         Ok((all, Arc::new(parted)))
     }
 
@@ -210,16 +248,13 @@ impl Memory {
 
 /// An allocation, and handles of parts of it.
 struct Parted {
-    handles: Vec<Raw<Memory>>,
+    handles: Vec<Part>,
     whole: Memory,
 }
 
 impl Drop for Parted {
     fn drop(&mut self) {
-        for part in self.handles.drain(..) {
-            // SAFETY: `part` of this driver gave the handle, and the memory is freed after this.
-            unsafe { self.whole.block.device.driver().free_part(part) }
-        }
+        self.whole.block.parts = std::mem::take(&mut self.handles);
     }
 }
 
@@ -240,11 +275,18 @@ impl Drop for Block {
         if self.counted {
             self.device.account().freed(self.len);
         }
-        match self.owner.take() {
-            Some(owner) => drop(owner),
+        if let Home::Recycler(lent) = &mut self.home
+            && let Some(whole) = lent.whole_mut()
+        {
+            whole.block.parts = std::mem::take(&mut self.parts);
+        }
+        for part in self.parts.drain(..) {
+            // SAFETY: `part` of this driver gave the handle, and the memory is freed after this.
+            unsafe { self.device.driver().free_part(part.handle) }
+        }
+        if matches!(self.home, Home::Driver) && self.len > 0 {
             // SAFETY: `raw` came from `allocate` of this driver with this length and is freed once, here.
-            None if self.len > 0 => unsafe { self.device.driver().free(self.raw, self.len) },
-            None => {}
+            unsafe { self.device.driver().free(self.raw, self.len) }
         }
     }
 }

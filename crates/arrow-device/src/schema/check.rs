@@ -26,6 +26,8 @@ pub(crate) struct Rule {
     pub(crate) required_for_nulls: u8,
     /// A bitmap and then one more buffer that elements need: what nearly all types have.
     pub(crate) is_ordinary: bool,
+    /// A bitmap, and then elements of so many bytes, and no more; 0 for all other types, and for wider elements.
+    pub(crate) flat_width: u16,
     /// The children are run ends and values.
     pub(crate) is_run_ends: bool,
 }
@@ -91,6 +93,11 @@ impl Rule {
                 Nulls::None => NO_BUFFER,
             },
             is_ordinary: nulls == Nulls::InBitmap && required == 0b10,
+            flat_width: match kinds {
+                // All of these have a bitmap first.
+                [_, BufferKind::Fixed { width }] => u16::try_from(*width).unwrap_or(0),
+                _ => 0,
+            },
             is_run_ends: matches!(data_type, DataType::RunEndEncoded { .. }),
         }
     }

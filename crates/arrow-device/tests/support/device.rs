@@ -35,6 +35,10 @@ pub struct State {
     /// Handles that were made for parts, and allocations that were shared.
     pub parts: usize,
     pub shared: usize,
+    /// Those of parts that nobody gave back yet.
+    pub parts_alive: Vec<usize>,
+    /// The first handle of a part that is refused, counted from 0, as are all after it.
+    pub refused_part: Option<usize>,
     /// Blocks of staging memory, and how many there ever were.
     pub staging: usize,
     pub staged: usize,
@@ -172,6 +176,12 @@ unsafe impl Driver for LazyDriver {
         if state.filling.contains(&memory.bits()) {
             state.mistakes.push(format!("{memory:?} was freed while the host fills it"));
         }
+        let parts = state.parts_alive.iter().filter(|part| **part % PART == memory.bits()).count();
+        if parts > 0 {
+            state
+                .mistakes
+                .push(format!("{memory:?} was freed before {parts} handles of its parts"));
+        }
         if is_used || block.is_none_or(|block| block.len() as u64 != len) {
             state.mistakes.push(format!("{memory:?} was freed while in use, twice, or in part"));
         }
@@ -182,8 +192,22 @@ unsafe impl Driver for LazyDriver {
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, _len: u64) -> Result<Raw<Memory>> {
-        self.state().parts += 1;
-        Ok(Raw::from_bits(memory.bits() + offset as usize * PART))
+        let mut state = self.state();
+        if state.refused_part.is_some_and(|first| state.parts >= first) {
+            return Err(Error::new(ErrorKind::OutOfMemory, "no more handles"));
+        }
+        state.parts += 1;
+        let part = memory.bits() + offset as usize * PART;
+        state.parts_alive.push(part);
+        Ok(Raw::from_bits(part))
+    }
+
+    unsafe fn free_part(&self, part: Raw<Memory>) {
+        let mut state = self.state();
+        match state.parts_alive.iter().position(|known| *known == part.bits()) {
+            Some(index) => drop(state.parts_alive.remove(index)),
+            None => state.mistakes.push(format!("the part {part:?} was given back and is none")),
+        }
     }
 
     unsafe fn allocate_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
