@@ -26,11 +26,18 @@ unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
     /// The first share. An error where there is no memory.
+    #[inline(always)]
     pub(crate) fn new(value: T) -> Result<Self> {
         const { assert!(align_of::<Counted<T>>() <= 16, "blocks are aligned to 16") };
         let block = pool::take(size_of::<Counted<T>>())?.cast::<Counted<T>>();
-        // SAFETY: the block is large enough, aligned to 16, and nobody else's.
-        unsafe { block.write(Counted { shares: AtomicUsize::new(1), value }) };
+        // SAFETY: the block is large enough for it, aligned to 16, and nobody else's.
+        let shares = unsafe { &raw mut (*block.as_ptr()).shares };
+        // SAFETY: as above.
+        unsafe { shares.write(AtomicUsize::new(1)) };
+        // SAFETY: as above.
+        let place = unsafe { &raw mut (*block.as_ptr()).value };
+        // SAFETY: as above. The value is moved there at once, not as a part of something that is moved there.
+        unsafe { place.write(value) };
         Ok(Self(block))
     }
 

@@ -61,6 +61,19 @@ pub(crate) struct Check {
 }
 
 impl Rule {
+    /// The rule of nothing.
+    pub(super) const NONE: Self = Self {
+        largest_end: 0,
+        elements_in_child: 0,
+        more_buffers: 0,
+        buffers: 0,
+        fixed_buffers: 0,
+        required: 0,
+        required_for_nulls: 0,
+        is_ordinary: false,
+        is_run_ends: false,
+    };
+
     /// The rule of a type, whatever its children are.
     pub(crate) fn new(data_type: &DataType, layout: &Layout) -> Self {
         let kinds = layout.buffers();

@@ -6,7 +6,7 @@ use super::check::Check;
 use super::import::Record;
 use super::packed::Packed;
 use super::table::Node;
-use super::text::{TextBlob, TextSpan};
+use super::text::TextBlob;
 use super::{Field, Metadata, format};
 use crate::Result;
 
@@ -53,8 +53,10 @@ impl Source<'_> {
             let Some(node) = node else { unreachable!("children come after their parent") };
             node.field.clone()
         };
-        let span = self.packed.formats.get(check.rule as usize).copied();
-        let span = span.unwrap_or(TextSpan { start: 0, len: 0 });
+        let Some(kind) = self.packed.kinds.get(check.rule as usize) else {
+            unreachable!("a check names a kind of its schema")
+        };
+        let span = kind.format;
         let data_type = format::parse(
             self.text.str(span).as_bytes(),
             check.children().map(built),

@@ -320,7 +320,7 @@ impl Reader {
             checks: &self.checks,
             rules: &self.kinds.rules,
             records: &self.records,
-            formats: &self.kinds.formats,
+            kinds: &self.kinds.named,
             text,
             metadata: &self.metadata,
         })

@@ -39,17 +39,41 @@ pub(super) enum Role {
 }
 
 /// The kinds of one schema, by number. That is also the number of their rule.
-#[derive(Default)]
 pub(super) struct Kinds {
-    keys: Vec<u64>,
-    kinds: Vec<Kind>,
+    pub(super) named: Vec<Named>,
     pub(super) rules: Vec<Rule>,
+    /// Kinds of this and earlier schemas, each at the place that its key leads to.
+    remembered: [Remembered; REMEMBERED],
+    /// Which schema this is.
+    schema: u64,
+}
+
+/// A kind with its format.
+#[derive(Clone, Copy)]
+pub(super) struct Named {
+    key: u64,
+    pub(super) kind: Kind,
     /// Where in the text the format string is.
-    pub(super) formats: Vec<TextSpan>,
+    pub(super) format: TextSpan,
+}
+
+/// A kind whose whole format is in its key.
+#[derive(Clone, Copy)]
+struct Remembered {
+    key: u64,
+    kind: Kind,
+    rule: Rule,
+    /// The last schema that had it, and its number there.
+    schema: u64,
+    number: u32,
 }
 
 /// Like columns stand together, and there are few kinds; a schema with many is not searched for long.
 const SEARCHED: usize = 16;
+
+/// How many kinds are remembered: a power of two.
+const REMEMBERED: usize = 1 << REMEMBERED_LOG;
+const REMEMBERED_LOG: u32 = 6;
 
 impl Kinds {
     /// The number of the kind of this format, which is added to the text if it is new.
@@ -64,58 +88,82 @@ impl Kinds {
     ) -> Result<(u32, Kind)> {
         // SAFETY: as promised by the caller.
         let key = unsafe { key_of(format) };
-        if is_whole(key) {
-            // The newest of them that is the same.
-            let recent = self.keys.iter().zip(&self.kinds).enumerate().rev().take(SEARCHED);
-            if let Some((number, (_, kind))) = { recent }.find(|(_, (known, _))| **known == key) {
-                return Ok((number as u32, *kind));
+        if let Some(known) = self.remembered.get(place_of(key)) {
+            if known.key == key && known.schema == self.schema {
+                return Ok((known.number, known.kind));
             }
         }
         // SAFETY: as promised by the caller.
-        let format = unsafe { CStr::from_ptr(format) };
-        self.add(key, format, text)
+        let format = unsafe { bytes_of(format, key) };
+        self.find(key, format, text)
     }
 
-    #[cold]
-    fn add(&mut self, key: u64, format: &CStr, text: &mut Vec<u8>) -> Result<(u32, Kind)> {
-        let bytes = format.to_bytes();
-        let of_number = |number: usize| {
-            let TextSpan { start, len } = *self.formats.get(number)?;
-            text.get(start as usize..)?.get(..len as usize)
+    #[inline(never)]
+    fn find(&mut self, key: u64, format: &[u8], text: &mut Vec<u8>) -> Result<(u32, Kind)> {
+        // There already, if it is too long to be remembered or another one has its place.
+        let is_this = |named: &Named| {
+            named.key == key && (is_whole(key) || named.format.bytes(text) == format)
         };
-        let is_long = !is_whole(key);
-        let recent = (0..self.keys.len()).rev().take(if is_long { SEARCHED } else { 0 });
-        let same = { recent }.find(|number| of_number(*number) == Some(bytes));
-        if let Some((number, kind)) = same.and_then(|same| Some((same, self.kinds.get(same)?))) {
-            return Ok((number as u32, *kind));
+        let recent = self.named.iter().enumerate().rev().take(SEARCHED);
+        if let Some((number, named)) = { recent }.find(|(_, named)| is_this(named)) {
+            return Ok((number as u32, named.kind));
         }
-        if let Err(error) = std::str::from_utf8(bytes) {
-            return Err(not_utf8(error.valid_up_to()));
-        }
-        let (kind, rule) = Kind::read(bytes)?;
-        let span = TextSpan { start: text.len() as u32, len: bytes.len() as u32 };
-        text.extend_from_slice(format.to_bytes_with_nul());
+        let (kind, rule) = self.read(key, format)?;
+        let number = self.named.len() as u32;
+        let span = TextSpan { start: text.len() as u32, len: format.len() as u32 };
+        text.extend_from_slice(format);
+        text.push(0);
         check_len(text)?;
-        self.keys.push(key);
-        self.kinds.push(kind);
+        self.named.push(Named { key, kind, format: span });
         self.rules.push(rule);
-        self.formats.push(span);
-        Ok((self.keys.len() as u32 - 1, kind))
+        if is_whole(key) {
+            if let Some(place) = self.remembered.get_mut(place_of(key)) {
+                *place = Remembered { key, kind, rule, schema: self.schema, number };
+            }
+        }
+        Ok((number, kind))
+    }
+
+    /// Reads a format, or remembers what it says.
+    fn read(&self, key: u64, format: &[u8]) -> Result<(Kind, Rule)> {
+        match self.remembered.get(place_of(key)) {
+            Some(known) if known.key == key && is_whole(key) => Ok((known.kind, known.rule)),
+            _ => Kind::read(format),
+        }
     }
 
     /// A kind by its number.
     pub(super) fn get(&self, number: u32) -> Option<&Kind> {
-        self.kinds.get(number as usize)
+        self.named.get(number as usize).map(|named| &named.kind)
     }
 
-    /// Forgets all of them.
+    /// Begins the next schema.
     pub(super) fn clear(&mut self) {
-        let Self { keys, kinds, rules, formats } = self;
-        keys.clear();
-        kinds.clear();
-        rules.clear();
-        formats.clear();
+        self.named.clear();
+        self.rules.clear();
+        self.schema += 1;
     }
+}
+
+impl Default for Kinds {
+    fn default() -> Self {
+        // A key that no whole format has.
+        let nothing = Remembered {
+            key: u64::MAX,
+            kind: Kind { nulls: Nulls::None, role: Role::Plain, children: None },
+            rule: Rule::NONE,
+            schema: 0,
+            number: 0,
+        };
+        Self { named: Vec::new(), rules: Vec::new(), remembered: [nothing; REMEMBERED], schema: 1 }
+    }
+}
+
+/// Where a kind with this key is remembered.
+#[inline(always)]
+fn place_of(key: u64) -> usize {
+    // Any odd number whose bits are mixed spreads them.
+    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - REMEMBERED_LOG)) as usize
 }
 
 /// The first eight bytes of a format, with zeros for those behind its end.
@@ -136,6 +184,21 @@ unsafe fn key_of(format: *const c_char) -> u64 {
     key
 }
 
+/// The format with this key, without its NUL.
+///
+/// # Safety
+/// `format` is NUL-terminated, and stays as it is for as long as the bytes are used.
+#[inline(always)]
+unsafe fn bytes_of<'format>(format: *const c_char, key: u64) -> &'format [u8] {
+    if is_whole(key) {
+        let len = (u64::BITS - key.leading_zeros()).div_ceil(8);
+        // SAFETY: `key_of` has read so many bytes, none of them the NUL.
+        return unsafe { std::slice::from_raw_parts(format.cast(), len as usize) };
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { CStr::from_ptr(format) }.to_bytes()
+}
+
 /// Whether the whole format is in its key: whether a NUL is.
 #[inline(always)]
 fn is_whole(key: u64) -> bool {
@@ -145,6 +208,9 @@ fn is_whole(key: u64) -> bool {
 impl Kind {
     /// What the format says, and the rule of arrays of such a type.
     fn read(format: &[u8]) -> Result<(Self, Rule)> {
+        if let Err(error) = std::str::from_utf8(format) {
+            return Err(not_utf8(error.valid_up_to()));
+        }
         let shape = format::read(format, &mut |_| Text::EMPTY)?;
         let children = shape.children().map(|children| children as u32);
         let role = match &shape {

@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use super::check::{Check, Rule};
 use super::import::Record;
-use super::text::TextSpan;
+use super::kinds::Named;
 use crate::exchange::pool;
 use crate::{Error, ErrorKind, Result};
 
@@ -16,8 +16,8 @@ pub(super) struct Parts<'parts> {
     pub(super) checks: &'parts [Check],
     pub(super) rules: &'parts [Rule],
     pub(super) records: &'parts [Record],
-    /// Where in the text the format string is that goes with each rule.
-    pub(super) formats: &'parts [TextSpan],
+    /// The kinds that the rules are of.
+    pub(super) kinds: &'parts [Named],
     pub(super) text: &'parts str,
     pub(super) metadata: &'parts [u8],
 }
@@ -27,7 +27,7 @@ pub(super) struct Packed {
     pub(super) checks: Part<Check>,
     pub(super) rules: Part<Rule>,
     pub(super) records: Part<Record>,
-    pub(super) formats: Part<TextSpan>,
+    pub(super) kinds: Part<Named>,
     pub(super) text: Part<u8>,
     pub(super) metadata: Part<u8>,
     /// Dropped with them.
@@ -37,13 +37,13 @@ pub(super) struct Packed {
 impl Packed {
     /// An error where there is no memory.
     pub(super) fn new(parts: Parts<'_>) -> Result<Self> {
-        let Parts { checks, rules, records, formats, text, metadata } = parts;
+        let Parts { checks, rules, records, kinds, text, metadata } = parts;
         let mut plan = Plan { end: 0 };
         let text = text.as_bytes();
         let rules_at = plan.place(rules)?;
         let records_at = plan.place(records)?;
+        let kinds_at = plan.place(kinds)?;
         let checks_at = plan.place(checks)?;
-        let formats_at = plan.place(formats)?;
         let text_at = plan.place(text)?;
         let metadata_at = plan.place(metadata)?;
         let block = Block(pool::take(plan.end)?);
@@ -53,7 +53,7 @@ impl Packed {
                 checks: block.fill(checks_at, checks),
                 rules: block.fill(rules_at, rules),
                 records: block.fill(records_at, records),
-                formats: block.fill(formats_at, formats),
+                kinds: block.fill(kinds_at, kinds),
                 text: block.fill(text_at, text),
                 metadata: block.fill(metadata_at, metadata),
                 _block: block,

@@ -179,6 +179,12 @@ impl TextSpan {
         blob.get(self.start as usize..).and_then(|rest| rest.get(..self.len as usize)).unwrap_or("")
     }
 
+    /// The same of a blob that nobody has found to be text yet.
+    pub(crate) fn bytes(self, blob: &[u8]) -> &[u8] {
+        let rest = blob.get(self.start as usize..).unwrap_or_default();
+        rest.get(..self.len as usize).unwrap_or_default()
+    }
+
     /// The last `len` bytes of the string, which are a string of their own: a time zone in a format string.
     pub(crate) fn last(self, len: usize) -> Self {
         let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.len);
