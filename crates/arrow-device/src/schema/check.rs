@@ -147,6 +147,19 @@ impl Check {
         (nodes.iter().map(check).collect(), rules)
     }
 
+    /// A node with nothing below it. Its rule is 0 so far.
+    pub(super) const fn leaf(nulls: Nulls) -> Self {
+        Self {
+            rule: 0,
+            first_child: 0,
+            children: 0,
+            nulls,
+            has_dictionary: false,
+            is_leaf: true,
+            has_only_leaves: true,
+        }
+    }
+
     /// The numbers of the children, without the dictionary.
     pub(crate) fn children(&self) -> Range<u32> {
         self.first_child..self.first_child + self.children

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use super::check::Check;
-use super::kinds::{Kind, Kinds, Role, check_len, not_utf8};
+use super::kinds::{Kinds, Role, check_len, not_utf8};
 use super::metadata::encoded;
 use super::packed::{Packed, Parts};
 use super::table::{MAX_DEPTH, MAX_NODES};
@@ -151,22 +151,19 @@ impl Reader {
     unsafe fn read_below(&mut self, Waiting { number, depth, source }: Waiting) -> Result<()> {
         // SAFETY: as promised by the caller.
         let node = unsafe { &*source };
-        // `add` has seen that it is not negative.
+        // `add_parent` has seen that it is not negative.
         let children = usize::try_from(node.n_children).unwrap_or(0);
         let has_dictionary = !node.dictionary.is_null();
         let first_child = self.checks.len();
         let room = MAX_NODES - first_child.min(MAX_NODES);
         if children > room || children + usize::from(has_dictionary) > room {
-            let message =
-                format!("a schema with {children} children here has more than {MAX_NODES} fields");
-            let error = Error::new(ErrorKind::LimitExceeded, message);
-            return Err(error.at(self.place(number, None)));
+            return Err(too_many(children).at(self.place(number, None)));
         }
         self.checks.reserve(children);
         self.records.reserve(children);
         let mut has_only_leaves = true;
         for index in 0..children {
-            // SAFETY: the table has `n_children` entries; `add` has seen that it is not null.
+            // SAFETY: the table has `n_children` entries; `add_parent` has seen that it is not null.
             let child = unsafe { node.children.wrapping_add(index).read() };
             // SAFETY: as for this node.
             match unsafe { self.add_below(child, number, depth + 1) } {
@@ -223,35 +220,53 @@ impl Reader {
             return Err(malformed("the format is null"));
         }
         // SAFETY: not null, and then NUL-terminated, says the caller.
-        let (rule, kind) = unsafe { self.kinds.number_of(node.format, &mut self.text) }?;
+        let (leaf, can_be_leaf) = unsafe { self.kinds.of(node.format, &mut self.text) }?;
         // SAFETY: as promised by the caller.
         let name = unsafe { self.name(node) }?;
-        let metadata = if node.metadata.is_null() {
-            0
+        let mut metadata = 0;
+        if !node.metadata.is_null() {
+            // SAFETY: as promised by the caller.
+            metadata = unsafe { self.read_metadata(node) }?;
+        }
+        let is_leaf = can_be_leaf && node.n_children == 0 && node.dictionary.is_null();
+        let check = if is_leaf {
+            leaf
         } else {
             // SAFETY: as promised by the caller.
-            unsafe { self.read_metadata(node) }?
+            unsafe { self.add_parent(node, leaf, depth) }?
         };
-        let has_dictionary = !node.dictionary.is_null();
-        let is_leaf = node.n_children == 0 && !has_dictionary;
-        let number = self.checks.len() as u32;
-        if !is_leaf || kind.children.is_some_and(|children| children > 0) {
-            // SAFETY: as promised by the caller.
-            unsafe { check_below(node, kind) }?;
-            self.is_particular |= matches!(kind.role, Role::Map | Role::RunEndEncoded);
-            self.waiting.push(Waiting { number, depth, source: node });
-        }
-        self.checks.push(Check {
-            rule,
-            first_child: number,
-            children: node.n_children as u32,
-            nulls: kind.nulls,
-            has_dictionary,
-            is_leaf,
-            has_only_leaves: true,
-        });
+        self.checks.push(check);
         self.records.push(Record { name, flags: node.flags, metadata, parent });
         Ok(is_leaf)
+    }
+
+    /// Notes that a node waits for what is below it, which goes together with its format as far as it counts. Gives its check.
+    ///
+    /// # Safety
+    /// The format is NUL-terminated.
+    unsafe fn add_parent(&mut self, node: &ArrowSchema, leaf: Check, depth: u32) -> Result<Check> {
+        let Ok(children) = usize::try_from(node.n_children) else {
+            return Err(malformed(format!("the number of children is {}", node.n_children)));
+        };
+        if children > MAX_NODES {
+            return Err(too_many(children));
+        }
+        if children > 0 && node.children.is_null() {
+            return Err(malformed(format!("the table of {children} children is null")));
+        }
+        let Some(kind) = self.kinds.get(leaf.rule) else { unreachable!("a kind that was found") };
+        let has_dictionary = !node.dictionary.is_null();
+        let is_index = matches!(kind.role, Role::Index | Role::IndexOrRunEnds);
+        let is_count = kind.children.is_none_or(|expected| expected as usize == children);
+        if !is_count || has_dictionary && !is_index {
+            // SAFETY: as promised by the caller.
+            return Err(refused(unsafe { CStr::from_ptr(node.format) }, children, has_dictionary));
+        }
+        self.is_particular |= matches!(kind.role, Role::Map | Role::RunEndEncoded);
+        let number = self.checks.len() as u32;
+        self.waiting.push(Waiting { number, depth, source: node });
+        // Where they are is known when they are read.
+        Ok(Check { children: children as u32, has_dictionary, is_leaf: false, ..leaf })
     }
 
     /// Copies the name, with its NUL, and returns where it lies.
@@ -360,32 +375,6 @@ impl Reader {
     }
 }
 
-/// Whether what a node says of its children goes together with its format, and with itself.
-///
-/// # Safety
-/// The format is NUL-terminated.
-unsafe fn check_below(node: &ArrowSchema, kind: Kind) -> Result<()> {
-    let Ok(children) = usize::try_from(node.n_children) else {
-        return Err(malformed(format!("the number of children is {}", node.n_children)));
-    };
-    if children > MAX_NODES {
-        let message =
-            format!("a schema with {children} children here has more than {MAX_NODES} fields");
-        return Err(Error::new(ErrorKind::LimitExceeded, message));
-    }
-    if children > 0 && node.children.is_null() {
-        return Err(malformed(format!("the table of {children} children is null")));
-    }
-    let has_dictionary = !node.dictionary.is_null();
-    let is_index = matches!(kind.role, Role::Index | Role::IndexOrRunEnds);
-    let is_count = kind.children.is_none_or(|expected| expected as usize == children);
-    if !is_count || has_dictionary && !is_index {
-        // SAFETY: as promised by the caller.
-        return Err(refused(unsafe { CStr::from_ptr(node.format) }, children, has_dictionary));
-    }
-    Ok(())
-}
-
 /// What is wrong with a node of this format, so many children and no other flaw: what parsing it says of children that are
 /// nothing in particular.
 #[cold]
@@ -403,6 +392,13 @@ fn refused(format: &CStr, children: usize, has_dictionary: bool) -> Error {
 #[cold]
 fn malformed(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Malformed, message)
+}
+
+#[cold]
+fn too_many(children: usize) -> Error {
+    let message =
+        format!("a schema with {children} children here has more than {MAX_NODES} fields");
+    Error::new(ErrorKind::LimitExceeded, message)
 }
 
 #[cold]

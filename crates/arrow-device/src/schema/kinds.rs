@@ -6,17 +6,18 @@
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, LazyLock};
 
-use super::check::{Nulls, Rule};
+use super::check::{Check, Nulls, Rule};
 use super::format::{self, Shape};
 use super::text::TextSpan;
 use super::{DataType, Field, Layout, Text};
 use crate::{Error, ErrorKind, Result};
 
 /// What a format says of a node, whatever lies below it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Kind {
-    pub(super) nulls: Nulls,
     pub(super) role: Role,
+    /// What arrays of a node of this kind have to keep to if there is nothing below it.
+    pub(super) leaf: Check,
     /// How many children there must be; `None` where any number will do.
     pub(super) children: Option<u32>,
 }
@@ -63,9 +64,8 @@ struct Remembered {
     key: u64,
     kind: Kind,
     rule: Rule,
-    /// The last schema that had it, and its number there.
+    /// The last schema that had it. Its number there is that of its rule.
     schema: u64,
-    number: u32,
 }
 
 /// Like columns stand together, and there are few kinds; a schema with many is not searched for long.
@@ -76,40 +76,41 @@ const REMEMBERED: usize = 1 << REMEMBERED_LOG;
 const REMEMBERED_LOG: u32 = 6;
 
 impl Kinds {
-    /// The number of the kind of this format, which is added to the text if it is new.
+    /// The kind of this format, which is added to the text if it is new: the check of a leaf, and whether there can be one.
     ///
     /// # Safety
     /// `format` is NUL-terminated.
     #[inline(always)]
-    pub(super) unsafe fn number_of(
+    pub(super) unsafe fn of(
         &mut self,
         format: *const c_char,
         text: &mut Vec<u8>,
-    ) -> Result<(u32, Kind)> {
+    ) -> Result<(Check, bool)> {
         // SAFETY: as promised by the caller.
         let key = unsafe { key_of(format) };
         if let Some(known) = self.remembered.get(place_of(key)) {
             if known.key == key && known.schema == self.schema {
-                return Ok((known.number, known.kind));
+                return Ok((known.kind.leaf, known.kind.can_be_leaf()));
             }
         }
         // SAFETY: as promised by the caller.
         let format = unsafe { bytes_of(format, key) };
-        self.find(key, format, text)
+        let kind = self.find(key, format, text)?;
+        Ok((kind.leaf, kind.can_be_leaf()))
     }
 
     #[inline(never)]
-    fn find(&mut self, key: u64, format: &[u8], text: &mut Vec<u8>) -> Result<(u32, Kind)> {
+    fn find(&mut self, key: u64, format: &[u8], text: &mut Vec<u8>) -> Result<Kind> {
         // There already, if it is too long to be remembered or another one has its place.
         let is_this = |named: &Named| {
             named.key == key && (is_whole(key) || named.format.bytes(text) == format)
         };
-        let recent = self.named.iter().enumerate().rev().take(SEARCHED);
-        if let Some((number, named)) = { recent }.find(|(_, named)| is_this(named)) {
-            return Ok((number as u32, named.kind));
+        let recent = self.named.iter().rev().take(SEARCHED);
+        if let Some(named) = { recent }.find(|named| is_this(named)) {
+            return Ok(named.kind);
         }
-        let (kind, rule) = self.read(key, format)?;
-        let number = self.named.len() as u32;
+        let (mut kind, rule) = self.read(key, format)?;
+        kind.leaf.rule = self.named.len() as u32;
         let span = TextSpan { start: text.len() as u32, len: format.len() as u32 };
         text.extend_from_slice(format);
         text.push(0);
@@ -118,10 +119,10 @@ impl Kinds {
         self.rules.push(rule);
         if is_whole(key) {
             if let Some(place) = self.remembered.get_mut(place_of(key)) {
-                *place = Remembered { key, kind, rule, schema: self.schema, number };
+                *place = Remembered { key, kind, rule, schema: self.schema };
             }
         }
-        Ok((number, kind))
+        Ok(kind)
     }
 
     /// Reads a format, or remembers what it says.
@@ -150,10 +151,9 @@ impl Default for Kinds {
         // A key that no whole format has.
         let nothing = Remembered {
             key: u64::MAX,
-            kind: Kind { nulls: Nulls::None, role: Role::Plain, children: None },
+            kind: Kind { role: Role::Plain, leaf: Check::leaf(Nulls::None), children: None },
             rule: Rule::NONE,
             schema: 0,
-            number: 0,
         };
         Self { named: Vec::new(), rules: Vec::new(), remembered: [nothing; REMEMBERED], schema: 1 }
     }
@@ -206,6 +206,11 @@ fn is_whole(key: u64) -> bool {
 }
 
 impl Kind {
+    #[inline(always)]
+    fn can_be_leaf(&self) -> bool {
+        self.children.unwrap_or(0) == 0
+    }
+
     /// What the format says, and the rule of arrays of such a type.
     fn read(format: &[u8]) -> Result<(Self, Rule)> {
         if let Err(error) = std::str::from_utf8(format) {
@@ -225,8 +230,8 @@ impl Kind {
         };
         let data_type = stand_in(shape);
         let layout = Layout::of(&data_type);
-        let nulls = Nulls::of(&data_type, &layout);
-        Ok((Self { nulls, role, children }, Rule::new(&data_type, &layout)))
+        let leaf = Check::leaf(Nulls::of(&data_type, &layout));
+        Ok((Self { role, leaf, children }, Rule::new(&data_type, &layout)))
     }
 }
 
