@@ -7,7 +7,7 @@ use super::import::Record;
 use super::packed::Packed;
 use super::table::Node;
 use super::text::TextBlob;
-use super::{Field, Metadata, format};
+use super::{Field, Metadata, Text, format};
 use crate::Result;
 
 impl Packed {
@@ -56,14 +56,14 @@ impl Source<'_> {
         let Some(kind) = self.packed.kinds.get(check.rule as usize) else {
             unreachable!("a check names a kind of its schema")
         };
-        let span = kind.format;
-        let data_type = format::parse(
-            self.text.str(span).as_bytes(),
-            check.children().map(built),
-            check.dictionary().map(built),
-            record.flags,
-            &mut |zone| self.text.text(span.last(zone.len())),
-        )?;
+        let data_type = kind.with_format(self.text.as_str(), |format, span| {
+            let timezone = &mut |zone: &str| match span {
+                Some(span) => self.text.text(span.last(zone.len())),
+                None => Text::from(zone),
+            };
+            let children = check.children().map(built);
+            format::parse(format, children, check.dictionary().map(built), record.flags, timezone)
+        })?;
         let metadata = match record.metadata.checked_sub(1) {
             Some(start) => Metadata::decode_shared(&self.metadata, start as usize)?.0,
             None => Metadata::EMPTY,

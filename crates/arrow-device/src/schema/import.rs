@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use super::check::Check;
-use super::kinds::{Kinds, Role, check_len, not_utf8};
+use super::kinds::{Kinds, NO_TEXT, Role, check_len, not_utf8};
 use super::metadata::encoded;
 use super::packed::{Packed, Parts};
 use super::table::{MAX_DEPTH, MAX_NODES};
@@ -275,8 +275,9 @@ impl Reader {
     /// The name is null or NUL-terminated.
     #[inline(always)]
     unsafe fn name(&mut self, node: &ArrowSchema) -> Result<TextSpan> {
-        if node.name.is_null() {
-            return Ok(TextSpan { start: 0, len: 0 });
+        // SAFETY: not null, and then there is a byte, if only the NUL.
+        if node.name.is_null() || unsafe { node.name.read() } == 0 {
+            return Ok(NO_TEXT);
         }
         // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string".
         let name = unsafe { CStr::from_ptr(node.name) };
@@ -405,4 +406,86 @@ fn too_many(children: usize) -> Error {
 fn too_deep() -> Error {
     let message = format!("a schema is nested more than {MAX_DEPTH} levels deep");
     Error::new(ErrorKind::LimitExceeded, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" fn release(schema: *mut ArrowSchema) {
+        // SAFETY: called with a struct of these tests.
+        unsafe { (*schema).release = None };
+    }
+
+    fn node(format: &CStr, name: &CStr) -> ArrowSchema {
+        let (format, name) = (format.as_ptr(), name.as_ptr());
+        ArrowSchema { format, name, release: Some(release), ..ArrowSchema::empty() }
+    }
+
+    /// Imports a struct with these children.
+    fn imported(children: &mut [ArrowSchema]) -> Result<Schema> {
+        let mut table: Vec<*mut ArrowSchema> = children.iter_mut().map(|it| &raw mut *it).collect();
+        let mut root = ArrowSchema {
+            n_children: table.len() as i64,
+            children: table.as_mut_ptr(),
+            ..node(c"+s", c"")
+        };
+        // SAFETY: everything in it is there until the end of this function.
+        unsafe { Schema::import(&mut root) }
+    }
+
+    #[test]
+    fn each_name_is_text_by_itself() {
+        let with = |names: [&CStr; 3]| {
+            imported(&mut names.map(|name| node(c"tsu:Europe/Paris", name))).map(|schema| {
+                schema.columns().iter().map(|column| column.name().to_owned()).collect::<Vec<_>>()
+            })
+        };
+        assert_eq!(with([c"a", c"\xc3\xa9", c""]).unwrap(), ["a", "é", ""]);
+        // The second name would go on where the first one breaks off.
+        for (names, place, byte) in [
+            ([c"ab\xc3", c"\xa9", c"a"], 0, 2),
+            ([c"a", c"b", c"cde\xff"], 2, 3),
+            ([c"", c"\x80", c""], 1, 0),
+        ] {
+            let error = with(names).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Malformed);
+            assert_eq!(error.place(), Some(&Place::new(vec![Step::Child(place)])), "{error}");
+            let message = format!("a text is not UTF-8 from byte {byte} on");
+            assert_eq!(error.message(), message);
+        }
+    }
+
+    #[test]
+    fn what_a_reader_has_read_is_not_in_the_next_schema() {
+        let first = imported(&mut [node(c"+s", c"a"), node(c"u", c"b")]).unwrap();
+        assert!(imported(&mut [node(c"l", c"a"), node(c"?", c"b")]).is_err());
+        let second = imported(&mut [node(c"u", c"c"), node(c"tsu:UTC", c"d")]).unwrap();
+        assert_eq!(first.to_string(), "struct<a: struct<> not null, b: utf8 not null> not null");
+        let expected = "struct<c: utf8 not null, d: timestamp[us, UTC] not null> not null";
+        assert_eq!(second.to_string(), expected);
+    }
+
+    #[test]
+    fn the_entries_of_a_map_and_run_ends_are_what_they_have_to_be() {
+        let with = |format: &CStr, below: &mut [ArrowSchema]| {
+            let mut table: Vec<*mut ArrowSchema> =
+                below.iter_mut().map(|it| &raw mut *it).collect();
+            let (n_children, children) = (table.len() as i64, table.as_mut_ptr());
+            let holder = ArrowSchema { n_children, children, ..node(format, c"") };
+            imported(&mut [node(c"l", c""), holder])
+        };
+        for wrong in [node(c"L", c""), node(c"u", c""), node(c"c", c"")] {
+            let error = with(c"+r", &mut [wrong, node(c"u", c"")]).unwrap_err();
+            assert_eq!(error.place(), Some(&Place::new(vec![Step::Child(1)])), "{error}");
+        }
+        let mut values = node(c"u", c"");
+        let dictionary = ArrowSchema { dictionary: &raw mut values, ..node(c"i", c"") };
+        assert!(with(c"+r", &mut [dictionary, node(c"u", c"")]).is_err());
+        with(c"+r", &mut [node(c"i", c""), node(c"u", c"")]).unwrap();
+        for wrong in [node(c"+s", c""), node(c"l", c"")] {
+            let error = with(c"+m", &mut [wrong]).unwrap_err();
+            assert_eq!(error.place(), Some(&Place::new(vec![Step::Child(1)])), "{error}");
+        }
+    }
 }

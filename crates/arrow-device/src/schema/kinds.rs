@@ -53,10 +53,28 @@ pub(super) struct Kinds {
 #[derive(Clone, Copy)]
 pub(super) struct Named {
     key: u64,
-    pub(super) kind: Kind,
-    /// Where in the text the format string is.
-    pub(super) format: TextSpan,
+    kind: Kind,
+    /// Where in the text the format string is, if it is longer than its key.
+    format: TextSpan,
 }
+
+impl Named {
+    /// Gives the format, and where in the text it is, if it is there, to a reader.
+    pub(super) fn with_format<T>(
+        &self,
+        text: &str,
+        read: impl FnOnce(&[u8], Option<TextSpan>) -> T,
+    ) -> T {
+        if is_whole(self.key) {
+            let (bytes, len) = whole(self.key);
+            read(bytes.get(..len).unwrap_or_default(), None)
+        } else {
+            read(self.format.bytes(text.as_bytes()), Some(self.format))
+        }
+    }
+}
+
+pub(super) const NO_TEXT: TextSpan = TextSpan { start: 0, len: 0 };
 
 /// A kind whose whole format is in its key.
 #[derive(Clone, Copy)]
@@ -94,43 +112,65 @@ impl Kinds {
             }
         }
         // SAFETY: as promised by the caller.
-        let format = unsafe { bytes_of(format, key) };
-        let kind = self.find(key, format, text)?;
+        let kind = unsafe { self.add(key, format, text) }?;
         Ok((kind.leaf, kind.can_be_leaf()))
     }
 
+    /// # Safety
+    /// `format` is NUL-terminated, and has this key.
     #[inline(never)]
-    fn find(&mut self, key: u64, format: &[u8], text: &mut Vec<u8>) -> Result<Kind> {
-        // There already, if it is too long to be remembered or another one has its place.
-        let is_this = |named: &Named| {
-            named.key == key && (is_whole(key) || named.format.bytes(text) == format)
-        };
-        let recent = self.named.iter().rev().take(SEARCHED);
-        if let Some(named) = { recent }.find(|named| is_this(named)) {
-            return Ok(named.kind);
+    unsafe fn add(&mut self, key: u64, format: *const c_char, text: &mut Vec<u8>) -> Result<Kind> {
+        if !is_whole(key) {
+            // SAFETY: as promised by the caller.
+            return self.add_long(key, unsafe { CStr::from_ptr(format) }, text);
         }
-        let (mut kind, rule) = self.read(key, format)?;
-        kind.leaf.rule = self.named.len() as u32;
-        let span = TextSpan { start: text.len() as u32, len: format.len() as u32 };
-        text.extend_from_slice(format);
-        text.push(0);
-        check_len(text)?;
-        self.named.push(Named { key, kind, format: span });
-        self.rules.push(rule);
-        if is_whole(key) {
-            if let Some(place) = self.remembered.get_mut(place_of(key)) {
-                *place = Remembered { key, kind, rule, schema: self.schema };
+        let place = place_of(key);
+        let known = self.remembered.get(place).filter(|known| known.key == key);
+        let (kind, rule) = match known.map(|known| (known.kind, known.rule)) {
+            // Of an earlier schema: there is none of this one, since that would have its place.
+            Some(known) => known,
+            None => {
+                // Another one may have its place.
+                if let Some(kind) = self.recent(|named| named.key == key) {
+                    return Ok(kind);
+                }
+                let (bytes, len) = whole(key);
+                Kind::read(bytes.get(..len).unwrap_or_default())?
             }
+        };
+        let kind = self.push(key, kind, rule, NO_TEXT);
+        if let Some(place) = self.remembered.get_mut(place) {
+            *place = Remembered { key, kind, rule, schema: self.schema };
         }
         Ok(kind)
     }
 
-    /// Reads a format, or remembers what it says.
-    fn read(&self, key: u64, format: &[u8]) -> Result<(Kind, Rule)> {
-        match self.remembered.get(place_of(key)) {
-            Some(known) if known.key == key && is_whole(key) => Ok((known.kind, known.rule)),
-            _ => Kind::read(format),
+    /// A kind whose format is longer than its key, and so a part of the text.
+    #[inline(never)]
+    fn add_long(&mut self, key: u64, format: &CStr, text: &mut Vec<u8>) -> Result<Kind> {
+        let bytes = format.to_bytes();
+        if let Some(kind) =
+            self.recent(|named| named.key == key && named.format.bytes(text) == bytes)
+        {
+            return Ok(kind);
         }
+        let (kind, rule) = Kind::read(bytes)?;
+        let span = TextSpan { start: text.len() as u32, len: bytes.len() as u32 };
+        text.extend_from_slice(format.to_bytes_with_nul());
+        check_len(text)?;
+        Ok(self.push(key, kind, rule, span))
+    }
+
+    fn recent(&self, is_this: impl Fn(&Named) -> bool) -> Option<Kind> {
+        let recent = self.named.iter().rev().take(SEARCHED);
+        { recent }.find(|named| is_this(named)).map(|named| named.kind)
+    }
+
+    fn push(&mut self, key: u64, mut kind: Kind, rule: Rule, format: TextSpan) -> Kind {
+        kind.leaf.rule = self.named.len() as u32;
+        self.named.push(Named { key, kind, format });
+        self.rules.push(rule);
+        kind
     }
 
     /// A kind by its number.
@@ -184,19 +224,9 @@ unsafe fn key_of(format: *const c_char) -> u64 {
     key
 }
 
-/// The format with this key, without its NUL.
-///
-/// # Safety
-/// `format` is NUL-terminated, and stays as it is for as long as the bytes are used.
-#[inline(always)]
-unsafe fn bytes_of<'format>(format: *const c_char, key: u64) -> &'format [u8] {
-    if is_whole(key) {
-        let len = (u64::BITS - key.leading_zeros()).div_ceil(8);
-        // SAFETY: `key_of` has read so many bytes, none of them the NUL.
-        return unsafe { std::slice::from_raw_parts(format.cast(), len as usize) };
-    }
-    // SAFETY: as promised by the caller.
-    unsafe { CStr::from_ptr(format) }.to_bytes()
+/// The bytes of a format that is whole in its key, and how many of them it has.
+fn whole(key: u64) -> ([u8; 8], usize) {
+    (key.to_le_bytes(), (u64::BITS - key.leading_zeros()).div_ceil(8) as usize)
 }
 
 /// Whether the whole format is in its key: whether a NUL is.
@@ -268,4 +298,74 @@ fn too_long() -> Error {
 #[cold]
 pub(super) fn not_utf8(at: usize) -> Error {
     Error::new(ErrorKind::Malformed, format!("a text is not UTF-8 from byte {at} on"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+
+    use super::super::examples::examples;
+    use super::*;
+
+    fn of(kinds: &mut Kinds, format: &[u8], text: &mut Vec<u8>) -> Result<(u32, Kind)> {
+        let format = CString::new(format).unwrap();
+        // SAFETY: it ends with a NUL.
+        let (leaf, can_be_leaf) = unsafe { kinds.of(format.as_ptr(), text) }?;
+        let kind = *kinds.get(leaf.rule).unwrap();
+        assert_eq!((leaf.nulls, can_be_leaf), (kind.leaf.nulls, kind.can_be_leaf()));
+        Ok((leaf.rule, kind))
+    }
+
+    #[test]
+    fn a_format_says_the_same_whatever_was_read_before() {
+        // More than are searched, and more than are remembered.
+        let mut formats: Vec<String> =
+            examples().iter().map(|example| example.format.to_owned()).collect();
+        formats.extend((1..=38).map(|precision| format!("d:{precision},2")));
+        formats.extend((0..50).map(|size| format!("w:{size}")));
+        formats.extend((0..20).map(|zone| format!("tsu:Somewhere/{zone}")));
+        let mut kinds = Kinds::default();
+        for _ in 0..3 {
+            let mut text = Vec::new();
+            for format in formats.iter().chain(formats.iter().rev()) {
+                let (number, kind) = of(&mut kinds, format.as_bytes(), &mut text).unwrap();
+                let (expected, rule) = Kind::read(format.as_bytes()).unwrap();
+                assert_eq!(kinds.rules[number as usize], rule, "{format}");
+                assert_eq!((kind.role, kind.children), (expected.role, expected.children));
+                let text = std::str::from_utf8(&text).unwrap();
+                let named = &kinds.named[number as usize];
+                named.with_format(text, |bytes, _| assert_eq!(bytes, format.as_bytes()));
+            }
+            kinds.clear();
+        }
+    }
+
+    #[test]
+    fn like_formats_are_one_kind_of_a_schema() {
+        let mut kinds = Kinds::default();
+        let mut numbers = |formats: &[&str]| {
+            let mut text = Vec::new();
+            let number = |format: &&str| of(&mut kinds, format.as_bytes(), &mut text).unwrap().0;
+            let numbers: Vec<u32> = formats.iter().map(number).collect();
+            kinds.clear();
+            (numbers, text)
+        };
+        let (paris, zone) = ("tsu:Europe/Paris", b"tsu:Europe/Paris\0".to_vec());
+        let rome = "tsu:Europe/Rome";
+        assert_eq!(numbers(&["l", "u", "l", paris, "u", paris]).0, [0, 1, 0, 2, 1, 2]);
+        assert_eq!(numbers(&["u", paris, "l", paris]), (vec![0, 1, 2, 1], zone));
+        assert_eq!(numbers(&[paris, rome, paris]).0, [0, 1, 0], "the same eight bytes");
+    }
+
+    #[test]
+    fn what_is_no_format_is_refused_each_time() {
+        let mut kinds = Kinds::default();
+        for wrong in [&b""[..], b"x", b"ll", b"\xff\xff\xff\xff\xff\xff\xff\xff", b"tsu:Here\xff"] {
+            for _ in 0..2 {
+                let error = of(&mut kinds, wrong, &mut Vec::new()).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Malformed, "{wrong:?}");
+            }
+        }
+        assert!(kinds.named.is_empty());
+    }
 }

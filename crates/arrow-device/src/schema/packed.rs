@@ -103,6 +103,9 @@ impl Block {
     unsafe fn fill<T: Copy>(&self, at: usize, items: &[T]) -> Part<T> {
         // SAFETY: the plan counted these bytes among those of the block.
         let start = unsafe { self.0.add(at) }.cast::<T>();
+        if items.is_empty() {
+            return Part { start, count: 0, items: PhantomData };
+        }
         // SAFETY: the plan keeps so many items behind `start`, aligned for them as blocks are aligned to 16, and for nothing else;
         // the items are not in the block, which is new.
         unsafe { ptr::copy_nonoverlapping(items.as_ptr(), start.as_ptr(), items.len()) };
@@ -134,5 +137,39 @@ impl Plan {
         };
         self.end = end;
         Ok(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::Nulls;
+    use super::super::text::TextSpan;
+    use super::*;
+
+    #[test]
+    fn all_parts_come_out_as_they_went_in() {
+        let check = |rule| Check { rule, ..Check::leaf(Nulls::All) };
+        let record =
+            |flags| Record { name: TextSpan { start: 1, len: 2 }, flags, metadata: 3, parent: 4 };
+        for count in [0, 1, 2, 7, 1000] {
+            let checks: Vec<Check> = (0..count).map(check).collect();
+            let records: Vec<Record> = (0..i64::from(count)).map(record).collect();
+            let rules = vec![Rule::NONE; count as usize];
+            let text = "é".repeat(count as usize);
+            let metadata: Vec<u8> = (0..count).map(|byte| byte as u8).collect();
+            let parts = Parts {
+                checks: &checks,
+                rules: &rules,
+                records: &records,
+                text: &text,
+                metadata: &metadata,
+                ..Parts::default()
+            };
+            let packed = Packed::new(parts).unwrap();
+            assert!(packed.checks.iter().map(|check| check.rule).eq(0..count));
+            assert!(packed.records.iter().map(|record| record.flags).eq(0..i64::from(count)));
+            assert_eq!((&*packed.rules, &*packed.text), (&*rules, text.as_bytes()));
+            assert_eq!((&*packed.metadata, packed.kinds.len()), (&*metadata, 0));
+        }
     }
 }

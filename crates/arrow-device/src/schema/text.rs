@@ -174,12 +174,7 @@ pub(crate) struct TextSpan {
 }
 
 impl TextSpan {
-    /// The string itself; nothing where the blob does not reach that far.
-    pub(crate) fn of(self, blob: &str) -> &str {
-        blob.get(self.start as usize..).and_then(|rest| rest.get(..self.len as usize)).unwrap_or("")
-    }
-
-    /// The same of a blob that nobody has found to be text yet.
+    /// The string itself, of a blob that nobody has found to be text yet; nothing where the blob does not reach that far.
     pub(crate) fn bytes(self, blob: &[u8]) -> &[u8] {
         let rest = blob.get(self.start as usize..).unwrap_or_default();
         rest.get(..self.len as usize).unwrap_or_default()
@@ -202,9 +197,9 @@ impl TextBlob {
         Self(strings.into())
     }
 
-    /// The string at this place, as a part of the blob.
-    pub(crate) fn str(&self, span: TextSpan) -> &str {
-        span.of(&self.0)
+    /// All of it.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
     }
 
     /// The text at this place: a share of the blob, without an allocation.
@@ -232,8 +227,9 @@ mod tests {
         assert_eq!(blob.text(first.last(3)), "UTC");
         assert_eq!(blob.text(first.last(99)), "tss:UTC");
         assert_eq!(blob.text(empty), Text::EMPTY);
-        assert_eq!((&*blob.text(second), blob.str(second)), ("été", "été"));
-        assert_eq!(blob.str(TextSpan { start: 8, len: 99 }), "");
+        assert_eq!(blob.text(second), "été");
+        assert_eq!(second.bytes(blob.as_str().as_bytes()), "été".as_bytes());
+        assert_eq!(TextSpan { start: 8, len: 99 }.bytes(b"too short"), b"");
     }
 
     #[test]
