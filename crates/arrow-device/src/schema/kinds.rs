@@ -106,10 +106,9 @@ impl Kinds {
     ) -> Result<(Check, bool)> {
         // SAFETY: as promised by the caller.
         let key = unsafe { key_of(format) };
-        if let Some(known) = self.remembered.get(place_of(key)) {
-            if known.key == key && known.schema == self.schema {
-                return Ok((known.kind.leaf, known.kind.can_be_leaf()));
-            }
+        let is_this = |known: &&Remembered| known.key == key && known.schema == self.schema;
+        if let Some(known) = self.remembered.get(place_of(key)).filter(is_this) {
+            return Ok((known.kind.leaf, known.kind.can_be_leaf()));
         }
         // SAFETY: as promised by the caller.
         let kind = unsafe { self.add(key, format, text) }?;

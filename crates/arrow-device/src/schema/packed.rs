@@ -47,19 +47,19 @@ impl Packed {
         let text_at = plan.place(text)?;
         let metadata_at = plan.place(metadata)?;
         let block = Block(pool::take(plan.end)?);
-        // SAFETY: each place is one that the plan of this block gave for these items, and is filled once.
-        let packed = unsafe {
-            Self {
-                checks: block.fill(checks_at, checks),
-                rules: block.fill(rules_at, rules),
-                records: block.fill(records_at, records),
-                kinds: block.fill(kinds_at, kinds),
-                text: block.fill(text_at, text),
-                metadata: block.fill(metadata_at, metadata),
-                _block: block,
-            }
-        };
-        Ok(packed)
+        // SAFETY: the place is the one that the plan of this block gave for these items, and is filled once.
+        let rules = unsafe { block.fill(rules_at, rules) };
+        // SAFETY: as above.
+        let records = unsafe { block.fill(records_at, records) };
+        // SAFETY: as above.
+        let kinds = unsafe { block.fill(kinds_at, kinds) };
+        // SAFETY: as above.
+        let checks = unsafe { block.fill(checks_at, checks) };
+        // SAFETY: as above.
+        let text = unsafe { block.fill(text_at, text) };
+        // SAFETY: as above.
+        let metadata = unsafe { block.fill(metadata_at, metadata) };
+        Ok(Self { checks, rules, records, kinds, text, metadata, _block: block })
     }
 }
 
