@@ -164,7 +164,16 @@ impl Schema {
     }
 
     /// All nodes, by number. The root's is 0.
+    #[inline]
     pub(crate) fn nodes(&self) -> &[Node] {
+        match self.0.nodes.get() {
+            Some(nodes) => nodes,
+            None => self.make_nodes(),
+        }
+    }
+
+    #[cold]
+    fn make_nodes(&self) -> &[Node] {
         self.0.nodes.get_or_init(|| self.0.packed.nodes())
     }
 
@@ -216,8 +225,12 @@ impl Schema {
     }
 
     /// A node by its number; the root for a number that is none.
+    #[inline]
     pub(crate) fn node(&self, number: u32) -> &Node {
-        self.nodes().get(number as usize).unwrap_or(self.root())
+        match self.nodes().get(number as usize) {
+            Some(node) => node,
+            None => self.root(),
+        }
     }
 
     /// The schema of one node.
