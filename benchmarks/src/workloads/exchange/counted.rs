@@ -93,8 +93,43 @@ pub(in crate::workloads) const COUNTED: &[Counted] = &[
         run: |meter| import(meter, &Data::mixed(1000)),
     },
     Counted {
-        name: "import with schema/batch/1000",
+        name: "import of a schema/int64/1",
+        promised: &[(ALLOCATIONS, 0)],
+        run: |meter| import_schema(meter, &Data::flat("int64")),
+    },
+    Counted {
+        name: "import of a schema/nested/1",
+        promised: &[(ALLOCATIONS, 0)],
+        run: |meter| import_schema(meter, &Data::flat("nested")),
+    },
+    Counted {
+        name: "import of a schema/batch/1",
+        promised: &[(ALLOCATIONS, 0)],
+        run: |meter| import_schema(meter, &Data::batch(1)),
+    },
+    Counted {
+        name: "import of a schema/batch/1000",
+        promised: &[(ALLOCATIONS, 0)],
+        run: |meter| import_schema(meter, &Data::batch(1000)),
+    },
+    Counted {
+        name: "import of a schema/mixed batch/1000",
+        promised: &[(ALLOCATIONS, 0)],
+        run: |meter| import_schema(meter, &Data::mixed(1000)),
+    },
+    Counted {
+        name: "fields of an imported schema/batch/1000",
         promised: &[],
+        run: |meter| fields_of_schema(meter, &Data::batch(1000)),
+    },
+    Counted {
+        name: "import with schema/int64/1",
+        promised: &[(ALLOCATIONS, 0)],
+        run: |meter| import_with_schema(meter, &Data::flat("int64")),
+    },
+    Counted {
+        name: "import with schema/batch/1000",
+        promised: &[(ALLOCATIONS, 0)],
         run: |meter| import_with_schema(meter, &Data::batch(1000)),
     },
     Counted {
@@ -183,6 +218,23 @@ fn import(meter: &mut Meter, data: &Data) {
     (0..WARM).for_each(|_| drop(once(&mut exported(&data.array))));
     let mut array = exported(&data.array);
     drop(meter.measure(|| once(&mut array)));
+}
+
+fn import_schema(meter: &mut Meter, data: &Data) {
+    // SAFETY: it was just exported, by a library that keeps the rules.
+    let once = |schema: &mut ArrowSchema| unsafe { Schema::import(schema) }.unwrap();
+    (0..WARM).for_each(|_| drop(once(&mut exported_schema(data))));
+    let mut schema = exported_schema(data);
+    drop(black_box(meter.measure(|| once(&mut schema))));
+}
+
+/// What is made when the first field of an imported schema is asked for.
+fn fields_of_schema(meter: &mut Meter, data: &Data) {
+    // SAFETY: it was just exported, by a library that keeps the rules.
+    let imported = || unsafe { Schema::import(&mut exported_schema(data)) }.unwrap();
+    (0..WARM).for_each(|_| assert!(!imported().columns().is_empty()));
+    let schema = imported();
+    assert_eq!(meter.measure(|| schema.columns().len()) as u64, data.size);
 }
 
 fn import_with_schema(meter: &mut Meter, data: &Data) {

@@ -318,12 +318,12 @@ impl Array {
 
     /// A child in the same tree.
     pub(crate) fn node_child(&self, index: usize) -> Result<Self> {
-        let children = self.schema_node().children();
+        let children = self.tree.schema.children(self.node);
         let number = u32::try_from(index).ok().and_then(|index| children.start.checked_add(index));
         match number.filter(|number| children.contains(number)) {
             Some(number) => {
                 let named = self.named.as_ref().and_then(|(schema, node)| {
-                    Some((schema.clone(), schema.node(*node).children().nth(index)?))
+                    Some((schema.clone(), schema.children(*node).nth(index)?))
                 });
                 Ok(Self { named, ..self.at_number(number) })
             }
@@ -340,11 +340,11 @@ impl Array {
 
     /// The dictionary in the same tree.
     pub(crate) fn node_dictionary(&self) -> Option<Self> {
-        let number = self.schema_node().dictionary()?;
+        let number = self.tree.schema.dictionary(self.node)?;
         let named = self
             .named
             .as_ref()
-            .and_then(|(schema, node)| Some((schema.clone(), schema.node(*node).dictionary()?)));
+            .and_then(|(schema, node)| Some((schema.clone(), schema.dictionary(*node)?)));
         Some(Self { named, ..self.at_number(number) })
     }
 

@@ -43,14 +43,14 @@ impl<T> Place<T> {
     pub(crate) fn fill(self, value: T) -> Shared<T> {
         let block = self.0;
         std::mem::forget(self);
-        // SAFETY: the block is large enough, aligned to 16, and nobody else's.
-        unsafe {
-            block.write(Counted {
-                shares: AtomicUsize::new(1),
-                _apart: MaybeUninit::uninit(),
-                value,
-            })
-        };
+        // SAFETY: the block is large enough for it, aligned to 16, and nobody else's.
+        let shares = unsafe { &raw mut (*block.as_ptr()).shares };
+        // SAFETY: as above.
+        unsafe { shares.write(AtomicUsize::new(1)) };
+        // SAFETY: as above.
+        let place = unsafe { &raw mut (*block.as_ptr()).value };
+        // SAFETY: as above. The value is moved there at once, not as a part of something that is moved there.
+        unsafe { place.write(value) };
         Shared(block)
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! Arrays are checked often and schemas are made seldom, so everything about a type that a check needs is a number here.
 
+use std::ops::Range;
+
 use super::table::Node;
-use super::{BufferKind, DataType};
+use super::{BufferKind, DataType, Layout};
 use crate::exchange::arena::Below;
 
 /// What a node's C struct has to keep to because of its type. Nodes of like types share one, so that a wide table of checks
@@ -61,16 +63,29 @@ pub(crate) struct Check {
 }
 
 impl Rule {
-    pub(crate) fn new(node: &Node) -> Self {
-        let data_type = node.field.data_type();
-        let layout = &node.layout;
+    /// The rule of nothing.
+    pub(super) const NONE: Self = Self {
+        largest_end: 0,
+        elements_in_child: 0,
+        more_buffers: 0,
+        buffers: 0,
+        fixed_buffers: 0,
+        required: 0,
+        required_for_nulls: 0,
+        is_ordinary: false,
+        flat_width: 0,
+        is_run_ends: false,
+    };
+
+    /// The rule of a type, whatever its children are.
+    pub(crate) fn new(data_type: &DataType, layout: &Layout) -> Self {
         let kinds = layout.buffers();
         let required = kinds
             .iter()
             .enumerate()
             .map(|(index, kind)| u8::from(!can_be_absent(*kind)) << index)
             .sum();
-        let nulls = Nulls::of(node);
+        let nulls = Nulls::of(data_type, layout);
         let widest = kinds.iter().map(|kind| bytes_of(*kind)).max().unwrap_or(1);
         let elements_in_child = match data_type {
             DataType::Struct(_) | DataType::Union { mode: super::UnionMode::Sparse, .. } => 1,
@@ -104,10 +119,10 @@ impl Rule {
 }
 
 impl Nulls {
-    fn of(node: &Node) -> Self {
-        match node.field.data_type() {
+    pub(crate) fn of(data_type: &DataType, layout: &Layout) -> Self {
+        match data_type {
             DataType::Null => Self::All,
-            _ if node.layout.has_validity() => Self::InBitmap,
+            _ if layout.has_validity() => Self::InBitmap,
             _ => Self::None,
         }
     }
@@ -115,7 +130,7 @@ impl Nulls {
 
 impl Check {
     /// The checks of all nodes, and the rules that they name.
-    pub(crate) fn all(nodes: &[Node]) -> (Box<[Self]>, Box<[Rule]>) {
+    pub(crate) fn all(nodes: &[Node]) -> (Vec<Self>, Vec<Rule>) {
         let mut rules: Vec<Rule> = Vec::new();
         let mut number_of = |rule: Rule| {
             // Like columns stand together, and there are few rules; a schema with many is not searched for long.
@@ -129,15 +144,38 @@ impl Check {
         let has_nothing_below =
             |number: u32| nodes.get(number as usize).is_some_and(|node| node.below().is_empty());
         let check = |node: &Node| Self {
-            rule: number_of(Rule::new(node)),
+            rule: number_of(Rule::new(node.field.data_type(), &node.layout)),
             first_child: node.below().start,
             children: node.children().len() as u32,
-            nulls: Nulls::of(node),
+            nulls: Nulls::of(node.field.data_type(), &node.layout),
             has_dictionary: node.dictionary().is_some(),
             is_leaf: node.below().is_empty(),
             has_only_leaves: node.below().all(has_nothing_below),
         };
-        (nodes.iter().map(check).collect(), rules.into())
+        (nodes.iter().map(check).collect(), rules)
+    }
+
+    /// A node with nothing below it. Its rule is 0 so far.
+    pub(super) const fn leaf(nulls: Nulls) -> Self {
+        Self {
+            rule: 0,
+            first_child: 0,
+            children: 0,
+            nulls,
+            has_dictionary: false,
+            is_leaf: true,
+            has_only_leaves: true,
+        }
+    }
+
+    /// The numbers of the children, without the dictionary.
+    pub(crate) fn children(&self) -> Range<u32> {
+        self.first_child..self.first_child + self.children
+    }
+
+    /// The number of the dictionary.
+    pub(crate) fn dictionary(&self) -> Option<u32> {
+        self.has_dictionary.then(|| self.first_child + self.children)
     }
 
     /// Where the children of a node are, by its number in the table.

@@ -49,7 +49,7 @@ impl Schema {
         let image = self.image().get_or_init(|| Image::new(self));
         let owner = Whole(self.clone());
         let source = Drawing { schema: self, image };
-        let (root, _) = arena::build(self.nodes().len(), 0, &source, owner, ptr::null_mut())?;
+        let (root, _) = arena::build(self.checks().len(), 0, &source, owner, ptr::null_mut())?;
         Ok(root)
     }
 }

@@ -65,13 +65,7 @@ where
     let mut children = children.into_iter();
     let found = children.len();
     let miscounted = |expected: usize| miscounted(format, expected, found);
-    let expected = match &shape {
-        Shape::Leaf(_) => 0,
-        Shape::Struct => found,
-        Shape::Union(_, type_ids) => type_ids.len(),
-        Shape::RunEndEncoded => 2,
-        Shape::Map | Shape::List(_) | Shape::FixedSizeList(_) => 1,
-    };
+    let expected = shape.children().unwrap_or(found);
     if found != expected {
         return Err(miscounted(expected));
     }
@@ -112,7 +106,7 @@ where
 }
 
 /// What the format string alone says.
-enum Shape {
+pub(super) enum Shape {
     Leaf(DataType),
     /// A type of one child and nothing else.
     List(fn(Arc<Field>) -> DataType),
@@ -123,7 +117,21 @@ enum Shape {
     RunEndEncoded,
 }
 
-fn read(format: &[u8], timezone: &mut dyn FnMut(&str) -> Text) -> Result<Shape> {
+impl Shape {
+    /// How many children there must be; `None` where any number will do.
+    pub(super) fn children(&self) -> Option<usize> {
+        match self {
+            Self::Leaf(_) => Some(0),
+            Self::Struct => None,
+            Self::Union(_, type_ids) => Some(type_ids.len()),
+            Self::RunEndEncoded => Some(2),
+            Self::Map | Self::List(_) | Self::FixedSizeList(_) => Some(1),
+        }
+    }
+}
+
+/// Reads a format string. `timezone` is as for [`parse`].
+pub(super) fn read(format: &[u8], timezone: &mut dyn FnMut(&str) -> Text) -> Result<Shape> {
     if format.len() > MAX_FORMAT_BYTES {
         let len = format.len();
         let message = format!("a format has {len} bytes; {MAX_FORMAT_BYTES} is the limit");

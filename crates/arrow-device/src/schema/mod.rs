@@ -4,17 +4,21 @@
 //! - [`DataType`] and [`Field`] are the types; `format` reads and writes their format strings.
 //! - [`Layout`] says which buffers an array of a type has.
 //! - [`Schema`] is a type as a flat table, which is how arrays are checked and walked; it alone is read from C structs
-//!   (`import`) and written to them (`export`). The other files work on bytes that were read already.
+//!   (`import`, with `kinds` of formats) and written to them (`export`). The other files work on bytes that were read already.
+//!   What an import reads is `packed`; `fields` are made of it later.
 
 mod check;
 mod data_type;
 mod display;
 mod export;
 mod field;
+mod fields;
 mod format;
 mod import;
+mod kinds;
 mod layout;
 mod metadata;
+mod packed;
 mod questions;
 mod table;
 mod text;

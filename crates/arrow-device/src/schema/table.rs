@@ -1,12 +1,15 @@
 //! [`Schema`]: the type of an array or batch, as a table.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::ops::Range;
+use std::sync::OnceLock;
 
 use super::check::{Check, Rule};
 use super::export::Image;
+use super::packed::{Packed, Parts};
 use super::{DataType, Field, Layout, Metadata};
 use crate::exchange::arena::Below;
+use crate::exchange::shared::Shared;
 use crate::{Error, ErrorKind, Place, Result, Step};
 
 /// No schema is deeper than this many levels below its root.
@@ -30,12 +33,12 @@ pub(crate) const MAX_NODES: usize = 1 << 20;
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Schema(Arc<Table>);
+pub struct Schema(Shared<Table>);
 
 struct Table {
-    nodes: Box<[Node]>,
-    checks: Box<[Check]>,
-    rules: Box<[Rule]>,
+    packed: Packed,
+    /// There from the start where the schema was made of fields; where it was imported, made when they are first asked for.
+    nodes: OnceLock<Box<[Node]>>,
     image: OnceLock<Image>,
 }
 
@@ -121,8 +124,15 @@ impl Schema {
             }
         }
         let (checks, rules) = Check::all(&nodes);
-        let nodes = nodes.into();
-        Ok(Self(Arc::new(Table { nodes, checks, rules, image: OnceLock::new() })))
+        let packed = Packed::new(Parts { checks: &checks, rules: &rules, ..Parts::default() })?;
+        let nodes = OnceLock::from(nodes.into_boxed_slice());
+        Ok(Self(Shared::new(Table { packed, nodes, image: OnceLock::new() })?))
+    }
+
+    /// A schema that was read from C, and checked, whose fields nobody has made yet.
+    pub(super) fn from_packed(packed: Packed) -> Result<Self> {
+        let (nodes, image) = (OnceLock::new(), OnceLock::new());
+        Ok(Self(Shared::new(Table { packed, nodes, image })?))
     }
 
     /// The root field. Its name is usually empty.
@@ -154,18 +164,27 @@ impl Schema {
     }
 
     /// All nodes, by number. The root's is 0.
+    #[inline]
     pub(crate) fn nodes(&self) -> &[Node] {
-        &self.0.nodes
+        match self.0.nodes.get() {
+            Some(nodes) => nodes,
+            None => self.make_nodes(),
+        }
+    }
+
+    #[cold]
+    fn make_nodes(&self) -> &[Node] {
+        self.0.nodes.get_or_init(|| self.0.packed.nodes())
     }
 
     /// What an imported array of this schema has to keep to, by node.
     pub(crate) fn checks(&self) -> &[Check] {
-        &self.0.checks
+        &self.0.packed.checks
     }
 
     /// The rules that the checks name.
     pub(crate) fn rules(&self) -> &[Rule] {
-        &self.0.rules
+        &self.0.packed.rules
     }
 
     /// The rule of a node.
@@ -185,19 +204,33 @@ impl Schema {
         Check::below(self.checks().get(number as usize))
     }
 
+    /// The numbers of a node's children, without the dictionary.
+    pub(crate) fn children(&self, number: u32) -> Range<u32> {
+        self.checks().get(number as usize).map_or(0..0, Check::children)
+    }
+
+    /// The number of a node's dictionary.
+    pub(crate) fn dictionary(&self, number: u32) -> Option<u32> {
+        self.checks().get(number as usize)?.dictionary()
+    }
+
     pub(super) fn image(&self) -> &OnceLock<Image> {
         &self.0.image
     }
 
     pub(crate) fn root(&self) -> &Node {
-        // A table has a root: `flatten` begins with it.
-        let [root, ..] = &*self.0.nodes else { unreachable!("a schema has a root") };
+        // A table has a root: it is read or flattened from there.
+        let [root, ..] = self.nodes() else { unreachable!("a schema has a root") };
         root
     }
 
     /// A node by its number; the root for a number that is none.
+    #[inline]
     pub(crate) fn node(&self, number: u32) -> &Node {
-        self.nodes().get(number as usize).unwrap_or(self.root())
+        match self.nodes().get(number as usize) {
+            Some(node) => node,
+            None => self.root(),
+        }
     }
 
     /// The schema of one node.
@@ -233,11 +266,22 @@ impl Schema {
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Shared::ptr_eq(&self.0, &other.0)
     }
 }
 
 impl Node {
+    /// A node whose children are where its check says.
+    pub(super) fn checked(field: Field, parent: u32, check: &Check) -> Self {
+        let below = Check::below(Some(check));
+        Self {
+            first_child: below.first,
+            children: below.count,
+            has_dictionary: below.has_dictionary,
+            ..Self::new(field, parent)
+        }
+    }
+
     fn new(field: Field, parent: u32) -> Self {
         let layout = Layout::of(field.data_type());
         Self { field, layout, parent, first_child: 0, children: 0, has_dictionary: false }

@@ -10,8 +10,6 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::{Error, ErrorKind, Result};
-
 /// An immutable string that is cheap to clone and is followed by a NUL byte in memory.
 ///
 /// ```
@@ -168,20 +166,20 @@ impl Hash for Text {
     }
 }
 
-/// Collects many strings into one blob.
-#[derive(Debug, Default)]
-pub(crate) struct TextBlobBuilder {
-    blob: String,
-}
-
-/// Where a string lies in the blob that it was pushed into.
+/// Where in a blob a string lies. A NUL byte follows it, unless it is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TextSpan {
-    start: u32,
-    len: u32,
+    pub(super) start: u32,
+    pub(super) len: u32,
 }
 
 impl TextSpan {
+    /// The string itself, of a blob that nobody has found to be text yet; nothing where the blob does not reach that far.
+    pub(crate) fn bytes(self, blob: &[u8]) -> &[u8] {
+        let rest = blob.get(self.start as usize..).unwrap_or_default();
+        rest.get(..self.len as usize).unwrap_or_default()
+    }
+
     /// The last `len` bytes of the string, which are a string of their own: a time zone in a format string.
     pub(crate) fn last(self, len: usize) -> Self {
         let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.len);
@@ -193,37 +191,17 @@ impl TextSpan {
 #[derive(Clone, Debug)]
 pub(crate) struct TextBlob(Arc<str>);
 
-impl TextBlobBuilder {
-    /// Adds a string that came from C. It is refused if it is not UTF-8, holds a NUL byte or makes the blob too
-    /// large.
-    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<TextSpan> {
-        let text = std::str::from_utf8(bytes).map_err(|error| {
-            let at = error.valid_up_to();
-            Error::new(ErrorKind::Malformed, format!("a text is not UTF-8 from byte {at} on"))
-        })?;
-        if let Some(at) = bytes.iter().position(|byte| *byte == 0) {
-            let message = format!("a text holds a NUL byte at byte {at}");
-            return Err(Error::new(ErrorKind::Malformed, message));
-        }
-        let end = self.blob.len().saturating_add(text.len());
-        let (Ok(start), Ok(len), true) =
-            (u32::try_from(self.blob.len()), u32::try_from(text.len()), end < TO_THE_END as usize)
-        else {
-            let message = "the names of a schema together are 4 GiB or longer";
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        };
-        self.blob.push_str(text);
-        self.blob.push('\0');
-        Ok(TextSpan { start, len })
-    }
-
-    /// Ends the collecting. From here on the spans can be turned into texts.
-    pub(crate) fn finish(self) -> TextBlob {
-        TextBlob(self.blob.into())
-    }
-}
-
 impl TextBlob {
+    /// A copy of these strings.
+    pub(crate) fn new(strings: &str) -> Self {
+        Self(strings.into())
+    }
+
+    /// All of it.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// The text at this place: a share of the blob, without an allocation.
     pub(crate) fn text(&self, span: TextSpan) -> Text {
         if span.len == 0 {
@@ -239,11 +217,9 @@ mod tests {
 
     #[test]
     fn texts_of_a_blob_share_its_bytes_and_end_with_a_nul() {
-        let mut builder = TextBlobBuilder::default();
+        let blob = TextBlob::new("tss:UTC\0été\0");
         let [first, empty, second] =
-            ["tss:UTC", "", "été"].map(|text| builder.push(text.as_bytes()).unwrap());
-        let blob = builder.finish();
-        assert_eq!(&*blob.0, "tss:UTC\0\0été\0");
+            [(0, 7), (8, 0), (8, 5)].map(|(start, len)| TextSpan { start, len });
         for text in [blob.text(first), blob.text(second), blob.text(first.last(3))] {
             assert!(blob.0.as_bytes().as_ptr_range().contains(&text.as_ptr()));
             assert_eq!(text.as_c_str().unwrap().to_bytes(), text.as_bytes());
@@ -252,17 +228,8 @@ mod tests {
         assert_eq!(blob.text(first.last(99)), "tss:UTC");
         assert_eq!(blob.text(empty), Text::EMPTY);
         assert_eq!(blob.text(second), "été");
-    }
-
-    #[test]
-    fn bytes_that_are_no_c_text_are_refused_where_they_go_wrong() {
-        let mut builder = TextBlobBuilder::default();
-        for (bytes, position) in [(&b"ab\xff"[..], "byte 2"), (b"abc\0", "byte 3")] {
-            let error = builder.push(bytes).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::Malformed);
-            assert!(error.message().contains(position), "{error}");
-        }
-        assert_eq!(&*builder.finish().0, "", "what was refused leaves nothing behind");
+        assert_eq!(second.bytes(blob.as_str().as_bytes()), "été".as_bytes());
+        assert_eq!(TextSpan { start: 8, len: 99 }.bytes(b"too short"), b"");
     }
 
     #[test]

@@ -8,7 +8,7 @@ mod metadata;
 
 use proptest::prelude::*;
 
-use super::text::{TextBlobBuilder, TextSpan};
+use super::text::{TextBlob, TextSpan};
 use super::{DataType, Field, Text};
 use crate::Result;
 
@@ -48,10 +48,16 @@ proptest! {
     fn any_texts_come_back_from_their_blob(
         texts in proptest::collection::vec("[^\0]{0,12}", 0..8),
     ) {
-        let mut builder = TextBlobBuilder::default();
-        let spans: Vec<TextSpan> =
-            texts.iter().map(|text| builder.push(text.as_bytes()).unwrap()).collect();
-        let blob = builder.finish();
+        let mut strings = String::new();
+        let spans: Vec<TextSpan> = texts
+            .iter()
+            .map(|text| {
+                let start = strings.len() as u32;
+                strings.extend([text, "\0"]);
+                TextSpan { start, len: text.len() as u32 }
+            })
+            .collect();
+        let blob = TextBlob::new(&strings);
         for (span, text) in spans.into_iter().zip(&texts) {
             let shared = blob.text(span);
             prop_assert_eq!(&*shared, text);
