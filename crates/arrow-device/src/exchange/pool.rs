@@ -34,6 +34,8 @@ struct Prefix {
     next: *mut Prefix,
     /// Bytes behind the prefix.
     size: usize,
+    /// The shelf for blocks of this size, where there is a home.
+    shelf: usize,
 }
 
 struct Home {
@@ -55,18 +57,39 @@ thread_local! {
 }
 
 /// A block of at least this many bytes, aligned to 16, with any contents.
+#[inline(always)]
 pub(crate) fn take(bytes: usize) -> Result<NonNull<u8>> {
-    let Some((shelf, size)) = shelf_of(bytes) else { return allocate(bytes, ptr::null()) };
+    // Where the size is a constant, so is the shelf.
+    match shelf_of(bytes) {
+        Some((shelf, size)) => take_from(shelf, size),
+        None => allocate(bytes, ptr::null(), 0),
+    }
+}
+
+#[inline(never)]
+fn take_from(shelf: usize, size: usize) -> Result<NonNull<u8>> {
+    let shelved = LOCAL.try_with(|local| local.borrow_mut().pop_shelved(shelf));
+    match shelved {
+        Ok(Some(prefix)) => Ok(payload(prefix)),
+        _ => take_elsewhere(shelf, size),
+    }
+}
+
+/// From the inbox, or from the allocator.
+#[cold]
+#[inline(never)]
+fn take_elsewhere(shelf: usize, size: usize) -> Result<NonNull<u8>> {
     LOCAL
         .try_with(|local| {
             let mut local = local.borrow_mut();
-            match local.pop(shelf) {
+            local.empty_inbox();
+            match local.pop_shelved(shelf) {
                 Some(prefix) => Ok(payload(prefix)),
-                None => allocate(size, Arc::into_raw(local.home.clone())),
+                None => allocate(size, Arc::into_raw(local.home.clone()), shelf),
             }
         })
         // The thread is being torn down: its shelves are gone.
-        .unwrap_or_else(|_| allocate(size, ptr::null()))
+        .unwrap_or_else(|_| allocate(size, ptr::null(), 0))
 }
 
 /// Gives a block back.
@@ -101,13 +124,7 @@ impl Shelves {
         Self { home: Arc::new(home), lists: [ptr::null_mut(); SHELVES], bytes: 0 }
     }
 
-    fn pop(&mut self, shelf: usize) -> Option<NonNull<Prefix>> {
-        self.pop_shelved(shelf).or_else(|| {
-            self.empty_inbox();
-            self.pop_shelved(shelf)
-        })
-    }
-
+    #[inline(always)]
     fn pop_shelved(&mut self, shelf: usize) -> Option<NonNull<Prefix>> {
         let list = self.lists.get_mut(shelf)?;
         let first = NonNull::new(*list)?;
@@ -118,11 +135,11 @@ impl Shelves {
         Some(first)
     }
 
+    #[inline(always)]
     fn push(&mut self, prefix: NonNull<Prefix>) {
         // SAFETY: the block is ours: it was given back.
-        let size = unsafe { (*prefix.as_ptr()).size };
-        let shelf = shelf_of(size).map(|(shelf, _)| shelf);
-        match shelf.and_then(|shelf| self.lists.get_mut(shelf)) {
+        let Prefix { size, shelf, .. } = unsafe { prefix.read() };
+        match self.lists.get_mut(shelf) {
             Some(list) if self.bytes + size <= SHELVES_LIMIT => {
                 // SAFETY: as above.
                 unsafe { (*prefix.as_ptr()).next = *list };
@@ -155,6 +172,7 @@ impl Drop for Shelves {
 }
 
 /// Pushes a block onto its home's inbox. Reads nothing of the blocks that lie there: the home may free them at any time.
+#[inline(never)]
 fn send_home(prefix: NonNull<Prefix>, home: *const Home) {
     // SAFETY: the block holds a strong reference to its home, and is ours until it is pushed.
     let home = unsafe { &*home };
@@ -192,7 +210,8 @@ fn list(first: *mut Prefix) -> impl Iterator<Item = NonNull<Prefix>> {
     })
 }
 
-fn allocate(size: usize, home: *const Home) -> Result<NonNull<u8>> {
+#[inline(never)]
+fn allocate(size: usize, home: *const Home, shelf: usize) -> Result<NonNull<u8>> {
     let block = block_layout(size).and_then(|layout| {
         // SAFETY: the layout has room for a prefix and so is not of size zero.
         NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Prefix>())
@@ -207,10 +226,12 @@ fn allocate(size: usize, home: *const Home) -> Result<NonNull<u8>> {
         );
     };
     // SAFETY: freshly allocated, with room and alignment for a prefix.
-    unsafe { prefix.write(Prefix { home, next: ptr::null_mut(), size }) };
+    unsafe { prefix.write(Prefix { home, next: ptr::null_mut(), size, shelf }) };
     Ok(payload(prefix))
 }
 
+#[cold]
+#[inline(never)]
 fn free(prefix: NonNull<Prefix>) {
     // SAFETY: the caller owns the block, and `allocate` wrote the prefix.
     let Prefix { home, size, .. } = unsafe { prefix.read() };
