@@ -347,7 +347,8 @@ impl<S: Source<ArrowArray>> Source<ArrowArray> for Rows<S> {
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
         let (rows, are_columns) = (self.window, numbers == self.columns);
         self.tables.children(numbers).map(move |mut node| {
-            if are_columns {
+            // Most columns have just the rows of the batch, and stay as they are.
+            if are_columns && (rows.offset != 0 || node.window.length != rows.length) {
                 node.window = node.window.part(rows.offset, rows.length);
             }
             node

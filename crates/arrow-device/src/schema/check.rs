@@ -133,6 +133,11 @@ impl Check {
         (nodes.iter().map(check).collect(), rules.into())
     }
 
+    /// Whether there are children, which have nothing below them, and no dictionary.
+    pub(crate) fn has_simple_columns(&self) -> bool {
+        self.has_only_leaves && !self.has_dictionary && !self.is_leaf
+    }
+
     /// Where the children of a node are, by its number in the table.
     #[inline(always)]
     pub(crate) fn below(node: Option<&Self>) -> Below {
