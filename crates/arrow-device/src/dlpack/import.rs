@@ -489,6 +489,21 @@ mod tests {
                             [0, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED]
                                 .iter()
                                 .for_each(|flags| each(&tensor, *flags));
+                            let stride = stride.unwrap_or(0);
+                            let deep = [length, 1, length, 3];
+                            let row = stride.wrapping_mul(3);
+                            let apart = [row.wrapping_mul(length), 77, row, 1];
+                            for first in [0, 2] {
+                                let deep = DLTensor {
+                                    ndim: 4 - first as i32,
+                                    shape: deep.as_ptr().wrapping_add(first).cast_mut(),
+                                    ..tensor
+                                };
+                                let apart = apart.as_ptr().wrapping_add(first).cast_mut();
+                                let is_told = !tensor.strides.is_null();
+                                let strides = if is_told { apart } else { tensor.strides };
+                                each(&DLTensor { strides, ..deep }, 0);
+                            }
                             each(&DLTensor { ndim: 0, ..tensor }, 0);
                             each(&DLTensor { shape: std::ptr::null_mut(), ..tensor }, 0);
                             let elsewhere = DLDevice { device_type: DLDeviceType(2), device_id: 0 };
