@@ -1,8 +1,8 @@
 //! One allocation that holds the C structs of a whole tree and the owner of its memory.
 //!
 //! What arrow-rs keeps in many small objects is counted first and then written here. The base structure then owns the block;
-//! `arrow-device` imports it and releases it once. The structs below the base are never
-//! released by themselves, because only that import sees them.
+//! `arrow-device` imports it and releases it once. The structs below the base are never released by themselves, because only
+//! that import sees them.
 
 use std::alloc::{Layout, LayoutError};
 use std::ffi::c_void;
