@@ -134,7 +134,7 @@ pub(in crate::workloads) const COUNTED: &[Counted] = &[
     },
     Counted {
         name: "export from arrow-rs/batch/1000",
-        promised: &[(ALLOCATIONS, 3)],
+        promised: &[(ALLOCATIONS, 3), (INSTRUCTIONS, 200_000)],
         run: |meter| export_from_arrow_rs(meter, &Data::batch(1000)),
     },
     Counted {

@@ -107,7 +107,7 @@ pub(crate) const COUNTED: &[Counted] = &[
     },
     Counted {
         name: "tensor to array/int64/1",
-        promised: &[],
+        promised: &[(ALLOCATIONS, 0)],
         run: |meter| {
             let tensor = tensor(FLAT);
             counted(meter, || (), |()| as_array(&tensor));
@@ -115,7 +115,7 @@ pub(crate) const COUNTED: &[Counted] = &[
     },
     Counted {
         name: "imported tensor to array/int64/1",
-        promised: &[],
+        promised: &[(ALLOCATIONS, 0)],
         run: |meter| {
             let tensor = tensor(FLAT);
             counted(meter, || import(handed_over(&tensor)), |imported| as_array(&imported));
@@ -123,7 +123,7 @@ pub(crate) const COUNTED: &[Counted] = &[
     },
     Counted {
         name: "array round trip/int64/1",
-        promised: &[],
+        promised: &[(ALLOCATIONS, 0)],
         run: |meter| {
             let array = array();
             let round = |()| as_array(&import(handed_over(&as_tensor(&array))));

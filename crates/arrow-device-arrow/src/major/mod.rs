@@ -1,18 +1,20 @@
 //! The conversion for one major of arrow-rs. `lib.rs` has this source in it once for each; `super::arrow` is the major.
 //!
-//! `types` has types and schemas, `source` shows arrays of arrow-rs as C structs, `data` shows ours as `ArrayData`.
+//! `types` has types and schemas, `parts` knows the arrays of arrow-rs, `source` shows them as C structs,
+//! `data` shows ours as `ArrayData`.
 
 use std::sync::Arc;
 
+use arrow_device::abi::ArrowArray;
 use arrow_device::{Array, Batch, DataType, Error, ErrorKind, Field, Result, Schema};
 
 use super::arrow;
 use super::arrow::array::{Array as _, ArrayRef, RecordBatch};
 use super::arrow::schema as rs;
-use crate::block::Block;
-use source::Source;
+use crate::block::{Block, Needs, Room};
 
 mod data;
+mod parts;
 mod reader;
 mod source;
 mod types;
@@ -96,9 +98,6 @@ impl FromArrow<ArrayRef> for Array {
 impl FromArrow<(&rs::Field, ArrayRef)> for Array {
     fn from_arrow((field, array): (&rs::Field, ArrayRef)) -> Result<Self> {
         let schema = Schema::new(types::field_from(field)?)?;
-        if !types::is_laid_out_as(schema.data_type(), array.data_type()) {
-            return Err(mismatch(schema.data_type(), array.data_type()));
-        }
         take(&schema, array)
     }
 }
@@ -119,41 +118,59 @@ impl FromArrow<(&Schema, RecordBatch)> for Batch {
             let message = format!("{} columns do not fit {schema}", fields.len());
             return Err(Error::new(ErrorKind::SchemaMismatch, message).during("from_arrow"));
         }
-        for (ours, theirs) in schema.columns().iter().zip(fields) {
-            if !types::is_laid_out_as(ours.data_type(), theirs.data_type()) {
-                return Err(mismatch(ours.data_type(), theirs.data_type()));
-            }
-        }
         Self::try_from(take(schema, batch)?)
     }
 }
 
 /// What can be shown as C structs, and then owns them.
 trait Tree: Send + Sync + 'static {
-    fn root(&self) -> Source<'_>;
+    /// Adds what the structs need.
+    fn count(&self, schema: &Schema, needs: &mut Needs) -> Result<()>;
+
+    /// Writes them, and gives the base structure.
+    fn write(&self, schema: &Schema, room: &mut Room<'_>) -> Result<ArrowArray>;
 }
 
 impl Tree for ArrayRef {
-    fn root(&self) -> Source<'_> {
-        Source::Array(&**self)
+    fn count(&self, schema: &Schema, needs: &mut Needs) -> Result<()> {
+        source::count_array(schema.data_type(), &**self, needs)
+    }
+
+    fn write(&self, schema: &Schema, room: &mut Room<'_>) -> Result<ArrowArray> {
+        source::write_array(schema.data_type(), &**self, room)
     }
 }
 
 impl Tree for RecordBatch {
-    fn root(&self) -> Source<'_> {
-        Source::Batch(self)
+    fn count(&self, schema: &Schema, needs: &mut Needs) -> Result<()> {
+        source::count_batch(schema.columns(), self, needs)
+    }
+
+    fn write(&self, schema: &Schema, room: &mut Room<'_>) -> Result<ArrowArray> {
+        source::write_batch(schema.columns(), self, room)
     }
 }
 
-/// Shows something of arrow-rs as C structs, and takes them over.
+/// Shows something of arrow-rs as C structs, and takes them over. What is not of the schema's type is refused.
 fn take<T: Tree>(schema: &Schema, owner: T) -> Result<Array> {
-    let (block, base) = Block::<T>::write(&owner.root())?;
+    let mut needs = Needs::default();
+    owner.count(schema, &mut needs)?;
+    let mut block = Block::<T>::new(needs)?;
+    let mut room = block.room();
+    let base = owner.write(schema, &mut room)?;
+    let is_plain = room.is_plain;
     let mut c_array = block.own(base, owner);
-    // SAFETY: the structs were written just now, for arrays of this schema's type, with tables as long as they say; arrow-rs
-    // upholds that its buffers cover their elements and are not written to, and the owner keeps them until the release, which
-    // may run on any thread because all of it is `Send + Sync`.
-    unsafe { Array::import_host(&raw mut c_array, schema) }
-        .map_err(|error| error.during("from_arrow"))
+    let imported = if is_plain {
+        // SAFETY: as below; and nothing is wrong with plain columns: arrow-rs upholds that their lengths are those of the batch
+        // and fit into memory, that no more elements are null than there are, and that there are buffers, which are not null.
+        unsafe { Array::import_host_unchecked(&raw mut c_array, schema) }
+    } else {
+        // SAFETY: the structs were written just now, for arrays of this schema's type, with tables as long as they say; arrow-rs
+        // upholds that its buffers cover their elements and are not written to, and the owner keeps them until the release,
+        // which may run on any thread because all of it is `Send + Sync`.
+        unsafe { Array::import_host(&raw mut c_array, schema) }
+    };
+    imported.map_err(|error| error.during("from_arrow"))
 }
 
 fn mismatch(ours: &DataType, theirs: &rs::DataType) -> Error {

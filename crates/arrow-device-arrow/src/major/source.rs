@@ -1,161 +1,338 @@
-//! Arrays of arrow-rs, told node by node for the C structs.
+//! Arrays of arrow-rs, written as C structs.
 //!
-//! Nothing here goes through `ArrayData`, which allocates for each array. arrow-rs slices each buffer by itself, where C has
-//! one offset for all buffers of a node; so a node's buffers are told from a few elements before its first one on, if its
-//! bitmap begins in the middle of a byte and the memory before it is there. Where it is not, the bitmap alone is copied.
+//! Nothing here goes through `ArrayData`, which allocates for each array. The walk is led by our type. arrow-rs
+//! slices each buffer by itself, where C has one offset for all buffers of a node; so a node's buffers are told from a few
+//! elements before its first one on, if its bitmap begins in the middle of a byte and the memory before it is there. Where it
+//! is not, the bitmap alone is copied.
 
+use std::ffi::c_void;
 use std::ptr;
 
-use arrow_device::{Error, ErrorKind, Result};
+use arrow_device::abi::ArrowArray;
+use arrow_device::{DataType, Error, ErrorKind, Field, Result};
 
-use super::arrow::array as rs;
-use super::arrow::array::cast::AsArray;
-use super::arrow::array::types::{ArrowPrimitiveType, Int16Type, Int32Type, Int64Type};
-use super::arrow::array::{Array, OffsetSizeTrait, RecordBatch, RunArray};
+use super::arrow::array::{Array, ArrayRef, RecordBatch};
 use super::arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
-use super::arrow::schema::DataType;
-use crate::block::{self, Node, Validity};
+use super::parts::{Below, Buffers, Leaf, Parts, leaf, parts};
+use crate::block::{Lane, Needs, Room, mark_released};
 
-/// A node of a tree of arrow-rs.
-#[derive(Clone, Copy)]
-pub(super) enum Source<'a> {
-    /// The array itself, not the `Arc` that holds it, which would be asked first each time.
-    Array(&'a dyn Array),
-    /// The columns of a batch, as a struct.
-    Batch(&'a RecordBatch),
-    /// The run ends of a run-end encoded array, which are no array in arrow-rs.
-    RunEnds { buffer: &'a Buffer, length: usize },
+/// Adds what the columns of a batch need.
+pub(super) fn count_batch(fields: &[Field], batch: &RecordBatch, needs: &mut Needs) -> Result<()> {
+    needs.pointers += 1;
+    count_all(fields, batch.columns(), needs)
 }
 
-impl block::Source for Source<'_> {
-    fn node(&self) -> Result<Node> {
-        match *self {
-            Self::Array(array) => array_node(array),
-            Self::Batch(batch) => Ok(parents(batch.num_rows(), None, batch.num_columns())),
-            Self::RunEnds { buffer, length } => Ok(elements(length, None, [(buffer, 0)])),
+/// Writes the columns of a batch, and gives the struct around them.
+pub(super) fn write_batch(
+    fields: &[Field],
+    batch: &RecordBatch,
+    room: &mut Room<'_>,
+) -> Result<ArrowArray> {
+    room.is_plain = true;
+    let (buffers, length) = (Buffers::Bitmap, batch.num_rows());
+    let below = Below::Columns(fields, batch.columns());
+    write(Parts { length, nulls: None, buffers, below }, room)
+}
+
+/// Writes an array's tables and everything below it, and gives its struct.
+pub(super) fn write_array(
+    data_type: &DataType,
+    array: &dyn Array,
+    room: &mut Room<'_>,
+) -> Result<ArrowArray> {
+    write(parts(data_type, array)?, room)
+}
+
+/// Adds what an array needs beside a struct of its own.
+pub(super) fn count_array(
+    data_type: &DataType,
+    array: &dyn Array,
+    needs: &mut Needs,
+) -> Result<()> {
+    let Parts { buffers, below, .. } = parts(data_type, array)?;
+    if let Buffers::Views(_, data) = buffers {
+        needs.sizes += data.len();
+    }
+    needs.pointers += buffers.count();
+    match below {
+        Below::Nothing => Ok(()),
+        Below::Values(data_type, array) => {
+            needs.nodes += 1;
+            count_array(data_type, array, needs)
+        }
+        Below::Item(data_type, array) => {
+            needs.nodes += 1;
+            needs.pointers += 1;
+            count_array(data_type, array, needs)
+        }
+        Below::Columns(fields, columns) => count_all(fields, columns, needs),
+        Below::Members(type_ids, fields, array) => {
+            needs.nodes += fields.len();
+            needs.pointers += fields.len();
+            let mut members = type_ids.iter().zip(fields);
+            members.try_for_each(|(type_id, field)| {
+                count_array(field.data_type(), &**array.child(*type_id), needs)
+            })
+        }
+        Below::Runs { run_ends, values, array, .. } => {
+            needs.nodes += 2;
+            needs.pointers += 2 + Buffers::Elements(run_ends, 0).count();
+            count_array(values, array, needs)
         }
     }
+}
 
-    fn aligned_validity(&self) -> Vec<u8> {
-        let Self::Array(array) = self else { return Vec::new() };
-        let Some(nulls) = array.nulls() else { return Vec::new() };
-        let before = array.as_boolean_opt().map_or(0, |array| array.values().offset() % 8);
-        let is_valid =
-            |bit: usize| bit.checked_sub(before).is_some_and(|index| nulls.is_valid(index));
-        BooleanBuffer::collect_bool(before + nulls.len(), is_valid).values().to_vec()
+/// Adds what siblings need, with their places in the table of their parent.
+fn count_all(fields: &[Field], arrays: &[ArrayRef], needs: &mut Needs) -> Result<()> {
+    needs.nodes += fields.len();
+    needs.pointers += fields.len();
+    for (field, array) in fields.iter().zip(arrays) {
+        match usual_count(field.data_type()) {
+            0 => count_array(field.data_type(), &**array, needs)?,
+            buffers => needs.pointers += buffers,
+        }
     }
+    Ok(())
+}
 
-    fn data_buffer(&self, index: usize) -> (*const u8, usize) {
-        let buffers = match self {
-            Self::Array(array) => data_buffers(*array),
-            _ => &[],
-        };
-        buffers.get(index).map_or((ptr::null(), 0), |buffer| (buffer.as_ptr(), buffer.len()))
+/// How many buffers the arrays of a type have that have nothing else; 0 for those that may have more.
+#[inline(always)]
+fn usual_count(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Binary | DataType::LargeBinary | DataType::Utf8 | DataType::LargeUtf8 => 3,
+        DataType::Null
+        | DataType::BinaryView
+        | DataType::Utf8View
+        | DataType::List(_)
+        | DataType::LargeList(_)
+        | DataType::ListView(_)
+        | DataType::LargeListView(_)
+        | DataType::FixedSizeList(..)
+        | DataType::Struct(_)
+        | DataType::Map { .. }
+        | DataType::Union { .. }
+        | DataType::Dictionary { .. }
+        | DataType::RunEndEncoded { .. } => 0,
+        _ => 2,
     }
+}
 
-    fn child(&self, index: usize) -> Result<Self> {
-        match *self {
-            Self::Array(array) => child(array, index).ok_or_else(|| unknown(array)),
-            Self::Batch(batch) => {
-                let column = batch.columns().get(index);
-                column.map(|column| Self::Array(&**column)).ok_or_else(no_child)
+#[inline(always)]
+fn write(parts: Parts<'_>, room: &mut Room<'_>) -> Result<ArrowArray> {
+    let Parts { length, nulls, buffers, below } = parts;
+    let count = buffers.count();
+    let (offset, table) = match buffers {
+        Buffers::None => (0, room.pointers.put([])),
+        Buffers::NoneFrom(first) => (first, room.pointers.put([])),
+        Buffers::Bitmap => {
+            let (_, bitmap, []) = begin(nulls, [], room);
+            (0, room.pointers.put([bitmap.cast()]))
+        }
+        Buffers::Bits(values) => {
+            let (offset, bitmap) = begin_bits(nulls, values, room);
+            let bits = values.inner().as_ptr().wrapping_add(values.offset() / 8);
+            (offset, room.pointers.put([bitmap, bits].map(<*const u8>::cast)))
+        }
+        Buffers::Elements(elements, width) => {
+            let (offset, bitmap, [elements]) = begin(nulls, [(elements, width)], room);
+            (offset, room.pointers.put([bitmap, elements].map(<*const u8>::cast)))
+        }
+        Buffers::Text(offsets, width, bytes) => {
+            let (offset, bitmap, [offsets]) = begin(nulls, [(offsets, width)], room);
+            (offset, room.pointers.put([bitmap, offsets, bytes].map(<*const u8>::cast)))
+        }
+        Buffers::Ranges(offsets, sizes, width) => {
+            let both = [(offsets, width), (sizes, width)];
+            let (offset, bitmap, [offsets, sizes]) = begin(nulls, both, room);
+            (offset, room.pointers.put([bitmap, offsets, sizes].map(<*const u8>::cast)))
+        }
+        Buffers::Views(views, data) => {
+            let (offset, bitmap, [views]) = begin(nulls, [(views, size_of::<u128>())], room);
+            (offset, view_table([bitmap, views], data, room))
+        }
+        Buffers::TypeIds(ids) => (0, room.pointers.put([ids.as_ptr().cast()])),
+        Buffers::TypeIdsAndOffsets(ids, offsets) => {
+            let both = [ids.as_ptr(), offsets.as_ptr()];
+            (0, room.pointers.put(both.map(<*const u8>::cast)))
+        }
+    };
+    let mut node = ArrowArray {
+        length: as_i64(length),
+        null_count: nulls.map_or(0, |nulls| as_i64(nulls.null_count())),
+        offset: as_i64(offset),
+        n_buffers: as_i64(count),
+        buffers: table.ok_or_else(changed)?.cast(),
+        release: Some(mark_released),
+        ..ArrowArray::empty()
+    };
+    if !matches!(below, Below::Nothing) {
+        write_below(below, &mut node, room)?;
+    }
+    Ok(node)
+}
+
+/// The table of buffers of views: the sizes of the data buffers, which arrow-rs does not keep in memory, come last.
+#[inline(never)]
+fn view_table(
+    first: [*const u8; 2],
+    data: &[Buffer],
+    room: &mut Room<'_>,
+) -> Option<*mut *const c_void> {
+    let table = room.pointers.put(first.map(<*const u8>::cast))?;
+    let sizes = room.sizes.start();
+    for buffer in data {
+        room.pointers.put([buffer.as_ptr().cast()])?;
+        room.sizes.put([as_i64(buffer.len())])?;
+    }
+    room.pointers.put([sizes.cast_const().cast()])?;
+    Some(table)
+}
+
+/// Writes what lies below an array, and tells its struct where that is.
+#[inline(never)]
+fn write_below(below: Below<'_>, node: &mut ArrowArray, room: &mut Room<'_>) -> Result<()> {
+    match below {
+        Below::Nothing => {}
+        Below::Values(data_type, array) => {
+            let values = write_array(data_type, array, room)?;
+            node.dictionary = room.nodes.put([values]).ok_or_else(changed)?;
+        }
+        Below::Item(data_type, array) => {
+            let item = write_array(data_type, array, room)?;
+            write_children([item], node, room)?;
+        }
+        Below::Columns(fields, columns) => {
+            if fields.len() != columns.len() {
+                return Err(changed());
             }
-            Self::RunEnds { .. } => Err(no_child()),
+            let mut structs = room.nodes.take(fields.len()).ok_or_else(changed)?;
+            let mut places = room.pointers.take(fields.len()).ok_or_else(changed)?;
+            (node.n_children, node.children) = (as_i64(fields.len()), places.start().cast());
+            for (field, column) in fields.iter().zip(columns) {
+                let (data_type, column) = (field.data_type(), &**column);
+                let usual = leaf(data_type, column).filter(Leaf::begins_with_a_byte);
+                let column = match usual {
+                    Some(leaf) => write_leaf(leaf, &mut structs, room),
+                    None => structs.put([write_unusual(data_type, column, room)?]),
+                };
+                let column = column.ok_or_else(changed)?.cast_const();
+                places.put([column.cast()]).ok_or_else(changed)?;
+            }
+        }
+        Below::Members(type_ids, fields, array) => {
+            let mut places = room.pointers.take(fields.len()).ok_or_else(changed)?;
+            (node.n_children, node.children) = (as_i64(fields.len()), places.start().cast());
+            for (type_id, field) in type_ids.iter().zip(fields) {
+                let member = write_array(field.data_type(), &**array.child(*type_id), room)?;
+                let member = room.nodes.put([member]).ok_or_else(changed)?;
+                places.put([member.cast_const().cast()]).ok_or_else(changed)?;
+            }
+        }
+        Below::Runs { run_ends, count, values, array } => {
+            let buffers = Buffers::Elements(run_ends, 0);
+            let run_ends = Parts { length: count, nulls: None, buffers, below: Below::Nothing };
+            let both = [write(run_ends, room)?, write_array(values, array, room)?];
+            write_children(both, node, room)?;
         }
     }
-
-    fn dictionary(&self) -> Result<Self> {
-        let Self::Array(array) = *self else { return Err(no_child()) };
-        let dictionary = array.as_any_dictionary_opt().ok_or_else(|| unknown(array))?;
-        Ok(Self::Array(&**dictionary.values()))
-    }
+    Ok(())
 }
 
-fn array_node(array: &dyn Array) -> Result<Node> {
-    known_node(array).ok_or_else(|| unknown(array))
+/// Writes the struct of a leaf whose bitmap begins with a byte, and its table. `None` where there is no place.
+#[inline(always)]
+fn write_leaf(
+    leaf: Leaf<'_>,
+    structs: &mut Lane<'_, ArrowArray>,
+    room: &mut Room<'_>,
+) -> Option<*mut ArrowArray> {
+    let Leaf { length, nulls, elements, bytes, .. } = leaf;
+    let (bitmap, elements) = (bitmap(nulls).cast(), elements.as_ptr().cast());
+    let (n_buffers, table) = match bytes.is_null() {
+        true => (2, room.pointers.put([bitmap, elements])),
+        false => (3, room.pointers.put([bitmap, elements, bytes.cast()])),
+    };
+    structs.put([ArrowArray {
+        length: as_i64(length),
+        null_count: nulls.map_or(0, |nulls| as_i64(nulls.null_count())),
+        n_buffers,
+        buffers: table?.cast(),
+        release: Some(mark_released),
+        ..ArrowArray::empty()
+    }])
 }
 
-/// Everything about an array, if it is what its type says.
-fn known_node(array: &dyn Array) -> Option<Node> {
-    let (length, nulls) = (array.len(), array.nulls());
-    macro_rules! primitive {
-        ($type:ty) => {{
-            let width = size_of::<<$type as ArrowPrimitiveType>::Native>();
-            let values = array.as_primitive_opt::<$type>()?.values();
-            Some(elements(length, nulls, [(values.inner(), width)]))
-        }};
-    }
-    rs::downcast_primitive! {
-        array.data_type() => (primitive),
-        DataType::Null => Some(Node { validity: Validity::Never, ..parents(length, None, 0) }),
-        DataType::Boolean => Some(bits(array.as_boolean_opt()?.values(), nulls)),
-        DataType::FixedSizeBinary(_) => {
-            let array = array.as_fixed_size_binary_opt()?;
-            let width = usize::try_from(array.value_length()).ok()?;
-            Some(elements(length, nulls, [(array.values(), width)]))
-        },
-        DataType::Utf8 => text(array.as_string_opt::<i32>()?),
-        DataType::LargeUtf8 => text(array.as_string_opt::<i64>()?),
-        DataType::Binary => text(array.as_binary_opt::<i32>()?),
-        DataType::LargeBinary => text(array.as_binary_opt::<i64>()?),
-        DataType::Utf8View => views(array.as_string_view_opt()?),
-        DataType::BinaryView => views(array.as_binary_view_opt()?),
-        DataType::List(_) => list(array.as_list_opt::<i32>()?),
-        DataType::LargeList(_) => list(array.as_list_opt::<i64>()?),
-        DataType::ListView(_) => list_view(array.as_list_view_opt::<i32>()?),
-        DataType::LargeListView(_) => list_view(array.as_list_view_opt::<i64>()?),
-        DataType::Map(_, _) => {
-            let offsets = array.as_map_opt()?.offsets().inner().inner();
-            Some(Node { children: 1, ..elements(length, nulls, [(offsets, size_of::<i32>())]) })
-        },
-        DataType::FixedSizeList(_, _) => Some(parents(length, nulls, 1)),
-        DataType::Struct(fields) => Some(parents(length, nulls, fields.len())),
-        DataType::Union(fields, _) => {
-            let array = array.as_union_opt()?;
-            let type_ids = (array.type_ids().inner(), size_of::<i8>());
-            let node = match array.offsets() {
-                Some(offsets) => {
-                    elements(length, None, [type_ids, (offsets.inner(), size_of::<i32>())])
-                }
-                None => elements(length, None, [type_ids]),
-            };
-            Some(Node { validity: Validity::Never, children: fields.len(), ..node })
-        },
-        DataType::Dictionary(_, _) => {
-            let keys = known_node(array.as_any_dictionary_opt()?.keys())?;
-            Some(Node { has_dictionary: true, ..keys })
-        },
-        DataType::RunEndEncoded(run_ends, _) => {
-            let offset = match run_ends.data_type() {
-                DataType::Int16 => array.as_run_opt::<Int16Type>()?.run_ends().offset(),
-                DataType::Int32 => array.as_run_opt::<Int32Type>()?.run_ends().offset(),
-                _ => array.as_run_opt::<Int64Type>()?.run_ends().offset(),
-            };
-            Some(Node { offset, validity: Validity::Never, ..parents(length, None, 2) })
-        },
-        _ => None,
-    }
+/// The struct of a column that is no such leaf.
+#[inline(never)]
+fn write_unusual(
+    data_type: &DataType,
+    array: &dyn Array,
+    room: &mut Room<'_>,
+) -> Result<ArrowArray> {
+    room.is_plain = false;
+    write_array(data_type, array, room)
 }
 
-/// Buffers of elements of so many bytes each, all beginning with the first one.
-fn elements<const N: usize>(
-    length: usize,
+fn write_children<const N: usize>(
+    children: [ArrowArray; N],
+    node: &mut ArrowArray,
+    room: &mut Room<'_>,
+) -> Result<()> {
+    let first = room.nodes.put(children).ok_or_else(changed)?;
+    let places = std::array::from_fn(|index| first.wrapping_add(index).cast_const().cast());
+    let places: [_; N] = places;
+    node.children = room.pointers.put(places).ok_or_else(changed)?.cast();
+    node.n_children = as_i64(N);
+    Ok(())
+}
+
+/// How many elements before the first one a node's buffers are told from, its bitmap, and the buffers from there on.
+#[inline(always)]
+fn begin<const N: usize>(
     nulls: Option<&NullBuffer>,
     buffers: [(&Buffer, usize); N],
-) -> Node {
-    let before = nulls.map_or(0, |nulls| nulls.offset() % 8);
-    let is_there = buffers.iter().all(|(buffer, width)| buffer.ptr_offset() >= before * width);
-    let (offset, validity) = match nulls {
-        None => (0, Validity::Absent),
-        Some(nulls) if is_there => (before, byte_of(nulls)),
-        Some(_) => (0, Validity::Misplaced),
-    };
-    let mut addresses = [ptr::null(); 2];
-    for (address, (buffer, width)) in addresses.iter_mut().zip(buffers) {
-        *address = before_start(buffer, offset * width);
+    room: &mut Room<'_>,
+) -> (usize, *const u8, [*const u8; N]) {
+    match nulls {
+        Some(nulls) if nulls.offset() % 8 != 0 => begin_inside_a_byte(nulls, buffers, room),
+        _ => (0, bitmap(nulls), buffers.map(|(buffer, _)| buffer.as_ptr())),
     }
-    let node = parents(length, nulls, 0);
-    Node { offset, validity, buffers: addresses, buffer_count: N, ..node }
+}
+
+#[inline(never)]
+fn begin_inside_a_byte<const N: usize>(
+    nulls: &NullBuffer,
+    buffers: [(&Buffer, usize); N],
+    room: &mut Room<'_>,
+) -> (usize, *const u8, [*const u8; N]) {
+    let before = nulls.offset() % 8;
+    // A parent's children begin with its first element, and cannot begin before it.
+    let is_there =
+        N > 0 && buffers.iter().all(|(buffer, width)| buffer.ptr_offset() >= before * width);
+    if !is_there {
+        let moved = room.keep(moved_bitmap(nulls, 0));
+        return (0, moved, buffers.map(|(buffer, _)| buffer.as_ptr()));
+    }
+    (
+        before,
+        bitmap(Some(nulls)),
+        buffers.map(|(buffer, width)| before_start(buffer, before * width)),
+    )
+}
+
+/// How many bits before the first one booleans are told from, and their bitmap.
+#[inline(always)]
+fn begin_bits(
+    nulls: Option<&NullBuffer>,
+    values: &BooleanBuffer,
+    room: &mut Room<'_>,
+) -> (usize, *const u8) {
+    let before = values.offset() % 8;
+    match nulls {
+        Some(nulls) if nulls.offset() % 8 != before => {
+            (before, room.keep(moved_bitmap(nulls, before)))
+        }
+        _ => (before, bitmap(nulls)),
+    }
 }
 
 /// The address some bytes before a buffer, but within the memory that it is a part of.
@@ -164,114 +341,27 @@ fn before_start(buffer: &Buffer, bytes: usize) -> *const u8 {
     memory.wrapping_add(buffer.ptr_offset().saturating_sub(bytes))
 }
 
-fn bits(values: &BooleanBuffer, nulls: Option<&NullBuffer>) -> Node {
-    let offset = values.offset() % 8;
-    let validity = match nulls {
-        None => Validity::Absent,
-        Some(nulls) if nulls.offset() % 8 == offset => byte_of(nulls),
-        Some(_) => Validity::Misplaced,
-    };
-    let address = values.inner().as_ptr().wrapping_add(values.offset() / 8);
-    let node = parents(values.len(), nulls, 0);
-    Node { offset, validity, buffers: [address, ptr::null()], buffer_count: 1, ..node }
+/// The byte that the first bit is in; null where nothing is.
+#[inline(always)]
+fn bitmap(nulls: Option<&NullBuffer>) -> *const u8 {
+    nulls.map_or(ptr::null(), |nulls| nulls.buffer().as_ptr().wrapping_add(nulls.offset() / 8))
 }
 
-/// A node that has at most a validity bitmap itself. Its children begin with its first element, and cannot begin before it.
-fn parents(length: usize, nulls: Option<&NullBuffer>, children: usize) -> Node {
-    let validity = match nulls {
-        None => Validity::Absent,
-        Some(nulls) if nulls.offset() % 8 == 0 => byte_of(nulls),
-        Some(_) => Validity::Misplaced,
-    };
-    Node {
-        length,
-        offset: 0,
-        null_count: nulls.map_or(0, NullBuffer::null_count),
-        validity,
-        buffers: [ptr::null(); 2],
-        buffer_count: 0,
-        data_buffers: None,
-        children,
-        has_dictionary: false,
-    }
+/// A copy whose bits begin after so many.
+#[inline(never)]
+fn moved_bitmap(nulls: &NullBuffer, before: usize) -> Vec<u8> {
+    let is_valid = |bit: usize| bit.checked_sub(before).is_some_and(|index| nulls.is_valid(index));
+    BooleanBuffer::collect_bool(before + nulls.len(), is_valid).values().to_vec()
 }
 
-/// The byte that the first bit is in.
-fn byte_of(nulls: &NullBuffer) -> Validity {
-    Validity::At(nulls.buffer().as_ptr().wrapping_add(nulls.offset() / 8))
+/// No length of memory is larger.
+#[inline(always)]
+fn as_i64(number: usize) -> i64 {
+    number as i64
 }
 
-fn text<T: rs::types::ByteArrayType>(array: &rs::GenericByteArray<T>) -> Option<Node> {
-    let offsets = (array.offsets().inner().inner(), size_of::<T::Offset>());
-    let node = elements(array.len(), array.nulls(), [offsets]);
-    let [offsets, _] = node.buffers;
-    Some(Node { buffers: [offsets, array.values().as_ptr()], buffer_count: 2, ..node })
-}
-
-fn views<T: rs::types::ByteViewType + ?Sized>(array: &rs::GenericByteViewArray<T>) -> Option<Node> {
-    let node = elements(array.len(), array.nulls(), [(array.views().inner(), size_of::<u128>())]);
-    Some(Node { data_buffers: Some(array.data_buffers().len()), ..node })
-}
-
-fn list<O: OffsetSizeTrait>(array: &rs::GenericListArray<O>) -> Option<Node> {
-    let offsets = (array.offsets().inner().inner(), size_of::<O>());
-    Some(Node { children: 1, ..elements(array.len(), array.nulls(), [offsets]) })
-}
-
-fn list_view<O: OffsetSizeTrait>(array: &rs::GenericListViewArray<O>) -> Option<Node> {
-    let buffers = [array.offsets().inner(), array.sizes().inner()];
-    let buffers = buffers.map(|buffer| (buffer, size_of::<O>()));
-    Some(Node { children: 1, ..elements(array.len(), array.nulls(), buffers) })
-}
-
-fn data_buffers(array: &dyn Array) -> &[Buffer] {
-    match array.data_type() {
-        DataType::Utf8View => array.as_string_view_opt().map_or(&[], |array| array.data_buffers()),
-        _ => array.as_binary_view_opt().map_or(&[], |array| array.data_buffers()),
-    }
-}
-
-fn child(array: &dyn Array, index: usize) -> Option<Source<'_>> {
-    let values = match array.data_type() {
-        DataType::List(_) => array.as_list_opt::<i32>()?.values(),
-        DataType::LargeList(_) => array.as_list_opt::<i64>()?.values(),
-        DataType::ListView(_) => array.as_list_view_opt::<i32>()?.values(),
-        DataType::LargeListView(_) => array.as_list_view_opt::<i64>()?.values(),
-        DataType::FixedSizeList(_, _) => array.as_fixed_size_list_opt()?.values(),
-        DataType::Map(_, _) => return Some(Source::Array(array.as_map_opt()?.entries())),
-        DataType::Struct(_) => array.as_struct_opt()?.columns().get(index)?,
-        DataType::Union(fields, _) => {
-            let (type_id, _) = fields.iter().nth(index)?;
-            array.as_union_opt()?.child(type_id)
-        }
-        DataType::RunEndEncoded(run_ends, _) => {
-            return match run_ends.data_type() {
-                DataType::Int16 => Some(run_child(array.as_run_opt::<Int16Type>()?, index)),
-                DataType::Int32 => Some(run_child(array.as_run_opt::<Int32Type>()?, index)),
-                _ => Some(run_child(array.as_run_opt::<Int64Type>()?, index)),
-            };
-        }
-        _ => return None,
-    };
-    Some(Source::Array(&**values))
-}
-
-fn run_child<R: rs::types::RunEndIndexType>(array: &RunArray<R>, index: usize) -> Source<'_> {
-    let run_ends = array.run_ends().inner();
-    match index {
-        0 => Source::RunEnds { buffer: run_ends.inner(), length: run_ends.len() },
-        _ => Source::Array(&**array.values()),
-    }
-}
-
-fn unknown(array: &dyn Array) -> Error {
-    let message = format!(
-        "an array that is no array of arrow-rs for its type, {}; rebuild it with `make_array(array.to_data())`",
-        array.data_type()
-    );
-    Error::new(ErrorKind::Unsupported, message).during("from_arrow")
-}
-
-fn no_child() -> Error {
-    Error::new(ErrorKind::SchemaMismatch, "there is no such child").during("from_arrow")
+#[cold]
+fn changed() -> Error {
+    let message = "the array changed while it was looked at";
+    Error::new(ErrorKind::InvalidArgument, message).during("from_arrow")
 }

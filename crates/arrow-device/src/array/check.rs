@@ -67,7 +67,7 @@ unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<Below> {
         return Ok(Below::Children);
     }
     let walk = Walk { rules: schema.rules() };
-    if check.has_only_leaves && !check.has_dictionary {
+    if check.has_simple_columns() {
         // Nothing is noted of a row of columns, because the root's own table leads to them.
         // SAFETY: as promised by the caller, for a root that keeps to its rule.
         let found = unsafe { walk.leaves(root, schema.rule(0), rest) };

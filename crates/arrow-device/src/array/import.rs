@@ -9,11 +9,11 @@ use std::ptr;
 
 use super::Array;
 use super::check::{Checked, check};
-use super::tree::{ForeignArray, Storage, Structs, Tree};
+use super::tree::{Below, ForeignArray, Readiness, Storage, Structs, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::exchange::shared::Place;
 use crate::pending;
-use crate::schema::Schema;
+use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 impl Array {
@@ -71,6 +71,44 @@ impl Array {
         // SAFETY: as promised by the caller.
         unsafe { import(source, DeviceId::CPU, ptr::null_mut(), schema) }
     }
+
+    /// [`import_host`](Self::import_host) of a struct that the caller wrote. Where the schema is a row of columns that have
+    /// nothing below them, none of their structs is looked at, but in builds with debug assertions.
+    ///
+    /// ```
+    /// use arrow_device::abi::ArrowArray;
+    /// use arrow_device::{Array, Batch, DataType};
+    ///
+    /// let numbers = Array::from_values(DataType::Int64, [Some(1_i64), None])?;
+    /// let batch = Batch::from_columns([("n", numbers)])?;
+    /// let mut c_array = ArrowArray::empty();
+    /// batch.as_array().export_host(&mut c_array)?;
+    /// // What this library exports keeps to all rules.
+    /// let again = unsafe { Array::import_host_unchecked(&raw mut c_array, &batch.schema()?) }?;
+    /// assert!(again.equals(batch.as_array())?);
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    ///
+    /// # Safety
+    /// As for [`import_host`](Self::import_host), which would find nothing wrong.
+    pub unsafe fn import_host_unchecked(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
+        let is_row = schema.checks().first().is_some_and(Check::has_simple_columns);
+        if !is_row {
+            // SAFETY: as promised by the caller.
+            return unsafe { Self::import_host(array, schema) };
+        }
+        // SAFETY: promised by the caller: `import_host` would refuse a null pointer.
+        let base = take(unsafe { &mut *array });
+        debug_assert!(
+            // SAFETY: as promised by the caller.
+            unsafe { check(&base.0, DeviceId::CPU, ptr::null_mut(), schema) }.is_ok(),
+            "the caller promised that nothing is wrong"
+        );
+        // SAFETY: promised by the caller: `import_host` looks at the root and at each of its children, and finds that they keep
+        // to their rules. Nothing is below these.
+        let structs = unsafe { Structs::new(base, Below::Children) };
+        Ok(made(Place::new()?, structs, DeviceId::CPU, Readiness::Now, schema))
+    }
 }
 
 /// Moves a base structure out: "the consumer can *move* the structure by bitwise copying", and then the source "MUST" be
@@ -103,10 +141,22 @@ unsafe fn import(
     };
     // SAFETY: that is what was checked; the caller vouches for the rest.
     let structs = unsafe { Structs::new(take(source), below) };
+    Ok(made(place, structs, device, ready, schema))
+}
+
+/// The array of a tree that was checked.
+#[inline(always)]
+fn made(
+    place: Place<Tree>,
+    structs: Structs,
+    device: DeviceId,
+    ready: Readiness,
+    schema: &Schema,
+) -> Array {
     let tree = place.fill(Tree::new(schema.clone(), device, ready, Storage::Foreign(structs)));
     tree.count_as_imported();
     pending::tick();
-    Ok(Array::from_tree(tree))
+    Array::from_tree(tree)
 }
 
 #[inline(always)]

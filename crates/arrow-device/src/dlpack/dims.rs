@@ -15,11 +15,13 @@ pub(crate) struct Dims {
 }
 
 /// So many dimensions need no allocation.
-const FEW: usize = 4;
+pub(crate) const FEW: usize = 4;
 
 /// Lengths and distances of the dimensions, which nobody has looked at yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Axes {
+    /// The length and the distance of the only dimension.
+    One([i64; 2]),
     /// What is behind the dimensions that there are is 0.
     Few { ndim: u8, shape: [i64; FEW], strides: [i64; FEW] },
     /// The lengths, and then as many distances.
@@ -30,10 +32,10 @@ impl Axes {
     /// So many dimensions, each as it is said.
     #[inline(always)]
     pub(crate) fn new(ndim: usize, axis: impl Fn(usize) -> (i64, i64)) -> Self {
-        let mut axes = if ndim <= FEW {
-            Self::Few { ndim: ndim as u8, shape: [0; FEW], strides: [0; FEW] }
-        } else {
-            Self::Many(vec![0; 2 * ndim].into())
+        let mut axes = match ndim {
+            1 => Self::One([0; 2]),
+            _ if ndim <= FEW => Self::Few { ndim: ndim as u8, shape: [0; FEW], strides: [0; FEW] },
+            _ => Self::Many(vec![0; 2 * ndim].into()),
         };
         let (shape, strides) = axes.both_mut();
         for (index, (length, stride)) in shape.iter_mut().zip(strides).enumerate() {
@@ -45,6 +47,7 @@ impl Axes {
     #[inline(always)]
     fn both(&self) -> (&[i64], &[i64]) {
         match self {
+            Self::One(both) => both.split_at(1),
             Self::Few { ndim, shape, strides } => {
                 let ndim = usize::from(*ndim).min(FEW);
                 (shape.split_at(ndim).0, strides.split_at(ndim).0)
@@ -56,6 +59,7 @@ impl Axes {
     #[inline(always)]
     fn both_mut(&mut self) -> (&mut [i64], &mut [i64]) {
         match self {
+            Self::One(both) => both.split_at_mut(1),
             Self::Few { ndim, shape, strides } => {
                 let ndim = usize::from(*ndim).min(FEW);
                 (shape.split_at_mut(ndim).0, strides.split_at_mut(ndim).0)
@@ -91,12 +95,10 @@ impl Dims {
         Self::of(axes.compacted().ok_or_else(too_large)?)
     }
 
-    /// One dimension of so many elements, of which there is one at least, one behind the other. The same number twice.
+    /// Compact, with so many elements, of which there is one at least.
     #[inline(always)]
-    pub(crate) fn row(length: i64, count: u64) -> Self {
-        let (mut shape, mut strides) = ([0; FEW], [0; FEW]);
-        (shape[0], strides[0]) = (length, 1);
-        Self { axes: Axes::Few { ndim: 1, shape, strides }, count }
+    pub(crate) fn full(axes: Axes, count: u64) -> Self {
+        Self { axes, count }
     }
 
     /// Any distances.
@@ -136,10 +138,12 @@ impl Dims {
         Ok(Self { axes, count: count.unsigned_abs() })
     }
 
+    #[inline(always)]
     pub(crate) fn shape(&self) -> &[i64] {
         self.axes.both().0
     }
 
+    #[inline(always)]
     pub(crate) fn strides(&self) -> &[i64] {
         self.axes.both().1
     }

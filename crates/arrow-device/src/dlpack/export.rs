@@ -83,6 +83,7 @@ impl Tensor {
         }
     }
 
+    #[inline]
     fn settle(&self, order: Order<'_>) -> Result<()> {
         // What was never an array was ready when it came.
         let Some(memory) = self.shared_memory() else { return Ok(()) };
@@ -119,15 +120,24 @@ impl Tensor {
                 (base.wrapping_byte_add(start), 0)
             }
         };
-        let ndim = self.shape().len();
+        let (lengths, distances) = (self.shape(), self.strides());
+        let ndim = lengths.len();
         let numbers = size_of::<Block<F>>().next_multiple_of(align_of::<i64>());
         let block = pool::take(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?.as_ptr();
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
-        for (to, from) in [(shape, self.shape()), (strides, self.strides())] {
-            // SAFETY: the block has room for `ndim` numbers at both places, behind the struct; it is new, so that nothing
-            // overlaps, and aligned to 16, and `numbers` is a multiple of what they are aligned to.
-            unsafe { to.copy_from_nonoverlapping(from.as_ptr(), ndim) };
+        if let ([length], [distance]) = (lengths, distances) {
+            // A call that copies one number takes longer than the number.
+            // SAFETY: the block has room for a number here, behind the struct; it is aligned to 16, and `numbers` is a multiple of
+            // what a number is aligned to.
+            unsafe { shape.write(*length) };
+            // SAFETY: as above.
+            unsafe { strides.write(*distance) };
+        } else {
+            for (to, from) in [(shape, lengths), (strides, distances)] {
+                // SAFETY: the block has room for `ndim` numbers at both places, as above; it is new, so that nothing overlaps.
+                unsafe { to.copy_from_nonoverlapping(from.as_ptr(), ndim) };
+            }
         }
         let dl_tensor = DLTensor {
             data,

@@ -3,16 +3,17 @@
 //! What a struct says is read once and checked before any of it is used. Whatever is refused is deleted, once.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::sync::Arc;
 
-use super::dims::{Axes, Dims, MAX_DIMENSIONS};
+use super::dims::{Axes, Dims, FEW, MAX_DIMENSIONS};
 use super::dtype::Width;
 use super::managed::{Form, Managed};
 use super::memory::{Memory, bytes_of};
 use super::tensor::{Origin, Parts};
 use super::{Dtype, Order, Tensor, device};
 use crate::abi::dlpack::{
-    DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
+    DLDevice, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 use crate::device::driver::{Addressing, Raw};
@@ -65,14 +66,24 @@ impl Tensor {
         // SAFETY: promised by the caller.
         let managed = unsafe { Managed::from_raw(tensor) }?;
         let flags = managed.flags_if_known()?;
-        let raw = managed.tensor();
-        // SAFETY: promised by the caller.
-        let row = unsafe { Row::of(&raw, flags) };
-        match (row, order) {
-            (Some(row), Order::Host | Order::Unordered) => Ok(row.import(managed, flags)),
-            // SAFETY: promised by the caller.
-            _ => unsafe { Self::import_any(managed, &raw, flags, order) },
+        if matches!(order, Order::Host | Order::Unordered) {
+            // SAFETY: promised by the caller; the version is known.
+            let plain = unsafe { Plain::of(managed.tensor_at(), flags) };
+            if let Some(plain) = plain {
+                if plain.ndim == 1 {
+                    // SAFETY: promised by the caller: there is one entry.
+                    if let Some((length, place)) = unsafe { plain.one() } {
+                        let axes = || Axes::One([length, 1]);
+                        return Ok(plain.import(managed, flags, axes, place));
+                    }
+                } else if let Some(few) = Plain::importer(plain.ndim) {
+                    // SAFETY: promised by the caller; it is the one for so many dimensions.
+                    return unsafe { few(plain, managed, flags) };
+                }
+            }
         }
+        // SAFETY: promised by the caller.
+        unsafe { Self::import_any(managed, flags, order) }
     }
 
     /// # Safety
@@ -80,13 +91,13 @@ impl Tensor {
     #[inline(never)]
     unsafe fn import_any<F: Form>(
         managed: Managed<F>,
-        raw: &DLTensor,
         flags: u64,
         order: Order<'_>,
     ) -> Result<Self> {
+        let raw = managed.tensor();
         // SAFETY: promised by the caller.
         let checked =
-            unsafe { Checked::new(raw, flags) }.map_err(|error| error.during("import"))?;
+            unsafe { Checked::new(&raw, flags) }.map_err(|error| error.during("import"))?;
         let Checked { device, base, start, len, dtype, width, padded, dims } = checked;
         let memory = match order {
             Order::On(queue) => {
@@ -139,52 +150,155 @@ fn origin(flags: u64) -> Origin {
 /// No memory has more bytes, and no array.
 const LARGEST: u64 = (1 << 62) - 1;
 
-/// Numbers in one dimension, one behind the other in host memory, which is what most tensors are.
-struct Row {
-    data: *mut c_void,
+/// Numbers in host memory, of which neither places nor dimensions were looked at yet. If there is one at least, and they lie
+/// one behind the other in few dimensions, that is what most tensors are.
+struct Plain {
+    start: *mut c_void,
+    byte_offset: u64,
     dtype: Dtype,
-    /// Bytes of one number, and of all.
+    /// Bytes of one number.
     bytes: u64,
+    ndim: i32,
+    shape: *const i64,
+    strides: *const i64,
+}
+
+type Importer<F> = unsafe fn(Plain, Managed<F>, u64) -> Result<Tensor>;
+
+/// Where numbers lie, how many bytes they are together, and how many there are.
+struct Occupied {
+    data: *mut c_void,
     len: u64,
-    /// How many numbers, of which there is one at least.
-    length: i64,
     count: u64,
 }
 
-impl Row {
-    /// What the struct says, if it is that. `None` says nothing: what is found here is what [`Checked`] finds.
+impl Plain {
+    /// What the struct says, if it is that. `None` says nothing: what is found here is what [`Checked`] finds. The struct is
+    /// read member by member, because its producer wrote it just now, and the processor waits where it is to read more at once
+    /// than was written.
     ///
     /// # Safety
-    /// As for [`Tensor::import`].
+    /// As for [`Tensor::import`], of a struct that need not be aligned.
     #[inline(always)]
-    unsafe fn of(raw: &DLTensor, flags: u64) -> Option<Self> {
-        let dtype = Dtype::from_c(raw.dtype);
+    unsafe fn of(at: *const DLTensor, flags: u64) -> Option<Self> {
+        // SAFETY: promised by the caller; this is the member's place and type.
+        let dtype = Dtype::from_c(unsafe { member(at, offset_of!(DLTensor, dtype)) });
         let bytes = dtype.frequent_width()?;
-        let is_on_host = raw.device.device_type.0 == DeviceType::CPU.0;
+        // SAFETY: as above.
+        let device: DLDevice = unsafe { member(at, offset_of!(DLTensor, device)) };
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
-        if !is_on_host || padded || raw.ndim != 1 || raw.shape.is_null() || raw.data.is_null() {
+        // SAFETY: as above.
+        let start: *mut c_void = unsafe { member(at, offset_of!(DLTensor, data)) };
+        // SAFETY: as above.
+        let shape: *const i64 = unsafe { member(at, offset_of!(DLTensor, shape)) };
+        let is_on_host = device.device_type.0 == DeviceType::CPU.0;
+        if !is_on_host || padded || start.is_null() || shape.is_null() {
             return None;
         }
-        // SAFETY: promised by the caller: there is one entry.
-        let length = unsafe { number(raw.shape, 0) };
-        let is_compact = raw.strides.is_null() || {
-            // SAFETY: promised by the caller: there is one entry.
-            let stride = unsafe { number(raw.strides, 0) };
+        // SAFETY: as above.
+        let strides: *const i64 = unsafe { member(at, offset_of!(DLTensor, strides)) };
+        // SAFETY: as above.
+        let ndim: i32 = unsafe { member(at, offset_of!(DLTensor, ndim)) };
+        // SAFETY: as above.
+        let byte_offset: u64 = unsafe { member(at, offset_of!(DLTensor, byte_offset)) };
+        Some(Self { start, byte_offset, dtype, bytes, ndim, shape, strides })
+    }
+
+    /// How long the only dimension is, if it is compact and has an element.
+    ///
+    /// # Safety
+    /// As for [`Tensor::import`], and there is one dimension.
+    #[inline(always)]
+    unsafe fn one(&self) -> Option<(i64, Occupied)> {
+        // SAFETY: promised by the caller.
+        let length = unsafe { number(self.shape, 0) };
+        let is_compact = self.strides.is_null() || {
+            // SAFETY: promised by the caller.
+            let stride = unsafe { number(self.strides, 0) };
             stride == 1
         };
         let count = u64::try_from(length).ok().filter(|count| *count > 0 && is_compact)?;
-        let len = count.checked_mul(bytes).filter(|len| *len <= LARGEST)?;
-        let step = isize::try_from(raw.byte_offset).ok()?;
-        let first = raw.data.addr().checked_add(step.unsigned_abs())?;
-        first.checked_add(usize::try_from(len).ok()?)?;
-        let data = raw.data.wrapping_byte_offset(step);
-        Some(Self { data, dtype, bytes, len, length, count })
+        Some((length, self.occupied(count)?))
     }
 
-    /// The tensor, which is ready.
+    /// The lengths and distances of several dimensions, if they are compact and have an element.
+    ///
+    /// # Safety
+    /// As for [`Tensor::import`], and there are so many dimensions.
     #[inline(always)]
-    fn import<F: Form>(self, managed: Managed<F>, flags: u64) -> Tensor {
-        let Self { data, dtype, bytes, len, length, count } = self;
+    unsafe fn several<const N: usize>(&self) -> Option<([i64; FEW], [i64; FEW], Occupied)> {
+        let (mut lengths, mut distances) = ([0; FEW], [0; FEW]);
+        let mut count = 1_i64;
+        let axes = lengths.iter_mut().zip(&mut distances).enumerate();
+        for (index, (length, distance)) in axes.take(N).rev() {
+            // SAFETY: promised by the caller.
+            *length = unsafe { number(self.shape, index) };
+            *distance = if self.strides.is_null() {
+                count
+            } else {
+                // SAFETY: promised by the caller.
+                unsafe { number(self.strides, index) }
+            };
+            if *length <= 0 || (*length != 1 && *distance != count) {
+                return None;
+            }
+            count = count.checked_mul(*length)?;
+        }
+        Some((lengths, distances, self.occupied(count.unsigned_abs())?))
+    }
+
+    /// What imports a tensor of several dimensions.
+    #[inline(always)]
+    fn importer<F: Form>(ndim: i32) -> Option<Importer<F>> {
+        Some(match ndim {
+            2 => Self::few::<F, 2>,
+            3 => Self::few::<F, 3>,
+            4 => Self::few::<F, 4>,
+            _ => return None,
+        })
+    }
+
+    /// # Safety
+    /// As for [`Tensor::import`], and there are so many dimensions.
+    #[inline(never)]
+    unsafe fn few<F: Form, const N: usize>(
+        self,
+        managed: Managed<F>,
+        flags: u64,
+    ) -> Result<Tensor> {
+        // SAFETY: promised by the caller.
+        match unsafe { self.several::<N>() } {
+            Some(([a, b, c, d], [e, f, g, h], place)) => {
+                let axes =
+                    || Axes::Few { ndim: N as u8, shape: [a, b, c, d], strides: [e, f, g, h] };
+                Ok(self.import(managed, flags, axes, place))
+            }
+            // SAFETY: promised by the caller.
+            None => unsafe { Tensor::import_any(managed, flags, Order::Host) },
+        }
+    }
+
+    /// Where so many numbers lie, if memory has room for them.
+    #[inline(always)]
+    fn occupied(&self, count: u64) -> Option<Occupied> {
+        let len = count.checked_mul(self.bytes).filter(|len| *len <= LARGEST)?;
+        let step = isize::try_from(self.byte_offset).ok()?;
+        let first = self.start.addr().checked_add(step.unsigned_abs())?;
+        first.checked_add(usize::try_from(len).ok()?)?;
+        Some(Occupied { data: self.start.wrapping_byte_offset(step), len, count })
+    }
+
+    /// The tensor, which is ready. What it is, its dimensions too, is written where it stays: a copy of a copy would be waited for.
+    #[inline(always)]
+    fn import<F: Form>(
+        self,
+        managed: Managed<F>,
+        flags: u64,
+        axes: impl FnOnce() -> Axes,
+        place: Occupied,
+    ) -> Tensor {
+        let Self { dtype, bytes, .. } = self;
+        let Occupied { data, len, count } = place;
         pending::tick();
         Tensor::of(|| Parts {
             memory: Memory::imported(managed, DeviceId::CPU, Raw::from_ptr(data), len, Some(dtype)),
@@ -192,10 +306,21 @@ impl Row {
             dtype,
             width: Width::Bytes(bytes),
             padded: false,
-            dims: Dims::row(length, count),
+            dims: Dims::full(axes(), count),
             origin: origin(flags),
         })
     }
+}
+
+/// A member of a struct that need not be aligned.
+///
+/// # Safety
+/// There is a struct, and the member with this offset is a `T`.
+#[inline(always)]
+unsafe fn member<T: Copy>(at: *const DLTensor, offset: usize) -> T {
+    let place = at.wrapping_byte_add(offset).cast::<T>();
+    // SAFETY: promised by the caller.
+    unsafe { place.read_unaligned() }
 }
 
 /// What a struct says, in order.
@@ -322,6 +447,7 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
 
 /// # Safety
 /// `from` has more than `index` entries.
+#[inline(always)]
 unsafe fn number(from: *const i64, index: usize) -> i64 {
     let entry = from.wrapping_add(index);
     // SAFETY: promised by the caller. The read needs no alignment.
@@ -363,6 +489,21 @@ mod tests {
                             [0, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED]
                                 .iter()
                                 .for_each(|flags| each(&tensor, *flags));
+                            let stride = stride.unwrap_or(0);
+                            let deep = [length, 1, length, 3];
+                            let row = stride.wrapping_mul(3);
+                            let apart = [row.wrapping_mul(length), 77, row, 1];
+                            for first in [0, 2] {
+                                let deep = DLTensor {
+                                    ndim: 4 - first as i32,
+                                    shape: deep.as_ptr().wrapping_add(first).cast_mut(),
+                                    ..tensor
+                                };
+                                let apart = apart.as_ptr().wrapping_add(first).cast_mut();
+                                let is_told = !tensor.strides.is_null();
+                                let strides = if is_told { apart } else { tensor.strides };
+                                each(&DLTensor { strides, ..deep }, 0);
+                            }
                             each(&DLTensor { ndim: 0, ..tensor }, 0);
                             each(&DLTensor { shape: std::ptr::null_mut(), ..tensor }, 0);
                             let elsewhere = DLDevice { device_type: DLDeviceType(2), device_id: 0 };
@@ -374,19 +515,40 @@ mod tests {
         }
     }
 
+    fn several(
+        known: Option<([i64; FEW], [i64; FEW], Occupied)>,
+        ndim: u8,
+    ) -> Option<(Axes, Occupied)> {
+        let (shape, strides, place) = known?;
+        Some((Axes::Few { ndim, shape, strides }, place))
+    }
+
     #[test]
-    fn a_row_is_what_any_tensor_would_be() {
+    fn what_is_plain_is_what_any_tensor_would_be() {
         let mut found = 0;
         structs(&mut |tensor, flags| {
             // SAFETY: shape and strides are null or have an entry.
-            let Some(row) = (unsafe { Row::of(tensor, flags) }) else { return };
+            let Some(plain) = (unsafe { Plain::of(tensor, flags) }) else { return };
+            let known = match plain.ndim {
+                // SAFETY: as above.
+                1 => unsafe { plain.one() }.map(|(length, at)| (Axes::One([length, 1]), at)),
+                // SAFETY: as above.
+                2 => several(unsafe { plain.several::<2>() }, 2),
+                // SAFETY: as above.
+                3 => several(unsafe { plain.several::<3>() }, 3),
+                // SAFETY: as above.
+                4 => several(unsafe { plain.several::<4>() }, 4),
+                _ => None,
+            };
+            let Some((axes, Occupied { data, len, count })) = known else { return };
             // SAFETY: as above.
             let any = unsafe { Checked::new(tensor, flags) }.unwrap();
             assert_eq!((any.device, any.start, any.padded), (DeviceId::CPU, 0, false));
-            assert_eq!((any.base, any.len), (Raw::from_ptr(row.data), row.len));
-            assert_eq!((any.dtype, any.width), (row.dtype, Width::Bytes(row.bytes)));
-            assert_eq!(any.dims, Dims::row(row.length, row.count));
-            assert_eq!(any.dims.reach(), Some((0, row.length - 1)));
+            assert_eq!((any.base, any.len), (Raw::from_ptr(data), len));
+            assert_eq!((any.dtype, any.width), (plain.dtype, Width::Bytes(plain.bytes)));
+            assert!(any.dims.is_compact());
+            assert_eq!(any.dims.reach(), Some((0, count as i64 - 1)));
+            assert_eq!(any.dims, Dims::full(axes, count));
             found += 1;
         });
         // So that this compares something: of lengths, strides, places and offsets there are some that are usual.
@@ -394,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_is_a_row() {
+    fn what_is_usual_is_plain() {
         let (shape, strides) = ([3_i64], [1_i64]);
         for (code, bits, lanes) in [(0, 64, 1), (0, 32, 1), (1, 64, 1), (2, 32, 1), (2, 64, 1)] {
             let tensor = DLTensor {
@@ -407,8 +569,10 @@ mod tests {
                 byte_offset: 16,
             };
             // SAFETY: shape and strides have an entry.
-            let row = unsafe { Row::of(&tensor, 0) }.unwrap();
-            assert_eq!((row.data.addr(), row.len), (80, 3 * u64::from(bits) / 8));
+            let plain = unsafe { Plain::of(&tensor, 0) }.unwrap();
+            // SAFETY: as above.
+            let (_, place) = unsafe { plain.one() }.unwrap();
+            assert_eq!((place.data.addr(), place.len), (80, 3 * u64::from(bits) / 8));
         }
     }
 }

@@ -133,6 +133,12 @@ impl<F: Form> Managed<F> {
         self.read(F::TENSOR)
     }
 
+    /// Where the tensor is, at any address. Only for a version that is known.
+    #[inline(always)]
+    pub(crate) fn tensor_at(&self) -> *const DLTensor {
+        self.raw.as_ptr().wrapping_byte_add(F::TENSOR).cast_const().cast()
+    }
+
     /// Reads a field of `F` that lies at this offset.
     fn read<T>(&self, offset: usize) -> T {
         let field = self.raw.as_ptr().wrapping_byte_add(offset).cast::<T>();

@@ -4,17 +4,24 @@
 //! than the producer's struct at first: most are looked at and handed on, and need nothing else. The array is made when the
 //! memory is shared, read, or used on a queue for the first time.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::alloc::Layout;
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use super::Dtype;
 use super::managed::{Exported, Form, Managed};
 use super::storage::plain_schema;
 use super::tensor::ELEMENTS;
+use crate::abi::ArrowArray;
+use crate::array::tree::{Below, ForeignArray, Structs};
+use crate::array::{BufferPointer, Readiness, Storage, Tree};
 use crate::device::driver::Raw;
+use crate::exchange::guard;
+use crate::exchange::shared::Shared;
 use crate::sync::lock;
-use crate::{
-    Array, ArrayBuilder, Buffer, DataType, DeviceId, Error, ErrorKind, Extent, Result, Schema,
-};
+use crate::{Array, ArrayBuilder, Buffer, DataType, DeviceId, Error, ErrorKind, Result, Schema};
 
 /// The memory of a tensor, on one device.
 pub(crate) struct Memory {
@@ -31,14 +38,37 @@ enum Held {
 
 /// What was imported, as it came or as an array.
 struct Imported {
-    /// Apart, so that what stays unshared is small.
-    array: OnceLock<Box<Array>>,
+    /// A share of an [`Array`], or null as long as nothing was shared. Set once, under the lock. (A cell that holds words
+    /// which nobody has written yet would be made elsewhere and copied here.)
+    array: AtomicPtr<c_void>,
     /// What the array will own, as long as there is none.
     unshared: Mutex<Option<Exported>>,
     /// How many bytes there are from the base on, at least.
     len: u64,
     /// What they are, if they lie one behind the other from the base on.
     elements: Option<Dtype>,
+}
+
+impl Imported {
+    #[inline]
+    fn array(&self) -> Option<&Array> {
+        let shared = self.array.load(Ordering::Acquire);
+        // SAFETY: null, or a share that stays until this is dropped; the load acquires what was written before it was set.
+        unsafe { Shared::peek(shared) }
+    }
+}
+
+impl Drop for Imported {
+    fn drop(&mut self) {
+        // SAFETY: null, or the share that `share` gave away, which nobody else takes back.
+        drop(unsafe { Shared::<Array>::from_raw(*self.array.get_mut()) });
+    }
+}
+
+/// What keeps the elements of an imported tensor, and the table of buffers of their array.
+struct Kept {
+    buffers: [BufferPointer; 2],
+    _managed: Option<Exported>,
 }
 
 impl Memory {
@@ -59,7 +89,8 @@ impl Memory {
         elements: Option<Dtype>,
     ) -> Self {
         let unshared = Mutex::new(Some(F::exported(managed)));
-        let imported = Imported { array: OnceLock::new(), unshared, len, elements };
+        let array = AtomicPtr::new(ptr::null_mut());
+        let imported = Imported { array, unshared, len, elements };
         Self { device, base, held: Held::Imported(imported) }
     }
 
@@ -67,33 +98,63 @@ impl Memory {
     pub(crate) fn array(&self) -> &Array {
         match &self.held {
             Held::Array(array) => array,
-            Held::Imported(imported) => imported.array.get_or_init(|| self.share(imported).into()),
+            Held::Imported(imported) => imported.array().unwrap_or_else(|| self.share(imported)),
         }
     }
 
     #[cold]
-    fn share(&self, imported: &Imported) -> Array {
-        let owner = lock(&imported.unshared).take().map(|managed| Arc::new(managed) as Arc<_>);
-        let extent = Extent::AtLeast(imported.len);
-        let buffer = Buffer::from_parts(self.device, self.base, 0, extent, owner);
-        match array_of(buffer, imported.elements, ArrayBuilder::finish_ready) {
-            Ok(array) => array,
-            Err(error) => unreachable!("bytes on one device are an array: {error}"),
+    fn share<'a>(&self, imported: &'a Imported) -> &'a Array {
+        let mut unshared = lock(&imported.unshared);
+        if imported.array().is_none() {
+            let shared = self.array_of_imported(imported, unshared.take()).and_then(Shared::new);
+            let Ok(shared) = shared else { std::alloc::handle_alloc_error(Layout::new::<Kept>()) };
+            imported.array.store(Shared::into_raw(shared).cast_mut(), Ordering::Release);
         }
+        match imported.array() {
+            Some(array) => array,
+            None => unreachable!("it is there by now"),
+        }
+    }
+
+    /// An array whose structs are ours, as if it had been imported itself. An error where there is no memory.
+    fn array_of_imported(&self, imported: &Imported, managed: Option<Exported>) -> Result<Array> {
+        let (schema, width) = schema_for(imported.elements)?;
+        let length = imported.len.checked_div(width).unwrap_or(0);
+        let buffers = [ptr::null(), self.base.as_ptr().cast_const().cast()].map(BufferPointer);
+        let kept = Shared::new(Kept { buffers, _managed: managed })?;
+        let base = ArrowArray {
+            // At most the largest length of memory.
+            length: length as i64,
+            n_buffers: kept.buffers.len() as i64,
+            buffers: kept.buffers.as_ptr().cast_mut().cast(),
+            release: Some(release_kept),
+            private_data: Shared::into_raw(kept).cast_mut(),
+            ..ArrowArray::empty()
+        };
+        // SAFETY: this is the struct of an array of numbers: a table of two buffers, of which the bitmap is not there, and
+        // nothing below. The length is not negative; so many elements are where the base is, which is null only where
+        // there are none: an import saw to both. The struct and its table stay until the release.
+        let structs = unsafe { Structs::new(ForeignArray(base), Below::Children) };
+        let storage = Storage::Foreign(structs);
+        let tree = Tree::new(schema.clone(), self.device, Readiness::Now, storage);
+        Ok(Array::from_tree(Shared::new(tree)?))
     }
 
     /// The array, if there is one.
+    #[inline]
     pub(crate) fn shared(&self) -> Option<&Array> {
         match &self.held {
             Held::Array(array) => Some(array),
-            Held::Imported(imported) => imported.array.get().map(|array| &**array),
+            Held::Imported(imported) => imported.array(),
         }
     }
 
+    #[inline]
     pub(crate) fn device(&self) -> DeviceId {
         self.device
     }
 
+    #[inline]
     pub(crate) fn base(&self) -> Raw<crate::Memory> {
         self.base
     }
@@ -120,15 +181,77 @@ pub(crate) fn array_of(
     elements: Option<Dtype>,
     finish: impl FnOnce(ArrayBuilder) -> Result<Array>,
 ) -> Result<Array> {
-    static BYTES: OnceLock<Option<Schema>> = OnceLock::new();
-    let bytes = || BYTES.get_or_init(|| Schema::try_from(DataType::UInt8).ok()).as_ref();
-    let plain = elements.and_then(|dtype| Some((plain_schema(dtype)?, dtype.byte_width()?)));
-    let typed = plain.or_else(|| Some((bytes()?, 1)));
-    let (schema, width) =
-        typed.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "there is no schema for bytes"))?;
+    let (schema, width) = schema_for(elements)?;
     let count = buffer.extent().at_least().checked_div(width).unwrap_or(0);
     let len = usize::try_from(count).unwrap_or(usize::MAX);
     let device = buffer.device();
     let buffer = (!buffer.is_null()).then_some(buffer);
     finish(Array::builder(schema).device(device).len(len).buffers([None, buffer]))
+}
+
+/// The schema for an array of these elements, or of bytes, and how many bytes an element takes.
+fn schema_for(elements: Option<Dtype>) -> Result<(&'static Schema, u64)> {
+    static BYTES: OnceLock<Option<Schema>> = OnceLock::new();
+    let bytes = || BYTES.get_or_init(|| Schema::try_from(DataType::UInt8).ok()).as_ref();
+    let plain = elements.and_then(|dtype| Some((plain_schema(dtype)?, dtype.byte_width()?)));
+    let typed = plain.or_else(|| Some((bytes()?, 1)));
+    typed.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "there is no schema for bytes"))
+}
+
+/// The release of an imported tensor's array.
+///
+/// # Safety
+/// As the specification says of a release callback: `array` is a struct that `array_of_imported` filled, or a bitwise move of
+/// one, and not released yet.
+unsafe extern "C" fn release_kept(array: *mut ArrowArray) {
+    guard::silent(|| {
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        let Some(array) = (unsafe { array.as_mut() }) else { return };
+        if array.release.take().is_some() {
+            // SAFETY: `private_data` is the share that was given away, and it is taken back once.
+            drop(unsafe { Shared::<Kept>::from_raw(array.private_data) });
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Buffer;
+    use crate::abi::dlpack::DLManagedTensorVersioned;
+    use crate::dlpack::{Copying, Dtype, Managed, Order, Tensor};
+
+    fn imported() -> Tensor {
+        let numbers = Buffer::from(vec![1_i64, 2, 3]);
+        let made = Tensor::from_buffer(numbers, Dtype::INT64, &[3]).unwrap();
+        let managed: Managed<DLManagedTensorVersioned> =
+            made.export(Order::Host, Copying::Never).unwrap();
+        // SAFETY: a tensor that was just handed over, of memory that nobody writes to.
+        unsafe { Tensor::import(managed.into_raw(), Order::Host) }.unwrap()
+    }
+
+    #[test]
+    fn threads_that_share_at_once_have_one_array() {
+        for _ in 0..if cfg!(miri) { 4 } else { 100 } {
+            let tensor = imported();
+            let place = || std::ptr::from_ref(tensor.memory()).addr();
+            let places = std::thread::scope(|scope| {
+                let threads = [(); 4].map(|()| scope.spawn(place));
+                threads.map(|thread| thread.join().unwrap())
+            });
+            assert_eq!(places, [place(); 4]);
+            assert_eq!(tensor.host().unwrap().to_vec::<i64>().unwrap(), [1, 2, 3]);
+        }
+    }
+
+    #[test]
+    fn what_was_imported_is_an_array_of_its_elements_and_outlives_the_tensor() {
+        let tensor = imported();
+        assert!(tensor.shared_memory().is_none());
+        let array = tensor.memory().clone();
+        drop(tensor);
+        assert_eq!((array.len(), array.null_count(), array.buffer_count()), (3, Some(0), 2));
+        assert_eq!(array.data_type(), &crate::DataType::Int64);
+        array.validate().unwrap();
+        assert_eq!(array.host().unwrap().values::<i64>().unwrap().get(2), Some(3));
+    }
 }

@@ -5,12 +5,12 @@ use std::fmt;
 use super::dims::Dims;
 use super::dtype::Width;
 use super::handle::Handle;
-use super::memory::{Memory, bytes_of};
+use super::memory::{Memory, array_of};
 use super::{Dtype, HostTensor};
 use crate::device::driver::Raw;
 use crate::device::{Location, location};
 use crate::exchange::shared::Shared;
-use crate::{Array, Buffer, DeviceId, Error, ErrorKind, Extent, Queue, Result, View};
+use crate::{Array, ArrayBuilder, Buffer, DeviceId, Error, ErrorKind, Extent, Queue, Result, View};
 
 /// A strided tensor on a device: immutable, shared, ready now or after an event.
 ///
@@ -82,7 +82,7 @@ impl Tensor {
             let message = format!("{} {dtype} do not fit into {}", dims.count(), buffer.extent());
             return Err(Error::new(ErrorKind::InvalidArgument, message).during("build a tensor"));
         }
-        let memory = bytes_of(buffer, |builder| builder.finish_ready())?;
+        let memory = array_of(buffer, Some(dtype), ArrayBuilder::finish_ready)?;
         Ok(Self::new(Memory::of(memory), 0, dtype, width, dims, Origin::Shared))
     }
 
@@ -118,16 +118,19 @@ impl Tensor {
     }
 
     /// The length of each dimension. None of them, for a single number.
+    #[inline]
     pub fn shape(&self) -> &[i64] {
         self.parts.dims.shape()
     }
 
     /// How many elements lie between neighbours in each dimension. Means nothing for a dimension of fewer than two.
+    #[inline]
     pub fn strides(&self) -> &[i64] {
         self.parts.dims.strides()
     }
 
     /// What the elements are.
+    #[inline]
     pub fn dtype(&self) -> Dtype {
         self.parts.dtype
     }
@@ -138,11 +141,13 @@ impl Tensor {
     }
 
     /// Whether there is no element.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.parts.dims.count() == 0
     }
 
     /// The device that the elements are on.
+    #[inline]
     pub fn device(&self) -> DeviceId {
         self.parts.memory.device()
     }
@@ -153,6 +158,7 @@ impl Tensor {
     }
 
     /// Whether elements of less than a byte take a byte each.
+    #[inline]
     pub fn is_padded(&self) -> bool {
         self.parts.padded
     }
@@ -263,10 +269,12 @@ impl Tensor {
     }
 
     /// The same, if it was ever shared, read or used on a queue.
+    #[inline]
     pub(crate) fn shared_memory(&self) -> Option<&Array> {
         self.parts.memory.shared()
     }
 
+    #[inline]
     pub(crate) fn base(&self) -> Raw<crate::Memory> {
         self.parts.memory.base()
     }
@@ -280,6 +288,7 @@ impl Tensor {
         self.parts.is_alone() && self.shared_memory().is_none_or(is_unshared)
     }
 
+    #[inline]
     pub(crate) fn start(&self) -> u64 {
         self.parts.start
     }
@@ -292,6 +301,7 @@ impl Tensor {
         &self.parts.dims
     }
 
+    #[inline]
     pub(crate) fn origin(&self) -> Origin {
         self.parts.origin
     }

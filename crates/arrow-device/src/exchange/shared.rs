@@ -94,6 +94,18 @@ impl<T> Shared<T> {
         NonNull::new(raw.cast_mut().cast()).map(Self)
     }
 
+    /// What a share is of, without a share of one's own.
+    ///
+    /// # Safety
+    /// The pointer is null or one of [`into_raw`](Self::into_raw) of the same type, which is not given back as long as the
+    /// reference is used.
+    #[inline]
+    pub(crate) unsafe fn peek<'a>(raw: *const std::ffi::c_void) -> Option<&'a T> {
+        // SAFETY: promised by the caller: the share that the pointer is keeps what it is of.
+        let counted = unsafe { raw.cast::<Counted<T>>().as_ref() };
+        counted.map(|counted| &counted.value)
+    }
+
     fn counted(&self) -> &Counted<T> {
         // SAFETY: `new` wrote it, and it stays until the last share is dropped, which this is not yet.
         unsafe { self.0.as_ref() }

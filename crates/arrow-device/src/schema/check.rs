@@ -178,6 +178,11 @@ impl Check {
         self.has_dictionary.then(|| self.first_child + self.children)
     }
 
+    /// Whether there are children, which have nothing below them, and no dictionary.
+    pub(crate) fn has_simple_columns(&self) -> bool {
+        self.has_only_leaves && !self.has_dictionary && !self.is_leaf
+    }
+
     /// Where the children of a node are, by its number in the table.
     #[inline(always)]
     pub(crate) fn below(node: Option<&Self>) -> Below {

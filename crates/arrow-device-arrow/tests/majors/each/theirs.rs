@@ -72,6 +72,80 @@ fn every_type_is_taken_over_wherever_it_is_sliced() {
     }
 }
 
+#[test]
+fn every_type_is_a_column_wherever_the_batch_is_sliced() {
+    for sample in samples() {
+        let Ok(theirs) = sample.array.to_arrow() else { continue };
+        let numbers: ArrayRef = Arc::new((0..theirs.len() as i64).collect::<Int64Array>());
+        let columns = [("beside", numbers, true), ("x", theirs, true)];
+        let whole = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let schema = Schema::from_arrow(&*whole.schema()).unwrap();
+        for (offset, length) in [(0, 21), (1, 20), (8, 13), (3, 5), (7, 0)] {
+            let part = whole.slice(offset, length);
+            let ours = Batch::from_arrow((&schema, part.clone())).unwrap();
+            ours.as_array().validate().unwrap();
+            assert_eq!(ours.to_arrow().unwrap(), part, "{} {offset}+{length}", sample.name);
+            let mut c_array = arrow_device::abi::ArrowDeviceArray::empty();
+            ours.export(&mut c_array).unwrap();
+            let again = unsafe { Batch::import(&mut c_array, &schema) }.unwrap();
+            assert!(again.as_array().equals(ours.as_array()).unwrap(), "{}", sample.name);
+        }
+        drop(whole);
+        let name = sample.name.clone();
+        assert_eq!(sample.settle(), Ok(()), "{name}");
+    }
+}
+
+#[test]
+fn an_array_of_nearly_the_same_type_is_refused() {
+    use rs::DataType::{
+        Binary, Decimal128, Dictionary, FixedSizeBinary, FixedSizeList, Int8, Int32, Int64, List,
+        RunEndEncoded, Struct, Time32, Timestamp, Union, Utf8, Utf8View,
+    };
+    use rs::TimeUnit::{Millisecond, Second};
+    let item = |of: &rs::DataType| Arc::new(rs::Field::new("item", of.clone(), true));
+    let members = |ids: [i8; 2]| {
+        let fields = [("a", Int32), ("b", Utf8)].map(|(name, of)| rs::Field::new(name, of, true));
+        ids.into_iter().zip(fields.map(Arc::new)).collect::<rs::UnionFields>()
+    };
+    let runs = |of| RunEndEncoded(Arc::new(rs::Field::new("run_ends", of, false)), item(&Int64));
+    let pairs = [
+        (Int32, Int64),
+        (Utf8, Binary),
+        (Utf8, Utf8View),
+        (Decimal128(10, 2), Decimal128(10, 3)),
+        (Timestamp(Second, None), Timestamp(Second, Some("UTC".into()))),
+        (Timestamp(Second, None), Timestamp(Millisecond, None)),
+        (Time32(Second), Time32(Millisecond)),
+        (FixedSizeBinary(3), FixedSizeBinary(4)),
+        (FixedSizeList(item(&Int32), 2), FixedSizeList(item(&Int32), 3)),
+        (List(item(&Int32)), List(item(&Int64))),
+        (Struct([item(&Int32)].into()), Struct([item(&Int64)].into())),
+        (Struct([item(&Int32)].into()), Struct([item(&Int32), item(&Int32)].into())),
+        (Dictionary(Int8.into(), Utf8.into()), Dictionary(Int32.into(), Utf8.into())),
+        (Dictionary(Int8.into(), Utf8.into()), Dictionary(Int8.into(), Binary.into())),
+        (
+            Union(members([0, 1]), rs::UnionMode::Dense),
+            Union(members([0, 2]), rs::UnionMode::Dense),
+        ),
+        (
+            Union(members([0, 1]), rs::UnionMode::Dense),
+            Union(members([0, 1]), rs::UnionMode::Sparse),
+        ),
+        (runs(Int32), runs(rs::DataType::Int16)),
+    ];
+    for (one, other) in pairs {
+        for (of, given) in [(&one, &other), (&other, &one)] {
+            let field = rs::Field::new("x", of.clone(), true);
+            let array = super::arrow::array::new_empty_array(given);
+            let alike = super::arrow::array::new_empty_array(of);
+            assert!(<Array as FromArrow<_>>::from_arrow((&field, alike)).is_ok(), "{of}");
+            let error = <Array as FromArrow<_>>::from_arrow((&field, array)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::SchemaMismatch, "{given} as {of}: {error}");
+        }
+    }
+}
+
 /// 13 elements, some of them null, as a bitmap that begins with this bit of a byte.
 fn nulls(first_bit: usize) -> NullBuffer {
     let bits =
