@@ -204,19 +204,19 @@ impl Walk<'_> {
         let children = unsafe {
             std::slice::from_raw_parts(source.children.cast_const().cast(), checks.len())
         };
-        let (mut checks, mut children): (&[Check], &[*const ArrowArray]) = (checks, children);
-        let mut index = 0;
+        let children: &[*const ArrowArray] = children;
         // Columns that stand together are often of one type: its rule is looked up once for all of them.
-        while let Some(first) = checks.first() {
-            let like = checks.iter().take_while(|check| check.rule == first.rule).count();
-            let (row, others) = children.split_at_checked(like).unwrap_or((children, &[]));
-            // SAFETY: as promised by the caller.
-            let wrong = unsafe { first_wrong(row, self.rule(first), least) };
-            if let Some(wrong) = wrong {
-                return Err(Fault::Child(index + wrong));
+        let (mut number, mut usual) = (u32::MAX, Usual::NOTHING);
+        for (index, (check, &pointer)) in checks.iter().zip(children).enumerate() {
+            if check.rule != number {
+                (number, usual) = (check.rule, Usual::of(self.rule(check), least));
             }
-            index += like;
-            (checks, children) = (checks.get(like..).unwrap_or_default(), others);
+            // SAFETY: as promised by the caller.
+            let is_usual = unsafe { usual.fits(pointer) };
+            // SAFETY: as above.
+            if !is_usual && !unsafe { leaf_keeps_at_all(pointer, self.rule(check), least) } {
+                return Err(Fault::Child(index));
+            }
         }
         if rule.is_run_ends {
             // SAFETY: as promised by the caller; both children were seen just now.
@@ -226,43 +226,52 @@ impl Walk<'_> {
     }
 }
 
-/// Which of several leaves of one rule does not keep to it, as [`leaf_keeps`] sees it.
-///
-/// # Safety
-/// As for [`Array::import`](super::Array::import): each pointer is null or leads to a struct.
-#[inline(never)]
-unsafe fn first_wrong(row: &[*const ArrowArray], rule: &Rule, least: i64) -> Option<usize> {
-    // What is usual is seen with few looks: two or three buffers that have to be there, and as many elements as allowed.
-    // Whatever is not usual is looked at again.
-    let buffers = i64::from(rule.buffers);
-    let room = rule.largest_end.wrapping_sub(least).cast_unsigned();
-    let is_usual = |source: &ArrowArray| {
-        let ArrowArray { length, offset, null_count, n_buffers, buffers: table, .. } = *source;
+/// What most leaves of a rule look like, which is seen with few looks: a bitmap and one or two more buffers, of which the first
+/// has to be there, and as many elements as allowed. Whatever looks otherwise is looked at again.
+#[derive(Clone, Copy)]
+struct Usual {
+    buffers: i64,
+    least: i64,
+    largest_end: i64,
+    /// How many elements more than the least there may be.
+    room: u64,
+}
+
+impl Usual {
+    /// No leaf has so many buffers.
+    const NOTHING: Self = Self { buffers: i64::MIN, least: 0, largest_end: 0, room: 0 };
+
+    #[inline(always)]
+    fn of(rule: &Rule, least: i64) -> Self {
+        let largest_end = rule.largest_end;
+        if !rule.is_ordinary || rule.more_buffers > 0 || least > largest_end {
+            return Self::NOTHING;
+        }
+        let room = largest_end.wrapping_sub(least).cast_unsigned();
+        Self { buffers: i64::from(rule.buffers), least, largest_end, room }
+    }
+
+    /// # Safety
+    /// As for [`leaf_keeps`].
+    #[inline(always)]
+    unsafe fn fits(self, pointer: *const ArrowArray) -> bool {
+        // SAFETY: promised by the caller: null or a struct.
+        let Some(source) = (unsafe { pointer.as_ref() }) else { return false };
+        let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
         let below = source.n_children.cast_unsigned() | source.dictionary.addr() as u64;
-        let is_shaped = (below == 0) & !source.is_released() & (n_buffers == buffers);
-        let is_long = length.wrapping_sub(least).cast_unsigned() <= room
-            && offset.cast_unsigned() <= (rule.largest_end - length).cast_unsigned();
+        let is_shaped = (below == 0) & !source.is_released() & (n_buffers == self.buffers);
+        let is_long = length.wrapping_sub(self.least).cast_unsigned() <= self.room
+            && offset.cast_unsigned() <= (self.largest_end - length).cast_unsigned();
         let is_counted =
             null_count.wrapping_add(1).cast_unsigned() <= length.wrapping_add(1).cast_unsigned();
-        if !is_shaped || !is_long || !is_counted || table.is_null() {
+        if !is_shaped || !is_long || !is_counted || buffers.is_null() {
             return false;
         }
         // SAFETY: the table is there, and has a bitmap and one more entry at least.
-        let data = unsafe { table.wrapping_add(1).read() };
+        let data = unsafe { buffers.wrapping_add(1).read() };
         // SAFETY: as above.
-        !data.is_null() && (null_count <= 0 || !unsafe { table.read() }.is_null())
-    };
-    // SAFETY: as promised by the caller.
-    let is_wrong =
-        |&pointer: &*const ArrowArray| !unsafe { leaf_keeps_at_all(pointer, rule, least) };
-    if !rule.is_ordinary || rule.more_buffers > 0 || room > i64::MAX as u64 {
-        return row.iter().position(is_wrong);
+        !data.is_null() && (null_count <= 0 || !unsafe { buffers.read() }.is_null())
     }
-    row.iter().position(|pointer| {
-        // SAFETY: as promised by the caller.
-        let usual = unsafe { pointer.as_ref() }.is_some_and(is_usual);
-        !usual && is_wrong(pointer)
-    })
 }
 
 /// [`leaf_keeps`], apart from the loop over what is usual.

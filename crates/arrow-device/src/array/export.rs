@@ -294,13 +294,15 @@ impl Array {
         let counted = tree.count(Direction::Exported);
         let owner = Whole { _event: event, _counted: counted, tree: share };
         let size = tree.size_of(root);
-        let (array, variable) = if self.is_batch {
-            let Below { first, count, .. } = tables.below(root);
-            let rows = Rows { tables, root, columns: first..first + count, window: self.window() };
-            arena::build(size, root, &rows, owner, shown.handle())?
-        } else {
-            arena::build(size, root, &tables, owner, shown.handle())?
-        };
+        let Below { first, count, .. } = tables.below(root);
+        let columns = first..first + count;
+        let (array, variable) =
+            if self.is_batch && !has_just(&tables, columns.clone(), self.window()) {
+                let rows = Rows { tables, root, columns, window: self.window() };
+                arena::build(size, root, &rows, owner, shown.handle())?
+            } else {
+                arena::build(size, root, &tables, owner, shown.handle())?
+            };
         Ok((array, shown.address(variable)))
     }
 }
@@ -455,22 +457,20 @@ impl<S: Source<ArrowArray>> Source<ArrowArray> for Rows<S> {
     #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
         let (rows, are_columns) = (self.window, numbers == self.columns);
-        // The usual batch has no offset, and its columns are as long as it is.
-        let is_part = move |window: &Window| rows.offset != 0 || window.length != rows.length;
         self.tables.children(numbers).map(move |mut node| {
-            if are_columns && is_part(&node.window) {
-                node.window = part_of(node.window, rows);
+            if are_columns {
+                node.window = node.window.part(rows.offset, rows.length);
             }
             node
         })
     }
 }
 
-/// The rows of a column, apart from the loop over columns that need none of this.
-#[cold]
-#[inline(never)]
-fn part_of(column: Window, rows: Window) -> Window {
-    column.part(rows.offset, rows.length)
+/// Whether the columns have the rows of the batch and no others, as they usually do: then they go out as they are.
+#[inline(always)]
+fn has_just(tables: &impl Source<ArrowArray>, columns: Range<u32>, rows: Window) -> bool {
+    let are_rows = |node: Node| node.window.length == rows.length;
+    rows.offset == 0 && tables.children(columns).all(are_rows)
 }
 
 /// The owner of an exported tree. Its event is dropped before the data.

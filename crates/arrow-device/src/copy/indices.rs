@@ -20,8 +20,7 @@ impl Walk<'_> {
     /// # Safety
     /// As for [`walk`](super::walk::walk).
     pub(super) unsafe fn follow_indices(&mut self, number: usize) -> Result<()> {
-        let schema = self.schema;
-        let data_type = schema.node(number as u32).field.data_type();
+        let data_type = self.kind(number).field.data_type();
         let looks = self.terms.trims && self.terms.source.is_on_host();
         if self.terms.trims && !looks {
             let is_free = matches!(data_type, DataType::Utf8View | DataType::BinaryView)
@@ -53,8 +52,7 @@ impl Walk<'_> {
     /// # Safety
     /// As for [`walk`](super::walk::walk).
     unsafe fn list_views(&mut self, number: usize, looks: bool) -> Result<()> {
-        let is_wide =
-            self.schema.node(number as u32).layout.buffers().contains(&BufferKind::Starts64);
+        let is_wide = self.kind(number).layout.buffers().contains(&BufferKind::Starts64);
         let (starts, sizes) = match is_wide {
             true => (BufferKind::Starts64, BufferKind::Sizes64),
             false => (BufferKind::Starts32, BufferKind::Sizes32),
@@ -129,7 +127,7 @@ impl Walk<'_> {
         }
         let mut range = 0..window.length;
         if looks {
-            let width = match self.schema.node(ends as u32).field.data_type() {
+            let width = match self.kind(ends).field.data_type() {
                 DataType::Int16 => 2,
                 DataType::Int32 => 4,
                 _ => 8,

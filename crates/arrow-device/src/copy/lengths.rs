@@ -121,7 +121,7 @@ impl Walk<'_> {
     /// As for [`walk`](super::walk::walk).
     unsafe fn settle(&mut self, number: usize, ends: Ends) -> Result<()> {
         let Ends { first, last } = ends;
-        let is_list = self.schema.node(number as u32).layout.child_count() > 0;
+        let is_list = self.kind(number).layout.child_count() > 0;
         if is_list {
             let child = self.children(number).start;
             let there = self.whole(child).length;
@@ -222,7 +222,7 @@ impl Walk<'_> {
     }
 
     fn is_wide(&self, number: usize) -> bool {
-        self.schema.node(number as u32).layout.buffers().contains(&BufferKind::Offsets64)
+        self.kind(number).layout.buffers().contains(&BufferKind::Offsets64)
     }
 }
 

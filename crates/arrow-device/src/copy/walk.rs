@@ -12,7 +12,7 @@ use super::source::{Source, Span};
 use crate::array::{Node, Tree, Window};
 use crate::device::driver::{Raw, Spot};
 use crate::exchange::arena::Below;
-use crate::schema::Schema;
+use crate::schema::{self, Schema};
 use crate::{Array, BufferKind, DataType, Error, ErrorKind, Result, UnionMode};
 
 /// What is to be known before the walk begins.
@@ -85,6 +85,8 @@ impl Item {
 pub(super) struct Walk<'a> {
     pub(super) terms: Terms<'a>,
     pub(super) schema: &'a Schema,
+    /// Those of the schema.
+    kinds: &'a [schema::Node],
     tree: &'a Tree,
     pub(super) items: Vec<Item>,
     slots: Vec<Option<u32>>,
@@ -161,6 +163,7 @@ impl<'a> Walk<'a> {
             tree,
             terms,
             schema,
+            kinds: schema.nodes(),
             items,
             slots: vec![None; slots],
             sizes: Vec::new(),
@@ -177,8 +180,7 @@ impl<'a> Walk<'a> {
     unsafe fn look_at(&mut self, number: usize, awaited: &mut Vec<Awaited>) -> Result<()> {
         let live = self.items.get(number).map_or(0..0, |item| item.live.clone());
         let node = self.node(number);
-        let schema = self.schema;
-        let below = schema.node(number as u32);
+        let below = self.kind(number);
         let data_type = below.field.data_type();
         let whole = if number == 0 { self.terms.array.window() } else { node.window };
         if live.start < 0 || live.start > live.end || live.end > whole.end() {
@@ -310,7 +312,7 @@ impl<'a> Walk<'a> {
 
     /// The numbers of the children.
     pub(super) fn children(&self, number: usize) -> Range<usize> {
-        let children = self.schema.node(number as u32).children();
+        let children = self.kind(number).children();
         children.start as usize..children.end as usize
     }
 
@@ -409,7 +411,7 @@ impl<'a> Walk<'a> {
     /// Below a node without elements nothing is referred to. Where there are offsets, one remains: a format without elements
     /// needs none, but shipped consumers refuse that.
     fn nothing_below(&mut self, number: usize) -> Result<()> {
-        let node = self.schema.node(number as u32);
+        let node = self.kind(number);
         let below = node.below();
         let has_offsets = matches!(
             node.layout.buffers().get(1),
@@ -426,7 +428,7 @@ impl<'a> Walk<'a> {
             }
         }
         // Views have as many data buffers as before, all of them empty.
-        if self.schema.node(number as u32).layout.is_variadic() {
+        if self.kind(number).layout.is_variadic() {
             let count = self.data_buffers(number);
             self.set_sizes(number, vec![0; count]);
         }
@@ -434,6 +436,14 @@ impl<'a> Walk<'a> {
     }
 
     // ---- what is there
+
+    /// What the schema says of a node.
+    pub(super) fn kind(&self, number: usize) -> &'a schema::Node {
+        match self.kinds.get(number) {
+            Some(kind) => kind,
+            None => self.schema.root(),
+        }
+    }
 
     /// A node of the source.
     pub(super) fn node(&self, number: usize) -> Node {
