@@ -27,7 +27,12 @@ pub(super) fn members() -> Vec<Hostile> {
     let mut all = Vec::new();
     members_below(&root, &root, &[], &mut all);
     let columns = plain_columns();
-    members_below(&columns, &columns, &[], &mut all);
+    let mut of_columns = Vec::new();
+    members_below(&columns, &columns, &[], &mut of_columns);
+    all.extend(of_columns.into_iter().map(|hostile| {
+        let name = format!("{}, among plain columns", hostile.name);
+        Hostile { name, ..hostile }
+    }));
     let released = refusal(ErrorKind::Released, &[]);
     all.push(Hostile::of_array("released", &root, released, |array| array.array.release = None));
     all

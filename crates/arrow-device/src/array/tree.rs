@@ -4,11 +4,12 @@
 //! are the table of nodes; of one that was put together here it is a table of ours. An [`Array`](super::Array) is a tree, the
 //! number of a node, and a window on it.
 
+use std::alloc::Layout;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::{Array, Window};
 use crate::abi::ArrowArray;
@@ -167,7 +168,7 @@ pub(crate) struct Tree {
     pub(crate) ready: Readiness,
     storage: ManuallyDrop<Storage>,
     /// What is noted later. Most trees pass through without.
-    notes: OnceLock<Box<Notes>>,
+    notes: OnceLock<Shared<Notes>>,
 }
 
 /// What is noted of a tree in the course of its life.
@@ -315,7 +316,12 @@ impl Tree {
     }
 
     fn notes(&self) -> &Notes {
-        self.notes.get_or_init(Box::default)
+        let new = || {
+            let notes = Shared::new(Notes::default());
+            // As the allocator does where nobody can be told.
+            notes.unwrap_or_else(|_| std::alloc::handle_alloc_error(Layout::new::<Notes>()))
+        };
+        self.notes.get_or_init(new)
     }
 
     /// A tree that was put together here.
@@ -503,10 +509,11 @@ impl Tree {
     /// Drops what may still be in use.
     #[inline(never)]
     fn drop_after_its_uses(&mut self) {
-        let notes = self.notes.take().unwrap_or_default();
-        let Notes { uses, counted, .. } = *notes;
-        let mut uses = uses.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let counted = counted.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let notes = self.notes.take();
+        let mut uses =
+            notes.as_ref().map_or_else(Vec::new, |notes| std::mem::take(&mut *lock(&notes.uses)));
+        let counted = notes.as_ref().and_then(|notes| lock(&notes.counted).take());
+        drop(notes);
         if matches!(*self.storage, Storage::Built(_)) {
             // The work that makes the data may still run. (For an array that was imported this is the producer's to know.)
             uses.extend(

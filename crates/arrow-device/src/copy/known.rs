@@ -21,6 +21,8 @@ pub(super) struct Known {
     /// So many pieces are in the table, and all from this number on are not yet.
     count: usize,
     indexed: usize,
+    /// For about so many pieces there is to be room from the start.
+    expected: usize,
     secret: u64,
 }
 
@@ -30,11 +32,11 @@ const GAP: u32 = u32::MAX;
 const VARIANTS: u32 = 16;
 
 impl Known {
-    /// None yet.
-    pub(super) fn new() -> Self {
+    /// None yet, and about so many to come.
+    pub(super) fn new(expected: usize) -> Self {
         // Odd, so that no bit of what is multiplied with it is lost.
         let secret = RandomState::new().hash_one(0) | 1;
-        Self { last: None, table: Vec::new(), count: 0, indexed: 0, secret }
+        Self { last: None, table: Vec::new(), count: 0, indexed: 0, expected, secret }
     }
 
     /// The number of the piece that comes from there and is the same; otherwise that of the one to come, which is noted.
@@ -93,7 +95,7 @@ impl Known {
         let coming = pieces.len().saturating_sub(self.indexed);
         let needed = (self.count + coming + 1).saturating_mul(2);
         if needed > self.table.len() {
-            let len = needed.next_power_of_two().max(8);
+            let len = needed.max(self.expected.saturating_mul(2)).next_power_of_two().max(8);
             let before = std::mem::replace(&mut self.table, vec![GAP; len]);
             for number in before.into_iter().filter(|number| *number != GAP) {
                 self.insert(pieces, number);
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn each_place_is_found_again_after_the_table_grew() {
-        let (mut known, mut pieces) = (Known::new(), Vec::new());
+        let (mut known, mut pieces) = (Known::new(0), Vec::new());
         let all: Vec<(usize, u64)> =
             (0..3000).map(|index| (4096 * (index % 100), (index / 100) as u64 * 64)).collect();
         for turn in 0..2 {
@@ -162,7 +164,7 @@ mod tests {
 
     #[test]
     fn more_bytes_from_the_same_place_are_another_piece() {
-        let (mut known, mut pieces) = (Known::new(), vec![piece(64, 0)]);
+        let (mut known, mut pieces) = (Known::new(0), vec![piece(64, 0)]);
         assert_eq!(known.find_or_add(&[], piece(64, 0).span(), |_| true), Err(0));
         let longer = Piece { len: 9, ..piece(64, 0) };
         assert_eq!(known.find_or_add(&pieces, longer.span(), |_| true), Err(1));
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn bytes_that_change_in_many_ways_are_not_looked_for_forever() {
-        let (mut known, mut pieces) = (Known::new(), Vec::new());
+        let (mut known, mut pieces) = (Known::new(0), Vec::new());
         for number in 0..1000 {
             assert_eq!(known.find_or_add(&pieces, piece(64, 0).span(), |_| false), Err(number));
             pieces.push(piece(64, 0));

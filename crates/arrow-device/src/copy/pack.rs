@@ -61,7 +61,7 @@ pub(super) struct Pieces {
 impl Pieces {
     /// None yet, and about so many to come.
     pub(super) fn new(alignment: u64, expected: usize) -> Self {
-        let (list, known) = (Vec::with_capacity(expected), Known::new());
+        let (list, known) = (Vec::with_capacity(expected), Known::new(expected));
         Self { list, known, alignment, end: 0, shared: 0 }
     }
 

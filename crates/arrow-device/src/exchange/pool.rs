@@ -40,6 +40,9 @@ struct Prefix {
 
 const NO_SHELF: usize = SHELVES;
 
+/// How far behind its start the bytes of a block begin.
+pub(crate) const PREFIX: usize = size_of::<Prefix>();
+
 struct Home {
     inbox: AtomicPtr<Prefix>,
     inbox_bytes: AtomicUsize,
@@ -247,6 +250,27 @@ fn free(prefix: NonNull<Prefix>) {
         // SAFETY: the block's own strong reference, made in `take`, given up once with the block.
         drop(unsafe { Arc::from_raw(home) });
     }
+}
+
+/// Where the allocator's block begins that a block lies in. Whoever keeps a block for long keeps this: a tool that looks for what
+/// was lost takes a pointer into the middle of something for a chance hit.
+///
+/// # Safety
+/// `block` came from [`take`] and was not given back.
+#[inline(always)]
+pub(crate) unsafe fn start(block: NonNull<u8>) -> NonNull<u8> {
+    // SAFETY: as promised by the caller: `take` returned the address one prefix behind the start.
+    unsafe { block.sub(PREFIX) }
+}
+
+/// The block that begins there.
+///
+/// # Safety
+/// The pointer is what [`start`] gave for a block that was not given back.
+#[inline(always)]
+pub(crate) unsafe fn block(start: NonNull<u8>) -> NonNull<u8> {
+    // SAFETY: as promised by the caller: a whole prefix lies there, in the same allocation.
+    unsafe { start.add(PREFIX) }
 }
 
 fn payload(prefix: NonNull<Prefix>) -> NonNull<u8> {

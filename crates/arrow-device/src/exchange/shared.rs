@@ -14,8 +14,11 @@ use crate::Result;
 /// A share of a `T`.
 pub(crate) struct Shared<T: 'static>(NonNull<Counted<T>>);
 
+/// A block from its start on.
 #[repr(C)]
 struct Counted<T> {
+    /// The pool's.
+    _prefix: MaybeUninit<[u8; pool::PREFIX]>,
     shares: AtomicUsize,
     /// Keeps the count, which threads write, on another line of the cache than the value, which they read meanwhile.
     _apart: MaybeUninit<[u8; 56]>,
@@ -35,7 +38,9 @@ impl<T> Place<T> {
     #[inline(always)]
     pub(crate) fn new() -> Result<Self> {
         const { assert!(align_of::<Counted<T>>() <= 16, "blocks are aligned to 16") };
-        Ok(Self(pool::take(size_of::<Counted<T>>())?.cast()))
+        let block = pool::take(size_of::<Counted<T>>() - pool::PREFIX)?;
+        // SAFETY: taken just now.
+        Ok(Self(unsafe { pool::start(block) }.cast()))
     }
 
     /// The first share of the value.
@@ -57,8 +62,10 @@ impl<T> Place<T> {
 
 impl<T> Drop for Place<T> {
     fn drop(&mut self) {
-        // SAFETY: `new` took it, and nothing was put there.
-        unsafe { pool::give(self.0.cast()) };
+        // SAFETY: `new` took it.
+        let block = unsafe { pool::block(self.0.cast()) };
+        // SAFETY: as above, and nothing was put there.
+        unsafe { pool::give(block) };
     }
 }
 
@@ -160,8 +167,10 @@ struct GivenBack(NonNull<u8>);
 
 impl Drop for GivenBack {
     fn drop(&mut self) {
-        // SAFETY: `Shared::new` took it, and its value was dropped.
-        unsafe { pool::give(self.0) };
+        // SAFETY: `Place::new` took it.
+        let block = unsafe { pool::block(self.0) };
+        // SAFETY: as above, and its value was dropped.
+        unsafe { pool::give(block) };
     }
 }
 

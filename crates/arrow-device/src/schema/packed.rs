@@ -46,7 +46,7 @@ impl Packed {
         let checks_at = plan.place(checks)?;
         let text_at = plan.place(text)?;
         let metadata_at = plan.place(metadata)?;
-        let block = Block(pool::take(plan.end)?);
+        let block = Block::new(plan.end)?;
         // SAFETY: the place is the one that the plan of this block gave for these items, and is filled once.
         let rules = unsafe { block.fill(rules_at, rules) };
         // SAFETY: as above.
@@ -86,7 +86,7 @@ impl<T: Copy> Deref for Part<T> {
     }
 }
 
-/// A block of the pool, given back when it is dropped.
+/// The start of a block of the pool, which is given back when this is dropped.
 struct Block(NonNull<u8>);
 
 // SAFETY: it is nobody else's, and can be given back on any thread.
@@ -95,14 +95,22 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
+    fn new(bytes: usize) -> Result<Self> {
+        let block = pool::take(bytes)?;
+        // SAFETY: taken just now.
+        Ok(Self(unsafe { pool::start(block) }))
+    }
+
     /// Copies the items to their place.
     ///
     /// # Safety
     /// `at` is what the [`Plan`] of this block said for these items, and no part is there yet.
     #[inline(always)]
     unsafe fn fill<T: Copy>(&self, at: usize, items: &[T]) -> Part<T> {
+        // SAFETY: `new` took it.
+        let block = unsafe { pool::block(self.0) };
         // SAFETY: the plan counted these bytes among those of the block.
-        let start = unsafe { self.0.add(at) }.cast::<T>();
+        let start = unsafe { block.add(at) }.cast::<T>();
         if items.is_empty() {
             return Part { start, count: 0, items: PhantomData };
         }
@@ -115,8 +123,10 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        // SAFETY: taken from the pool, and given back once.
-        unsafe { pool::give(self.0) };
+        // SAFETY: `new` took it.
+        let block = unsafe { pool::block(self.0) };
+        // SAFETY: as above, and given back once.
+        unsafe { pool::give(block) };
     }
 }
 
