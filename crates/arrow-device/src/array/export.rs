@@ -81,14 +81,14 @@ impl Array {
 
     #[inline(always)]
     fn export_as_it_is(&self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
-        self.export_with(self.pending_as_it_is()?, || self.tree().clone(), out)
+        self.export_with(self.single_pending()?, || self.tree().clone(), out)
     }
 
     /// [`export`](Self::export) of an array that nobody needs after this: the consumer gets its share of the tree, and no
     /// count changes.
     #[inline(always)]
     pub(crate) fn export_away(self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
-        let pending = self.pending_as_it_is()?;
+        let pending = self.single_pending()?;
         let (array, share) = self.leaving();
         array.export_with(pending, || share, out)
     }
@@ -114,14 +114,6 @@ impl Array {
         // share, or the owner that it has become part of, keeps the tree.
         let same = unsafe { ptr::read(&raw const tree) };
         (ManuallyDrop::new(Self { tree: same, node, window, named: None, is_batch }), tree)
-    }
-
-    #[inline(always)]
-    fn pending_as_it_is(&self) -> Result<Option<Pending>> {
-        match &self.tree().ready {
-            Readiness::Now => Ok(None),
-            _ => self.single_pending(),
-        }
     }
 
     pub(crate) fn export_joined(
@@ -166,19 +158,25 @@ impl Array {
         convention::may_have_event(self.device().device_type)
     }
 
+    #[inline(always)]
     fn single_pending(&self) -> Result<Option<Pending>> {
+        match &self.tree().ready {
+            Readiness::Now => Ok(None),
+            Readiness::After(pending) if self.may_show_events() => Ok(Some(pending.clone())),
+            _ => Err(self.no_single_event()),
+        }
+    }
+
+    #[cold]
+    fn no_single_event(&self) -> Error {
         let message = match &self.tree().ready {
-            Readiness::Now => return Ok(None),
-            _ if !self.may_show_events() => {
-                "the data is not ready, and this type of device has no events to say so; settle it first".to_owned()
-            }
-            Readiness::After(pending) => return Ok(Some(pending.clone())),
-            Readiness::AfterAll(all) => format!(
+            Readiness::AfterAll(all) if self.may_show_events() => format!(
                 "the columns are ready after {} different events, and there is room for one; name a queue to join them",
                 all.len()
             ),
+            _ => "the data is not ready, and this type of device has no events to say so; settle it first".to_owned(),
         };
-        Err(Error::new(ErrorKind::NotReady, message).during("export").on_device(self.device()))
+        Error::new(ErrorKind::NotReady, message).during("export").on_device(self.device())
     }
 
     /// The struct, with no event.
@@ -257,7 +255,7 @@ impl Array {
         ArrowArray {
             n_buffers: i64::from(n_buffers),
             buffers: buffers.cast_mut(),
-            release: Some(release_leaf),
+            release: Some(release_share::<Tree>),
             private_data: Shared::into_raw(share).cast_mut(),
             ..ArrowArray::empty()
         }
@@ -315,19 +313,20 @@ fn as_uninit<T>(out: &mut T) -> &mut MaybeUninit<T> {
     unsafe { &mut *ptr::from_mut(out).cast() }
 }
 
-/// The callback of a leaf.
+/// The callback of a struct that has nothing below it and holds a share of what keeps it.
 ///
 /// # Safety
-/// As the specification says of a release callback: `array` is a struct that `exported_leaf` filled, or a bitwise move of
-/// one, and not released yet (a null pointer and a released struct are tolerated).
-unsafe extern "C" fn release_leaf(array: *mut ArrowArray) {
+/// As the specification says of a release callback: `array` is a struct whose `private_data` is a share of a `T`, as
+/// [`Shared::into_raw`] gave it, or a bitwise move of one, and not released yet (a null pointer and a released struct are
+/// tolerated).
+pub(crate) unsafe extern "C" fn release_share<T: 'static>(array: *mut ArrowArray) {
     guard::silent(|| {
         // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
         let Some(array) = (unsafe { array.as_mut() }) else { return };
         if array.release.take().is_some() {
-            // SAFETY: `private_data` is the consumer's to keep, so it is the share that `exported_leaf` gave away; it is
-            // taken back once, since a release "MUST" mark the struct as released.
-            drop(unsafe { Shared::<Tree>::from_raw(array.private_data) });
+            // SAFETY: `private_data` is the consumer's to keep, so it is the share that was given away; it is taken back once,
+            // since a release "MUST" mark the struct as released.
+            drop(unsafe { Shared::<T>::from_raw(array.private_data) });
         }
     });
 }

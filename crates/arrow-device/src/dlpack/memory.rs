@@ -16,9 +16,8 @@ use super::storage::plain_schema;
 use super::tensor::ELEMENTS;
 use crate::abi::ArrowArray;
 use crate::array::tree::{Below, ForeignArray, Structs};
-use crate::array::{BufferPointer, Readiness, Storage, Tree};
+use crate::array::{BufferPointer, Readiness, Storage, Tree, release_share};
 use crate::device::driver::Raw;
-use crate::exchange::guard;
 use crate::exchange::shared::Shared;
 use crate::sync::lock;
 use crate::{Array, ArrayBuilder, Buffer, DataType, DeviceId, Error, ErrorKind, Result, Schema};
@@ -127,7 +126,7 @@ impl Memory {
             length: length as i64,
             n_buffers: kept.buffers.len() as i64,
             buffers: kept.buffers.as_ptr().cast_mut().cast(),
-            release: Some(release_kept),
+            release: Some(release_share::<Kept>),
             private_data: Shared::into_raw(kept).cast_mut(),
             ..ArrowArray::empty()
         };
@@ -196,22 +195,6 @@ fn schema_for(elements: Option<Dtype>) -> Result<(&'static Schema, u64)> {
     let plain = elements.and_then(|dtype| Some((plain_schema(dtype)?, dtype.byte_width()?)));
     let typed = plain.or_else(|| Some((bytes()?, 1)));
     typed.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "there is no schema for bytes"))
-}
-
-/// The release of an imported tensor's array.
-///
-/// # Safety
-/// As the specification says of a release callback: `array` is a struct that `array_of_imported` filled, or a bitwise move of
-/// one, and not released yet.
-unsafe extern "C" fn release_kept(array: *mut ArrowArray) {
-    guard::silent(|| {
-        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
-        let Some(array) = (unsafe { array.as_mut() }) else { return };
-        if array.release.take().is_some() {
-            // SAFETY: `private_data` is the share that was given away, and it is taken back once.
-            drop(unsafe { Shared::<Kept>::from_raw(array.private_data) });
-        }
-    });
 }
 
 #[cfg(test)]

@@ -1,22 +1,19 @@
 //! [`List`]: a table whose length is known before it is filled, in recycled memory.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use super::pool;
+use super::pool::Block;
 use crate::{Error, ErrorKind, Result};
 
 /// Entries that are only copied, in a block of the [`pool`].
 pub(crate) struct List<T: Copy> {
-    block: NonNull<T>,
+    block: Block,
     capacity: usize,
     length: usize,
+    entries: PhantomData<T>,
 }
-
-// SAFETY: it owns its entries, as a `Vec` does; a block may be given back on any thread.
-unsafe impl<T: Copy + Send> Send for List<T> {}
-// SAFETY: with a shared reference entries are only read.
-unsafe impl<T: Copy + Sync> Sync for List<T> {}
 
 impl<T: Copy> List<T> {
     /// An empty list, with room for so many. An error where there is no memory.
@@ -25,7 +22,12 @@ impl<T: Copy> List<T> {
         let bytes = capacity.checked_mul(size_of::<T>()).ok_or_else(|| {
             Error::new(ErrorKind::OutOfMemory, format!("{capacity} entries asked for"))
         })?;
-        Ok(Self { block: pool::take(bytes)?.cast(), capacity, length: 0 })
+        Ok(Self { block: Block::new(bytes)?, capacity, length: 0, entries: PhantomData })
+    }
+
+    #[inline(always)]
+    fn entries(&self) -> NonNull<T> {
+        self.block.bytes().cast()
     }
 
     /// Adds an entry. One that there is no room for is not kept.
@@ -33,7 +35,7 @@ impl<T: Copy> List<T> {
     pub(crate) fn push(&mut self, entry: T) {
         if self.length < self.capacity {
             // SAFETY: the block has room for `capacity` entries, and this is one of them.
-            let place = unsafe { self.block.add(self.length) };
+            let place = unsafe { self.entries().add(self.length) };
             // SAFETY: as above; the block is nobody else's.
             unsafe { place.write(entry) };
             self.length += 1;
@@ -47,14 +49,7 @@ impl<T: Copy> Deref for List<T> {
     #[inline(always)]
     fn deref(&self) -> &[T] {
         // SAFETY: so many entries were written from the start of the block on, which is aligned for them and stays.
-        unsafe { std::slice::from_raw_parts(self.block.as_ptr(), self.length) }
-    }
-}
-
-impl<T: Copy> Drop for List<T> {
-    fn drop(&mut self) {
-        // SAFETY: `with_capacity` took it; entries that are only copied have no destructor.
-        unsafe { pool::give(self.block.cast()) };
+        unsafe { std::slice::from_raw_parts(self.entries().as_ptr(), self.length) }
     }
 }
 

@@ -122,6 +122,55 @@ fn give_elsewhere(prefix: NonNull<Prefix>) {
     }
 }
 
+/// A block that is given back when this is dropped. It has the address of the allocator's block: a tool that looks for what was
+/// lost takes a pointer into the middle of something for a chance hit.
+pub(crate) struct Block(NonNull<u8>);
+
+// SAFETY: it is nobody else's, and can be given back on any thread.
+unsafe impl Send for Block {}
+// SAFETY: with a shared one nothing can be done but ask for its address.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// One of at least this many bytes: see [`take`].
+    #[inline(always)]
+    pub(crate) fn new(bytes: usize) -> Result<Self> {
+        let block = take(bytes)?;
+        // SAFETY: `take` returned the address one prefix behind the start of the block.
+        Ok(Self(unsafe { block.sub(PREFIX) }))
+    }
+
+    /// Where its bytes are.
+    #[inline(always)]
+    pub(crate) fn bytes(&self) -> NonNull<u8> {
+        // SAFETY: a whole prefix lies at the start, in the same allocation.
+        unsafe { self.0.add(PREFIX) }
+    }
+
+    /// The start of the block, which is given back by [`from_start`](Self::from_start).
+    #[inline(always)]
+    pub(crate) fn into_start(self) -> NonNull<u8> {
+        std::mem::ManuallyDrop::new(self).0
+    }
+
+    /// The block that begins there.
+    ///
+    /// # Safety
+    /// The pointer is one of [`into_start`](Self::into_start), and is given back once.
+    #[inline(always)]
+    pub(crate) unsafe fn from_start(start: NonNull<u8>) -> Self {
+        Self(start)
+    }
+}
+
+impl Drop for Block {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `new` took it, and it is not used after this.
+        unsafe { give(self.bytes()) };
+    }
+}
+
 impl Shelves {
     fn new() -> Self {
         let home =
@@ -250,27 +299,6 @@ fn free(prefix: NonNull<Prefix>) {
         // SAFETY: the block's own strong reference, made in `take`, given up once with the block.
         drop(unsafe { Arc::from_raw(home) });
     }
-}
-
-/// Where the allocator's block begins that a block lies in. Whoever keeps a block for long keeps this: a tool that looks for what
-/// was lost takes a pointer into the middle of something for a chance hit.
-///
-/// # Safety
-/// `block` came from [`take`] and was not given back.
-#[inline(always)]
-pub(crate) unsafe fn start(block: NonNull<u8>) -> NonNull<u8> {
-    // SAFETY: as promised by the caller: `take` returned the address one prefix behind the start.
-    unsafe { block.sub(PREFIX) }
-}
-
-/// The block that begins there.
-///
-/// # Safety
-/// The pointer is what [`start`] gave for a block that was not given back.
-#[inline(always)]
-pub(crate) unsafe fn block(start: NonNull<u8>) -> NonNull<u8> {
-    // SAFETY: as promised by the caller: a whole prefix lies there, in the same allocation.
-    unsafe { start.add(PREFIX) }
 }
 
 fn payload(prefix: NonNull<Prefix>) -> NonNull<u8> {

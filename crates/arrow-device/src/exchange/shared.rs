@@ -3,12 +3,13 @@
 //! What is imported again and again, as in a stream, asks the allocator for nothing: the memory comes from the [`pool`], and
 //! goes back to the thread that it came from, whichever thread drops the last share. There are no weak references.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-use super::pool;
+use super::pool::{self, Block};
 use crate::Result;
 
 /// A share of a `T`.
@@ -31,23 +32,20 @@ unsafe impl<T: Send + Sync> Send for Shared<T> {}
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 /// Memory for a `T` that is not there yet.
-pub(crate) struct Place<T: 'static>(NonNull<Counted<T>>);
+pub(crate) struct Place<T: 'static>(Block, PhantomData<T>);
 
 impl<T> Place<T> {
     /// An error where there is no memory.
     #[inline(always)]
     pub(crate) fn new() -> Result<Self> {
         const { assert!(align_of::<Counted<T>>() <= 16, "blocks are aligned to 16") };
-        let block = pool::take(size_of::<Counted<T>>() - pool::PREFIX)?;
-        // SAFETY: taken just now.
-        Ok(Self(unsafe { pool::start(block) }.cast()))
+        Ok(Self(Block::new(size_of::<Counted<T>>() - pool::PREFIX)?, PhantomData))
     }
 
     /// The first share of the value.
     #[inline(always)]
     pub(crate) fn fill(self, value: T) -> Shared<T> {
-        let block = self.0;
-        std::mem::forget(self);
+        let block = self.0.into_start().cast::<Counted<T>>();
         // SAFETY: the block is large enough for it, aligned to 16, and nobody else's.
         let shares = unsafe { &raw mut (*block.as_ptr()).shares };
         // SAFETY: as above.
@@ -57,15 +55,6 @@ impl<T> Place<T> {
         // SAFETY: as above. The value is moved there at once, not as a part of something that is moved there.
         unsafe { place.write(value) };
         Shared(block)
-    }
-}
-
-impl<T> Drop for Place<T> {
-    fn drop(&mut self) {
-        // SAFETY: `new` took it.
-        let block = unsafe { pool::block(self.0.cast()) };
-        // SAFETY: as above, and nothing was put there.
-        unsafe { pool::give(block) };
     }
 }
 
@@ -153,24 +142,13 @@ impl<T> Drop for Shared<T> {
             fence(Ordering::Acquire);
         }
         // Given back also if the drop of the value panics.
-        let block = GivenBack(self.0.cast());
+        // SAFETY: `Place::fill` has it from `into_start`, and this is the last share.
+        let block = unsafe { Block::from_start(self.0.cast()) };
         // SAFETY: this makes a pointer to a member of a block that is there.
         let value = unsafe { &raw mut (*self.0.as_ptr()).value };
         // SAFETY: the last share is gone, so nobody else looks at the value, and nobody will.
         unsafe { ptr::drop_in_place(value) };
         drop(block);
-    }
-}
-
-/// A block that goes back to the pool.
-struct GivenBack(NonNull<u8>);
-
-impl Drop for GivenBack {
-    fn drop(&mut self) {
-        // SAFETY: `Place::new` took it.
-        let block = unsafe { pool::block(self.0) };
-        // SAFETY: as above, and its value was dropped.
-        unsafe { pool::give(block) };
     }
 }
 

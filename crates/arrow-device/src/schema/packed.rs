@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 use super::check::{Check, Rule};
 use super::import::Record;
 use super::kinds::Named;
-use crate::exchange::pool;
+use crate::exchange::pool::{self, Block};
 use crate::{Error, ErrorKind, Result};
 
 /// What goes into a block. The last four are of imported schemas alone, and describe the nodes until somebody asks for fields.
@@ -48,17 +48,17 @@ impl Packed {
         let metadata_at = plan.place(metadata)?;
         let block = Block::new(plan.end)?;
         // SAFETY: the place is the one that the plan of this block gave for these items, and is filled once.
-        let rules = unsafe { block.fill(rules_at, rules) };
+        let rules = unsafe { fill(&block, rules_at, rules) };
         // SAFETY: as above.
-        let records = unsafe { block.fill(records_at, records) };
+        let records = unsafe { fill(&block, records_at, records) };
         // SAFETY: as above.
-        let kinds = unsafe { block.fill(kinds_at, kinds) };
+        let kinds = unsafe { fill(&block, kinds_at, kinds) };
         // SAFETY: as above.
-        let checks = unsafe { block.fill(checks_at, checks) };
+        let checks = unsafe { fill(&block, checks_at, checks) };
         // SAFETY: as above.
-        let text = unsafe { block.fill(text_at, text) };
+        let text = unsafe { fill(&block, text_at, text) };
         // SAFETY: as above.
-        let metadata = unsafe { block.fill(metadata_at, metadata) };
+        let metadata = unsafe { fill(&block, metadata_at, metadata) };
         Ok(Self { checks, rules, records, kinds, text, metadata, _block: block })
     }
 }
@@ -80,54 +80,27 @@ impl<T: Copy> Deref for Part<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `Block::fill` wrote so many items from there on. A part is borrowed from the `Packed` that has the block, and
+        // SAFETY: `fill` wrote so many items from there on. A part is borrowed from the `Packed` that has the block, and
         // there it stays: nothing hands a part out by value.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
 
-/// The start of a block of the pool, which is given back when this is dropped.
-struct Block(NonNull<u8>);
-
-// SAFETY: it is nobody else's, and can be given back on any thread.
-unsafe impl Send for Block {}
-// SAFETY: nothing can be done with a shared one.
-unsafe impl Sync for Block {}
-
-impl Block {
-    fn new(bytes: usize) -> Result<Self> {
-        let block = pool::take(bytes)?;
-        // SAFETY: taken just now.
-        Ok(Self(unsafe { pool::start(block) }))
+/// Copies the items to their place.
+///
+/// # Safety
+/// `at` is what the [`Plan`] of this block said for these items, and no part is there yet.
+#[inline(always)]
+unsafe fn fill<T: Copy>(block: &Block, at: usize, items: &[T]) -> Part<T> {
+    // SAFETY: the plan counted these bytes among those of the block.
+    let start = unsafe { block.bytes().add(at) }.cast::<T>();
+    if items.is_empty() {
+        return Part { start, count: 0, items: PhantomData };
     }
-
-    /// Copies the items to their place.
-    ///
-    /// # Safety
-    /// `at` is what the [`Plan`] of this block said for these items, and no part is there yet.
-    #[inline(always)]
-    unsafe fn fill<T: Copy>(&self, at: usize, items: &[T]) -> Part<T> {
-        // SAFETY: `new` took it.
-        let block = unsafe { pool::block(self.0) };
-        // SAFETY: the plan counted these bytes among those of the block.
-        let start = unsafe { block.add(at) }.cast::<T>();
-        if items.is_empty() {
-            return Part { start, count: 0, items: PhantomData };
-        }
-        // SAFETY: the plan keeps so many items behind `start`, aligned for them as blocks are aligned to 16, and for nothing else;
-        // the items are not in the block, which is new.
-        unsafe { ptr::copy_nonoverlapping(items.as_ptr(), start.as_ptr(), items.len()) };
-        Part { start, count: items.len(), items: PhantomData }
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: `new` took it.
-        let block = unsafe { pool::block(self.0) };
-        // SAFETY: as above, and given back once.
-        unsafe { pool::give(block) };
-    }
+    // SAFETY: the plan keeps so many items behind `start`, aligned for them as blocks are aligned to 16, and for nothing else;
+    // the items are not in the block, which is new.
+    unsafe { ptr::copy_nonoverlapping(items.as_ptr(), start.as_ptr(), items.len()) };
+    Part { start, count: items.len(), items: PhantomData }
 }
 
 /// Which bytes of a block are taken.
