@@ -159,6 +159,8 @@ impl Machine {
         }
         let mut context = 0_u64;
         let out = std::ptr::from_mut(&mut context) as u64;
+        // The backend may not have been there yet; a driver may be initialised as often as somebody likes.
+        assert_eq!(self.raw("cuInit", &[0]), 0);
         assert_eq!(self.raw("cuDevicePrimaryCtxRetain", &[out, 0]), 0);
         assert_eq!(self.raw("cuCtxPushCurrent_v2", &[context]), 0);
         let done = work();
