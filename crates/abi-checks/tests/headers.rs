@@ -307,7 +307,8 @@ impl Compiler {
 fn fresh_path(extension: &str) -> PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Relaxed);
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("header-{number}.{extension}"))
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("header-{}-{number}.{extension}", std::process::id()))
 }
 
 fn header(name: &str) -> String {
