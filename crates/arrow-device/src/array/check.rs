@@ -4,23 +4,17 @@
 //! that something is wrong; words and place come from a second look.
 
 use std::ffi::c_void;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
-use super::tree::{Below, Pending, Readiness};
+use super::tree::Below;
 use crate::abi::ArrowArray;
 use crate::convention;
 use crate::exchange::list::List;
 use crate::schema::{Check, NO_BUFFER, Rule, Schema};
 use crate::{DeviceId, Error, ErrorKind, Result};
 
-/// What there is to know of structs that keep to the rules.
-pub(crate) struct Checked {
-    pub(super) ready: Readiness,
-    pub(super) below: Below,
-}
-
-/// Checks everything that host memory shows, for every node, and takes nothing over. Also what
-/// [`validate::layout`](crate::validate::layout) does.
+/// Checks everything that host memory shows, for every node, and takes nothing over. Tells where the structs below are. Also
+/// what [`validate::layout`](crate::validate::layout) does.
 ///
 /// # Safety
 /// As for [`Array::import`](super::Array::import), `release` left aside.
@@ -30,25 +24,29 @@ pub(crate) unsafe fn check(
     device: DeviceId,
     sync_event: *mut c_void,
     schema: &Schema,
-) -> Result<Checked> {
+) -> Result<Below> {
     if base.is_released() {
         return Err(Error::new(ErrorKind::Released, "the array is released").on_device(device));
     }
-    let ready = readiness(device, sync_event)?;
+    check_event(device, sync_event)?;
     // SAFETY: as promised by the caller.
-    let below = unsafe { check_nodes(base, schema) }.map_err(|error| error.on_device(device))?;
-    Ok(Checked { ready, below })
+    unsafe { check_nodes(base, schema) }.map_err(|error| error.on_device(device))
 }
 
-pub(crate) fn readiness(device: DeviceId, sync_event: *mut c_void) -> Result<Readiness> {
-    match NonNull::new(sync_event) {
-        None => Ok(Readiness::Now),
-        Some(_) if !convention::may_have_event(device.device_type) => {
-            let message = "there is a `sync_event`, and this type of device has none";
-            Err(Error::new(ErrorKind::Malformed, message).on_device(device))
-        }
-        Some(event) => Ok(Readiness::After(Pending::Foreign(event))),
+/// Whether there is no event on a type of device that has none.
+#[inline(always)]
+pub(crate) fn check_event(device: DeviceId, sync_event: *mut c_void) -> Result<()> {
+    if sync_event.is_null() || convention::may_have_event(device.device_type) {
+        Ok(())
+    } else {
+        Err(event_on(device))
     }
+}
+
+#[cold]
+fn event_on(device: DeviceId) -> Error {
+    let message = "there is a `sync_event`, and this type of device has none";
+    Error::new(ErrorKind::Malformed, message).on_device(device)
 }
 
 /// Checks all nodes, parents before their children. Tells where their structs are.
@@ -368,6 +366,7 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
 ///
 /// # Safety
 /// `buffers` has `count` entries.
+#[inline]
 unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
     let is_null = |index: u8| {
         // SAFETY: promised by the caller.

@@ -4,7 +4,7 @@
 //! is known travels, and an event is handed on as it came.
 
 use std::ffi::c_void;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
@@ -14,7 +14,7 @@ use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::SyncEvent;
-use crate::exchange::arena::{self, Below, Links, Owner, Share, Source};
+use crate::exchange::arena::{self, Below, Links, Owner, Room, Share, Source, as_uninit};
 use crate::exchange::guard;
 use crate::exchange::shared::Shared;
 use crate::schema::{Check, Schema};
@@ -76,7 +76,8 @@ impl Array {
     /// Such a struct has no event, so what is not ready yet, as a copy to the host may be, is waited for first.
     pub fn export_host(&self, out: &mut ArrowArray) -> Result<()> {
         self.wait_for_host()?;
-        self.fill(None, || self.tree().clone(), |array, _| *out = array)
+        self.fill(None, || self.tree().clone(), as_uninit(out))?;
+        Ok(())
     }
 
     #[inline(always)]
@@ -97,13 +98,8 @@ impl Array {
     pub(crate) fn export_host_away(self, out: &mut MaybeUninit<ArrowArray>) -> Result<()> {
         self.wait_for_host()?;
         let (array, share) = self.leaving();
-        array.fill(
-            None,
-            || share,
-            |array, _| {
-                out.write(array);
-            },
-        )
+        array.fill(None, || share, out)?;
+        Ok(())
     }
 
     /// What is left of an array to look at while its share of the tree is given away.
@@ -199,44 +195,34 @@ impl Array {
         let is_host = device.device_type == DeviceType::CPU;
         let device_id = if is_host { DeviceId::CPU.id } else { device.id };
         let device_type = device.device_type.0;
-        self.fill(pending, share, |array, sync_event| {
-            out.write(ArrowDeviceArray {
-                array,
-                device_id,
-                device_type,
-                sync_event,
-                reserved: [0; 3],
-            });
-        })
+        let Parts { array, rest } = Parts::of(out);
+        let sync_event = self.fill(pending, share, array)?;
+        rest.write(Rest { device_id, device_type, sync_event, reserved: [0; 3] });
+        Ok(())
     }
 
-    /// Puts the struct and its `sync_event` where they belong, member by member rather than as a whole. `share` gives the share
-    /// of the tree that keeps them.
+    /// Writes the base struct, and returns its `sync_event`. `share` gives the share of the tree that keeps them. Nothing is written
+    /// where there is an error.
     #[inline(always)]
     fn fill(
         &self,
         pending: Option<Pending>,
         share: impl FnOnce() -> Shared<Tree>,
-        put: impl FnOnce(ArrowArray, *mut c_void),
-    ) -> Result<()> {
-        let Window { length, offset, null_count } = self.window();
+        out: &mut MaybeUninit<ArrowArray>,
+    ) -> Result<*mut c_void> {
         let event = match &pending {
             None => Some(ptr::null_mut()),
             Some(Pending::Foreign(event)) => Some(event.as_ptr()),
             // It is kept by an arena.
             Some(Pending::Event(_)) => None,
         };
-        if let Some(event) = event
-            && self.is_leaf()
-        {
-            put(ArrowArray { length, offset, null_count, ..self.exported_leaf(share()) }, event);
-            return Ok(());
+        match event {
+            Some(event) if self.is_leaf() => {
+                out.write(self.exported_leaf(share()));
+                Ok(event)
+            }
+            _ => self.exported_tree(pending, share(), out),
         }
-        let (array, event) = self.exported_tree(pending, share())?;
-        // The columns of a batch have its offset.
-        let offset = if self.is_batch { 0 } else { offset };
-        put(ArrowArray { length, offset, null_count, ..array }, event);
-        Ok(())
     }
 
     /// Whether nothing is below. Where exports are counted every one has an owner, which a leaf would not need.
@@ -252,7 +238,11 @@ impl Array {
     #[inline(always)]
     fn exported_leaf(&self, share: Shared<Tree>) -> ArrowArray {
         let (buffers, n_buffers) = self.tree().table(self.node_number());
+        let Window { length, offset, null_count } = self.window();
         ArrowArray {
+            length,
+            null_count,
+            offset,
             n_buffers: i64::from(n_buffers),
             buffers: buffers.cast_mut(),
             release: Some(release_share::<Tree>),
@@ -261,19 +251,21 @@ impl Array {
         }
     }
 
-    /// A struct for a node and everything below it, in an arena; and what its `sync_event` is.
+    /// Writes the struct of a node, with everything below it in an arena, and returns its `sync_event`.
+    #[inline(always)]
     fn exported_tree(
         &self,
         pending: Option<Pending>,
         share: Shared<Tree>,
-    ) -> Result<(ArrowArray, *mut c_void)> {
+        out: &mut MaybeUninit<ArrowArray>,
+    ) -> Result<*mut c_void> {
         let checks = self.tree().schema.checks();
         match self.tree().storage() {
             Storage::Foreign(structs) => {
-                self.exported_nodes(pending, share, Imported { structs, checks })
+                self.exported_nodes(pending, share, Imported { structs, checks }, out)
             }
             Storage::Built(Built { nodes, .. }) => {
-                self.exported_nodes(pending, share, Tables { nodes: nodes.as_slice(), checks })
+                self.exported_nodes(pending, share, Tables { nodes: nodes.as_slice(), checks }, out)
             }
         }
     }
@@ -285,32 +277,73 @@ impl Array {
         pending: Option<Pending>,
         share: Shared<Tree>,
         tables: impl Source<ArrowArray>,
-    ) -> Result<(ArrowArray, *mut c_void)> {
+        out: &mut MaybeUninit<ArrowArray>,
+    ) -> Result<*mut c_void> {
         let (tree, root) = (self.tree(), self.node_number());
+        let room = Room::new(tree.size_of(root))?;
         let shown = Shown::of(pending.as_ref());
-        let event = pending.as_ref().and_then(Pending::event).cloned();
-        let counted = tree.count(Direction::Exported);
-        let owner = Whole { _event: event, _counted: counted, tree: share };
-        let size = tree.size_of(root);
+        let event = pending.and_then(Pending::into_event);
+        let owner = Whole { _event: event, _counted: tree.count(Direction::Exported), tree: share };
         let Below { first, count, .. } = tables.below(root);
-        let columns = first..first + count;
-        let (array, variable) =
-            if self.is_batch && !has_just(&tables, columns.clone(), self.window()) {
-                let rows = Rows { tables, root, columns, window: self.window() };
-                arena::build(size, root, &rows, owner, shown.handle())?
-            } else {
-                arena::build(size, root, &tables, owner, shown.handle())?
-            };
-        Ok((array, shown.address(variable)))
+        let (columns, plain) = (first..first + count, (root, self.exported_root()));
+        let variable = if self.is_batch && !has_just(&tables, columns.clone(), self.window()) {
+            let rows = Rows { tables, columns, window: self.window() };
+            room.build(plain, &rows, owner, shown.handle(), out)?
+        } else {
+            room.build(plain, &tables, owner, shown.handle(), out)?
+        };
+        Ok(shown.address(variable))
+    }
+
+    /// What is below left aside.
+    #[inline(always)]
+    fn exported_root(&self) -> Node {
+        let window = self.window();
+        if self.is_batch && window.offset != 0 {
+            // The columns of a batch have its offset. A bitmap would be that of other rows now. It says of none that it is null.
+            let window = Window { offset: 0, ..window };
+            return Node { window, buffers: NO_BITMAP.as_ptr(), n_buffers: 1, ..Node::EMPTY };
+        }
+        let (buffers, n_buffers) = self.tree().table(self.node_number());
+        Node { window, buffers, n_buffers, extents: Node::NO_EXTENTS }
     }
 }
 
-/// A place that is written and not read.
-#[inline(always)]
-fn as_uninit<T>(out: &mut T) -> &mut MaybeUninit<T> {
-    // SAFETY: `MaybeUninit<T>` "is guaranteed to have the same size, alignment, and ABI as `T`", and only whole structs are
-    // written there.
-    unsafe { &mut *ptr::from_mut(out).cast() }
+/// The struct of a device array, seen as the base struct and the rest.
+#[repr(C)]
+struct Parts {
+    array: MaybeUninit<ArrowArray>,
+    rest: MaybeUninit<Rest>,
+}
+
+#[repr(C)]
+struct Rest {
+    device_id: i64,
+    device_type: i32,
+    sync_event: *mut c_void,
+    reserved: [i64; 3],
+}
+
+impl Parts {
+    #[inline(always)]
+    fn of(out: &mut MaybeUninit<ArrowDeviceArray>) -> &mut Self {
+        const {
+            let rest = offset_of!(Parts, rest);
+            assert!(size_of::<Parts>() == size_of::<ArrowDeviceArray>());
+            assert!(align_of::<Parts>() == align_of::<ArrowDeviceArray>());
+            assert!(offset_of!(ArrowDeviceArray, array) == 0);
+            assert!(offset_of!(ArrowDeviceArray, device_id) == rest + offset_of!(Rest, device_id));
+            assert!(
+                offset_of!(ArrowDeviceArray, device_type) == rest + offset_of!(Rest, device_type)
+            );
+            assert!(
+                offset_of!(ArrowDeviceArray, sync_event) == rest + offset_of!(Rest, sync_event)
+            );
+            assert!(offset_of!(ArrowDeviceArray, reserved) == rest + offset_of!(Rest, reserved));
+        }
+        // SAFETY: of one size, and every member is at one place and of one type in both. None needs to be initialised.
+        unsafe { &mut *out.as_mut_ptr().cast() }
+    }
 }
 
 /// The callback of a struct that has nothing below it and holds a share of what keeps it.
@@ -340,6 +373,7 @@ enum Shown {
 }
 
 impl Shown {
+    #[inline(always)]
     fn of(pending: Option<&Pending>) -> Self {
         match pending {
             None => Self::Nothing,
@@ -366,10 +400,13 @@ impl Shown {
 
 impl Tree {
     /// How many nodes there are from a node on downwards.
+    #[inline(always)]
     fn size_of(&self, root: u32) -> usize {
-        if root == 0 {
-            return self.node_count();
-        }
+        if root == 0 { self.node_count() } else { self.size_below(root) }
+    }
+
+    #[inline(never)]
+    fn size_below(&self, root: u32) -> usize {
         let mut size = 0;
         let mut waiting = vec![root];
         while let Some(number) = waiting.pop() {
@@ -392,10 +429,6 @@ impl Source<ArrowArray> for Tables<'_> {
         Check::below(self.checks.get(source as usize))
     }
 
-    fn node(&self, source: u32) -> Option<Node> {
-        self.nodes.get(source as usize).copied()
-    }
-
     #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
         let nodes = self.nodes.get(numbers.start as usize..numbers.end as usize);
@@ -415,10 +448,6 @@ impl Source<ArrowArray> for Imported<'_> {
         Check::below(self.checks.get(source as usize))
     }
 
-    fn node(&self, source: u32) -> Option<Node> {
-        self.structs.node(source, self.checks)
-    }
-
     #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
         self.structs.nodes(numbers, self.checks)
@@ -432,7 +461,6 @@ const NO_BITMAP: &[*const c_void; 1] = &[ptr::null()];
 /// Shipped consumers refuse an offset there, and take no notice of the length.
 struct Rows<S> {
     tables: S,
-    root: u32,
     /// The numbers of the columns.
     columns: Range<u32>,
     /// Of the batch.
@@ -443,14 +471,6 @@ impl<S: Source<ArrowArray>> Source<ArrowArray> for Rows<S> {
     #[inline(always)]
     fn below(&self, source: u32) -> Below {
         self.tables.below(source)
-    }
-
-    fn node(&self, source: u32) -> Option<Node> {
-        if source == self.root && self.window.offset != 0 {
-            // A bitmap would be that of other rows now. It says of none that it is null.
-            return Some(Node { buffers: NO_BITMAP.as_ptr(), n_buffers: 1, ..Node::EMPTY });
-        }
-        self.tables.node(source)
     }
 
     #[inline(always)]

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::ptr;
 
 use super::Array;
-use super::check::{Checked, check};
+use super::check::check;
 use super::tree::{Below, ForeignArray, Readiness, Storage, Structs, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::exchange::shared::Place;
@@ -98,16 +98,20 @@ impl Array {
             return unsafe { Self::import_host(array, schema) };
         }
         // SAFETY: promised by the caller: `import_host` would refuse a null pointer.
-        let base = take(unsafe { &mut *array });
+        let source = unsafe { &mut *array };
         debug_assert!(
             // SAFETY: as promised by the caller.
-            unsafe { check(&base.0, DeviceId::CPU, ptr::null_mut(), schema) }.is_ok(),
+            unsafe { check(source, DeviceId::CPU, ptr::null_mut(), schema) }.is_ok(),
             "the caller promised that nothing is wrong"
         );
-        // SAFETY: promised by the caller: `import_host` looks at the root and at each of its children, and finds that they keep
-        // to their rules. Nothing is below these.
-        let structs = unsafe { Structs::new(base, Below::Children) };
-        Ok(made(Place::new()?, structs, DeviceId::CPU, Readiness::Now, schema))
+        match Place::new() {
+            // SAFETY: promised by the caller: `import_host` looks at the root and at each of its children, and finds that they
+            // keep to their rules. Nothing is below these.
+            Ok(place) => Ok(unsafe {
+                moved(source, Below::Children, DeviceId::CPU, ptr::null_mut(), schema, place)
+            }),
+            Err(error) => Err(refused(source, error)),
+        }
     }
 }
 
@@ -130,36 +134,45 @@ unsafe fn import(
     schema: &Schema,
 ) -> Result<Array> {
     // SAFETY: as promised by the caller.
-    let checked = unsafe { check(source, device, sync_event, schema) };
-    // The memory is there before the struct is moved, so that it is moved once.
-    let (Checked { ready, below }, place) = match checked.and_then(with_place) {
-        Ok(found) => found,
-        Err(error) => {
-            drop(take(source));
-            return Err(error.during("import"));
-        }
+    let below = match unsafe { check(source, device, sync_event, schema) } {
+        Ok(below) => below,
+        Err(error) => return Err(refused(source, error)),
     };
-    // SAFETY: that is what was checked; the caller vouches for the rest.
-    let structs = unsafe { Structs::new(take(source), below) };
-    Ok(made(place, structs, device, ready, schema))
+    match Place::new() {
+        // SAFETY: that is what was checked; the caller vouches for the rest.
+        Ok(place) => Ok(unsafe { moved(source, below, device, sync_event, schema, place) }),
+        Err(error) => Err(refused(source, error)),
+    }
 }
 
-/// The array of a tree that was checked.
+/// Releases what is not taken over after all.
+#[cold]
+fn refused(source: &mut ArrowArray, error: Error) -> Error {
+    drop(take(source));
+    error.during("import")
+}
+
+/// The array of a struct that was checked, which is moved to its place.
+///
+/// # Safety
+/// As for [`Structs::new`], and `sync_event` is what the convention of the device's type says, until the release.
 #[inline(always)]
-fn made(
-    place: Place<Tree>,
-    structs: Structs,
+unsafe fn moved(
+    source: &mut ArrowArray,
+    below: Below,
     device: DeviceId,
-    ready: Readiness,
+    sync_event: *mut c_void,
     schema: &Schema,
+    place: Place<Tree>,
 ) -> Array {
-    let tree = place.fill(Tree::new(schema.clone(), device, ready, Storage::Foreign(structs)));
+    // All that needs the struct or touches a count comes first, so that the move is one from place to place.
+    let schema = schema.clone();
+    let root = Structs::root(source, schema.checks());
+    let ready = Readiness::foreign(sync_event);
+    // SAFETY: as promised by the caller.
+    let structs = unsafe { Structs::new(take(source), below) };
+    let tree = place.fill(Tree::new(schema, device, ready, Storage::Foreign(structs)));
     tree.count_as_imported();
     pending::tick();
-    Array::from_tree(tree)
-}
-
-#[inline(always)]
-fn with_place(checked: Checked) -> Result<(Checked, Place<Tree>)> {
-    Ok((checked, Place::new()?))
+    Array::of_root(tree, root)
 }

@@ -108,6 +108,12 @@ impl Array {
 
     pub(crate) fn from_tree(tree: Shared<Tree>) -> Self {
         let window = tree.node(0).window;
+        Self::of_root(tree, window)
+    }
+
+    /// [`from_tree`](Self::from_tree), where the root's window is known.
+    #[inline(always)]
+    pub(crate) fn of_root(tree: Shared<Tree>, window: Window) -> Self {
         Self { tree, node: 0, window, named: None, is_batch: false }
     }
 

@@ -65,6 +65,7 @@ impl Node {
     }
 
     /// A buffer's address or handle; null where there is none.
+    #[inline]
     pub(crate) fn buffer(&self, index: usize) -> *const c_void {
         if index >= self.n_buffers as usize {
             return std::ptr::null();
@@ -124,6 +125,14 @@ impl Pending {
         }
     }
 
+    #[inline(always)]
+    pub(crate) fn into_event(self) -> Option<Event> {
+        match self {
+            Self::Event(event) => Some(event),
+            Self::Foreign(_) => None,
+        }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Event(one), Self::Event(other)) => one.is_same(other),
@@ -134,6 +143,15 @@ impl Pending {
 }
 
 impl Readiness {
+    /// What the `sync_event` says of an array that somebody else made and that the tree keeps alive.
+    #[inline(always)]
+    pub(crate) fn foreign(sync_event: *mut c_void) -> Self {
+        match NonNull::new(sync_event) {
+            None => Self::Now,
+            Some(event) => Self::After(Pending::Foreign(event)),
+        }
+    }
+
     pub(crate) fn pending(&self) -> &[Pending] {
         match self {
             Self::Now => &[],
@@ -217,6 +235,13 @@ impl Structs {
 
     pub(crate) fn base(&self) -> &ArrowArray {
         &self.base.0
+    }
+
+    /// Which elements a base has that keeps to its rule.
+    #[inline(always)]
+    pub(crate) fn root(base: &ArrowArray, checks: &[Check]) -> Window {
+        let nulls = checks.first().map_or(Nulls::InBitmap, |check| check.nulls);
+        Node::of(base, nulls).window
     }
 
     /// The structs of the nodes from 1 on.
@@ -371,6 +396,7 @@ impl Tree {
     }
 
     /// How many nodes there are: as many as the schema has.
+    #[inline]
     pub(crate) fn node_count(&self) -> usize {
         self.schema.checks().len()
     }
@@ -380,6 +406,7 @@ impl Tree {
     }
 
     /// A node; an empty one for a number that is none.
+    #[inline]
     pub(crate) fn node(&self, number: u32) -> Node {
         match self.storage() {
             Storage::Foreign(structs) => structs.node(number, self.schema.checks()),

@@ -22,11 +22,14 @@
 //! ```
 
 use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::{guard, pool};
+use super::guard;
+use super::pool::{self, Block};
 use crate::{Error, ErrorKind, Result};
 
 /// A C struct that is a node of a tree.
@@ -75,10 +78,7 @@ pub(crate) trait Source<N: Node> {
     /// Where the children of a node are.
     fn below(&self, source: u32) -> Below;
 
-    /// What is known of a node.
-    fn node(&self, source: u32) -> Option<N::Plain>;
-
-    /// The same for all the children of a node, which is where a wide tree spends its time: an iterator looks up once.
+    /// What is known of the children of a node, which is where a wide tree spends its time: an iterator looks up once.
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = N::Plain>;
 }
 
@@ -140,53 +140,81 @@ fn released<T>() -> *mut T {
     ptr::without_provenance_mut(align_of::<usize>())
 }
 
-/// Builds an arena for so many nodes, the root included, and returns the struct of the root, and where the event's handle
-/// is kept. The owner keeps all that the plain nodes refer to, and so does a share of it for its node and all below.
-pub(crate) fn build<N: Node>(
+/// Memory for an arena.
+pub(crate) struct Room<N: Node> {
+    block: Block,
     size: usize,
-    root: u32,
-    tree: &impl Source<N>,
-    owner: N::Owner,
-    event: *mut c_void,
-) -> Result<(N, *mut *mut c_void)> {
-    const { assert!(align_of::<Header<N>>() <= 16 && align_of::<Slot<N>>() <= align_of::<usize>()) };
-    let bytes = bytes_for::<N>(size).ok_or_else(|| {
-        Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export")
-    })?;
-    let header = pool::take(bytes)?.cast::<Header<N>>();
-    // SAFETY: the block is large enough for a header and aligned to 16.
-    unsafe { header.write(Header { live: AtomicUsize::new(size), owner: Some(owner), event }) };
-    let arena = Arena { header };
-    let child_table = arena.slot(size).cast::<*mut N>().as_ptr();
-    let mut filling = Filling { arena, tree, size, next_slot: 1, child_table };
-    let filled = filling.below(0, root);
-    let root = tree.node(root);
-    let node = filled.ok().zip(root).map(|((links, numbers), root)| {
-        let slot = arena.slot(0).as_ptr();
-        // SAFETY: the slot lies in the block, which nobody else sees yet; its node is not written, and atomics and numbers
-        // have no destructor, so the assignments read nothing of what was there before.
-        unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
-        // SAFETY: as above.
-        unsafe { (*slot).numbers = numbers };
-        N::linked(root, links)
-    });
-    match node {
-        Some(node) if filling.next_slot == size => {
-            // SAFETY: the header is initialised; this makes a pointer to one of its members.
-            let event = unsafe { &raw mut (*header.as_ptr()).event };
-            Ok((node, event))
-        }
-        _ => {
-            // SAFETY: nobody else has seen the block. Its owner stays in it, and leaks: this is a mistake of this crate.
-            unsafe { pool::give(header.cast()) };
-            Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "the shape of the tree is not that of its size",
-            ))
+    nodes: PhantomData<N>,
+}
+
+impl<N: Node> Room<N> {
+    /// For so many nodes, the root included. An error where there is no memory.
+    #[inline(always)]
+    pub(crate) fn new(size: usize) -> Result<Self> {
+        const { assert!(align_of::<Header<N>>() <= 16 && align_of::<Slot<N>>() <= align_of::<usize>()) };
+        let Some(bytes) = bytes_for::<N>(size) else { return Err(too_large()) };
+        Ok(Self { block: Block::new(bytes)?, size, nodes: PhantomData })
+    }
+
+    /// Builds the arena, writes the struct of the root, and returns where the event's handle is kept. Where there is an error,
+    /// nothing is written. The owner keeps all that the plain nodes refer to, and so does a share of it for its node and all
+    /// below.
+    #[inline(always)]
+    pub(crate) fn build(
+        self,
+        (root, plain): (u32, N::Plain),
+        tree: &impl Source<N>,
+        owner: N::Owner,
+        event: *mut c_void,
+        out: &mut MaybeUninit<N>,
+    ) -> Result<*mut *mut c_void> {
+        let Self { block, size, .. } = self;
+        let header = block.into_bytes().cast::<Header<N>>();
+        // SAFETY: the block is large enough for a header and aligned to 16.
+        unsafe { header.write(Header { live: AtomicUsize::new(size), owner: Some(owner), event }) };
+        let arena = Arena { header };
+        let child_table = arena.slot(size).cast::<*mut N>().as_ptr();
+        let mut filling = Filling { arena, tree, size, next_slot: 1, child_table };
+        match filling.below(0, root) {
+            Ok((links, numbers)) if filling.next_slot == size => {
+                let slot = arena.slot(0).as_ptr();
+                // SAFETY: the slot lies in the block, which nobody else sees yet; its node is not written, and atomics and
+                // numbers have no destructor, so the assignments read nothing of what was there before.
+                unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
+                // SAFETY: as above.
+                unsafe { (*slot).numbers = numbers };
+                out.write(N::linked(plain, links));
+                // SAFETY: the header is initialised; this makes a pointer to one of its members.
+                Ok(unsafe { &raw mut (*header.as_ptr()).event })
+            }
+            _ => {
+                // SAFETY: nobody else has seen the block. Its owner stays in it, and leaks: this is a mistake of this crate.
+                unsafe { pool::give(header.cast()) };
+                Err(misshapen())
+            }
         }
     }
 }
 
+/// A place that is written and not read.
+#[inline(always)]
+pub(crate) fn as_uninit<T>(out: &mut T) -> &mut MaybeUninit<T> {
+    // SAFETY: `MaybeUninit<T>` "is guaranteed to have the same size, alignment, and ABI as `T`", and only whole structs are
+    // written there.
+    unsafe { &mut *ptr::from_mut(out).cast() }
+}
+
+#[cold]
+fn too_large() -> Error {
+    Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export")
+}
+
+#[cold]
+fn misshapen() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "the shape of the tree is not that of its size")
+}
+
+#[inline(always)]
 fn bytes_for<N: Node>(size: usize) -> Option<usize> {
     // The root is in no table, so one entry is spare.
     let each = size_of::<Slot<N>>() + size_of::<*mut N>();
@@ -209,6 +237,7 @@ struct TooLarge;
 
 impl<N: Node, S: Source<N>> Filling<'_, N, S> {
     /// Fills everything below a slot, and returns what leads there.
+    #[inline(always)]
     fn below(&mut self, index: usize, source: u32) -> Result<(Links<N>, Numbers), TooLarge> {
         let below = self.tree.below(source);
         let count = below.count as usize;
@@ -267,6 +296,7 @@ impl<N: Node, S: Source<N>> Filling<'_, N, S> {
     }
 
     /// The same for siblings that may have something below them.
+    #[inline(never)]
     fn parents(&mut self, siblings: Siblings<N>) -> Result<(), TooLarge> {
         let tree = self.tree;
         let nodes = siblings.nodes(tree)?;
@@ -307,10 +337,12 @@ impl<N: Node> Siblings<N> {
     }
 
     /// From 0 on.
+    #[inline(always)]
     fn places(&self) -> Range<u32> {
         0..self.numbers.end - self.numbers.start
     }
 
+    #[inline(always)]
     fn nodes<S: Source<N>>(
         &self,
         tree: &S,

@@ -2,12 +2,14 @@
 //!
 //! Unwinding out of an `extern "C"` function ends the process. Every body of one in this crate runs in here.
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{Error, ErrorKind, Result, pending};
 
 /// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned is leaked or freed as its
 /// unwinding left it, and never freed twice. It is counted among what [`leaked`](crate::leaked) tells.
+#[inline]
 pub(crate) fn silent(body: impl FnOnce()) {
     let outcome = or_panicked(|| {
         body();
@@ -19,19 +21,26 @@ pub(crate) fn silent(body: impl FnOnce()) {
 }
 
 /// Turns a panic into an error.
+#[inline]
 pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     // What the body captured is not looked at again after a panic: the callers above return at once.
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
-        let message = panic_message(&*payload);
-        // The payload's own `Drop` may panic as well. What that leaves behind is not dropped.
-        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(second);
-        }
-        Err(Error::new(ErrorKind::Panicked, message))
-    })
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => result,
+        Err(payload) => Err(panicked(payload)),
+    }
 }
 
-fn panic_message(payload: &(dyn std::any::Any + Send)) -> String {
+#[cold]
+fn panicked(payload: Box<dyn Any + Send>) -> Error {
+    let message = panic_message(&*payload);
+    // The payload's own `Drop` may panic as well. What that leaves behind is not dropped.
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
+    Error::new(ErrorKind::Panicked, message)
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&str>() {
         return (*text).into();
     }

@@ -7,38 +7,57 @@ use std::ptr::NonNull;
 use super::pool::Block;
 use crate::{Error, ErrorKind, Result};
 
-/// Entries that are only copied, in a block of the [`pool`].
+/// Entries that are only copied, in a block of the [`pool`]. A list is one pointer; its length lies before the entries.
 pub(crate) struct List<T: Copy> {
     block: Block,
+    entries: PhantomData<T>,
+}
+
+/// What a block begins with.
+#[repr(align(16))]
+struct Header {
     capacity: usize,
     length: usize,
-    entries: PhantomData<T>,
 }
 
 impl<T: Copy> List<T> {
     /// An empty list, with room for so many. An error where there is no memory.
     pub(crate) fn with_capacity(capacity: usize) -> Result<Self> {
         const { assert!(align_of::<T>() <= 16, "blocks are aligned to 16") };
-        let bytes = capacity.checked_mul(size_of::<T>()).ok_or_else(|| {
+        let bytes = capacity.checked_mul(size_of::<T>());
+        let bytes = bytes.and_then(|bytes| bytes.checked_add(size_of::<Header>()));
+        let bytes = bytes.ok_or_else(|| {
             Error::new(ErrorKind::OutOfMemory, format!("{capacity} entries asked for"))
         })?;
-        Ok(Self { block: Block::new(bytes)?, capacity, length: 0, entries: PhantomData })
+        let block = Block::new(bytes)?;
+        // SAFETY: the block has room for a header, is aligned to 16, and nobody else's.
+        unsafe { block.bytes().cast().write(Header { capacity, length: 0 }) };
+        Ok(Self { block, entries: PhantomData })
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: `with_capacity` wrote it, and only `push` changes it, which has the list for itself.
+        unsafe { self.block.bytes().cast().as_ref() }
     }
 
     #[inline(always)]
     fn entries(&self) -> NonNull<T> {
-        self.block.bytes().cast()
+        // SAFETY: the header lies in the block, and the entries behind it.
+        unsafe { self.block.bytes().cast::<Header>().add(1) }.cast()
     }
 
     /// Adds an entry. One that there is no room for is not kept.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: T) {
-        if self.length < self.capacity {
+        let Header { capacity, length } = *self.header();
+        if length < capacity {
             // SAFETY: the block has room for `capacity` entries, and this is one of them.
-            let place = unsafe { self.entries().add(self.length) };
+            let place = unsafe { self.entries().add(length) };
             // SAFETY: as above; the block is nobody else's.
             unsafe { place.write(entry) };
-            self.length += 1;
+            let mut header = self.block.bytes().cast::<Header>();
+            // SAFETY: as in `header`, and the list is nobody else's at the moment.
+            unsafe { header.as_mut() }.length = length + 1;
         }
     }
 }
@@ -49,7 +68,7 @@ impl<T: Copy> Deref for List<T> {
     #[inline(always)]
     fn deref(&self) -> &[T] {
         // SAFETY: so many entries were written from the start of the block on, which is aligned for them and stays.
-        unsafe { std::slice::from_raw_parts(self.entries().as_ptr(), self.length) }
+        unsafe { std::slice::from_raw_parts(self.entries().as_ptr(), self.header().length) }
     }
 }
 

@@ -20,8 +20,10 @@ pub(crate) const ALIGNMENT: usize = 16;
 const SHELVES_LIMIT: usize = 8 << 20;
 const INBOX_LIMIT: usize = 8 << 20;
 
-/// Four sizes for each doubling, so that at most a fifth of a block is waste.
-const SMALLEST_LOG: u32 = 7;
+/// Four sizes for each doubling, so that at most a fifth of a block is waste. One size for whatever is small: an array, or a batch of
+/// one column.
+const SMALLEST: usize = 320;
+const SMALLEST_LOG: u32 = SMALLEST.ilog2();
 const LARGEST: usize = 2 << 20;
 const SHELVES: usize = 4 * (LARGEST.ilog2() - SMALLEST_LOG) as usize;
 
@@ -145,6 +147,12 @@ impl Block {
     pub(crate) fn bytes(&self) -> NonNull<u8> {
         // SAFETY: a whole prefix lies at the start, in the same allocation.
         unsafe { self.0.add(PREFIX) }
+    }
+
+    /// Its bytes, which are given back by [`give`].
+    #[inline(always)]
+    pub(crate) fn into_bytes(self) -> NonNull<u8> {
+        std::mem::ManuallyDrop::new(self).bytes()
     }
 
     /// The start of the block, which is given back by [`from_start`](Self::from_start).
@@ -317,9 +325,8 @@ const fn shelf_of(bytes: usize) -> Option<(usize, usize)> {
     if bytes > LARGEST {
         return None;
     }
-    let least = 1 << (SMALLEST_LOG + 1);
-    if bytes <= least {
-        return Some((3, least));
+    if bytes <= SMALLEST {
+        return Some((0, SMALLEST));
     }
     let log = (bytes - 1).ilog2();
     let (base, step) = (1_usize << log, 1_usize << (log - 2));
@@ -343,7 +350,7 @@ mod tests {
             assert!(shelf < SHELVES, "{bytes}");
             assert!(size >= bytes);
             assert_eq!(shelf_of(size), Some((shelf, size)), "a block goes back where it came from");
-            assert!(bytes <= 256 || size - bytes <= size / 5, "{bytes} took {size}");
+            assert!(bytes <= SMALLEST || size - bytes <= size / 5, "{bytes} took {size}");
         }
         assert_eq!(shelf_of(LARGEST + 1), None);
     }

@@ -4,13 +4,14 @@
 //! arena and shares the strings.
 
 use std::ffi::{c_char, c_void};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr;
 
 use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
-use crate::exchange::arena::{self, Below, Links, Owner, Share, Source};
+use crate::exchange::arena::{self, Below, Links, Owner, Room, Share, Source, as_uninit};
 
 /// What every exported struct of a schema says, links aside.
 pub(crate) struct Image {
@@ -30,8 +31,7 @@ impl Schema {
     /// The struct is overwritten without being released. It is the consumer's from then on, and independent of this schema
     /// and of any array.
     pub fn export(&self, out: &mut ArrowSchema) -> Result<()> {
-        *out = self.exported()?;
-        Ok(())
+        self.exported(as_uninit(out))
     }
 
     /// [`export`](Self::export) into memory that may not be initialised.
@@ -39,18 +39,17 @@ impl Schema {
     /// # Safety
     /// `out` may be written.
     pub unsafe fn export_to(&self, out: *mut ArrowSchema) -> Result<()> {
-        let exported = self.exported()?;
-        // SAFETY: promised by the caller.
-        unsafe { out.write(exported) };
-        Ok(())
+        // SAFETY: promised by the caller, and nothing is read there.
+        self.exported(unsafe { &mut *out.cast::<MaybeUninit<ArrowSchema>>() })
     }
 
-    fn exported(&self) -> Result<ArrowSchema> {
+    fn exported(&self, out: &mut MaybeUninit<ArrowSchema>) -> Result<()> {
         let image = self.image().get_or_init(|| Image::new(self));
-        let owner = Whole(self.clone());
-        let source = Drawing { schema: self, image };
-        let (root, _) = arena::build(self.checks().len(), 0, &source, owner, ptr::null_mut())?;
-        Ok(root)
+        let Some(root) = image.nodes.first() else { unreachable!("a schema has a root") };
+        let root = (0, ArrowSchema { ..*root });
+        let (room, source) = (Room::new(image.nodes.len())?, Drawing { schema: self, image });
+        room.build(root, &source, Whole(self.clone()), ptr::null_mut(), out)?;
+        Ok(())
     }
 }
 
@@ -106,10 +105,6 @@ struct Drawing<'schema> {
 impl Source<ArrowSchema> for Drawing<'_> {
     fn below(&self, source: u32) -> Below {
         self.schema.below(source)
-    }
-
-    fn node(&self, source: u32) -> Option<ArrowSchema> {
-        self.image.nodes.get(source as usize).map(|node| ArrowSchema { ..*node })
     }
 
     #[inline(always)]

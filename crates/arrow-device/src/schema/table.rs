@@ -178,16 +178,19 @@ impl Schema {
     }
 
     /// What an imported array of this schema has to keep to, by node.
+    #[inline]
     pub(crate) fn checks(&self) -> &[Check] {
         &self.0.packed.checks
     }
 
     /// The rules that the checks name.
+    #[inline]
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.0.packed.rules
     }
 
     /// The rule of a node.
+    #[inline]
     pub(crate) fn rule(&self, number: u32) -> &Rule {
         let rule = self
             .checks()

@@ -5,7 +5,7 @@
 
 use super::Summary;
 use crate::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
-use crate::array::check::readiness;
+use crate::array::check::check_event;
 use crate::schema::{MAX_BUFFERS, MAX_DEPTH, MAX_NODES};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Place, Result, Step};
 
@@ -36,7 +36,7 @@ pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
     let explain = |error: Error| error.during("validate").on_device(device);
     // SAFETY: as promised by the caller.
     let summary = unsafe { walk(&array.array) }.map_err(explain)?;
-    readiness(device, array.sync_event).map_err(explain)?;
+    check_event(device, array.sync_event).map_err(explain)?;
     Ok(summary)
 }
 
