@@ -89,27 +89,53 @@ impl Array {
     /// count changes.
     #[inline(always)]
     pub(crate) fn export_away(self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
-        let pending = self.single_pending()?;
-        let (array, share) = self.leaving();
-        array.export_with(pending, || share, out)
+        let array = ManuallyDrop::new(self);
+        // SAFETY: it is not looked at again, and never dropped.
+        unsafe { array.export_and_forget(out) }
+    }
+
+    /// [`export_away`](Self::export_away) of an array that stays where it is, so that nothing is moved.
+    ///
+    /// # Safety
+    /// Whatever the outcome, the array is neither used nor dropped after this.
+    #[inline(always)]
+    pub(crate) unsafe fn export_and_forget(
+        &self,
+        out: &mut MaybeUninit<ArrowDeviceArray>,
+    ) -> Result<()> {
+        // SAFETY: promised by the caller.
+        let share = unsafe { self.share_taken() };
+        self.export_with(self.single_pending()?, || share, out)
     }
 
     /// [`export_host`](Self::export_host) of an array that nobody needs after this.
-    pub(crate) fn export_host_away(self, out: &mut MaybeUninit<ArrowArray>) -> Result<()> {
+    ///
+    /// # Safety
+    /// As for [`export_and_forget`](Self::export_and_forget).
+    #[inline(always)]
+    pub(crate) unsafe fn export_host_and_forget(
+        &self,
+        out: &mut MaybeUninit<ArrowArray>,
+    ) -> Result<()> {
+        // SAFETY: promised by the caller.
+        let share = unsafe { self.share_taken() };
         self.wait_for_host()?;
-        let (array, share) = self.leaving();
-        array.fill(None, || share, out)?;
+        self.fill(None, || share, out)?;
         Ok(())
     }
 
-    /// What is left of an array to look at while its share of the tree is given away.
+    /// The array's share of its tree. What else it holds is dropped.
+    ///
+    /// # Safety
+    /// The array is never dropped, and not used any more when the share is gone.
     #[inline(always)]
-    fn leaving(self) -> (ManuallyDrop<Self>, Shared<Tree>) {
-        let Self { tree, node, window, is_batch, .. } = self;
-        // SAFETY: a second handle of one share. It is never dropped, and looked at only until the export is over; until then the
-        // share, or the owner that it has become part of, keeps the tree.
-        let same = unsafe { ptr::read(&raw const tree) };
-        (ManuallyDrop::new(Self { tree: same, node, window, named: None, is_batch }), tree)
+    unsafe fn share_taken(&self) -> Shared<Tree> {
+        if self.named.is_some() {
+            // SAFETY: promised by the caller: nobody else drops it, and only the tree, the number and the window are exported.
+            drop(unsafe { ptr::read(&raw const self.named) });
+        }
+        // SAFETY: promised by the caller: nobody else drops it.
+        unsafe { ptr::read(&raw const self.tree) }
     }
 
     pub(crate) fn export_joined(

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
+use std::ptr;
 
 use super::producer::Manner;
 use crate::abi::{
@@ -41,8 +42,11 @@ pub(super) trait CStream: Sized + 'static {
     unsafe fn import_chunk(chunk: &mut Self::Chunk, schema: &Schema) -> Result<Array>;
 
     /// Hands an array over. Nothing is written if this fails.
-    fn export_chunk(
-        array: Array,
+    ///
+    /// # Safety
+    /// Whatever the outcome, the array is neither used nor dropped after this.
+    unsafe fn export_chunk(
+        array: &Array,
         manner: &Manner,
         out: &mut MaybeUninit<Self::Chunk>,
     ) -> Result<()>;
@@ -99,15 +103,21 @@ impl CStream for ArrowDeviceArrayStream {
         unsafe { Array::import(chunk, schema) }
     }
 
-    fn export_chunk(
-        array: Array,
+    #[inline]
+    unsafe fn export_chunk(
+        array: &Array,
         manner: &Manner,
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
+        if let Manner::AsItIs = manner {
+            // SAFETY: promised by the caller.
+            return unsafe { array.export_and_forget(out) };
+        }
+        // SAFETY: promised by the caller: nobody else drops it.
+        let array = unsafe { ptr::read(array) };
         match manner {
-            Manner::AsItIs => array.export_away(out),
             Manner::On(queue) => array.export_joined(queue, out),
-            Manner::Settled => array.export_waited_for(out),
+            _ => array.export_waited_for(out),
         }
     }
 }
@@ -149,7 +159,13 @@ impl CStream for ArrowArrayStream {
         unsafe { Array::import_host(chunk, schema) }
     }
 
-    fn export_chunk(array: Array, _: &Manner, out: &mut MaybeUninit<ArrowArray>) -> Result<()> {
-        array.export_host_away(out)
+    #[inline]
+    unsafe fn export_chunk(
+        array: &Array,
+        _: &Manner,
+        out: &mut MaybeUninit<ArrowArray>,
+    ) -> Result<()> {
+        // SAFETY: promised by the caller.
+        unsafe { array.export_host_and_forget(out) }
     }
 }

@@ -208,7 +208,18 @@ impl ArrayStream {
     }
 
     /// Whether the array belongs into this stream.
+    #[inline(always)]
     fn check(&mut self, array: &Array) -> Result<()> {
+        let is_here = array.device().device_type == self.device_type;
+        let is_known = |fitting: &Schema| fitting.is_same(&array.tree().schema);
+        if is_here && array.is_whole() && self.fitting.as_ref().is_some_and(is_known) {
+            return Ok(());
+        }
+        self.check_thoroughly(array)
+    }
+
+    #[inline(never)]
+    fn check_thoroughly(&mut self, array: &Array) -> Result<()> {
         let device = array.device();
         if device.device_type != self.device_type {
             let message = format!(
@@ -216,11 +227,6 @@ impl ArrayStream {
                 self.device_type
             );
             return Err(Error::new(ErrorKind::Malformed, message).during("stream"));
-        }
-        let schema = &array.tree().schema;
-        let is_whole = array.is_whole();
-        if is_whole && self.fitting.as_ref().is_some_and(|fitting| fitting.is_same(schema)) {
-            return Ok(());
         }
         if !array.fits(&self.schema) {
             let message = format!(
@@ -231,7 +237,7 @@ impl ArrayStream {
             return Err(Error::new(ErrorKind::SchemaMismatch, message).during("stream"));
         }
         // One of its kind rarely comes alone, and types are long to compare.
-        self.fitting = is_whole.then(|| schema.clone());
+        self.fitting = array.is_whole().then(|| array.tree().schema.clone());
         Ok(())
     }
 }
@@ -241,27 +247,29 @@ impl Iterator for ArrayStream {
 
     fn next(&mut self) -> Option<Result<Array>> {
         // Until the source has answered. It stays where it is if it panics: dropping it now could panic again.
-        if std::mem::replace(&mut self.is_at_end, true) {
-            return None;
-        }
-        let next = self.source.as_mut()?.0.next();
-        let belongs = match &next {
-            Some(Ok(array)) => self.check(array),
-            _ => {
-                self.source = None;
-                return next;
-            }
+        if std::mem::replace(&mut self.is_at_end, true) { None } else { self.advance() }
+    }
+}
+
+impl ArrayStream {
+    /// Asks the source, and notes where there is more to come.
+    fn advance(&mut self) -> Option<Result<Array>> {
+        // One place from the source to the caller: an array is large, and this returns it where it was written.
+        let mut next = match &mut self.source {
+            Some(source) => source.0.next(),
+            None => None,
         };
-        match belongs {
-            Ok(()) => {
-                self.is_at_end = false;
-                next
-            }
-            Err(error) => {
-                self.source = None;
-                Some(Err(error))
-            }
+        match &next {
+            Some(Ok(array)) => match self.check(array) {
+                Ok(()) => self.is_at_end = false,
+                Err(error) => {
+                    self.source = None;
+                    next = Some(Err(error));
+                }
+            },
+            _ => self.source = None,
         }
+        next
     }
 }
 

@@ -4,7 +4,7 @@
 //! one at a time, and freed by `release`. Nothing of it points into the struct, which may be moved.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
 
 use super::ArrayStream;
@@ -58,9 +58,15 @@ impl Producer {
     fn next<S: CStream>(&mut self, out: &mut MaybeUninit<S::Chunk>) -> Result<bool, &Failure> {
         if self.failure.is_none() {
             let (stream, manner) = (&mut self.stream, &self.manner);
-            let next = guard::or_panicked(|| match stream.as_mut().and_then(Iterator::next) {
-                Some(array) => S::export_chunk(array?, manner, out).map(|()| true),
-                None => Ok(false),
+            let next = guard::or_panicked(|| {
+                let Some(stream) = stream else { return Ok(false) };
+                // It goes out from where it is: moves of it would be a good part of the time that this takes.
+                let next = ManuallyDrop::new(stream.next());
+                if let Some(Ok(array)) = &*next {
+                    // SAFETY: it is neither used nor dropped after this.
+                    return unsafe { S::export_chunk(array, manner, out) }.map(|()| true);
+                }
+                ManuallyDrop::into_inner(next).map_or(Ok(false), |error| error.map(|_| true))
             });
             match next {
                 Ok(is_there) => return Ok(is_there),
