@@ -268,6 +268,24 @@ fn batches_go_out_and_come_in() {
     assert!(no_batches.next().is_none());
 }
 
+/// A column has its name from the batch, and holds the batch's schema for that. Whoever loses it here is found by Miri and
+/// valgrind.
+#[test]
+fn columns_that_were_picked_out_of_batches_go_out_and_leave_nothing() {
+    let column = |_| Batch::from_columns([("a", one())])?.column(0);
+    let stream = || ArrayStream::new(int32(), DeviceType::CPU, (0..3).map(column));
+    let (mut out, mut host) = (ArrowDeviceArrayStream::empty(), ArrowArrayStream::empty());
+    stream().export(&mut out);
+    stream().export_host(&mut host).unwrap();
+    let read = unsafe { [ArrayStream::import(&mut out), ArrayStream::import_host(&mut host)] };
+    for stream in read {
+        let values = stream
+            .unwrap()
+            .map(|array| array.unwrap().host().unwrap().values::<i32>().unwrap().get(0));
+        assert_eq!(values.collect::<Vec<_>>(), [Some(1); 3]);
+    }
+}
+
 #[test]
 fn only_streams_on_the_host_are_handed_to_those_who_know_no_devices() {
     let stream = ArrayStream::new(int32(), DeviceType::CUDA, std::iter::empty::<Result<Array>>());
