@@ -62,6 +62,16 @@ struct Shelves {
 
 thread_local! {
     static LOCAL: Shelves = Shelves::new();
+    /// Where they are from the first block on until the thread ends. Whoever looks here need not ask whether they have to be made.
+    static AT_HAND: Cell<*const Shelves> = const { Cell::new(ptr::null()) };
+}
+
+/// Looks at the thread's shelves, if they are there.
+#[inline(always)]
+fn at_hand<T>(look: impl FnOnce(&Shelves) -> Option<T>) -> Option<T> {
+    // SAFETY: null, or set by `take_elsewhere` to the thread's own, which stay where they are until their drop sets it to null.
+    let shelves = unsafe { AT_HAND.get().as_ref() }?;
+    look(shelves)
 }
 
 /// A block of at least this many bytes, aligned to 16, with any contents.
@@ -70,9 +80,9 @@ pub(crate) fn take(bytes: usize) -> Result<NonNull<u8>> {
     let Some((shelf, size)) = shelf_of(bytes) else {
         return allocate(bytes, NO_SHELF, ptr::null());
     };
-    match LOCAL.try_with(|local| local.pop(shelf)) {
-        Ok(Some(prefix)) => Ok(payload(prefix)),
-        _ => take_elsewhere(shelf, size),
+    match at_hand(|local| local.pop(shelf)) {
+        Some(prefix) => Ok(payload(prefix)),
+        None => take_elsewhere(shelf, size),
     }
 }
 
@@ -81,6 +91,7 @@ pub(crate) fn take(bytes: usize) -> Result<NonNull<u8>> {
 #[inline(never)]
 fn take_elsewhere(shelf: usize, size: usize) -> Result<NonNull<u8>> {
     let found = LOCAL.try_with(|local| {
+        AT_HAND.set(local);
         local.empty_inbox();
         local.pop(shelf).ok_or_else(|| local.home.clone())
     });
@@ -102,10 +113,11 @@ pub(crate) unsafe fn give(block: NonNull<u8>) {
     let prefix = unsafe { block.cast::<Prefix>().sub(1) };
     // SAFETY: `allocate` wrote the prefix, and only this module changes it.
     let Prefix { home, size, shelf, .. } = unsafe { prefix.read() };
-    let is_kept = LOCAL.try_with(|local| {
-        ptr::eq(Arc::as_ptr(&local.home), home) && local.push(prefix, size, shelf)
+    let is_kept = at_hand(|local| {
+        let is_home = ptr::eq(Arc::as_ptr(&local.home), home);
+        (is_home && local.push(prefix, size, shelf)).then_some(())
     });
-    if is_kept != Ok(true) {
+    if is_kept.is_none() {
         give_elsewhere(prefix);
     }
 }
@@ -232,6 +244,7 @@ impl Shelves {
 
 impl Drop for Shelves {
     fn drop(&mut self) {
+        AT_HAND.set(ptr::null());
         self.lists.iter().flat_map(|shelf| list(shelf.replace(ptr::null_mut()))).for_each(free);
         list(self.home.inbox.swap(CLOSED, Ordering::Acquire)).for_each(free);
     }
@@ -365,6 +378,24 @@ mod tests {
     }
 
     #[test]
+    fn a_block_is_taken_and_given_while_its_thread_ends() {
+        /// Ends after the shelves: what is made first is dropped last.
+        struct Late(Cell<Option<Block>>);
+        impl Drop for Late {
+            fn drop(&mut self) {
+                drop((self.0.take(), Block::new(100).unwrap()));
+                assert!(at_hand(|_| Some(())).is_none());
+            }
+        }
+        thread_local! {
+            static LATE: Late = const { Late(Cell::new(None)) };
+        }
+        std::thread::spawn(|| LATE.with(|late| late.0.set(Some(Block::new(100).unwrap()))))
+            .join()
+            .unwrap();
+    }
+
+    #[test]
     fn a_thread_keeps_no_more_than_it_may() {
         let blocks: Vec<_> = (0..20).map(|_| take(1 << 20).unwrap()).collect();
         blocks.into_iter().for_each(|block| unsafe { give(block) });
@@ -381,7 +412,10 @@ mod tests {
         let sent = Sent(block);
         std::thread::spawn(move || {
             let sent = sent;
-            unsafe { give(sent.0) }
+            // So that this thread has shelves of its own.
+            drop(Block::new(100).unwrap());
+            unsafe { give(sent.0) };
+            assert!(at_hand(|local| local.pop(shelf_of(70_000).unwrap().0)).is_none());
         })
         .join()
         .unwrap();
