@@ -137,9 +137,16 @@ pub(crate) fn defer_unasked<T: Send + 'static>(what: T, uses: Vec<Use>) {
 }
 
 /// Looks at the list, if there is anything on it. Called where foreign code may run: in drops, imports, allocations.
-#[inline]
+#[inline(always)]
 pub(crate) fn tick() {
-    if COUNT.load(Ordering::Relaxed) > 0 && ASKING.load(Ordering::Relaxed) == NOBODY {
+    if COUNT.load(Ordering::Relaxed) > 0 {
+        look();
+    }
+}
+
+#[cold]
+fn look() {
+    if ASKING.load(Ordering::Relaxed) == NOBODY {
         sweep();
     }
 }

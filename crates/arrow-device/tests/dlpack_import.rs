@@ -69,6 +69,36 @@ fn read(what: &str, tensor: Tensor, shape: &[i64], elements: &[i32]) {
 }
 
 #[test]
+fn what_a_producer_does_to_its_struct_after_the_import_changes_nothing() {
+    let shapes: [&[i64]; 6] = [&[6], &[2, 3], &[1, 2, 3], &[3, 1, 2, 1], &[1, 1, 3, 1, 2], &[5]];
+    for shape in shapes {
+        let strides = (1..=shape.len()).map(|axis| shape[axis..].iter().product()).collect();
+        let (count, ndim) = (shape.iter().product::<i64>() as i32, shape.len());
+        let (shape, strides) = (Some(shape.to_vec()), Some(strides));
+        let recipe = Recipe { shape, strides, ..Recipe::default() };
+        // The second import finds the memory that the first one left.
+        for _ in 0..2 {
+            let (made, deletions) = recipe.make::<DLManagedTensorVersioned>();
+            let tensor = unsafe { Tensor::import(made, Order::Host) }.unwrap();
+            // As where its own tensor keeps them.
+            let theirs = unsafe { &raw mut (*made).dl_tensor };
+            let (lengths, distances) = unsafe { ((*theirs).shape, (*theirs).strides) };
+            for axis in 0..ndim {
+                unsafe { lengths.add(axis).write(1000) };
+                unsafe { distances.add(axis).write(-1) };
+            }
+            unsafe { (*theirs).byte_offset = 1 << 20 };
+            assert_eq!(Some(tensor.shape()), recipe.shape.as_deref());
+            assert_eq!(Some(tensor.strides()), recipe.strides.as_deref());
+            let numbers = tensor.host().unwrap().to_vec::<i32>().unwrap();
+            assert_eq!(numbers, (0..count).collect::<Vec<_>>());
+            drop(tensor);
+            assert!(deletions.reaches(1));
+        }
+    }
+}
+
+#[test]
 fn a_null_pointer_is_refused() {
     let null = std::ptr::null_mut::<DLManagedTensor>();
     let error = unsafe { Tensor::import(null, Order::Host) }.unwrap_err();

@@ -18,6 +18,7 @@ use crate::{Error, ErrorKind, Plain, Result};
 /// assert_eq!(Dtype::new(17, 4, 2).to_string(), "float4_e2m1fnx2");
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub struct Dtype {
     /// What kind of number it is: DLPack's `DLDataTypeCode`.
     pub code: u8,
@@ -92,11 +93,9 @@ impl Dtype {
     /// The width of the types that most tensors have; `None` says nothing.
     #[inline(always)]
     pub(crate) fn frequent_width(self) -> Option<u64> {
-        match (self.code, self.bits, self.lanes) {
-            (c::kDLInt | c::kDLUInt | c::kDLFloat, 64, 1) => Some(8),
-            (c::kDLInt | c::kDLUInt | c::kDLFloat, 32, 1) => Some(4),
-            _ => None,
-        }
+        let is_number = matches!(self.code, c::kDLInt | c::kDLUInt | c::kDLFloat);
+        let is_frequent = is_number && self.lanes == 1 && matches!(self.bits, 32 | 64);
+        is_frequent.then_some(u64::from(self.bits) / 8)
     }
 
     fn any_width(self, padded: bool) -> Result<Width> {

@@ -27,19 +27,38 @@ unsafe impl<T: Send + Sync> Send for Handle<T> {}
 // SAFETY: as above; a shared handle can be cloned.
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
 
+/// A block for a value that is not there yet.
+pub(crate) struct Place<T>(pool::Block, PhantomData<T>);
+
+impl<T> Place<T> {
+    /// One that the thread has lying there, if there is one.
+    #[inline(always)]
+    pub(crate) fn at_hand() -> Option<Self> {
+        pool::Block::at_hand(size_of::<Counted<T>>()).map(|block| Self(block, PhantomData))
+    }
+
+    /// Makes the value where it stays.
+    #[inline(always)]
+    pub(crate) fn fill(self, make: impl FnOnce() -> T) -> Handle<T> {
+        const { assert!(align_of::<Counted<T>>() <= pool::ALIGNMENT) };
+        let block = self.0.bytes().cast::<Counted<T>>();
+        let counted = Counted { count: AtomicUsize::new(1), value: make() };
+        // SAFETY: the block has room for it, is aligned to what the assertion above says at least, and nobody else has it.
+        unsafe { block.write(counted) };
+        // The handle gives it back.
+        self.0.into_bytes();
+        Handle { block, owned: PhantomData }
+    }
+}
+
 impl<T> Handle<T> {
     /// Makes the value in its place.
     #[inline(always)]
     pub(crate) fn new(make: impl FnOnce() -> T) -> Self {
-        const { assert!(align_of::<Counted<T>>() <= pool::ALIGNMENT) };
-        let Ok(block) = pool::take(size_of::<Counted<T>>()) else {
+        let Ok(block) = pool::Block::new(size_of::<Counted<T>>()) else {
             std::alloc::handle_alloc_error(Layout::new::<Counted<T>>())
         };
-        let block = block.cast::<Counted<T>>();
-        let counted = Counted { count: AtomicUsize::new(1), value: make() };
-        // SAFETY: the block has room for it, is aligned to what the assertion above says at least, and nobody else has it.
-        unsafe { block.write(counted) };
-        Self { block, owned: PhantomData }
+        Place(block, PhantomData).fill(make)
     }
 
     /// Whether there is no other handle, and so nobody who could make one.

@@ -1,6 +1,7 @@
 //! Taking a tensor over from C.
 //!
-//! What a struct says is read once and checked before any of it is used. Whatever is refused is deleted, once.
+//! What a struct says is read once and checked before any of it is used, and nothing is looked for in it later: shape and strides
+//! may be those of the producer's own tensor, which it can reshape. Whatever is refused is deleted, once.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -8,13 +9,14 @@ use std::sync::Arc;
 
 use super::dims::{Axes, Dims, FEW, MAX_DIMENSIONS};
 use super::dtype::Width;
+use super::handle::Place;
 use super::managed::{Form, Managed};
 use super::memory::{Memory, bytes_of};
 use super::tensor::{Origin, Parts};
 use super::{Dtype, Order, Tensor, device};
 use crate::abi::dlpack::{
     DLDevice, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
-    DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
+    DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLPackVersion, DLTensor,
 };
 use crate::device::driver::{Addressing, Raw};
 use crate::{Buffer, DeviceId, DeviceType, Error, ErrorKind, Extent, Result, pending};
@@ -68,17 +70,22 @@ impl Tensor {
         let flags = managed.flags_if_known()?;
         if matches!(order, Order::Host | Order::Unordered) {
             // SAFETY: promised by the caller; the version is known.
-            let plain = unsafe { Plain::of(managed.tensor_at(), flags) };
-            if let Some(plain) = plain {
-                if plain.ndim == 1 {
-                    // SAFETY: promised by the caller: there is one entry.
-                    if let Some((length, place)) = unsafe { plain.one() } {
-                        let axes = || Axes::One([length, 1]);
-                        return Ok(plain.import(managed, flags, axes, place));
-                    }
-                } else if let Some(few) = Plain::importer(plain.ndim) {
-                    // SAFETY: promised by the caller; it is the one for so many dimensions.
-                    return unsafe { few(plain, managed, flags) };
+            let ndim = unsafe { member(managed.tensor_at(), offset_of!(DLTensor, ndim)) };
+            if let Some(few) = Plain::importer(ndim) {
+                // SAFETY: promised by the caller; it is the one for so many dimensions.
+                return unsafe { few(managed, flags) };
+            }
+            // Nothing is called on this way, so that nothing has to be kept across a call.
+            if ndim == 1 {
+                // SAFETY: promised by the caller; the version is known.
+                let plain = unsafe { Plain::of(managed.tensor_at(), flags) };
+                if let Some(plain) = plain
+                    // SAFETY: promised by the caller: there is one dimension.
+                    && let Some((length, occupied)) = unsafe { plain.one() }
+                    && let Some(place) = Place::at_hand()
+                {
+                    let axes = || Axes::One([length, 1]);
+                    return Ok(plain.import(place, managed, flags, axes, occupied));
                 }
             }
         }
@@ -124,26 +131,26 @@ impl<F: Form> Managed<F> {
     #[inline]
     fn flags_if_known(&self) -> Result<u64> {
         match self.version() {
-            Some(version) if version.major != DLPACK_MAJOR_VERSION => {
-                let message = format!(
-                    "DLPack {}.{} lies in memory in a way that is not known here; ask for {DLPACK_MAJOR_VERSION}.x",
-                    version.major, version.minor
-                );
-                Err(Error::new(ErrorKind::Unsupported, message).during("import"))
-            }
+            Some(version) if version.major != DLPACK_MAJOR_VERSION => Err(unknown(version)),
             _ => Ok(self.flags()),
         }
     }
 }
 
+#[cold]
+fn unknown(DLPackVersion { major, minor }: DLPackVersion) -> Error {
+    let message = format!(
+        "DLPack {major}.{minor} lies in memory in a way that is not known here; ask for {DLPACK_MAJOR_VERSION}.x"
+    );
+    Error::new(ErrorKind::Unsupported, message).during("import")
+}
+
 /// A read-only tensor may be somebody else's too, even if it was copied.
 fn origin(flags: u64) -> Origin {
-    if flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0 {
-        Origin::Shared
-    } else if flags & DLPACK_FLAG_BITMASK_IS_COPIED != 0 {
-        Origin::Own
-    } else {
-        Origin::Writable
+    match flags & (DLPACK_FLAG_BITMASK_READ_ONLY | DLPACK_FLAG_BITMASK_IS_COPIED) {
+        0 => Origin::Writable,
+        DLPACK_FLAG_BITMASK_IS_COPIED => Origin::Own,
+        _ => Origin::Shared,
     }
 }
 
@@ -158,12 +165,11 @@ struct Plain {
     dtype: Dtype,
     /// Bytes of one number.
     bytes: u64,
-    ndim: i32,
     shape: *const i64,
     strides: *const i64,
 }
 
-type Importer<F> = unsafe fn(Plain, Managed<F>, u64) -> Result<Tensor>;
+type Importer<F> = unsafe fn(Managed<F>, u64) -> Result<Tensor>;
 
 /// Where numbers lie, how many bytes they are together, and how many there are.
 struct Occupied {
@@ -198,10 +204,8 @@ impl Plain {
         // SAFETY: as above.
         let strides: *const i64 = unsafe { member(at, offset_of!(DLTensor, strides)) };
         // SAFETY: as above.
-        let ndim: i32 = unsafe { member(at, offset_of!(DLTensor, ndim)) };
-        // SAFETY: as above.
         let byte_offset: u64 = unsafe { member(at, offset_of!(DLTensor, byte_offset)) };
-        Some(Self { start, byte_offset, dtype, bytes, ndim, shape, strides })
+        Some(Self { start, byte_offset, dtype, bytes, shape, strides })
     }
 
     /// How long the only dimension is, if it is compact and has an element.
@@ -212,13 +216,11 @@ impl Plain {
     unsafe fn one(&self) -> Option<(i64, Occupied)> {
         // SAFETY: promised by the caller.
         let length = unsafe { number(self.shape, 0) };
-        let is_compact = self.strides.is_null() || {
-            // SAFETY: promised by the caller.
-            let stride = unsafe { number(self.strides, 0) };
-            stride == 1
-        };
-        let count = u64::try_from(length).ok().filter(|count| *count > 0 && is_compact)?;
-        Some((length, self.occupied(count)?))
+        // SAFETY: promised by the caller.
+        if !self.strides.is_null() && unsafe { number(self.strides, 0) } != 1 {
+            return None;
+        }
+        Some((length, self.occupied(length)?))
     }
 
     /// The lengths and distances of several dimensions, if they are compact and have an element.
@@ -244,7 +246,7 @@ impl Plain {
             }
             count = count.checked_mul(*length)?;
         }
-        Some((lengths, distances, self.occupied(count.unsigned_abs())?))
+        Some((lengths, distances, self.occupied(count)?))
     }
 
     /// What imports a tensor of several dimensions.
@@ -261,27 +263,30 @@ impl Plain {
     /// # Safety
     /// As for [`Tensor::import`], and there are so many dimensions.
     #[inline(never)]
-    unsafe fn few<F: Form, const N: usize>(
-        self,
-        managed: Managed<F>,
-        flags: u64,
-    ) -> Result<Tensor> {
-        // SAFETY: promised by the caller.
-        match unsafe { self.several::<N>() } {
-            Some(([a, b, c, d], [e, f, g, h], place)) => {
-                let axes =
-                    || Axes::Few { ndim: N as u8, shape: [a, b, c, d], strides: [e, f, g, h] };
-                Ok(self.import(managed, flags, axes, place))
-            }
+    unsafe fn few<F: Form, const N: usize>(managed: Managed<F>, flags: u64) -> Result<Tensor> {
+        // SAFETY: promised by the caller; the version is known.
+        let plain = unsafe { Self::of(managed.tensor_at(), flags) };
+        if let Some(plain) = plain
             // SAFETY: promised by the caller.
-            None => unsafe { Tensor::import_any(managed, flags, Order::Host) },
+            && let Some(([a, b, c, d], [e, f, g, h], occupied)) = unsafe { plain.several::<N>() }
+            && let Some(place) = Place::at_hand()
+        {
+            let axes = || Axes::Few { ndim: N as u8, shape: [a, b, c, d], strides: [e, f, g, h] };
+            return Ok(plain.import(place, managed, flags, axes, occupied));
         }
+        // SAFETY: promised by the caller.
+        unsafe { Tensor::import_any(managed, flags, Order::Host) }
     }
 
-    /// Where so many numbers lie, if memory has room for them.
+    /// Where so many numbers lie, if there is one and memory has room for them.
     #[inline(always)]
-    fn occupied(&self, count: u64) -> Option<Occupied> {
-        let len = count.checked_mul(self.bytes).filter(|len| *len <= LARGEST)?;
+    fn occupied(&self, count: i64) -> Option<Occupied> {
+        // What is negative is a large number here. None of these types has more than 8 bytes.
+        let count = count.cast_unsigned();
+        if !(1..=LARGEST / 8).contains(&count) {
+            return None;
+        }
+        let len = count * self.bytes;
         let step = isize::try_from(self.byte_offset).ok()?;
         let first = self.start.addr().checked_add(step.unsigned_abs())?;
         first.checked_add(usize::try_from(len).ok()?)?;
@@ -292,15 +297,15 @@ impl Plain {
     #[inline(always)]
     fn import<F: Form>(
         self,
+        place: Place<Parts>,
         managed: Managed<F>,
         flags: u64,
         axes: impl FnOnce() -> Axes,
-        place: Occupied,
+        occupied: Occupied,
     ) -> Tensor {
         let Self { dtype, bytes, .. } = self;
-        let Occupied { data, len, count } = place;
-        pending::tick();
-        Tensor::of(|| Parts {
+        let Occupied { data, len, count } = occupied;
+        let tensor = Tensor::within(place, || Parts {
             memory: Memory::imported(managed, DeviceId::CPU, Raw::from_ptr(data), len, Some(dtype)),
             start: 0,
             dtype,
@@ -308,7 +313,9 @@ impl Plain {
             padded: false,
             dims: Dims::full(axes(), count),
             origin: origin(flags),
-        })
+        });
+        pending::tick();
+        tensor
     }
 }
 
@@ -529,7 +536,7 @@ mod tests {
         structs(&mut |tensor, flags| {
             // SAFETY: shape and strides are null or have an entry.
             let Some(plain) = (unsafe { Plain::of(tensor, flags) }) else { return };
-            let known = match plain.ndim {
+            let known = match tensor.ndim {
                 // SAFETY: as above.
                 1 => unsafe { plain.one() }.map(|(length, at)| (Axes::One([length, 1]), at)),
                 // SAFETY: as above.

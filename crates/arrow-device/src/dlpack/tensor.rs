@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::dims::Dims;
 use super::dtype::Width;
-use super::handle::Handle;
+use super::handle::{Handle, Place};
 use super::memory::{Memory, array_of};
 use super::{Dtype, HostTensor};
 use crate::device::driver::Raw;
@@ -100,6 +100,12 @@ impl Tensor {
     #[inline(always)]
     pub(crate) fn of(make: impl FnOnce() -> Parts) -> Self {
         Self { parts: Handle::new(make) }
+    }
+
+    /// The same, in a place that is there already.
+    #[inline(always)]
+    pub(crate) fn within(place: Place<Parts>, make: impl FnOnce() -> Parts) -> Self {
+        Self { parts: place.fill(make) }
     }
 
     /// The same with something changed: in place, where this has no clone.

@@ -154,6 +154,13 @@ impl Block {
         Ok(Self(unsafe { block.sub(PREFIX) }))
     }
 
+    /// The same, if the thread has one lying there. For whoever can do without, and then calls nothing.
+    #[inline(always)]
+    pub(crate) fn at_hand(bytes: usize) -> Option<Self> {
+        let (shelf, _) = shelf_of(bytes)?;
+        at_hand(|local| local.pop(shelf)).map(|prefix| Self(prefix.cast()))
+    }
+
     /// Where its bytes are.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> NonNull<u8> {
@@ -375,6 +382,24 @@ mod tests {
         let second = take(2900).unwrap();
         assert_eq!(first, second);
         unsafe { give(second) };
+    }
+
+    #[test]
+    fn what_lies_at_hand_was_given_back_here() {
+        let sizes = [1, 3000, LARGEST];
+        std::thread::spawn(move || {
+            assert!(sizes.iter().all(|bytes| Block::at_hand(*bytes).is_none()));
+            let blocks = sizes.map(|bytes| Block::new(bytes).unwrap());
+            let places = blocks.map(|block| block.bytes());
+            for (bytes, place) in sizes.into_iter().zip(places) {
+                let block = Block::at_hand(bytes).unwrap();
+                assert_eq!(block.bytes(), place);
+                assert!(Block::at_hand(bytes).is_none());
+            }
+            assert!(Block::at_hand(LARGEST + 1).is_none());
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]
