@@ -416,15 +416,16 @@ impl Array {
 
 impl Tree {
     /// The extent of a buffer: known for buffers that were given here, else what the elements up to `end` need.
-    pub(crate) fn extent(&self, node: u32, index: usize, end: i64) -> Extent {
-        if let Some(extent) = self.given_extent(node, index) {
+    pub(crate) fn extent(&self, number: u32, index: usize, end: i64) -> Extent {
+        let node = self.node(number);
+        if let Some(extent) = self.given_extent(&node, index) {
             return extent;
         }
-        let schema_node = self.schema.node(node);
+        let schema_node = self.schema.node(number);
         let kind = schema_node.layout.buffers().get(index);
         let elements = u64::try_from(end).unwrap_or(0);
         match kind {
-            _ if self.node(node).buffer(index).is_null() => Extent::Exact(0),
+            _ if node.buffer(index).is_null() => Extent::Exact(0),
             Some(kind) => kind.byte_len(elements).map_or(Extent::Unknown, Extent::AtLeast),
             None => Extent::Unknown,
         }

@@ -434,9 +434,9 @@ impl Tree {
     }
 
     /// The length of a buffer, where it was given when the tree was made.
-    pub(crate) fn given_extent(&self, node: u32, index: usize) -> Option<Extent> {
+    #[inline]
+    pub(crate) fn given_extent(&self, node: &Node, index: usize) -> Option<Extent> {
         let Storage::Built(Built { tables, .. }) = self.storage() else { return None };
-        let node = self.node(node);
         if node.extents == Node::NO_EXTENTS || index >= node.n_buffers as usize {
             return None;
         }

@@ -75,12 +75,22 @@ pub(super) unsafe fn changed(source: &Source, piece: &Piece, change: &Change) ->
 
 /// # Safety
 /// The host reads the source, which is ready; as many bytes as the piece has may be written at `to`.
+#[inline(always)]
 unsafe fn fill(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
     if let (Source::Host, Change::Nothing) = (source, &piece.change) {
         // SAFETY: promised by the caller; fresh memory does not overlap with anything.
         unsafe { copy_bytes(host_address(piece.from), to, piece.len) };
         return Ok(());
     }
+    // SAFETY: promised by the caller.
+    unsafe { fill_otherwise(source, piece, to) }
+}
+
+/// The same for a piece that is mapped, or changes.
+///
+/// # Safety
+/// As for [`fill`].
+unsafe fn fill_otherwise(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
     if let Change::Made(bytes) = &piece.change {
         // SAFETY: promised by the caller: a piece that was made is as long as what it replaces.
         unsafe { copy_bytes(bytes.as_ptr(), to, piece.len) };

@@ -14,8 +14,8 @@ use crate::device::driver::Spot;
 /// Most buffers lie behind all that came before them, and so are new. There is no table before one does not.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// The largest place so far.
-    last: Option<u64>,
+    /// All pieces come from places below this one.
+    bound: u64,
     /// As many as a power of two, half of them gaps at least.
     table: Vec<u32>,
     /// So many pieces are in the table, and all from this number on are not yet.
@@ -36,28 +36,23 @@ impl Known {
     pub(super) fn new(expected: usize) -> Self {
         // Odd, so that no bit of what is multiplied with it is lost.
         let secret = RandomState::new().hash_one(0) | 1;
-        Self { last: None, table: Vec::new(), count: 0, indexed: 0, expected, secret }
+        Self { bound: 0, table: Vec::new(), count: 0, indexed: 0, expected, secret }
+    }
+
+    /// Whether all pieces come from places before this one. Notes the place, if they do.
+    #[inline(always)]
+    pub(super) fn is_behind_all(&mut self, from: Spot) -> bool {
+        let place = place_of(from);
+        let is_behind = place >= self.bound;
+        if is_behind {
+            self.bound = place.saturating_add(1);
+        }
+        is_behind
     }
 
     /// The number of the piece that comes from there and is the same; otherwise that of the one to come, which is noted.
-    #[inline]
-    pub(super) fn find_or_add(
-        &mut self,
-        pieces: &[Piece],
-        from: Span,
-        is_same: impl Fn(&Piece) -> bool,
-    ) -> Result<u32, u32> {
-        let place = place_of(from);
-        if self.last.is_none_or(|last| place > last) {
-            self.last = Some(place);
-            return Err(pieces.len() as u32);
-        }
-        self.look_up(pieces, from, is_same)
-    }
-
-    /// The same for one that may be known.
     #[inline(never)]
-    fn look_up(
+    pub(super) fn find_or_add(
         &mut self,
         pieces: &[Piece],
         from: Span,
@@ -130,7 +125,7 @@ impl Known {
 }
 
 /// A number that is the same for the same place, and for addresses it is in their order.
-fn place_of(Span { spot: Spot { base, offset }, .. }: Span) -> u64 {
+fn place_of(Spot { base, offset }: Spot) -> u64 {
     (base.bits() as u64).wrapping_add(offset)
 }
 
@@ -139,6 +134,18 @@ mod tests {
     use super::super::pack::Change;
     use super::*;
     use crate::device::driver::Raw;
+
+    fn find_or_add(
+        known: &mut Known,
+        pieces: &[Piece],
+        from: Span,
+        is_same: impl Fn(&Piece) -> bool,
+    ) -> Result<u32, u32> {
+        if known.is_behind_all(from.spot) {
+            return Err(pieces.len() as u32);
+        }
+        known.find_or_add(pieces, from, is_same)
+    }
 
     fn piece(base: usize, offset: u64) -> Piece {
         let from = Spot { base: Raw::from_bits(base), offset };
@@ -153,7 +160,7 @@ mod tests {
         for turn in 0..2 {
             for (number, (base, offset)) in (0..).zip(&all) {
                 let new = piece(*base, *offset);
-                let found = known.find_or_add(&pieces, new.span(), |_| true);
+                let found = find_or_add(&mut known, &pieces, new.span(), |_| true);
                 assert_eq!(found, if turn == 0 { Err(number) } else { Ok(number) });
                 if turn == 0 {
                     pieces.push(new);
@@ -165,19 +172,22 @@ mod tests {
     #[test]
     fn more_bytes_from_the_same_place_are_another_piece() {
         let (mut known, mut pieces) = (Known::new(0), vec![piece(64, 0)]);
-        assert_eq!(known.find_or_add(&[], piece(64, 0).span(), |_| true), Err(0));
+        assert_eq!(find_or_add(&mut known, &[], piece(64, 0).span(), |_| true), Err(0));
         let longer = Piece { len: 9, ..piece(64, 0) };
-        assert_eq!(known.find_or_add(&pieces, longer.span(), |_| true), Err(1));
+        assert_eq!(find_or_add(&mut known, &pieces, longer.span(), |_| true), Err(1));
         pieces.push(longer);
-        assert_eq!(known.find_or_add(&pieces, piece(64, 0).span(), |_| true), Ok(0));
-        assert_eq!(known.find_or_add(&pieces, piece(64, 8).span(), |_| true), Err(2));
+        assert_eq!(find_or_add(&mut known, &pieces, piece(64, 0).span(), |_| true), Ok(0));
+        assert_eq!(find_or_add(&mut known, &pieces, piece(64, 8).span(), |_| true), Err(2));
     }
 
     #[test]
     fn bytes_that_change_in_many_ways_are_not_looked_for_forever() {
         let (mut known, mut pieces) = (Known::new(0), Vec::new());
         for number in 0..1000 {
-            assert_eq!(known.find_or_add(&pieces, piece(64, 0).span(), |_| false), Err(number));
+            assert_eq!(
+                find_or_add(&mut known, &pieces, piece(64, 0).span(), |_| false),
+                Err(number)
+            );
             pieces.push(piece(64, 0));
         }
         assert_eq!(known.count, VARIANTS as usize);

@@ -6,7 +6,7 @@ use super::report::Cut;
 use super::source::{Source, Span, host_address};
 use super::step;
 use super::walk::{Walk, invalid};
-use crate::array::{check_last_offset, read_i32, read_i64};
+use crate::array::{Node, check_last_offset, read_i32, read_i64};
 use crate::device::driver::{Raw, Spot};
 use crate::schema::Schema;
 use crate::{BufferKind, DataType, Extent, Result};
@@ -35,20 +35,28 @@ impl Awaited {
     /// # Safety
     /// They are there, and ready.
     unsafe fn read_in_place(&self) -> Ends {
-        let read = |span: Span| {
-            let address = host_address(span.spot);
-            if self.is_wide {
-                // SAFETY: promised by the caller; nothing is known of how it is aligned.
-                return unsafe { address.cast::<i64>().read_unaligned() };
-            }
-            // SAFETY: as above.
-            i64::from(unsafe { address.cast::<i32>().read_unaligned() })
-        };
+        // SAFETY: promised by the caller.
+        let read = |span: Span| unsafe { read_offset(span.spot, self.is_wide) };
         self.spans.map_or(Ends { first: -1, last: -1 }, |[first, last]| Ends {
             first: read(first),
             last: read(last),
         })
     }
+}
+
+/// Reads an offset in host memory.
+///
+/// # Safety
+/// It is there, and ready.
+#[inline(always)]
+pub(super) unsafe fn read_offset(spot: Spot, is_wide: bool) -> i64 {
+    let address = host_address(spot);
+    if is_wide {
+        // SAFETY: promised by the caller; nothing is known of how it is aligned.
+        return unsafe { address.cast::<i64>().read_unaligned() };
+    }
+    // SAFETY: as above.
+    i64::from(unsafe { address.cast::<i32>().read_unaligned() })
 }
 
 impl Walk<'_> {
@@ -133,7 +141,7 @@ impl Walk<'_> {
             }
         } else {
             // SAFETY: promised by the caller.
-            unsafe { self.check_bytes(number, last) }?;
+            unsafe { self.check_bytes(&self.node(number), last) }?;
         }
         if first < 0 || first > last {
             return Err(invalid(format!(
@@ -200,14 +208,15 @@ impl Walk<'_> {
         children.map(|child| bits_of_one(self.schema, child as u32)).sum()
     }
 
-    /// The bytes that offsets lead to are there, as far as anybody knows.
+    /// The bytes that the offsets of a node lead to are there, as far as anybody knows.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
-    unsafe fn check_bytes(&self, number: usize, last: i64) -> Result<()> {
-        let base = self.node(number).buffer(2);
+    /// As for [`walk`](super::walk::walk); the node is one of the source.
+    #[inline]
+    pub(super) unsafe fn check_bytes(&self, node: &Node, last: i64) -> Result<()> {
+        let base = node.buffer(2);
         // Nothing else says how many bytes there are: neither the type nor the number of elements.
-        let there = match self.terms.array.tree().given_extent(self.source(number), 2) {
+        let there = match self.tree.given_extent(node, 2) {
             _ if base.is_null() => Some(0),
             Some(Extent::Exact(len)) => Some(len),
             // SAFETY: a buffer of the source.

@@ -42,6 +42,7 @@
 //! # Ok::<(), arrow_device::Error>(())
 //! ```
 
+mod columns;
 mod gather;
 mod gathered;
 mod indices;

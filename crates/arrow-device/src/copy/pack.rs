@@ -66,24 +66,23 @@ impl Pieces {
     }
 
     /// Adds a piece and returns its number. `len` is not 0.
-    #[inline]
+    #[inline(always)]
     pub(super) fn add(&mut self, from: Spot, len: u64, change: Change) -> u32 {
         debug_assert!(len > 0, "nothing is no piece");
-        let span = Span { spot: from, len };
-        let is_same = |known: &Piece| is_same(&known.change, &change);
-        let number = match self.known.find_or_add(&self.list, span, is_same) {
-            Ok(known) => {
+        if !self.known.is_behind_all(from) {
+            let is_same = |known: &Piece| is_same(&known.change, &change);
+            let known = self.known.find_or_add(&self.list, Span { spot: from, len }, is_same);
+            if let Ok(number) = known {
                 self.shared = self.shared.saturating_add(len);
-                return known;
+                return number;
             }
-            Err(number) => number,
-        };
+        }
         // What does not fit stays at the largest number, and is refused with the whole.
         let mask = self.alignment - 1;
         let to = self.end.checked_add(mask).map_or(u64::MAX, |end| end & !mask);
-        self.list.push(Piece { from, len, to, change });
         self.end = to.saturating_add(len);
-        number
+        self.list.push(Piece { from, len, to, change });
+        self.list.len() as u32 - 1
     }
 
     pub(super) fn list(&self) -> &[Piece] {

@@ -39,8 +39,10 @@ impl Rebase {
         change: impl Fn([u8; WIDTH]) -> [u8; WIDTH],
     ) {
         let skipped = usize::try_from(self.skip.saturating_sub(at)).unwrap_or(usize::MAX);
-        for (index, number) in numbers.iter_mut().enumerate() {
-            *number = if index < skipped { [0; WIDTH] } else { change(*number) };
+        let (before, live) = numbers.split_at_mut(skipped.min(numbers.len()));
+        before.fill([0; WIDTH]);
+        for number in live {
+            *number = change(*number);
         }
     }
 }

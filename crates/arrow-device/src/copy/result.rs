@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use super::plan::Plan;
 use super::step;
-use super::target::Target;
+use super::target::{Parts, Target};
 use super::walk::{Item, Walked};
 use crate::array::{BufferPointer, Built, Node, Nodes, Readiness, Tables, Tree};
 use crate::device::Owner;
-use crate::device::driver::Raw;
 use crate::exchange::shared::Shared;
-use crate::{Array, Buffer, Error, Extent, Memory, Result};
+use crate::{Array, Buffer, Error, Extent, Result};
 
 /// Builds the result: one tree for a packed one, and one for each node where buffers are separate.
 pub(super) fn build(
@@ -22,9 +21,9 @@ pub(super) fn build(
 ) -> Result<Array> {
     let pieces = walked.pieces.list();
     let built = match target.is_packed() {
-        true => target
-            .into_parts(pieces)
-            .and_then(|(parts, owner)| one_tree(plan, walked, &parts, owner, readiness)),
+        true => {
+            target.into_parts(pieces).and_then(|parts| one_tree(plan, walked, parts, readiness))
+        }
         false => target
             .into_buffers(pieces)
             .and_then(|buffers| tree_of_trees(plan, walked, &buffers, &readiness)),
@@ -35,19 +34,21 @@ pub(super) fn build(
 fn one_tree(
     plan: &Plan,
     walked: &Walked,
-    parts: &[Raw<Memory>],
-    owner: Option<Owner>,
+    parts: Option<Parts>,
     readiness: Readiness,
 ) -> Result<Array> {
     let pieces = walked.pieces.list();
-    let mut owners = Vec::with_capacity(1 + walked.sizes.len());
-    owners.extend(owner);
-    let part = |slot: &Option<u32>| parts.get((*slot)? as usize);
-    let pointer = |slot| BufferPointer(part(slot).map_or(std::ptr::null(), |part| part.as_ptr()));
-    let len = |slot: &Option<u32>| Some(pieces.get((*slot)? as usize)?.len);
+    let pointer = |slot: &u32| {
+        let piece = pieces.get(*slot as usize).zip(parts.as_ref());
+        let raw = piece.map(|(piece, parts)| parts.raw(*slot as usize, piece).as_ptr());
+        BufferPointer(raw.map_or(std::ptr::null(), <*mut _>::cast_const))
+    };
+    let len = |slot: &u32| pieces.get(*slot as usize).map_or(0, |piece| piece.len);
     let mut pointers: Arc<[BufferPointer]> = walked.slots.iter().map(pointer).collect();
     let mut extents: Box<[Extent]> =
-        walked.slots.iter().map(|slot| Extent::Exact(len(slot).unwrap_or(0))).collect();
+        walked.slots.iter().map(|slot| Extent::Exact(len(slot))).collect();
+    let mut owners = Vec::with_capacity(1 + walked.sizes.len());
+    owners.extend(parts.map(Parts::into_owner));
     // The sizes of data buffers are the last buffer, in host memory.
     for (number, sizes) in &walked.sizes {
         let own: Arc<[i64]> = sizes.as_slice().into();
@@ -59,13 +60,13 @@ fn one_tree(
             owners.push(Arc::new(own) as Owner);
         }
     }
-    let node = |(number, item): (usize, &Item)| Node {
+    let node = |item: &Item| Node {
         window: item.window,
         buffers: pointers.as_ptr().wrapping_add(item.first_slot as usize).cast(),
-        n_buffers: slots_of(walked, number).len() as u32,
+        n_buffers: item.n_buffers,
         extents: item.first_slot,
     };
-    let nodes: Vec<Node> = walked.items.iter().enumerate().map(node).collect();
+    let nodes: Vec<Node> = walked.items.iter().map(node).collect();
     let tables = Tables { extents, _pointers: pointers };
     let nodes = Nodes::from(nodes);
     let built = Built { nodes, _buffers: owners.into(), below: Box::default(), tables };
@@ -92,7 +93,7 @@ fn tree_of_trees(
         let variadic = usize::from(node.layout.is_variadic());
         let slots = walked.slots.get(slots_of(walked, number)).unwrap_or_default();
         let own = slots.iter().take(slots.len().saturating_sub(variadic));
-        let own = own.map(|slot| slot.and_then(|piece| buffers.get(piece as usize)).cloned());
+        let own = own.map(|slot| buffers.get(*slot as usize).cloned());
         let mut builder = Array::builder(&walked.schema.subtree(number as u32)?)
             .device(device)
             .offset(usize::try_from(item.window.offset).unwrap_or(usize::MAX))
@@ -117,8 +118,8 @@ fn tree_of_trees(
     root.ok_or_else(super::run::no_way)
 }
 
-/// Where the slots of an item are.
+/// Where the slots of a node are.
 fn slots_of(walked: &Walked, number: usize) -> Range<usize> {
-    let begin = |number: usize| walked.items.get(number).map(|item| item.first_slot as usize);
-    begin(number).unwrap_or(0)..begin(number + 1).unwrap_or(walked.slots.len())
+    let Some(Item { first_slot, n_buffers, .. }) = walked.items.get(number) else { return 0..0 };
+    *first_slot as usize..*first_slot as usize + *n_buffers as usize
 }

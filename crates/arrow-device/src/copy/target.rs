@@ -1,10 +1,12 @@
 //! Where a copy goes: one allocation, or one for each buffer.
 
+use std::sync::Arc;
+
 use super::options::Options;
 use super::pack::{Piece, Pieces};
 use super::source::host_len;
-use crate::device::Owner;
 use crate::device::driver::{Addressing, Properties, Raw, Spot};
+use crate::device::{Owner, Parted};
 use crate::{Buffer, Memory, Queue, Result};
 
 /// How the result is divided into allocations.
@@ -45,6 +47,25 @@ impl Layout {
             Self::Packed { slack } => pieces.total() + slack,
             Self::Separate { slack } => pieces.list().iter().map(|piece| piece.len + slack).sum(),
         }
+    }
+}
+
+/// The memory of a result that is shared, piece by piece.
+pub(super) struct Parts {
+    memory: Arc<Parted>,
+    shift: u64,
+}
+
+impl Parts {
+    /// What `buffers[i]` is for a piece.
+    #[inline]
+    pub(super) fn raw(&self, number: usize, piece: &Piece) -> Raw<Memory> {
+        self.memory.raw(number, self.shift + piece.to)
+    }
+
+    /// The owner of all of them.
+    pub(super) fn into_owner(self) -> Owner {
+        self.memory
     }
 }
 
@@ -125,11 +146,13 @@ impl Target {
         }
     }
 
-    /// Shares one that is packed: what `buffers[i]` is for each piece, and the owner of all of them.
-    pub(super) fn into_parts(self, pieces: &[Piece]) -> Result<(Vec<Raw<Memory>>, Option<Owner>)> {
-        let Some(block) = self.blocks.into_iter().next() else { return Ok((Vec::new(), None)) };
-        let parts = pieces.iter().map(|piece| (block.shift + piece.to, piece.len));
-        block.memory.into_parts(parts).map(|(parts, owner)| (parts, Some(owner)))
+    /// Shares one that is packed. Nothing, if there are no pieces.
+    pub(super) fn into_parts(self, pieces: &[Piece]) -> Result<Option<Parts>> {
+        let Some(Block { memory, shift, .. }) = self.blocks.into_iter().next() else {
+            return Ok(None);
+        };
+        let parts = pieces.iter().map(|piece| (shift + piece.to, piece.len));
+        Ok(Some(Parts { memory: memory.into_parts(parts)?.into(), shift }))
     }
 
     /// Shares one that is not: a buffer for each piece.

@@ -3,13 +3,14 @@
 //! Nodes are looked at from the root down. What the elements of a node refer to in its children is known at once, except
 //! behind offsets: those are read from the data, all of one level of nesting together.
 
+use std::borrow::Borrow;
 use std::ops::Range;
 
 use super::lengths::Awaited;
 use super::pack::{Change, Pieces, ZEROS};
 use super::report::{Cut, Note};
 use super::source::{Source, Span};
-use crate::array::{Node, Tree, Window};
+use crate::array::{Node, Storage, Tree, Window};
 use crate::device::driver::{Raw, Spot};
 use crate::exchange::arena::Below;
 use crate::schema::{self, Schema};
@@ -30,9 +31,9 @@ pub(super) struct Terms<'a> {
 pub(super) struct Walked {
     pub(super) schema: Schema,
     pub(super) items: Vec<Item>,
-    /// For each buffer of each item, in order, the number of the piece that fills it.
-    pub(super) slots: Vec<Option<u32>>,
-    /// For views: how long each data buffer of an item is.
+    /// For each buffer of each node, the number of the piece that fills it, or [`NO_PIECE`].
+    pub(super) slots: Vec<u32>,
+    /// For views: how long each data buffer of a node is.
     pub(super) sizes: Vec<(u32, Vec<i64>)>,
     pub(super) pieces: Pieces,
     pub(super) notes: Vec<Note>,
@@ -47,18 +48,23 @@ pub(super) struct Learned {
     pub(super) waits: u64,
 }
 
+/// The slot of a buffer that nothing travels of. Not the number of any piece, of which there are no more than slots.
+pub(super) const NO_PIECE: u32 = u32::MAX;
+
 /// A node of the result.
+#[derive(Clone)]
 pub(super) struct Item {
     /// Its number in the tree that it comes from.
-    pub(super) source: u32,
-    /// Where in the slots those of its buffers begin.
+    source: u32,
+    state: State,
+    /// Where in the slots those of its buffers begin, and how many they are.
     pub(super) first_slot: u32,
+    pub(super) n_buffers: u32,
     pub(super) window: Window,
     /// The elements that are referred to, counted in its buffers, as soon as that is known.
     live: Range<i64>,
     /// The first element that travels: it is before the first live one where a bitmap asks for that.
-    pub(super) cut: i64,
-    state: State,
+    cut: i64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,9 +93,11 @@ pub(super) struct Walk<'a> {
     pub(super) schema: &'a Schema,
     /// Those of the schema.
     kinds: &'a [schema::Node],
-    tree: &'a Tree,
+    pub(super) tree: &'a Tree,
     pub(super) items: Vec<Item>,
-    slots: Vec<Option<u32>>,
+    /// So many of them are known and not settled yet.
+    known: usize,
+    pub(super) slots: Vec<u32>,
     sizes: Vec<(u32, Vec<i64>)>,
     pub(super) pieces: Pieces,
     pub(super) notes: Vec<Note>,
@@ -105,7 +113,10 @@ pub(super) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
     let mut walk = Walk::new(terms, &schema)?;
     let mut awaited = Vec::new();
     loop {
-        for number in 0..walk.items.len() {
+        let mut numbers = 0..walk.items.len();
+        while walk.known > 0
+            && let Some(number) = numbers.next()
+        {
             if walk.items.get(number).is_some_and(|item| item.state == State::Known) {
                 // SAFETY: promised by the caller.
                 unsafe { walk.look_at(number, &mut awaited) }
@@ -127,24 +138,21 @@ pub(super) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
 impl<'a> Walk<'a> {
     fn new(terms: Terms<'a>, schema: &'a Schema) -> Result<Self> {
         let tree = terms.array.tree();
-        let mut items: Vec<Item> = Vec::with_capacity(schema.checks().len());
-        let mut slots = 0_u64;
-        let mut item = |source: u32| {
-            let window = Window { offset: 0, length: 0, null_count: 0 };
-            let first_slot = slots as u32;
-            let (_, buffers) = tree.table(source);
-            slots = slots.saturating_add(buffers.into());
-            Item { source, first_slot, window, live: 0..0, cut: 0, state: State::Open }
-        };
+        let count = schema.checks().len();
+        let mut items: Vec<Item> = Vec::with_capacity(count);
+        let window = Window { offset: 0, length: 0, null_count: 0 };
+        let (state, live) = (State::Open, 0..0);
+        let empty = Item { source: 0, state, first_slot: 0, n_buffers: 0, window, live, cut: 0 };
+        let item = |source: u32| Item { source, ..empty.clone() };
         match terms.array.node_number() {
-            0 => items.extend((0..schema.checks().len() as u32).map(item)),
+            0 => items.extend((0..count as u32).map(item)),
             root => {
                 items.push(item(root));
                 // Both are numbered in the same way, level by level.
                 let mut next = 0;
                 while let Some(above) = items.get(next) {
                     let Below { first, count, .. } = tree.schema.below(above.source);
-                    items.extend((first..first + count).map(&mut item));
+                    items.extend((first..first + count).map(item));
                     next += 1;
                 }
             }
@@ -153,21 +161,19 @@ impl<'a> Walk<'a> {
         if let Some(root) = items.first_mut() {
             (root.live, root.state) = (window.offset..window.end(), State::Known);
         }
-        // Only views have a number of buffers that somebody says.
-        let Ok(slots) = u32::try_from(slots).map(|slots| slots as usize) else {
-            let message = format!("{slots} buffers are more than a copy can have");
-            return Err(Error::new(ErrorKind::LimitExceeded, message));
-        };
-        let pieces = Pieces::new(terms.alignment, slots.min(1 << 16));
+        // Data buffers of views come on top.
+        let buffers = schema.rules().iter().map(|rule| usize::from(rule.buffers)).max();
+        let slots = count.saturating_mul(buffers.unwrap_or(0));
         Ok(Self {
+            pieces: Pieces::new(terms.alignment, slots.min(1 << 16)),
             tree,
             terms,
             schema,
             kinds: schema.nodes(),
             items,
-            slots: vec![None; slots],
+            known: 1,
+            slots: Vec::with_capacity(slots),
             sizes: Vec::new(),
-            pieces,
             notes: Vec::new(),
             learned: Learned::default(),
         })
@@ -207,11 +213,12 @@ impl<'a> Walk<'a> {
             () => live.start,
         };
         let offset = if length == 0 && self.terms.trims { 0 } else { live.start - cut };
+        let begin = self.new_slots(node.n_buffers)?;
         if let Some(item) = self.items.get_mut(number) {
-            item.window = Window { offset, length, null_count };
             item.cut = cut;
-            item.state = State::Settled;
         }
+        self.set_settled(number, Window { offset, length, null_count }, node.n_buffers, begin);
+        self.known -= 1;
         if length == 0 {
             return self.nothing_below(number);
         }
@@ -227,10 +234,13 @@ impl<'a> Walk<'a> {
         }
         match data_type {
             DataType::Struct(_) | DataType::Union { mode: UnionMode::Sparse, .. } => {
-                self.set_children(number, 1)
+                // SAFETY: promised by the caller.
+                unsafe { self.set_children(number, 1) }
             }
             DataType::FixedSizeList(..) => {
-                self.set_children(number, below.layout.list_size().unwrap_or(0).into())
+                let each = below.layout.list_size().unwrap_or(0);
+                // SAFETY: promised by the caller.
+                unsafe { self.set_children(number, each.into()) }
             }
             DataType::Dictionary { .. } => {
                 below.dictionary().map_or(Ok(()), |values| self.set_whole(values as usize))
@@ -297,15 +307,32 @@ impl<'a> Walk<'a> {
             return;
         }
         let piece = self.pieces.add(span.spot, span.len, change);
-        let slot = self.items.get(number).map_or(0, |item| item.first_slot as usize) + index;
+        let slot = self.slot(number, index);
         if let Some(slot) = self.slots.get_mut(slot) {
-            *slot = Some(piece);
+            *slot = piece;
         }
     }
 
+    /// The number of a buffer's slot.
+    fn slot(&self, number: usize, index: usize) -> usize {
+        self.items.get(number).map_or(0, |item| item.first_slot as usize) + index
+    }
+
+    /// Slots for so many buffers, and where they begin.
+    fn new_slots(&mut self, count: u32) -> Result<u32> {
+        let begin = self.slots.len();
+        let end = begin.saturating_add(count as usize);
+        // Only views have a number of buffers that somebody says.
+        if u32::try_from(end).is_err() {
+            let message = format!("{end} buffers are more than a copy can have");
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        self.slots.resize(end, NO_PIECE);
+        Ok(begin as u32)
+    }
+
     pub(super) fn is_filled(&self, number: usize, index: usize) -> bool {
-        let slot = self.items.get(number).map_or(0, |item| item.first_slot as usize) + index;
-        self.slots.get(slot).is_some_and(Option::is_some)
+        self.slots.get(self.slot(number, index)).is_some_and(|piece| *piece != NO_PIECE)
     }
 
     // ---- children
@@ -317,63 +344,55 @@ impl<'a> Walk<'a> {
     }
 
     /// Children with `each` elements for every one of this node's.
-    fn set_children(&mut self, number: usize, each: i64) -> Result<()> {
+    ///
+    /// # Safety
+    /// As for [`walk`].
+    unsafe fn set_children(&mut self, number: usize, each: i64) -> Result<()> {
         let taken = self.items.get(number).map_or(0..0, Item::taken);
         let range = taken.start.saturating_mul(each)..taken.end.saturating_mul(each);
         let children = self.children(number);
-        self.add_flat(children.clone(), &range);
-        children.into_iter().try_for_each(|child| match self.items.get(child) {
-            Some(Item { state: State::Settled, .. }) => Ok(()),
-            _ => self.set_live(child, range.clone()),
-        })
+        let first = self.source(children.start);
+        let sources = first..first.saturating_add(children.len() as u32);
+        match self.tree.storage() {
+            // SAFETY: promised by the caller.
+            Storage::Foreign(structs) => unsafe {
+                let checks = self.tree.schema.checks();
+                self.add_columns(children, &range, structs.nodes(sources, checks))
+            },
+            // SAFETY: promised by the caller.
+            Storage::Built(built) => unsafe {
+                let nodes =
+                    built.nodes.as_slice().get(sources.start as usize..sources.end as usize);
+                self.add_columns(children, &range, nodes.unwrap_or_default().iter())
+            },
+        }
     }
 
-    /// Settles at once those of some children of which elements of a fixed width travel and nothing else, as of most columns.
-    /// The others stay as they are.
-    fn add_flat(&mut self, children: Range<usize>, range: &Range<i64>) {
-        let Self { schema, tree, items, slots, pieces, notes, .. } = self;
-        let length = range.end.saturating_sub(range.start);
-        if !self.terms.trims || range.start < 0 || length <= 0 {
-            return;
-        }
-        let end = items.len();
-        let checks = schema.checks().get(children.clone()).unwrap_or_default();
-        let items = items.get_mut(children.clone()).unwrap_or_default();
-        for (child, (check, item)) in (children.start..).zip(checks.iter().zip(items)) {
-            let rule = schema.rules().get(check.rule as usize);
-            let width = rule.map_or(0, |rule| u64::from(rule.flat_width));
-            if width == 0 || !check.is_leaf {
-                continue;
-            }
-            let node = tree.node(item.source);
-            let (whole, base) = (node.window, node.buffer(1));
-            let is_inside = whole.offset >= 0 && range.end <= whole.length;
-            if !is_inside || base.is_null() || !node.buffer(0).is_null() {
-                continue;
-            }
-            let start = whole.offset.saturating_add(range.start);
-            // The rule of the type says that no size in bytes overflows.
-            let (offset, len) = (start.unsigned_abs() * width, length.unsigned_abs() * width);
-            *item = Item {
-                window: Window { offset: 0, ..whole.part(range.start, length) },
-                live: start..start + length,
-                cut: start,
-                state: State::Settled,
-                ..*item
+    /// Settles all children that it can at once, and has the others looked at. Those of one node stand side by side in every
+    /// tree that they are in.
+    ///
+    /// # Safety
+    /// As for [`walk`].
+    unsafe fn add_columns(
+        &mut self,
+        children: Range<usize>,
+        range: &Range<i64>,
+        mut sources: impl Iterator<Item: Borrow<Node>>,
+    ) -> Result<()> {
+        let mut checks = self.schema.checks().get(children.clone()).unwrap_or_default().iter();
+        for child in children {
+            let is_settled = match (sources.next(), checks.next()) {
+                // SAFETY: promised by the caller.
+                (Some(node), Some(check)) => unsafe {
+                    self.add_column(child, node.borrow(), check, range)
+                },
+                _ => false,
             };
-            if length < whole.end() {
-                let cut = Cut::Window { elements: length, of: whole.end(), kept: 0 };
-                note(notes, end, child, cut);
-            }
-            let piece = pieces.add(
-                Spot { base: Raw::from_ptr(base.cast_mut()), offset },
-                len,
-                Change::Nothing,
-            );
-            if let Some(slot) = slots.get_mut(item.first_slot as usize + 1) {
-                *slot = Some(piece);
+            if !is_settled {
+                self.set_live(child, range.clone())?;
             }
         }
+        Ok(())
     }
 
     /// The elements of a child that are referred to, counted from its first one.
@@ -389,19 +408,36 @@ impl<'a> Walk<'a> {
             );
             return Err(self.placed(invalid(message), child));
         }
-        if let Some(item) = self.items.get_mut(child) {
-            item.live = whole.offset + range.start..whole.offset + range.end;
-            item.state = State::Known;
-        }
+        self.set_known(child, whole.offset + range.start..whole.offset + range.end);
         Ok(())
     }
 
     pub(super) fn set_whole(&mut self, child: usize) -> Result<()> {
         let whole = self.whole(child);
-        if let Some(item) = self.items.get_mut(child) {
-            (item.live, item.state) = (whole.offset..whole.end(), State::Known);
-        }
+        self.set_known(child, whole.offset..whole.end());
         Ok(())
+    }
+
+    /// Says what a node of the result will be, with so many buffers, whose slots begin there.
+    #[inline(always)]
+    pub(super) fn set_settled(
+        &mut self,
+        number: usize,
+        window: Window,
+        n_buffers: u32,
+        begin: u32,
+    ) -> bool {
+        let Some(item) = self.items.get_mut(number) else { return false };
+        (item.window, item.n_buffers, item.first_slot) = (window, n_buffers, begin);
+        item.state = State::Settled;
+        true
+    }
+
+    fn set_known(&mut self, child: usize, live: Range<i64>) {
+        if let Some(item) = self.items.get_mut(child) {
+            (item.live, item.state) = (live, State::Known);
+            self.known += 1;
+        }
     }
 
     pub(super) fn set_all_whole(&mut self, number: usize) -> Result<()> {

@@ -171,57 +171,28 @@ impl Memory {
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }
 
-    /// Shares parts of it, each at an offset and so long, in ascending order: what `buffers[i]` is for each, and the owner of
-    /// all. On a device of handles each part gets a handle of its own: the one that it had before, if recycled memory is
-    /// divided as it was then.
+    /// Shares parts of it, each at an offset and so long, in ascending order. On a device of handles each part gets a handle of
+    /// its own: the one that it had before, if recycled memory is divided as it was then.
     pub(crate) fn into_parts(
-        mut self,
-        parts: impl ExactSizeIterator<Item = (u64, u64)>,
-    ) -> Result<(Vec<Raw<Memory>>, super::Owner)> {
-        let (base, len) = (self.block.raw, self.block.len);
-        let driver = self.block.device.driver().clone();
+        self,
+        parts: impl ExactSizeIterator<Item = (u64, u64)> + Clone,
+    ) -> Result<Parted> {
+        let (base, len, driver) = (self.block.raw, self.block.len, self.block.device.driver());
         driver.share(base);
+        let is_inside = |&(offset, part_len): &(u64, u64)| {
+            offset.checked_add(part_len).is_some_and(|end| end <= len)
+        };
+        if let Some((offset, part_len)) = parts.clone().find(|part| !is_inside(part)) {
+            let message = format!("bytes {offset}+{part_len} are not inside {len}");
+            let error = Error::new(ErrorKind::InvalidArgument, message);
+            return Err(error.on_device(driver.id()));
+        }
         let has_handles = driver.properties().addressing == Addressing::Handle;
-        let mut all = Vec::with_capacity(parts.len());
-        let before = std::mem::take(&mut self.block.parts);
-        let mut before = before.iter().copied().peekable();
-        let handles = Vec::with_capacity(if has_handles { parts.len() } else { 0 });
-        let mut parted = Parted { handles, whole: self };
-        let free = |part: Part| {
-            // SAFETY: `part` of this driver gave the handle, nobody has it any more, and the memory is alive.
-            unsafe { driver.free_part(part.handle) }
-        };
-        let mut share = |(offset, part_len): (u64, u64)| {
-            if offset.checked_add(part_len).is_none_or(|end| end > len) {
-                let message = format!("bytes {offset}+{part_len} are not inside {len}");
-                let error = Error::new(ErrorKind::InvalidArgument, message);
-                return Err(error.on_device(driver.id()));
-            }
-            all.push(match has_handles {
-                false => Raw::from_ptr(base.as_ptr().wrapping_byte_add(offset as usize)),
-                true if offset == 0 && part_len == len => base,
-                true => {
-                    let is_same = |known: &Part| known.offset == offset && known.len == part_len;
-                    while let Some(other) =
-                        before.next_if(|known| known.offset <= offset && !is_same(known))
-                    {
-                        free(other);
-                    }
-                    let handle = match before.next_if(is_same) {
-                        Some(known) => known.handle,
-                        // SAFETY: the memory is this driver's and alive in `parted`; the part lies inside.
-                        None => unsafe { driver.part(base, offset, part_len) }?,
-                    };
-                    parted.handles.push(Part { offset, len: part_len, handle });
-                    handle
-                }
-            });
-            Ok(())
-        };
-        let shared = parts.into_iter().try_for_each(&mut share);
-        before.for_each(free);
-        shared?;
-        Ok((all, Arc::new(parted)))
+        let mut parted = Parted { whole: self };
+        if has_handles {
+            parted.divide(parts)?;
+        }
+        Ok(parted)
     }
 
     /// Fills it from host memory and waits until that is done.
@@ -246,15 +217,59 @@ impl Memory {
     }
 }
 
-/// An allocation, and handles of parts of it.
-struct Parted {
-    handles: Vec<Part>,
+/// An allocation that is shared in parts.
+pub(crate) struct Parted {
+    /// Its parts are these, where they have handles.
     whole: Memory,
 }
 
-impl Drop for Parted {
-    fn drop(&mut self) {
-        self.whole.block.parts = std::mem::take(&mut self.handles);
+impl Parted {
+    /// What `buffers[i]` is for the part of this number, which begins there.
+    #[inline]
+    pub(crate) fn raw(&self, number: usize, offset: u64) -> Raw<Memory> {
+        let Block { raw: base, parts, .. } = &*self.whole.block;
+        match parts.get(number) {
+            Some(part) => part.handle,
+            // The place is an address, or there is one part, which is the whole.
+            None => Raw::from_ptr(base.as_ptr().wrapping_byte_add(offset as usize)),
+        }
+    }
+
+    /// Gives each part a handle.
+    fn divide(&mut self, parts: impl ExactSizeIterator<Item = (u64, u64)> + Clone) -> Result<()> {
+        let Block { device, raw: base, len, parts: known, .. } = &mut *self.whole.block;
+        let is_same = |(known, part): (&Part, (u64, u64))| (known.offset, known.len) == part;
+        if known.len() == parts.len() && known.iter().zip(parts.clone()).all(is_same) {
+            return Ok(());
+        }
+        let driver = device.driver();
+        let mut before = std::mem::take(known).into_iter().peekable();
+        let free = |part: Part| {
+            // SAFETY: `part` of this driver gave the handle, nobody has it any more, and the memory is alive.
+            unsafe { driver.free_part(part.handle) }
+        };
+        let mut handle_of = |(offset, len): (u64, u64)| {
+            let is_same = |known: &Part| (known.offset, known.len) == (offset, len);
+            while let Some(other) =
+                before.next_if(|known| known.offset <= offset && !is_same(known))
+            {
+                free(other);
+            }
+            let handle = match before.next_if(is_same) {
+                Some(known) => known.handle,
+                // SAFETY: the memory is this driver's and alive in `self`; the part lies inside.
+                None => unsafe { driver.part(*base, offset, len) }?,
+            };
+            known.push(Part { offset, len, handle });
+            Ok(())
+        };
+        let is_whole = parts.clone().eq([(0, *len)]);
+        let divided = match is_whole {
+            true => Ok(()),
+            false => parts.into_iter().try_for_each(&mut handle_of),
+        };
+        before.for_each(free);
+        divided
     }
 }
 

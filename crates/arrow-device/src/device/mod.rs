@@ -25,3 +25,4 @@ pub use memory::Memory;
 pub use queue::Queue;
 
 pub(crate) use buffer::{Owner, location};
+pub(crate) use memory::Parted;

@@ -30,6 +30,8 @@ pub(crate) struct Rule {
     pub(crate) is_ordinary: bool,
     /// A bitmap, and then elements of so many bytes, and no more; 0 for all other types, and for wider elements.
     pub(crate) flat_width: u16,
+    /// A bitmap, offsets of so many bytes, the bytes that they lead to, and no more; 0 for all other types.
+    pub(crate) offset_width: u8,
     /// The children are run ends and values.
     pub(crate) is_run_ends: bool,
 }
@@ -74,6 +76,7 @@ impl Rule {
         required_for_nulls: 0,
         is_ordinary: false,
         flat_width: 0,
+        offset_width: 0,
         is_run_ends: false,
     };
 
@@ -111,6 +114,11 @@ impl Rule {
             flat_width: match kinds {
                 // All of these have a bitmap first.
                 [_, BufferKind::Fixed { width }] => u16::try_from(*width).unwrap_or(0),
+                _ => 0,
+            },
+            offset_width: match kinds {
+                [_, BufferKind::Offsets32, BufferKind::VariableBytes] => 4,
+                [_, BufferKind::Offsets64, BufferKind::VariableBytes] => 8,
                 _ => 0,
             },
             is_run_ends: matches!(data_type, DataType::RunEndEncoded { .. }),
