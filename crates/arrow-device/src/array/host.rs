@@ -211,6 +211,7 @@ impl HostArray {
 
 /// What a last offset says of the length of the buffer behind the offsets, which has `there` bytes as far as that is known. It
 /// is another party's number: it may be negative, or more than there is.
+#[inline]
 pub(crate) fn check_last_offset(
     last: i64,
     there: Option<u64>,

@@ -41,11 +41,11 @@ impl Walk<'_> {
         // The rule of the type says that no size in bytes overflows.
         let first = (whole.offset + range.start).cast_unsigned();
         let live = first..first + (range.end - range.start).cast_unsigned();
-        match (rule.flat_width, rule.offset_width) {
-            (0, 0) => false,
+        match (rule.width, rule.buffers) {
+            (0, _) => false,
+            (width, 2) => self.add_flat(child, node, range, live, width.into()),
             // SAFETY: promised by the caller; the elements are inside the node, as was seen.
-            (0, width) => unsafe { self.add_texts(child, node, range, live, width.into()) },
-            (width, _) => self.add_flat(child, node, range, live, width.into()),
+            (width, _) => unsafe { self.add_texts(child, node, range, live, width.into()) },
         }
     }
 

@@ -86,19 +86,36 @@ unsafe fn fill(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
     unsafe { fill_otherwise(source, piece, to) }
 }
 
-/// The same for a piece that is mapped, or changes.
+/// The same for a piece that changes, or is mapped.
 ///
 /// # Safety
 /// As for [`fill`].
 unsafe fn fill_otherwise(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
-    if let Change::Made(bytes) = &piece.change {
+    match &piece.change {
         // SAFETY: promised by the caller: a piece that was made is as long as what it replaces.
-        unsafe { copy_bytes(bytes.as_ptr(), to, piece.len) };
-        return Ok(());
-    }
-    if !piece.has_source() {
+        Change::Made(bytes) => unsafe { copy_bytes(bytes.as_ptr(), to, piece.len) },
         // SAFETY: promised by the caller.
-        unsafe { to.write_bytes(0, host_len(piece.len)) };
+        Change::Zeros => unsafe { to.write_bytes(0, host_len(piece.len)) },
+        // SAFETY: promised by the caller.
+        Change::Nothing => unsafe { copy_piece(source, piece, to) }?,
+        Change::Rebase(rebase) => {
+            // SAFETY: promised by the caller.
+            unsafe { copy_piece(source, piece, to) }?;
+            // SAFETY: these bytes were written just now, and nobody else has them.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(to, host_len(piece.len)) };
+            rebase.apply(bytes, 0);
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As for [`fill`].
+#[inline(always)]
+unsafe fn copy_piece(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
+    if let Source::Host = source {
+        // SAFETY: promised by the caller; fresh memory does not overlap with anything.
+        unsafe { copy_bytes(host_address(piece.from), to, piece.len) };
         return Ok(());
     }
     // SAFETY: promised by the caller.
@@ -106,10 +123,5 @@ unsafe fn fill_otherwise(source: &Source, piece: &Piece, to: *mut u8) -> Result<
     // SAFETY: as many bytes are shown as the piece has, and there is room for them, says the caller; fresh memory does not
     // overlap with anything.
     unsafe { copy_bytes(shown.address(), to, piece.len) };
-    if let Change::Rebase(rebase) = piece.change {
-        // SAFETY: these bytes were written just now, and nobody else has them.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(to, host_len(piece.len)) };
-        rebase.apply(bytes, 0);
-    }
     Ok(())
 }

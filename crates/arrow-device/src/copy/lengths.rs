@@ -212,7 +212,7 @@ impl Walk<'_> {
     ///
     /// # Safety
     /// As for [`walk`](super::walk::walk); the node is one of the source.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn check_bytes(&self, node: &Node, last: i64) -> Result<()> {
         let base = node.buffer(2);
         // Nothing else says how many bytes there are: neither the type nor the number of elements.

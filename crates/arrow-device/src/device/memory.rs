@@ -171,18 +171,18 @@ impl Memory {
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }
 
-    /// Shares parts of it, each at an offset and so long, in ascending order. On a device of handles each part gets a handle of
-    /// its own: the one that it had before, if recycled memory is divided as it was then.
+    /// Shares parts of it, each at an offset and so long, one behind the other. On a device of handles each part gets a handle
+    /// of its own: the one that it had before, if recycled memory is divided as it was then.
     pub(crate) fn into_parts(
         self,
-        parts: impl ExactSizeIterator<Item = (u64, u64)> + Clone,
+        parts: impl ExactSizeIterator<Item = (u64, u64)> + DoubleEndedIterator + Clone,
     ) -> Result<Parted> {
         let (base, len, driver) = (self.block.raw, self.block.len, self.block.device.driver());
         driver.share(base);
-        let is_inside = |&(offset, part_len): &(u64, u64)| {
-            offset.checked_add(part_len).is_some_and(|end| end <= len)
-        };
-        if let Some((offset, part_len)) = parts.clone().find(|part| !is_inside(part)) {
+        debug_assert!(parts.clone().is_sorted_by(|one, next| one.0 + one.1 <= next.0));
+        if let Some((offset, part_len)) = parts.clone().next_back()
+            && offset.checked_add(part_len).is_none_or(|end| end > len)
+        {
             let message = format!("bytes {offset}+{part_len} are not inside {len}");
             let error = Error::new(ErrorKind::InvalidArgument, message);
             return Err(error.on_device(driver.id()));

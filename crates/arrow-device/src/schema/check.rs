@@ -28,10 +28,9 @@ pub(crate) struct Rule {
     pub(crate) required_for_nulls: u8,
     /// A bitmap and then one more buffer that elements need: what nearly all types have.
     pub(crate) is_ordinary: bool,
-    /// A bitmap, and then elements of so many bytes, and no more; 0 for all other types, and for wider elements.
-    pub(crate) flat_width: u16,
-    /// A bitmap, offsets of so many bytes, the bytes that they lead to, and no more; 0 for all other types.
-    pub(crate) offset_width: u8,
+    /// A bitmap, and then elements of so many bytes, and no more; or, where there are three buffers, offsets of so many bytes and
+    /// the bytes that they lead to. 0 for all other types, and for wider elements.
+    pub(crate) width: u16,
     /// The children are run ends and values.
     pub(crate) is_run_ends: bool,
 }
@@ -75,8 +74,7 @@ impl Rule {
         required: 0,
         required_for_nulls: 0,
         is_ordinary: false,
-        flat_width: 0,
-        offset_width: 0,
+        width: 0,
         is_run_ends: false,
     };
 
@@ -111,12 +109,9 @@ impl Rule {
                 Nulls::None => NO_BUFFER,
             },
             is_ordinary: nulls == Nulls::InBitmap && required == 0b10,
-            flat_width: match kinds {
+            width: match kinds {
                 // All of these have a bitmap first.
                 [_, BufferKind::Fixed { width }] => u16::try_from(*width).unwrap_or(0),
-                _ => 0,
-            },
-            offset_width: match kinds {
                 [_, BufferKind::Offsets32, BufferKind::VariableBytes] => 4,
                 [_, BufferKind::Offsets64, BufferKind::VariableBytes] => 8,
                 _ => 0,
