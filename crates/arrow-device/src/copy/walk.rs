@@ -298,7 +298,8 @@ impl<'a> Walk<'a> {
 
     /// A place in a buffer; `None` where there is no buffer.
     pub(super) fn spot(&self, number: usize, index: usize, offset: u64) -> Option<Spot> {
-        let base = self.node(number).buffer(index);
+        let (buffers, n_buffers) = self.tree.table(self.source(number));
+        let base = Node { buffers, n_buffers, ..Node::EMPTY }.buffer(index);
         (!base.is_null()).then(|| Spot { base: Raw::from_ptr(base.cast_mut()), offset })
     }
 
