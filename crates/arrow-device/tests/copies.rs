@@ -460,6 +460,55 @@ fn columns_of_several_kinds_beside_each_other_keep_their_values() {
     assert_clean(&state);
 }
 
+/// A column of three texts between other columns, with offsets of both widths.
+fn beside_texts(offsets: [i64; 4]) -> [Batch; 2] {
+    let narrow = offsets.map(|offset| offset as i32).bytes().unwrap();
+    let typed = [(DataType::Utf8, narrow), (DataType::LargeUtf8, offsets.bytes().unwrap())];
+    typed.map(|(data_type, offsets)| {
+        let numbers = Array::from_values(DataType::Int16, (0..3_i16).map(Some)).unwrap();
+        let buffers = [None, Some(offsets.into()), Some(b"abcdefgh".to_vec().into())];
+        let texts = Array::builder(data_type).len(3).buffers(buffers).finish_ready().unwrap();
+        let columns = [("a", numbers.clone()), ("b", texts), ("c", numbers)];
+        Batch::from_columns(columns.map(|(name, column)| (name.to_owned(), column))).unwrap()
+    })
+}
+
+#[test]
+fn texts_of_a_batch_on_the_host_are_cut_to_the_rows_that_travel() {
+    let options = Options::new().always(true);
+    for batch in beside_texts([1, 3, 3, 8]) {
+        for (offset, rows, first, reads) in [(0, 3, 1, 7), (1, 2, 3, 5), (1, 1, 3, 0)] {
+            let part = batch.slice(offset, rows).unwrap();
+            let plan = part.plan_copy(&Queue::host(), &options).unwrap();
+            let cuts: Vec<Cut> = plan.notes().iter().map(|note| note.cut()).collect();
+            assert!(cuts.contains(&Cut::Rebased { first, bytes: first as u64 }), "{plan}");
+            let width = if plan.bytes_read_ahead() == 16 { 8 } else { 4 };
+            // The numbers are the same memory.
+            let expected = 2 * rows as u64 + width * (rows as u64 + 1) + reads;
+            assert_eq!(plan.bytes(), expected, "{plan}");
+            let copy = plan.run().unwrap();
+            assert!(copy.equals(part.as_array()).unwrap(), "{offset}+{rows}");
+        }
+    }
+}
+
+#[test]
+fn offsets_of_a_column_on_the_host_are_not_trusted() {
+    let options = Options::new().always(true);
+    for (offsets, message) in [
+        ([0, 3, 5, -1], "the last offset is -1"),
+        ([5, 6, 6, 3], "the first offset is 5, and the last one is 3"),
+        ([-2, 0, 3, 3], "the first offset is -2, and the last one is 3"),
+        ([0, 3, 5, 9], "the last offset is 9, and buffer 2 has 8 bytes"),
+    ] {
+        for batch in beside_texts(offsets) {
+            let error = batch.plan_copy(&Queue::host(), &options).unwrap_err();
+            assert_eq!((error.kind(), error.message()), (ErrorKind::InvalidData, message));
+            assert_eq!(error.place().unwrap().to_string(), "root.child[1]");
+        }
+    }
+}
+
 /// Three columns of so many rows and bytes for each.
 fn three_columns(rows: i8, widths: [usize; 3]) -> Batch {
     let column = |width| {
