@@ -86,6 +86,15 @@ pub(crate) fn take(bytes: usize) -> Result<NonNull<u8>> {
     }
 }
 
+/// How many bytes a block has that was taken for so many.
+#[inline(always)]
+pub(crate) const fn capacity(bytes: usize) -> usize {
+    match shelf_of(bytes) {
+        Some((_, size)) => size,
+        None => bytes,
+    }
+}
+
 /// A block from the inbox or from the allocator.
 #[cold]
 #[inline(never)]

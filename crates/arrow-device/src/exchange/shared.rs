@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
@@ -38,8 +38,31 @@ impl<T> Place<T> {
     /// An error where there is no memory.
     #[inline(always)]
     pub(crate) fn new() -> Result<Self> {
+        Self::with_room(0)
+    }
+
+    /// The same, with room for so many bytes behind the `T`.
+    #[inline(always)]
+    pub(crate) fn with_room(bytes: usize) -> Result<Self> {
         const { assert!(align_of::<Counted<T>>() <= 16, "blocks are aligned to 16") };
-        Ok(Self(Block::new(size_of::<Counted<T>>() - pool::PREFIX)?, PhantomData))
+        // What is larger than all memory is refused there.
+        Ok(Self(Block::new(bytes.saturating_add(Self::ROOM_AT))?, PhantomData))
+    }
+
+    /// From which of its bytes on a block has room: aligned to 16, as the block is.
+    const ROOM_AT: usize = size_of::<Counted<T>>().next_multiple_of(16) - pool::PREFIX;
+
+    /// How much room there is where there was to be room for so many bytes: as many, or some more.
+    #[inline(always)]
+    pub(crate) fn room_for(bytes: usize) -> usize {
+        pool::capacity(bytes.saturating_add(Self::ROOM_AT)) - Self::ROOM_AT
+    }
+
+    /// Where the room behind the `T` is, aligned to 16. It is there as long as the value is, and nobody here looks at it.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> NonNull<u8> {
+        // SAFETY: the block was asked for with so many bytes and more.
+        unsafe { self.0.bytes().add(Self::ROOM_AT) }
     }
 
     /// The first share of the value.
@@ -113,6 +136,41 @@ impl<T> Deref for Shared<T> {
 
     fn deref(&self) -> &T {
         &self.counted().value
+    }
+}
+
+/// The only share of something, which can be changed by it.
+pub(crate) struct Unique<T: 'static>(Shared<T>);
+
+impl<T> Unique<T> {
+    /// What was put there just now.
+    #[inline(always)]
+    pub(crate) fn new(place: Place<T>, value: T) -> Self {
+        Self(place.fill(value))
+    }
+
+    /// The first share of many.
+    #[inline(always)]
+    pub(crate) fn share(self) -> Shared<T> {
+        self.0
+    }
+}
+
+impl<T> Deref for Unique<T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Unique<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the value is there as long as this is, and there is no other share: `new` made the first one, and nothing
+        // here makes another.
+        unsafe { &mut (*self.0.0.as_ptr()).value }
     }
 }
 
@@ -196,6 +254,22 @@ mod tests {
             drop(shared);
         });
         assert_eq!(drops.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn the_room_behind_a_value_is_its_own() {
+        for bytes in [0, 1, 100, 5000, 3 << 20] {
+            let place = Place::<[u64; 5]>::with_room(bytes).unwrap();
+            let (room, len) = (place.room(), Place::<[u64; 5]>::room_for(bytes));
+            assert!(len >= bytes && room.addr().get().is_multiple_of(16));
+            // SAFETY: there is so much room.
+            unsafe { room.write_bytes(0xff, len) };
+            let mut value = Unique::new(place, [1_u64; 5]);
+            value[3] = 2;
+            // SAFETY: as above.
+            unsafe { room.write_bytes(0xee, len) };
+            assert_eq!(*value.share(), [1, 1, 1, 2, 1]);
+        }
     }
 
     #[test]
