@@ -1,17 +1,18 @@
 //! Reading an `ArrowSchema`.
 //!
-//! The struct is moved in, read level by level, and released before anything is returned: a [`Schema`] keeps no pointer
+//! The struct is read where it is, level by level, and released before anything is returned: a [`Schema`] keeps no pointer
 //! into it. Each struct is read once; every count is compared with what is left of the budget before the table behind it is
-//! looked at. Names are copied into one text, which is checked as a whole. What is read is a table of plain values: everything
-//! that fields are made of is checked here, but fields are made when somebody asks for one.
+//! looked at. Names are copied into one text, which is checked as a whole where it is more than short names of ASCII. What is
+//! read is written where it stays, as a table of plain values: everything that fields are made of is checked here, but fields
+//! are made when somebody asks for one.
 
 use std::cell::Cell;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 use super::check::Check;
-use super::kinds::{Kinds, NO_TEXT, Role, check_len, not_utf8};
+use super::kinds::{Kind, Kinds, NO_TEXT, Role, is_whole, key_of, not_utf8, whole};
 use super::metadata::encoded;
-use super::packed::{Packed, Parts};
+use super::packed::{Draft, Packed, Room};
 use super::table::{MAX_DEPTH, MAX_NODES};
 use super::text::TextSpan;
 use super::{DataType, Field, Schema, Text, format};
@@ -21,8 +22,7 @@ use crate::{Error, ErrorKind, Place, Result, Step};
 impl Schema {
     /// Takes a schema over from the producer that filled the struct.
     ///
-    /// The struct is moved: the source is marked released. It is released in here in any case, and the result refers to
-    /// nothing of it.
+    /// The struct is released in here in any case, and the result refers to nothing of it.
     ///
     /// # Safety
     /// `schema` is null, or points to a struct that may be read and written and that holds what the Arrow C data interface
@@ -40,28 +40,31 @@ impl Schema {
             return Err(Error::new(ErrorKind::InvalidArgument, "no schema: a null pointer")
                 .during("import"));
         };
-        let foreign = ForeignSchema(std::mem::replace(source, ArrowSchema::empty()));
+        let foreign = ForeignSchema(source);
         if foreign.0.is_released() {
             return Err(Error::new(ErrorKind::Released, "the schema is released").during("import"));
         }
-        let mut reader = Reader::take();
+        let mut memory = Memory::take();
+        let mut reader = Reader::new(foreign.0, &mut memory)?;
         // SAFETY: the caller vouches for the struct and everything below it.
-        unsafe { reader.read(&foreign.0) }?;
+        unsafe { reader.read(foreign.0) }?;
+        let schema = reader.finish()?;
         drop(foreign);
-        let packed = reader.packed()?;
-        reader.give_back();
-        Self::from_packed(packed)
+        memory.give_back();
+        Ok(schema)
     }
 }
 
-/// A struct that was moved in. Released when dropped.
-struct ForeignSchema(ArrowSchema);
+/// A struct that is taken over. Released when dropped.
+struct ForeignSchema<'source>(&'source mut ArrowSchema);
 
-impl Drop for ForeignSchema {
+impl Drop for ForeignSchema<'_> {
     fn drop(&mut self) {
         if let Some(release) = self.0.release {
-            // SAFETY: moved here and not released; `import`'s caller says that it can be called once.
-            unsafe { release(&raw mut self.0) }
+            // SAFETY: not released; `import`'s caller says that it can be called once.
+            unsafe { release(self.0) }
+            // It should be null by now.
+            self.0.release = None;
         }
     }
 }
@@ -76,18 +79,26 @@ pub(super) struct Record {
     pub(super) parent: u32,
 }
 
-/// The table of a schema, as far as it was read. Nodes are numbered level by level.
+/// A schema, as far as it was read. Nodes are numbered level by level.
+struct Reader<'memory> {
+    draft: Draft,
+    memory: &'memory mut Memory,
+    /// Whether there is a kind that asks for particular kinds below it.
+    is_particular: bool,
+    /// The bytes of all short names, one over the other: whether any of them is more than ASCII.
+    name_bytes: u64,
+}
+
+/// More than ASCII, in one of eight bytes.
+const NOT_ASCII: u64 = 0x8080_8080_8080_8080;
+
+/// What readers use one after another.
 #[derive(Default)]
-struct Reader {
-    checks: Vec<Check>,
-    records: Vec<Record>,
+struct Memory {
     kinds: Kinds,
-    text: Vec<u8>,
     metadata: Vec<u8>,
     /// Nodes with something below them, which is read when their turn comes.
     waiting: Vec<Waiting>,
-    /// Whether there is a kind that asks for particular kinds below it.
-    is_particular: bool,
 }
 
 /// A node that was read, but for what is below it.
@@ -99,33 +110,46 @@ struct Waiting {
 }
 
 thread_local! {
-    /// The memory of the last reader of this thread.
-    static IDLE: Cell<Option<Box<Reader>>> = const { Cell::new(None) };
+    /// That of the last reader of this thread.
+    static IDLE: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
 }
 
-/// A reader of more nodes or bytes than this is not kept.
-const KEPT: usize = 1 << 16;
-
-impl Reader {
+impl Memory {
+    #[inline(always)]
     fn take() -> Box<Self> {
         // Where the thread is being torn down, there is none.
-        IDLE.try_with(Cell::take).ok().flatten().unwrap_or_default()
+        IDLE.try_with(Cell::take).ok().flatten().unwrap_or_else(Self::fresh)
     }
 
-    fn give_back(mut self: Box<Self>) {
-        let Self { checks, records, kinds, text, metadata, waiting, is_particular } = &mut *self;
-        if checks.capacity().max(text.capacity()).max(metadata.capacity()) > KEPT {
-            return;
-        }
-        checks.clear();
-        records.clear();
-        kinds.clear();
-        text.clear();
-        metadata.clear();
-        waiting.clear();
-        *is_particular = false;
+    #[cold]
+    #[inline(never)]
+    fn fresh() -> Box<Self> {
+        Box::default()
+    }
+
+    #[inline(always)]
+    fn give_back(self: Box<Self>) {
         // As above: it is dropped where it cannot be kept.
         _ = IDLE.try_with(|idle| idle.set(Some(self)));
+    }
+}
+
+/// So many columns are few.
+const FEW: i64 = 7;
+
+impl<'memory> Reader<'memory> {
+    /// One with room for the root and what is right below it.
+    #[inline(always)]
+    fn new(root: &ArrowSchema, memory: &'memory mut Memory) -> Result<Self> {
+        // Numbers that are none are refused when they are read.
+        let draft = match root.n_children {
+            // The compiler knows the size of small ones.
+            0 if root.dictionary.is_null() => Draft::new(Room::for_nodes(1)),
+            ..FEW => Draft::new(Room::for_nodes(FEW as usize + 1)),
+            children => Draft::new(Room::for_nodes(children.min(MAX_NODES as i64) as usize + 2)),
+        }?;
+        memory.kinds.begin();
+        Ok(Self { draft, memory, is_particular: false, name_bytes: 0 })
     }
 
     /// Reads a tree.
@@ -134,12 +158,33 @@ impl Reader {
     /// As for [`Schema::import`]; the struct is not released.
     unsafe fn read(&mut self, root: &ArrowSchema) -> Result<()> {
         // SAFETY: as promised by the caller.
-        unsafe { self.add(root, 0, 0) }.map_err(|error| error.at(Place::new(Vec::new())))?;
+        let is_leaf =
+            unsafe { self.add(root, 0) }.map_err(|error| error.at(Place::new(Vec::new())))?;
+        if !is_leaf {
+            // SAFETY: as promised by the caller.
+            unsafe { self.read_below(root, 0, 0) }?;
+            // SAFETY: as promised by the caller.
+            unsafe { self.read_waiting() }?;
+        }
+        Ok(())
+    }
+
+    /// Reads what is below the nodes that wait, and below those that wait then.
+    ///
+    /// # Safety
+    /// As for [`Schema::import`].
+    #[inline(always)]
+    unsafe fn read_waiting(&mut self) -> Result<()> {
         let mut next = 0;
-        while let Some(waiting) = self.waiting.get(next).copied() {
-            // SAFETY: the node was added with that depth, so it is a struct that the caller vouches for.
-            unsafe { self.read_below(waiting) }?;
+        while let Some(&Waiting { number, depth, source }) = self.memory.waiting.get(next) {
+            // SAFETY: the node was added, so it is a struct that the caller vouches for.
+            let node = unsafe { &*source };
+            // SAFETY: as promised by the caller.
+            unsafe { self.read_below(node, number, depth) }?;
             next += 1;
+        }
+        if next > 0 {
+            recycle(&mut self.memory.waiting);
         }
         if self.is_particular { self.check_particular() } else { Ok(()) }
     }
@@ -148,22 +193,20 @@ impl Reader {
     ///
     /// # Safety
     /// As for [`Schema::import`].
-    unsafe fn read_below(&mut self, Waiting { number, depth, source }: Waiting) -> Result<()> {
-        // SAFETY: as promised by the caller.
-        let node = unsafe { &*source };
-        // `add_parent` has seen that it is not negative.
+    #[inline(never)]
+    unsafe fn read_below(&mut self, node: &ArrowSchema, number: u32, depth: u32) -> Result<()> {
+        // `expect_below` has seen that it is not negative.
         let children = usize::try_from(node.n_children).unwrap_or(0);
         let has_dictionary = !node.dictionary.is_null();
-        let first_child = self.checks.len();
-        let room = MAX_NODES - first_child.min(MAX_NODES);
-        if children > room || children + usize::from(has_dictionary) > room {
+        let first_child = self.draft.packed().checks.len();
+        let below = children.saturating_add(usize::from(has_dictionary));
+        if below > MAX_NODES.saturating_sub(first_child) {
             return Err(too_many(children).at(self.place(number, None)));
         }
-        self.checks.reserve(children);
-        self.records.reserve(children);
+        self.draft.reserve_nodes(below)?;
         let mut has_only_leaves = true;
         for index in 0..children {
-            // SAFETY: the table has `n_children` entries; `add_parent` has seen that it is not null.
+            // SAFETY: the table has `n_children` entries; `expect_below` has seen that it is not null.
             let child = unsafe { node.children.wrapping_add(index).read() };
             // SAFETY: as for this node.
             match unsafe { self.add_below(child, number, depth + 1) } {
@@ -178,7 +221,7 @@ impl Reader {
                 Err(error) => return Err(error.at(self.place(number, Some(Step::Dictionary)))),
             }
         }
-        if let Some(check) = self.checks.get_mut(number as usize) {
+        if let Some(check) = self.draft.checks_mut().get_mut(number as usize) {
             check.first_child = first_child as u32;
             check.has_only_leaves = has_only_leaves;
         }
@@ -207,7 +250,12 @@ impl Reader {
             return Err(too_deep());
         }
         // SAFETY: as promised by the caller.
-        unsafe { self.add(node, parent, depth) }
+        let is_leaf = unsafe { self.add(node, parent) }?;
+        if !is_leaf {
+            let number = self.draft.packed().checks.len() as u32 - 1;
+            self.memory.waiting.push(Waiting { number, depth, source: node });
+        }
+        Ok(is_leaf)
     }
 
     /// Adds a node. Says whether there is nothing below it.
@@ -215,58 +263,51 @@ impl Reader {
     /// # Safety
     /// As for [`Schema::import`]; the struct is not released.
     #[inline(always)]
-    unsafe fn add(&mut self, node: &ArrowSchema, parent: u32, depth: u32) -> Result<bool> {
+    unsafe fn add(&mut self, node: &ArrowSchema, parent: u32) -> Result<bool> {
         if node.format.is_null() {
             return Err(malformed("the format is null"));
         }
         // SAFETY: not null, and then NUL-terminated, says the caller.
-        let (leaf, can_be_leaf) = unsafe { self.kinds.of(node.format, &mut self.text) }?;
+        let known = unsafe { self.memory.kinds.of(node.format, &mut self.draft) }?;
+        let is_leaf = known.leaf().is_leaf && node.n_children == 0 && node.dictionary.is_null();
+        self.draft.add_check(known.leaf())?;
+        if !is_leaf {
+            let kind = *known.kind();
+            // SAFETY: as promised by the caller.
+            unsafe { self.expect_below(node, kind) }?;
+        }
         // SAFETY: as promised by the caller.
-        let name = unsafe { self.name(node) }?;
+        let name = unsafe { self.name(node.name) }?;
         let mut metadata = 0;
         if !node.metadata.is_null() {
             // SAFETY: as promised by the caller.
             metadata = unsafe { self.read_metadata(node) }?;
         }
-        let is_leaf = can_be_leaf && node.n_children == 0 && node.dictionary.is_null();
-        let check = if is_leaf {
-            leaf
-        } else {
-            // SAFETY: as promised by the caller.
-            unsafe { self.add_parent(node, leaf, depth) }?
-        };
-        self.checks.push(check);
-        self.records.push(Record { name, flags: node.flags, metadata, parent });
+        self.draft.add_record(Record { name, flags: node.flags, metadata, parent })?;
         Ok(is_leaf)
     }
 
-    /// Notes that a node waits for what is below it, which goes together with its format as far as it counts. Gives its check.
+    /// Notes how much is below the node that was just added, and that it goes together with its format as far as it counts.
     ///
     /// # Safety
     /// The format is NUL-terminated.
-    unsafe fn add_parent(&mut self, node: &ArrowSchema, leaf: Check, depth: u32) -> Result<Check> {
-        let Ok(children) = usize::try_from(node.n_children) else {
-            return Err(malformed(format!("the number of children is {}", node.n_children)));
-        };
-        if children > MAX_NODES {
-            return Err(too_many(children));
-        }
-        if children > 0 && node.children.is_null() {
-            return Err(malformed(format!("the table of {children} children is null")));
-        }
-        let Some(kind) = self.kinds.get(leaf.rule) else { unreachable!("a kind that was found") };
-        let has_dictionary = !node.dictionary.is_null();
+    #[inline(always)]
+    unsafe fn expect_below(&mut self, node: &ArrowSchema, kind: Kind) -> Result<()> {
+        let (count, has_dictionary) = (node.n_children, !node.dictionary.is_null());
+        let is_count = (0..=MAX_NODES as i64).contains(&count)
+            && kind.children.is_none_or(|expected| i64::from(expected) == count)
+            && (count == 0 || !node.children.is_null());
         let is_index = matches!(kind.role, Role::Index | Role::IndexOrRunEnds);
-        let is_count = kind.children.is_none_or(|expected| expected as usize == children);
         if !is_count || has_dictionary && !is_index {
             // SAFETY: as promised by the caller.
-            return Err(refused(unsafe { CStr::from_ptr(node.format) }, children, has_dictionary));
+            return Err(unsafe { unexpected_below(node) });
         }
         self.is_particular |= matches!(kind.role, Role::Map | Role::RunEndEncoded);
-        let number = self.checks.len() as u32;
-        self.waiting.push(Waiting { number, depth, source: node });
+        let [.., check] = self.draft.checks_mut() else { unreachable!("the node was added") };
         // Where they are is known when they are read.
-        Ok(Check { children: children as u32, has_dictionary, is_leaf: false, ..leaf })
+        (check.children, check.has_dictionary, check.is_leaf) =
+            (count as u32, has_dictionary, false);
+        Ok(())
     }
 
     /// Copies the name, with its NUL, and returns where it lies.
@@ -274,17 +315,25 @@ impl Reader {
     /// # Safety
     /// The name is null or NUL-terminated.
     #[inline(always)]
-    unsafe fn name(&mut self, node: &ArrowSchema) -> Result<TextSpan> {
-        // SAFETY: not null, and then there is a byte, if only the NUL.
-        if node.name.is_null() || unsafe { node.name.read() } == 0 {
+    unsafe fn name(&mut self, name: *const c_char) -> Result<TextSpan> {
+        if name.is_null() {
             return Ok(NO_TEXT);
         }
         // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string".
-        let name = unsafe { CStr::from_ptr(node.name) };
-        let start = self.text.len();
-        self.text.extend_from_slice(name.to_bytes_with_nul());
-        check_len(&self.text)?;
-        Ok(TextSpan { start: start as u32, len: name.count_bytes() as u32 })
+        let key = unsafe { key_of(name) };
+        if key == 0 {
+            return Ok(NO_TEXT);
+        }
+        self.name_bytes |= key;
+        if is_whole(key)
+            && let Some(span) = self.draft.add_short_text(whole(key))
+        {
+            return Ok(span);
+        }
+        // The others are looked at together.
+        self.name_bytes |= NOT_ASCII;
+        // SAFETY: as above.
+        self.draft.add_text(unsafe { CStr::from_ptr(name) })
     }
 
     /// Copies the metadata and returns where it lies, plus one.
@@ -295,8 +344,8 @@ impl Reader {
     unsafe fn read_metadata(&mut self, node: &ArrowSchema) -> Result<u32> {
         // SAFETY: as promised by the caller.
         let bytes = unsafe { encoded(node.metadata) }?.unwrap_or_default();
-        let start = u32::try_from(self.metadata.len() + 1);
-        self.metadata.extend_from_slice(bytes);
+        let start = u32::try_from(self.memory.metadata.len() + 1);
+        self.memory.metadata.extend_from_slice(bytes);
         start.map_err(|_| {
             let message = "the metadata of a schema together is 4 GiB or longer";
             Error::new(ErrorKind::LimitExceeded, message)
@@ -306,12 +355,13 @@ impl Reader {
     /// Looks at what can only be seen when the children were read too.
     #[cold]
     fn check_particular(&self) -> Result<()> {
-        for (number, check) in (0_u32..).zip(&self.checks) {
-            let kind_of = |check: &Check| self.kinds.get(check.rule).copied();
-            let below = self.checks.get(check.first_child as usize).map(|below| {
-                (kind_of(below).map(|kind| kind.role), below.children, below.has_dictionary)
-            });
-            let format = match kind_of(check).map(|kind| kind.role) {
+        let packed = self.draft.packed();
+        for (number, check) in (0_u32..).zip(&*packed.checks) {
+            let role_of =
+                |check: &Check| packed.kinds.get(check.rule as usize).map(|named| named.kind.role);
+            let below = packed.checks.get(check.first_child as usize);
+            let below = below.map(|below| (role_of(below), below.children, below.has_dictionary));
+            let format = match role_of(check) {
                 Some(Role::Map) if below != Some((Some(Role::Struct), 2, false)) => c"+m",
                 Some(Role::RunEndEncoded)
                     if below != Some((Some(Role::IndexOrRunEnds), 0, false)) =>
@@ -326,20 +376,21 @@ impl Reader {
         Ok(())
     }
 
-    /// The table in the least memory. An error where the text is not UTF-8.
-    fn packed(&self) -> Result<Packed> {
-        let text = match std::str::from_utf8(&self.text) {
-            Ok(text) => text,
-            Err(error) => return Err(self.not_utf8(error.valid_up_to())),
-        };
-        Packed::new(Parts {
-            checks: &self.checks,
-            rules: &self.kinds.rules,
-            records: &self.records,
-            kinds: &self.kinds.named,
-            text,
-            metadata: &self.metadata,
-        })
+    /// The schema. An error where its text is not UTF-8.
+    #[inline(always)]
+    fn finish(self) -> Result<Schema> {
+        let text = &self.draft.packed().text;
+        if self.name_bytes & NOT_ASCII != 0
+            && let Err(error) = std::str::from_utf8(text)
+        {
+            return Err(self.not_utf8(error.valid_up_to()));
+        }
+        let Self { mut draft, memory, .. } = self;
+        if !memory.metadata.is_empty() {
+            draft.add_metadata(&memory.metadata)?;
+            recycle(&mut memory.metadata);
+        }
+        Ok(Schema::from_draft(draft))
     }
 
     /// The error for a name that goes wrong at this byte of the text. Each format was looked at by itself, and ends with a NUL,
@@ -350,7 +401,8 @@ impl Reader {
             let start = record.name.start as usize;
             (start..start + record.name.len as usize).contains(&at)
         };
-        let found = (0_u32..).zip(&self.records).find(|(_, record)| is_here(record));
+        let found =
+            (0_u32..).zip(&*self.draft.packed().records).find(|(_, record)| is_here(record));
         match found {
             Some((number, record)) => {
                 not_utf8(at - record.name.start as usize).at(self.place(number, None))
@@ -364,8 +416,9 @@ impl Reader {
     fn place(&self, mut number: u32, below: Option<Step>) -> Place {
         let mut steps: Vec<Step> = below.into_iter().collect();
         while number > 0 {
-            let parent = self.records.get(number as usize).map_or(0, |record| record.parent);
-            let Some(check) = self.checks.get(parent as usize) else { break };
+            let Packed { records, checks, .. } = self.draft.packed();
+            let parent = records.get(number as usize).map_or(0, |record| record.parent);
+            let Some(check) = checks.get(parent as usize) else { break };
             let child = number.saturating_sub(check.first_child);
             let is_child = child < check.children;
             steps.push(if is_child { Step::Child(child as usize) } else { Step::Dictionary });
@@ -374,6 +427,32 @@ impl Reader {
         steps.reverse();
         Place::new(steps)
     }
+}
+
+/// Empties a list for the next schema. One that has become large is not kept.
+fn recycle<T>(list: &mut Vec<T>) {
+    const KEPT: usize = 1 << 16;
+    if list.capacity() > KEPT { *list = Vec::new() } else { list.clear() }
+}
+
+/// What is wrong with how much is below a node.
+///
+/// # Safety
+/// The format is NUL-terminated.
+#[cold]
+unsafe fn unexpected_below(node: &ArrowSchema) -> Error {
+    let Ok(children) = usize::try_from(node.n_children) else {
+        return malformed(format!("the number of children is {}", node.n_children));
+    };
+    if children > MAX_NODES {
+        return too_many(children);
+    }
+    if children > 0 && node.children.is_null() {
+        return malformed(format!("the table of {children} children is null"));
+    }
+    // SAFETY: as promised by the caller.
+    let format = unsafe { CStr::from_ptr(node.format) };
+    refused(format, children, !node.dictionary.is_null())
 }
 
 /// What is wrong with a node of this format, so many children and no other flaw: what parsing it says of children that are
@@ -410,6 +489,10 @@ fn too_deep() -> Error {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+
+    use super::super::Layout;
+    use super::super::check::Rule;
     use super::*;
 
     unsafe extern "C" fn release(schema: *mut ArrowSchema) {
@@ -442,17 +525,42 @@ mod tests {
             })
         };
         assert_eq!(with([c"a", c"\xc3\xa9", c""]).unwrap(), ["a", "é", ""]);
+        let seven_eight_nine = [c"ABCDEFG", c"abcdef\xc3\xa9", c"123456789"];
+        assert_eq!(with(seven_eight_nine).unwrap(), ["ABCDEFG", "abcdefé", "123456789"]);
         // The second name would go on where the first one breaks off.
         for (names, place, byte) in [
             ([c"ab\xc3", c"\xa9", c"a"], 0, 2),
             ([c"a", c"b", c"cde\xff"], 2, 3),
             ([c"", c"\x80", c""], 1, 0),
+            ([c"abcdefg", c"abcdefg\xff", c""], 1, 7),
+            ([c"", c"", c"abcdefghi\xc3"], 2, 9),
         ] {
             let error = with(names).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Malformed);
             assert_eq!(error.place(), Some(&Place::new(vec![Step::Child(place)])), "{error}");
             let message = format!("a text is not UTF-8 from byte {byte} on");
             assert_eq!(error.message(), message);
+        }
+    }
+
+    #[test]
+    fn names_of_any_length_and_columns_of_any_number_come_through() {
+        for count in [1, 6, 7, 8, 30, 300] {
+            let name = |column: usize| CString::new("xyz".repeat(column * 7 % 11)).unwrap();
+            let names: Vec<CString> = (0..count).map(name).collect();
+            let formats = [c"l", c"u", c"tsu:UTC", c"w:3", c"w:4", c"w:5", c"w:6", c"w:7", c"w:8"];
+            let format = |column: usize| formats[column % 9];
+            let mut columns: Vec<ArrowSchema> =
+                (0..count).map(|column| node(format(column), &names[column])).collect();
+            let schema = imported(&mut columns).unwrap();
+            assert_eq!(schema.columns().len(), count);
+            for (column, field) in schema.columns().iter().enumerate() {
+                assert_eq!(field.name(), names[column].to_str().unwrap());
+                let expected = format(column).to_str().unwrap();
+                assert_eq!(field.data_type().format(), expected);
+                let layout = Layout::of(field.data_type());
+                assert_eq!(*schema.rule(column as u32 + 1), Rule::new(field.data_type(), &layout));
+            }
         }
     }
 

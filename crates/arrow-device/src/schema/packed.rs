@@ -1,106 +1,325 @@
-//! [`Packed`]: all that the table of a schema has in plain values, in one block.
+//! [`Table`]: the table of a schema, in one block of recycled memory.
+//!
+//! Behind the table itself lie all plain values that it consists of. A [`Draft`] is one that is still being written; what it
+//! has room for is guessed, and where the guess was too low all of it moves to a larger block.
 
-use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ffi::CStr;
+use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 
 use super::check::{Check, Rule};
+use super::export::Image;
 use super::import::Record;
 use super::kinds::Named;
-use crate::exchange::pool::{self, Block};
+use super::table::Node;
+use super::text::TextSpan;
+use crate::exchange::pool;
+use crate::exchange::shared::{Place, Shared, Unique};
 use crate::{Error, ErrorKind, Result};
 
-/// What goes into a block. The last four are of imported schemas alone, and describe the nodes until somebody asks for fields.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Parts<'parts> {
-    pub(super) checks: &'parts [Check],
-    pub(super) rules: &'parts [Rule],
-    pub(super) records: &'parts [Record],
-    /// The kinds that the rules are of.
-    pub(super) kinds: &'parts [Named],
-    pub(super) text: &'parts str,
-    pub(super) metadata: &'parts [u8],
+pub(super) struct Table {
+    pub(super) packed: Packed,
+    /// There from the start where the schema was made of fields; where it was imported, made when they are first asked for.
+    pub(super) nodes: OnceLock<Box<[Node]>>,
+    pub(super) image: OnceLock<Image>,
 }
 
-/// Copies of some [`Parts`], in recycled memory.
+/// The plain values, which lie in the block of their table. The last four are of imported schemas alone, and describe the nodes
+/// until somebody asks for fields.
 pub(super) struct Packed {
     pub(super) checks: Part<Check>,
     pub(super) rules: Part<Rule>,
     pub(super) records: Part<Record>,
+    /// The kinds that the rules are of.
     pub(super) kinds: Part<Named>,
-    pub(super) text: Part<u8>,
     pub(super) metadata: Part<u8>,
-    /// Dropped with them.
-    _block: Block,
+    pub(super) text: Part<u8>,
 }
 
-impl Packed {
-    /// An error where there is no memory.
-    pub(super) fn new(parts: Parts<'_>) -> Result<Self> {
-        let Parts { checks, rules, records, kinds, text, metadata } = parts;
-        let mut plan = Plan { end: 0 };
-        let text = text.as_bytes();
-        let rules_at = plan.place(rules)?;
-        let records_at = plan.place(records)?;
-        let kinds_at = plan.place(kinds)?;
-        let checks_at = plan.place(checks)?;
-        let text_at = plan.place(text)?;
-        let metadata_at = plan.place(metadata)?;
-        let block = Block::new(plan.end)?;
-        // SAFETY: the place is the one that the plan of this block gave for these items, and is filled once.
-        let rules = unsafe { fill(&block, rules_at, rules) };
-        // SAFETY: as above.
-        let records = unsafe { fill(&block, records_at, records) };
-        // SAFETY: as above.
-        let kinds = unsafe { fill(&block, kinds_at, kinds) };
-        // SAFETY: as above.
-        let checks = unsafe { fill(&block, checks_at, checks) };
-        // SAFETY: as above.
-        let text = unsafe { fill(&block, text_at, text) };
-        // SAFETY: as above.
-        let metadata = unsafe { fill(&block, metadata_at, metadata) };
-        Ok(Self { checks, rules, records, kinds, text, metadata, _block: block })
+/// For how many items there is room, or has to be.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Room {
+    pub(super) checks: usize,
+    pub(super) rules: usize,
+    pub(super) records: usize,
+    pub(super) kinds: usize,
+    pub(super) metadata: usize,
+    pub(super) text: usize,
+}
+
+impl Room {
+    /// What most schemas of so many nodes need.
+    #[inline(always)]
+    pub(super) fn for_nodes(nodes: usize) -> Self {
+        let kinds = nodes.min(8);
+        Self { checks: nodes, rules: kinds, records: nodes, kinds, metadata: 0, text: 8 * nodes }
     }
 }
 
-/// Some of the items in a block.
+/// Together names are shorter than the longest length, which has a meaning of its own, see `Text`.
+const LONGEST_TEXT: usize = u32::MAX as usize - 1;
+
+/// A table that is being written, which nobody else has yet.
+pub(super) struct Draft(Unique<Table>);
+
+impl Draft {
+    /// An empty table. An error where there is no memory.
+    #[inline(always)]
+    pub(super) fn new(room: Room) -> Result<Self> {
+        let mut plan = Plan { end: 0 };
+        let rules_at = plan.place::<Rule>(room.rules)?;
+        let kinds_at = plan.place::<Named>(room.kinds)?;
+        let records_at = plan.place::<Record>(room.records)?;
+        let checks_at = plan.place::<Check>(room.checks)?;
+        let metadata_at = plan.place::<u8>(room.metadata)?;
+        let text_at = plan.place::<u8>(room.text)?;
+        let place = Place::with_room(plan.end)?;
+        let start = place.room();
+        // All that is left is for names.
+        let left = Place::<Table>::room_for(plan.end).saturating_sub(text_at);
+        let text = left.min(LONGEST_TEXT);
+        // SAFETY: each place is the one that the plan of this room gave for so many items, and the last one reaches to its end.
+        let rules = unsafe { Part::new(start, rules_at, room.rules) };
+        // SAFETY: as above.
+        let kinds = unsafe { Part::new(start, kinds_at, room.kinds) };
+        // SAFETY: as above.
+        let records = unsafe { Part::new(start, records_at, room.records) };
+        // SAFETY: as above.
+        let checks = unsafe { Part::new(start, checks_at, room.checks) };
+        // SAFETY: as above.
+        let metadata = unsafe { Part::new(start, metadata_at, room.metadata) };
+        // SAFETY: as above.
+        let text = unsafe { Part::new(start, text_at, text) };
+        let packed = Packed { checks, rules, records, kinds, metadata, text };
+        Ok(Self(Unique::new(
+            place,
+            Table { packed, nodes: OnceLock::new(), image: OnceLock::new() },
+        )))
+    }
+
+    /// The table of a schema whose nodes are there.
+    pub(super) fn of(nodes: Vec<Node>) -> Result<Self> {
+        let (checks, rules) = Check::all(&nodes);
+        let room = Room { checks: checks.len(), rules: rules.len(), ..Room::default() };
+        let mut draft = Self::new(room)?;
+        let table = &mut draft.0;
+        let fits = table.packed.checks.extend(&checks) && table.packed.rules.extend(&rules);
+        debug_assert!(fits, "there is room for all of them");
+        table.nodes = OnceLock::from(nodes.into_boxed_slice());
+        Ok(draft)
+    }
+
+    /// What was written so far.
+    #[inline(always)]
+    pub(super) fn packed(&self) -> &Packed {
+        &self.0.packed
+    }
+
+    /// The same, to change what is there.
+    #[inline(always)]
+    pub(super) fn checks_mut(&mut self) -> &mut [Check] {
+        &mut self.0.packed.checks
+    }
+
+    /// Adds the check of a node; its record comes next.
+    #[inline(always)]
+    pub(super) fn add_check(&mut self, check: &Check) -> Result<()> {
+        if !self.0.packed.checks.push(check) {
+            self.grow(Room { checks: 1, records: 1, ..Room::default() })?;
+            _ = self.0.packed.checks.push(check);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(super) fn add_record(&mut self, record: Record) -> Result<()> {
+        if !self.0.packed.records.push(&record) {
+            self.grow(Room { records: 1, ..Room::default() })?;
+            _ = self.0.packed.records.push(&record);
+        }
+        Ok(())
+    }
+
+    /// Adds a kind and its rule, and returns their number.
+    #[inline(always)]
+    pub(super) fn add_kind(&mut self, kind: &Named, rule: &Rule) -> Result<u32> {
+        // A schema has at most `MAX_NODES` nodes, and no more kinds.
+        let number = self.0.packed.kinds.count as u32;
+        if !self.0.packed.kinds.push(kind) {
+            self.grow(Room { kinds: 1, rules: 1, ..Room::default() })?;
+            _ = self.0.packed.kinds.push(kind);
+        }
+        if !self.0.packed.rules.push(rule) {
+            self.grow(Room { rules: 1, ..Room::default() })?;
+            _ = self.0.packed.rules.push(rule);
+        }
+        Ok(number)
+    }
+
+    /// Adds a text, with its NUL, and returns where it lies.
+    pub(super) fn add_text(&mut self, text: &CStr) -> Result<TextSpan> {
+        // Not more than `LONGEST_TEXT`.
+        let start = self.0.packed.text.count as u32;
+        if !self.0.packed.text.extend(text.to_bytes_with_nul()) {
+            self.add_more_text(text.to_bytes_with_nul())?;
+        }
+        // It is not longer than all text, whose length fits.
+        Ok(TextSpan { start, len: text.count_bytes() as u32 })
+    }
+
+    /// The same for so many of these bytes, which zeros follow; `None` where there is no room for all of them.
+    #[inline(always)]
+    pub(super) fn add_short_text(&mut self, (bytes, len): ([u8; 8], usize)) -> Option<TextSpan> {
+        let text = &mut self.0.packed.text;
+        let (start, len) = (text.count, len.min(7));
+        if !text.extend(&bytes) {
+            return None;
+        }
+        text.count = start + len + 1;
+        Some(TextSpan { start: start as u32, len: len as u32 })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_more_text(&mut self, with_nul: &[u8]) -> Result<()> {
+        let text = with_nul.len();
+        if text > LONGEST_TEXT - self.0.packed.text.count {
+            let message = "the names of a schema together are 4 GiB or longer";
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        self.grow(Room { text, ..Room::default() })?;
+        let fits = self.0.packed.text.extend(with_nul);
+        debug_assert!(fits, "room was made");
+        Ok(())
+    }
+
+    /// Adds all metadata.
+    #[cold]
+    pub(super) fn add_metadata(&mut self, bytes: &[u8]) -> Result<()> {
+        self.grow(Room { metadata: bytes.len(), ..Room::default() })?;
+        let fits = self.0.packed.metadata.extend(bytes);
+        debug_assert!(fits, "room was made");
+        Ok(())
+    }
+
+    /// Makes room for so many nodes more.
+    #[inline(always)]
+    pub(super) fn reserve_nodes(&mut self, nodes: usize) -> Result<()> {
+        if self.0.packed.checks.left() < nodes {
+            self.grow(Room { checks: nodes, records: nodes, ..Room::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Moves to a block with room for so many items more. Parts that need none keep theirs.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, more: Room) -> Result<()> {
+        let Packed { checks, rules, records, kinds, metadata, text } = &self.0.packed;
+        let mut next = Self::new(Room {
+            checks: checks.larger(more.checks),
+            rules: rules.larger(more.rules),
+            records: records.larger(more.records),
+            kinds: kinds.larger(more.kinds),
+            metadata: metadata.larger(more.metadata),
+            text: text.larger(more.text),
+        })?;
+        let packed = &mut next.0.packed;
+        let fits = packed.checks.extend(checks)
+            && packed.rules.extend(rules)
+            && packed.records.extend(records)
+            && packed.kinds.extend(kinds)
+            && packed.metadata.extend(metadata)
+            && packed.text.extend(text);
+        debug_assert!(fits, "no part has less room than it had");
+        *self = next;
+        Ok(())
+    }
+
+    /// The table, which nobody changes any more.
+    #[inline(always)]
+    pub(super) fn finish(self) -> Shared<Table> {
+        self.0.share()
+    }
+}
+
+/// Some of the items in a block, and room for more.
 pub(super) struct Part<T: Copy> {
     start: NonNull<T>,
     count: usize,
-    items: PhantomData<T>,
+    room: usize,
 }
 
-// SAFETY: the items are only read, and whoever has the part has the block.
+// SAFETY: a part is the only way to its items, and whoever has it has the block.
 unsafe impl<T: Copy + Send> Send for Part<T> {}
-// SAFETY: as above.
+// SAFETY: as above; with a shared part they are only read.
 unsafe impl<T: Copy + Sync> Sync for Part<T> {}
+
+impl<T: Copy> Part<T> {
+    /// No items yet.
+    ///
+    /// # Safety
+    /// From this byte behind `start` on there is room for so many items, as a [`Plan`] says, in the block of the table that the
+    /// part becomes a part of. No other part has these bytes.
+    #[inline(always)]
+    unsafe fn new(start: NonNull<u8>, at: usize, room: usize) -> Self {
+        // SAFETY: promised by the caller.
+        Self { start: unsafe { start.add(at) }.cast(), count: 0, room }
+    }
+
+    /// For how many more there is room.
+    #[inline(always)]
+    fn left(&self) -> usize {
+        self.room - self.count
+    }
+
+    /// How much room there has to be for so many more, so that many small steps do not take many moves.
+    fn larger(&self, more: usize) -> usize {
+        let needed = self.count.saturating_add(more);
+        if needed <= self.room { self.room } else { needed.max(self.room.saturating_mul(2)) }
+    }
+
+    /// Adds an item. Says whether there was room.
+    #[inline(always)]
+    #[must_use]
+    fn push(&mut self, item: &T) -> bool {
+        self.extend(std::slice::from_ref(item))
+    }
+
+    /// Adds some items, or none. Says whether there was room.
+    #[inline(always)]
+    #[must_use]
+    fn extend(&mut self, items: &[T]) -> bool {
+        if items.len() > self.left() {
+            return false;
+        }
+        // SAFETY: there is room for as many items as are there.
+        let end = unsafe { self.start.add(self.count) };
+        // SAFETY: there is room for these too; it is aligned for them, and this part's alone, so they do not lie there.
+        unsafe { ptr::copy_nonoverlapping(items.as_ptr(), end.as_ptr(), items.len()) };
+        self.count += items.len();
+        true
+    }
+}
 
 impl<T: Copy> Deref for Part<T> {
     type Target = [T];
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: `fill` wrote so many items from there on. A part is borrowed from the `Packed` that has the block, and
-        // there it stays: nothing hands a part out by value.
+        // SAFETY: so many items were written from there on. A part is borrowed from the table that lies in the block, and there
+        // it stays: nothing hands a part out by value.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
 
-/// Copies the items to their place.
-///
-/// # Safety
-/// `at` is what the [`Plan`] of this block said for these items, and no part is there yet.
-#[inline(always)]
-unsafe fn fill<T: Copy>(block: &Block, at: usize, items: &[T]) -> Part<T> {
-    // SAFETY: the plan counted these bytes among those of the block.
-    let start = unsafe { block.bytes().add(at) }.cast::<T>();
-    if items.is_empty() {
-        return Part { start, count: 0, items: PhantomData };
+impl<T: Copy> DerefMut for Part<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and the part is borrowed for writing.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.count) }
     }
-    // SAFETY: the plan keeps so many items behind `start`, aligned for them as blocks are aligned to 16, and for nothing else;
-    // the items are not in the block, which is new.
-    unsafe { ptr::copy_nonoverlapping(items.as_ptr(), start.as_ptr(), items.len()) };
-    Part { start, count: items.len(), items: PhantomData }
 }
 
 /// Which bytes of a block are taken.
@@ -109,12 +328,14 @@ struct Plan {
 }
 
 impl Plan {
-    /// A place for these items, in bytes from the start of the block. No other place has these bytes.
+    /// A place for so many items, in bytes from where there is room. No other place has these bytes.
     #[inline(always)]
-    fn place<T: Copy>(&mut self, items: &[T]) -> Result<usize> {
+    fn place<T: Copy>(&mut self, items: usize) -> Result<usize> {
         const { assert!(align_of::<T>() <= pool::ALIGNMENT, "blocks are aligned to that") };
         let at = self.end.checked_next_multiple_of(align_of::<T>());
-        let Some((at, end)) = at.and_then(|at| Some((at, at.checked_add(size_of_val(items))?)))
+        let bytes = size_of::<T>().checked_mul(items);
+        let Some((at, end)) =
+            at.zip(bytes).and_then(|(at, bytes)| Some((at, at.checked_add(bytes)?)))
         else {
             return Err(Error::new(ErrorKind::OutOfMemory, "a schema larger than all memory"));
         };
@@ -125,34 +346,69 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+
     use super::super::check::Nulls;
-    use super::super::text::TextSpan;
+    use super::super::kinds::Kinds;
     use super::*;
 
+    const NO_ROOM: Room = Room { checks: 0, rules: 0, records: 0, kinds: 0, metadata: 0, text: 0 };
+
+    fn check(rule: u32) -> Check {
+        Check { rule, ..Check::leaf(Nulls::All) }
+    }
+
+    fn record(number: u32) -> Record {
+        let name = TextSpan { start: number, len: 2 };
+        Record { name, flags: i64::from(number), metadata: 3, parent: 4 }
+    }
+
     #[test]
-    fn all_parts_come_out_as_they_went_in() {
-        let check = |rule| Check { rule, ..Check::leaf(Nulls::All) };
-        let record =
-            |flags| Record { name: TextSpan { start: 1, len: 2 }, flags, metadata: 3, parent: 4 };
-        for count in [0, 1, 2, 7, 1000] {
-            let checks: Vec<Check> = (0..count).map(check).collect();
-            let records: Vec<Record> = (0..i64::from(count)).map(record).collect();
-            let rules = vec![Rule::NONE; count as usize];
-            let text = "é".repeat(count as usize);
-            let metadata: Vec<u8> = (0..count).map(|byte| byte as u8).collect();
-            let parts = Parts {
-                checks: &checks,
-                rules: &rules,
-                records: &records,
-                text: &text,
-                metadata: &metadata,
-                ..Parts::default()
-            };
-            let packed = Packed::new(parts).unwrap();
-            assert!(packed.checks.iter().map(|check| check.rule).eq(0..count));
-            assert!(packed.records.iter().map(|record| record.flags).eq(0..i64::from(count)));
-            assert_eq!((&*packed.rules, &*packed.text), (&*rules, text.as_bytes()));
-            assert_eq!((&*packed.metadata, packed.kinds.len()), (&*metadata, 0));
+    fn all_parts_come_out_as_they_went_in_wherever_they_moved() {
+        for count in [0, 1, 2, 7, 9, 1000] {
+            for room in [NO_ROOM, Room::for_nodes(1), Room::for_nodes(count as usize + 1)] {
+                let mut draft = Draft::new(room).unwrap();
+                let mut kinds = Kinds::default();
+                kinds.begin();
+                let mut spans = Vec::new();
+                for number in 0..count {
+                    draft.add_check(&check(number)).unwrap();
+                    let format = CString::new(format!("w:{}", number % 10)).unwrap();
+                    // SAFETY: it ends with a NUL.
+                    unsafe { kinds.of(format.as_ptr(), &mut draft) }.unwrap();
+                    let name = CString::new("é".repeat(number as usize % 9)).unwrap();
+                    spans.push((draft.add_text(&name).unwrap(), name));
+                    if let Some(span) = draft.add_short_text((*b"abc\0\0\0\0\0", 3)) {
+                        spans.push((span, CString::from(c"abc")));
+                    }
+                    draft.add_record(record(number)).unwrap();
+                    draft.reserve_nodes(number as usize % 3).unwrap();
+                }
+                let metadata: Vec<u8> = (0..count).map(|byte| byte as u8).collect();
+                draft.add_metadata(&metadata).unwrap();
+                let table = draft.finish();
+                let packed = &table.packed;
+                assert!(packed.checks.iter().map(|check| check.rule).eq(0..count));
+                assert!(packed.records.iter().map(|record| record.flags).eq(0..i64::from(count)));
+                let kinds = count.min(10) as usize;
+                assert_eq!((packed.kinds.len(), packed.rules.len()), (kinds, kinds));
+                assert!(*packed.metadata == metadata);
+                for (span, name) in spans {
+                    assert_eq!(span.bytes(&packed.text), name.to_bytes());
+                    let end = (span.start + span.len) as usize;
+                    assert_eq!(packed.text[end], 0, "a NUL follows each text");
+                }
+            }
         }
+    }
+
+    #[test]
+    fn a_draft_that_is_dropped_gives_its_block_back() {
+        let room = Room { text: 5000, ..NO_ROOM };
+        let at = |draft: &Draft| ptr::from_ref(draft.packed()).addr();
+        let first = Draft::new(room).unwrap();
+        let address = at(&first);
+        drop(first);
+        assert_eq!(at(&Draft::new(room).unwrap()), address);
     }
 }

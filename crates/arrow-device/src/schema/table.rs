@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::check::{Check, Rule};
 use super::export::Image;
-use super::packed::{Packed, Parts};
+use super::packed::{Draft, Table};
 use super::{DataType, Field, Layout, Metadata};
 use crate::exchange::arena::Below;
 use crate::exchange::shared::Shared;
@@ -34,13 +34,6 @@ pub(crate) const MAX_NODES: usize = 1 << 20;
 /// ```
 #[derive(Clone)]
 pub struct Schema(Shared<Table>);
-
-struct Table {
-    packed: Packed,
-    /// There from the start where the schema was made of fields; where it was imported, made when they are first asked for.
-    nodes: OnceLock<Box<[Node]>>,
-    image: OnceLock<Image>,
-}
 
 /// One node. Nodes are numbered level by level, so that the children of one are consecutive.
 pub(crate) struct Node {
@@ -123,16 +116,13 @@ impl Schema {
                 }
             }
         }
-        let (checks, rules) = Check::all(&nodes);
-        let packed = Packed::new(Parts { checks: &checks, rules: &rules, ..Parts::default() })?;
-        let nodes = OnceLock::from(nodes.into_boxed_slice());
-        Ok(Self(Shared::new(Table { packed, nodes, image: OnceLock::new() })?))
+        Ok(Self::from_draft(Draft::of(nodes)?))
     }
 
-    /// A schema that was read from C, and checked, whose fields nobody has made yet.
-    pub(super) fn from_packed(packed: Packed) -> Result<Self> {
-        let (nodes, image) = (OnceLock::new(), OnceLock::new());
-        Ok(Self(Shared::new(Table { packed, nodes, image })?))
+    /// A schema whose table was written, and what is in it checked.
+    #[inline(always)]
+    pub(super) fn from_draft(draft: Draft) -> Self {
+        Self(draft.finish())
     }
 
     /// The root field. Its name is usually empty.
