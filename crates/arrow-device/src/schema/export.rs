@@ -1,7 +1,7 @@
 //! Writing an `ArrowSchema`.
 //!
 //! What the structs say is written down once for a schema, on the first export. Every export copies the structs into one
-//! arena and shares the strings.
+//! arena and shares the strings. A schema that is one node needs no arena.
 
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
@@ -12,6 +12,7 @@ use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
 use crate::exchange::arena::{self, Below, Links, Owner, Room, Share, Source, as_uninit};
+use crate::exchange::guard;
 
 /// What every exported struct of a schema says, links aside.
 pub(crate) struct Image {
@@ -45,12 +46,43 @@ impl Schema {
 
     fn exported(&self, out: &mut MaybeUninit<ArrowSchema>) -> Result<()> {
         let image = self.image().get_or_init(|| Image::new(self));
-        let Some(root) = image.nodes.first() else { unreachable!("a schema has a root") };
+        let [root, rest @ ..] = &*image.nodes else { unreachable!("a schema has a root") };
+        if rest.is_empty() {
+            out.write(self.exported_leaf(root));
+            return Ok(());
+        }
         let root = (0, ArrowSchema { ..*root });
         let (room, source) = (Room::new(image.nodes.len())?, Drawing { schema: self, image });
         room.build(root, &source, Whole(self.clone()), ptr::null_mut(), out)?;
         Ok(())
     }
+
+    /// The struct of a schema that is one node. It needs no arena, and holds a share of the schema.
+    fn exported_leaf(&self, root: &ArrowSchema) -> ArrowSchema {
+        ArrowSchema {
+            release: Some(release_share),
+            private_data: self.clone().into_raw().cast_mut(),
+            ..*root
+        }
+    }
+}
+
+/// The callback of a struct that has nothing below it and holds a share of its schema.
+///
+/// # Safety
+/// As the specification says of a release callback: `schema` is a struct whose `private_data` is a share, as
+/// [`Schema::into_raw`] gave it, or a bitwise move of one, and not released yet (a null pointer and a released struct are
+/// tolerated).
+unsafe extern "C" fn release_share(schema: *mut ArrowSchema) {
+    guard::silent(|| {
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        let Some(schema) = (unsafe { schema.as_mut() }) else { return };
+        if schema.release.take().is_some() {
+            // SAFETY: `private_data` is the consumer's to keep, so it is the share that was given away; it is taken back once,
+            // since a release "MUST" mark the struct as released.
+            drop(unsafe { Schema::from_raw(schema.private_data) });
+        }
+    });
 }
 
 impl Image {
@@ -136,5 +168,38 @@ impl arena::Node for ArrowSchema {
 
     fn private_data(&self) -> *mut c_void {
         self.private_data
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+    use crate::{DataType, Field};
+
+    #[test]
+    fn a_schema_of_one_node_stays_until_its_last_struct_is_released() {
+        let zone = DataType::Timestamp(crate::TimeUnit::Second, Some("UTC".into()));
+        let schema = Schema::new(Field::new("when", zone, true)).unwrap();
+        let [mut first, mut second] = [ArrowSchema::empty(), ArrowSchema::empty()];
+        schema.export(&mut first).unwrap();
+        schema.export(&mut second).unwrap();
+        drop(schema);
+        let mut moved = std::mem::replace(&mut first, ArrowSchema::empty());
+        let release = moved.release.unwrap();
+        // SAFETY: a struct that was exported here, at another address.
+        unsafe { release(&raw mut moved) };
+        assert!(moved.is_released());
+        // SAFETY: as the specification does not ask for, and as shipped consumers do.
+        unsafe { release(&raw mut moved) };
+        // SAFETY: not released, so its strings are there.
+        assert_eq!(unsafe { CStr::from_ptr(second.format) }, c"tss:UTC");
+        // SAFETY: as above.
+        assert_eq!(unsafe { CStr::from_ptr(second.name) }, c"when");
+        // SAFETY: what was exported here keeps the rules.
+        let again = unsafe { Schema::import(&raw mut second) }.unwrap();
+        assert!(second.is_released());
+        assert_eq!(again.to_string(), "when: timestamp[s, UTC]");
     }
 }

@@ -1,5 +1,6 @@
 //! [`Schema`]: the type of an array or batch, as a table.
 
+use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -256,6 +257,20 @@ impl Schema {
         }
         steps.reverse();
         steps
+    }
+
+    /// The schema as a pointer, which is given back with [`from_raw`](Self::from_raw).
+    pub(super) fn into_raw(self) -> *const c_void {
+        Shared::into_raw(self.0)
+    }
+
+    /// The schema that a pointer is.
+    ///
+    /// # Safety
+    /// The pointer is one of [`into_raw`](Self::into_raw), and is given back once.
+    pub(super) unsafe fn from_raw(raw: *const c_void) -> Option<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { Shared::from_raw(raw) }.map(Self)
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
