@@ -116,6 +116,27 @@ fn what_the_host_filled_is_there_for_every_queue_at_once() {
 }
 
 #[test]
+fn what_the_host_filled_and_no_queue_used_is_free_at_once() {
+    let Some(device) = Bench::with(Placement::HostVisible) else { return };
+    let recycler = Recycler::new(1 << 20);
+    let queue = device.with_allocator(recycler.clone()).open_queue().unwrap();
+    let array = Array::from_values(DataType::Int32, (0..1000).map(Some)).unwrap();
+    let copied = array.copy_to(&queue).unwrap();
+    assert_eq!(recycler.kept(), 0);
+    drop(copied);
+    // Nobody was asked whether it is over.
+    assert!(recycler.kept() >= 4000);
+    // What a queue was told of goes when the queue has passed, and not before.
+    let copied = array.copy_to(&queue).unwrap();
+    let view = copied.on(&queue).unwrap();
+    drop(copied);
+    assert_eq!(recycler.kept(), 0);
+    drop(view);
+    queue.synchronize().unwrap();
+    assert!(arrow_device_testkit::reclaim_until(|| recycler.kept() >= 4000));
+}
+
+#[test]
 fn every_type_in_every_window_goes_there_and_back() {
     let Some(seen) = Bench::with(Placement::HostVisible) else { return };
     let Some(unseen) = Bench::with(Placement::DeviceOnly) else { return };

@@ -50,7 +50,7 @@ impl Plan {
                 let last = gathered::run(self, walked, &target)?;
                 self.finish_after(last)?
             }
-            Route::FromHost => self.to_device(walked, &target)?,
+            Route::FromHost => self.to_device(walked, &mut target)?,
             Route::Within => {
                 self.directly(pieces, &target, driver::Route::Within)?;
                 self.finish()?
@@ -126,7 +126,7 @@ impl Plan {
     }
 
     /// One submission that reads host memory; or none, where the host fills the target itself.
-    fn to_device(&self, walked: &Walked, target: &Target) -> Result<Readiness> {
+    fn to_device(&self, walked: &Walked, target: &mut Target) -> Result<Readiness> {
         let pieces = walked.pieces.list();
         // SAFETY: the host reads the source, as the plan chose this way; the target was allocated for these pieces, and
         // nothing was submitted for it.
@@ -135,7 +135,10 @@ impl Plan {
         }?;
         match filled {
             None => {}
-            Some(Filled::Now) => return Ok(Readiness::Now),
+            Some(Filled::Now) => {
+                target.was_filled_by_host();
+                return Ok(Readiness::Now);
+            }
             Some(Filled::InOrder) => return self.finish(),
             Some(Filled::After(event)) => {
                 let event = Event::owned(self.queue.device().clone(), event);

@@ -114,6 +114,11 @@ impl Target {
         Ok(Self { blocks, is_packed })
     }
 
+    /// The data is there, and nothing was submitted.
+    pub(super) fn was_filled_by_host(&mut self) {
+        self.blocks.iter_mut().for_each(|block| block.memory.forget_queues());
+    }
+
     /// Whether it is one allocation.
     pub(super) fn is_packed(&self) -> bool {
         self.is_packed

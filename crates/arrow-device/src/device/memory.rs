@@ -158,6 +158,11 @@ impl Memory {
         Ok(Spot { base: self.block.raw, offset: 0 })
     }
 
+    /// Forgets who was told where it is: it is there by now, and nothing was submitted with it, so that it can go at once.
+    pub(crate) fn forget_queues(&mut self) {
+        self.used_on.clear();
+    }
+
     /// Shares it. From now on nobody writes to it.
     pub fn into_buffer(self) -> Buffer {
         self.block.device.driver().share(self.block.raw);
