@@ -63,8 +63,9 @@ pub(crate) fn install_headers() -> Result<(), String> {
 
 /// Installs the packages of a file of pins into an environment.
 pub(crate) fn install_into(environment: &Path, file: &str) -> Result<(), String> {
-    let pip = made(environment)?;
-    shell::run(&[&pip, "install", "--quiet", "--only-binary=:all:", "--requirement", file], &[])
+    let python = made(environment)?;
+    let pip = [&python, "-m", "pip", "install", "--quiet", "--only-binary=:all:"];
+    shell::run(&[&pip[..], &["--requirement", file]].concat(), &[])
 }
 
 /// Answers pip when it asks a source package what it is, so that nothing of it is built.
@@ -72,13 +73,13 @@ const ANSWERS: &str = "crates/foreign-peers/python";
 
 /// Downloads the sources and unpacks them.
 pub(crate) fn install_sources() -> Result<(), String> {
-    let pip = made(&folder().join("venv"))?;
+    let python = made(&folder().join("venv"))?;
     let sources = folder().join("sources").display().to_string();
     let answers = format!("PYTHONPATH={}", shell::root().join(ANSWERS).display());
     for (name, version) in pins(SOURCES)? {
         let pin = format!("{name}=={version}");
         let from_source = format!("--no-binary={name}");
-        let download = ["env", &answers, &pip, "download", "--quiet", "--no-deps"];
+        let download = ["env", &answers, &python, "-m", "pip", "download", "--quiet", "--no-deps"];
         let which = ["--no-build-isolation", &from_source, "--dest", &sources, &pin];
         shell::run(&[&download[..], &which[..]].concat(), &[])?;
         let archive = format!("{sources}/{name}-{version}.tar.gz");
@@ -90,13 +91,13 @@ pub(crate) fn install_sources() -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the environment where there is none; its pip.
+/// Makes the environment where there is none; its Python. The program `pip` would go wrong where the folder was moved since.
 fn made(environment: &Path) -> Result<String, String> {
-    let pip = environment.join("bin/pip").display().to_string();
-    if shell::output_of(&[&pip, "--version"]).is_none() {
+    let python = environment.join("bin/python").display().to_string();
+    if shell::output_of(&[&python, "-m", "pip", "--version"]).is_none() {
         shell::run(&["python3", "-m", "venv", &environment.display().to_string()], &[])?;
     }
-    Ok(pip)
+    Ok(python)
 }
 
 fn folder() -> PathBuf {

@@ -56,10 +56,9 @@ pub(crate) fn install_jax() -> Result<(), String> {
 /// Builds, installs and tests. The tests print the line that counts them.
 pub(crate) fn test(part: Part) -> Result<(), String> {
     let wheel = build()?;
-    let pip = program("pip");
-    let install = [&pip, "install", "--quiet", "--no-deps", "--force-reinstall", &wheel];
-    shell::run(&install, &[])?;
     let python = program("python");
+    let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", &wheel];
+    shell::run(&[&[python.as_str()][..], &install].concat(), &[])?;
     let pytest = [&python, "-m", "pytest", "--quiet", "--config-file=python/pyproject.toml"];
     let ignored = format!("--ignore={TENSOR_TESTS}");
     let which = match part {
