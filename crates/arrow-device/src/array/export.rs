@@ -14,8 +14,9 @@ use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::account::{self, Counted, Direction};
 use crate::device::driver::SyncEvent;
-use crate::exchange::arena::{self, Below, Links, Owner, Room, Share, Source, as_uninit};
-use crate::exchange::guard;
+use crate::exchange::arena::{
+    self, Below, Links, Owner, Room, Share, Source, as_uninit, release_share,
+};
 use crate::exchange::shared::Shared;
 use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
@@ -271,7 +272,7 @@ impl Array {
             offset,
             n_buffers: i64::from(n_buffers),
             buffers: buffers.cast_mut(),
-            release: Some(release_share::<Tree>),
+            release: Some(release_share::<ArrowArray, Tree>),
             private_data: Shared::into_raw(share).cast_mut(),
             ..ArrowArray::empty()
         }
@@ -370,24 +371,6 @@ impl Parts {
         // SAFETY: of one size, and every member is at one place and of one type in both. None needs to be initialised.
         unsafe { &mut *out.as_mut_ptr().cast() }
     }
-}
-
-/// The callback of a struct that has nothing below it and holds a share of what keeps it.
-///
-/// # Safety
-/// As the specification says of a release callback: `array` is a struct whose `private_data` is a share of a `T`, as
-/// [`Shared::into_raw`] gave it, or a bitwise move of one, and not released yet (a null pointer and a released struct are
-/// tolerated).
-pub(crate) unsafe extern "C" fn release_share<T: 'static>(array: *mut ArrowArray) {
-    guard::silent(|| {
-        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
-        let Some(array) = (unsafe { array.as_mut() }) else { return };
-        if array.release.take().is_some() {
-            // SAFETY: `private_data` is the consumer's to keep, so it is the share that was given away; it is taken back once,
-            // since a release "MUST" mark the struct as released.
-            drop(unsafe { Shared::<T>::from_raw(array.private_data) });
-        }
-    });
 }
 
 /// What `sync_event` is.

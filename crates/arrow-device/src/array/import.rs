@@ -104,14 +104,9 @@ impl Array {
             unsafe { check(source, DeviceId::CPU, ptr::null_mut(), schema) }.is_ok(),
             "the caller promised that nothing is wrong"
         );
-        match Place::new() {
-            // SAFETY: promised by the caller: `import_host` looks at the root and at each of its children, and finds that they
-            // keep to their rules. Nothing is below these.
-            Ok(place) => Ok(unsafe {
-                moved(source, Below::Children, DeviceId::CPU, ptr::null_mut(), schema, place)
-            }),
-            Err(error) => Err(refused(source, error)),
-        }
+        // SAFETY: promised by the caller: `import_host` looks at the root and at each of its children, and finds that they keep
+        // to their rules. Nothing is below these.
+        unsafe { moved(source, Below::Children, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 }
 
@@ -134,13 +129,9 @@ unsafe fn import(
     schema: &Schema,
 ) -> Result<Array> {
     // SAFETY: as promised by the caller.
-    let below = match unsafe { check(source, device, sync_event, schema) } {
-        Ok(below) => below,
-        Err(error) => return Err(refused(source, error)),
-    };
-    match Place::new() {
+    match unsafe { check(source, device, sync_event, schema) } {
         // SAFETY: that is what was checked; the caller vouches for the rest.
-        Ok(place) => Ok(unsafe { moved(source, below, device, sync_event, schema, place) }),
+        Ok(below) => unsafe { moved(source, below, device, sync_event, schema) },
         Err(error) => Err(refused(source, error)),
     }
 }
@@ -163,8 +154,11 @@ unsafe fn moved(
     device: DeviceId,
     sync_event: *mut c_void,
     schema: &Schema,
-    place: Place<Tree>,
-) -> Array {
+) -> Result<Array> {
+    let place = match Place::new() {
+        Ok(place) => place,
+        Err(error) => return Err(refused(source, error)),
+    };
     // All that needs the struct or touches a count comes first, so that the move is one from place to place.
     let schema = schema.clone();
     let root = Structs::root(source, schema.checks());
@@ -174,5 +168,5 @@ unsafe fn moved(
     let tree = place.fill(Tree::new(schema, device, ready, Storage::Foreign(structs)));
     tree.count_as_imported();
     pending::tick();
-    Array::of_root(tree, root)
+    Ok(Array::of_root(tree, root))
 }

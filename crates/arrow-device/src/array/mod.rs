@@ -17,7 +17,6 @@ use std::fmt;
 
 pub use batch::Batch;
 pub use builder::ArrayBuilder;
-pub(crate) use export::release_share;
 pub use host::{HostArray, HostBytes};
 pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};

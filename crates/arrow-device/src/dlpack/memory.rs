@@ -16,8 +16,9 @@ use super::storage::plain_schema;
 use super::tensor::ELEMENTS;
 use crate::abi::ArrowArray;
 use crate::array::tree::{Below, ForeignArray, Structs};
-use crate::array::{BufferPointer, Readiness, Storage, Tree, release_share};
+use crate::array::{BufferPointer, Readiness, Storage, Tree};
 use crate::device::driver::Raw;
+use crate::exchange::arena::release_share;
 use crate::exchange::shared::Shared;
 use crate::sync::lock;
 use crate::{Array, ArrayBuilder, Buffer, DataType, DeviceId, Error, ErrorKind, Result, Schema};
@@ -126,7 +127,7 @@ impl Memory {
             length: length as i64,
             n_buffers: kept.buffers.len() as i64,
             buffers: kept.buffers.as_ptr().cast_mut().cast(),
-            release: Some(release_share::<Kept>),
+            release: Some(release_share::<ArrowArray, Kept>),
             private_data: Shared::into_raw(kept).cast_mut(),
             ..ArrowArray::empty()
         };

@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::guard;
 use super::pool::{self, Block};
+use super::shared::Shared;
 use crate::{Error, ErrorKind, Result};
 
 /// A C struct that is a node of a tree.
@@ -432,6 +433,24 @@ unsafe extern "C" fn release<N: Node>(node: *mut N) {
             // SAFETY: `private_data` is the consumer's to keep, so it is what `build` wrote: the slot. The arena is live
             // because this node is counted and was not released before.
             unsafe { release_slot(slot.cast::<Slot<N>>()) }
+        }
+    });
+}
+
+/// The callback of a struct that has nothing below it and needs no arena: it holds a share of what keeps it.
+///
+/// # Safety
+/// As the specification says of a release callback: `node` is a struct whose `private_data` is a share of a `T`, as
+/// [`Shared::into_raw`] gave it, or a bitwise move of one, and not released yet (a null pointer and a released struct are
+/// tolerated).
+pub(crate) unsafe extern "C" fn release_share<N: Node, T: 'static>(node: *mut N) {
+    guard::silent(|| {
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        let Some(node) = (unsafe { node.as_mut() }) else { return };
+        if node.release_mut().take().is_some() {
+            // SAFETY: `private_data` is the consumer's to keep, so it is the share that was given away; it is taken back once,
+            // since a release "MUST" mark the struct as released.
+            drop(unsafe { Shared::<T>::from_raw(node.private_data()) });
         }
     });
 }

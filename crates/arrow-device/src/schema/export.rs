@@ -8,11 +8,13 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr;
 
+use super::packed::Table;
 use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
-use crate::exchange::arena::{self, Below, Links, Owner, Room, Share, Source, as_uninit};
-use crate::exchange::guard;
+use crate::exchange::arena::{
+    self, Below, Links, Owner, Room, Share, Source, as_uninit, release_share,
+};
 
 /// What every exported struct of a schema says, links aside.
 pub(crate) struct Image {
@@ -60,29 +62,11 @@ impl Schema {
     /// The struct of a schema that is one node. It needs no arena, and holds a share of the schema.
     fn exported_leaf(&self, root: &ArrowSchema) -> ArrowSchema {
         ArrowSchema {
-            release: Some(release_share),
+            release: Some(release_share::<ArrowSchema, Table>),
             private_data: self.clone().into_raw().cast_mut(),
             ..*root
         }
     }
-}
-
-/// The callback of a struct that has nothing below it and holds a share of its schema.
-///
-/// # Safety
-/// As the specification says of a release callback: `schema` is a struct whose `private_data` is a share, as
-/// [`Schema::into_raw`] gave it, or a bitwise move of one, and not released yet (a null pointer and a released struct are
-/// tolerated).
-unsafe extern "C" fn release_share(schema: *mut ArrowSchema) {
-    guard::silent(|| {
-        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
-        let Some(schema) = (unsafe { schema.as_mut() }) else { return };
-        if schema.release.take().is_some() {
-            // SAFETY: `private_data` is the consumer's to keep, so it is the share that was given away; it is taken back once,
-            // since a release "MUST" mark the struct as released.
-            drop(unsafe { Schema::from_raw(schema.private_data) });
-        }
-    });
 }
 
 impl Image {

@@ -259,18 +259,9 @@ impl Schema {
         steps
     }
 
-    /// The schema as a pointer, which is given back with [`from_raw`](Self::from_raw).
+    /// The share of the table that this is, as a pointer: see [`Shared::into_raw`].
     pub(super) fn into_raw(self) -> *const c_void {
         Shared::into_raw(self.0)
-    }
-
-    /// The schema that a pointer is.
-    ///
-    /// # Safety
-    /// The pointer is one of [`into_raw`](Self::into_raw), and is given back once.
-    pub(super) unsafe fn from_raw(raw: *const c_void) -> Option<Self> {
-        // SAFETY: promised by the caller.
-        unsafe { Shared::from_raw(raw) }.map(Self)
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
