@@ -197,7 +197,7 @@ class Simulated(Library):
     def mistakes(self):
         found = []
         each = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)
-        self.driver.library.arrow_device_simdrv_take_reports(
+        self.driver.library.simulated_driver_take_reports(
             ctypes.c_uint64(0), each(lambda to, kind, number, thread: found.append(kind.decode())), None)
         return found
 

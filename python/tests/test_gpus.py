@@ -68,9 +68,9 @@ reports = []
 EachReport = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)
 each = EachReport(lambda to, kind, number, thread: reports.append(kind))
 driver = ctypes.CDLL(os.environ["{variable}"])
-driver.arrow_device_simdrv_take_reports(ctypes.c_uint64(0), each, None)
+driver.simulated_driver_take_reports(ctypes.c_uint64(0), each, None)
 assert reports == [], reports
-assert driver.arrow_device_simdrv_count(None) > 10
+assert driver.simulated_driver_count(None) > 10
 """
 
 
@@ -86,7 +86,7 @@ def test_a_gpu_gets_data_and_streams_of_others(code, variable):
     library = os.environ.get("ARROW_DEVICE_SIMULATED_DRIVER")
     if not library:
         skip("simulated", "ARROW_DEVICE_SIMULATED_DRIVER names no library; `cargo xtask python` builds it")
-    variables = {**os.environ, variable: library, "ARROW_DEVICE_SIMDRV_CONFIG": "devices=2 seed=5"}
+    variables = {**os.environ, variable: library, "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG": "devices=2 seed=5"}
     outcome = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, timeout=300)
     assert (outcome.returncode, outcome.stderr) == (0, "")
 

@@ -31,7 +31,7 @@ def driver(tmp_path_factory):
     return {
         **os.environ, "ARROW_DEVICE_CUDA_LIBRARY": str(copy), "ARROW_DEVICE_HIP_LIBRARY": "/no/such/library",
         # Nothing is ready because somebody asked a few times.
-        "ARROW_DEVICE_SIMDRV_CONFIG": "patience=1000", "JAX_PLATFORMS": "cpu", "PYTHON": sys.executable,
+        "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG": "patience=1000", "JAX_PLATFORMS": "cpu", "PYTHON": sys.executable,
     }
 
 

@@ -64,7 +64,7 @@ pub(crate) fn bench(wish: &Wish) -> Result<(), String> {
     if wish.gate { gate() } else { times(wish) }
 }
 
-const PACKAGE: &str = "--package=arrow-device-benchmarks";
+const PACKAGE: &str = "--package=benchmarks";
 /// Counts have a profile of their own in the workspace's manifest, which says why.
 const PROFILE: &str = "--profile=counts";
 

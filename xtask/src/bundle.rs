@@ -27,7 +27,7 @@ pub(crate) fn bundle() -> Result<(), String> {
             "--release",
             "--config=profile.release.strip=true",
             "--config=profile.release.debug=false",
-            "--package=arrow-device-gpu-checks",
+            "--package=gpu-backends",
             "--bin=arrow-device-gpu-hardware",
         ],
         &[],

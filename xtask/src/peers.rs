@@ -1,6 +1,6 @@
 //! Other implementations of Arrow that tests are run against: Python packages with libraries, headers or C sources in them.
 //!
-//! Versions are pinned in `crates/foreign-peers`. Everything lies in `target/peers`, or where `ARROW_DEVICE_PEERS` says:
+//! Versions are pinned in `testing/foreign-peers`. Everything lies in `target/peers`, or where `ARROW_DEVICE_PEERS` says:
 //! `venv` holds installed wheels, `sources` unpacked source distributions. Nothing is installed for the user or the system.
 
 use std::fs;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use crate::shell;
 
 /// Packages whose wheels are installed.
-const WHEELS: &str = "crates/foreign-peers/requirements.txt";
+const WHEELS: &str = "testing/foreign-peers/requirements.txt";
 /// Packages whose wheels are installed for the vendors' headers in them.
-const HEADERS: &str = "crates/arrow-device-simdrv/headers.txt";
+const HEADERS: &str = "testing/simulated-gpu-drivers/headers.txt";
 /// Packages whose sources are unpacked.
-const SOURCES: &str = "crates/foreign-peers/sources.txt";
+const SOURCES: &str = "testing/foreign-peers/sources.txt";
 
 /// Whether all wheels are installed in the versions that are pinned.
 pub(crate) fn has_wheels() -> bool {
@@ -69,7 +69,7 @@ pub(crate) fn install_into(environment: &Path, file: &str) -> Result<(), String>
 }
 
 /// Answers pip when it asks a source package what it is, so that nothing of it is built.
-const ANSWERS: &str = "crates/foreign-peers/python";
+const ANSWERS: &str = "testing/foreign-peers/python";
 
 /// Downloads the sources and unpacks them.
 pub(crate) fn install_sources() -> Result<(), String> {

@@ -73,8 +73,8 @@ pub(crate) fn test(part: Part) -> Result<(), String> {
 /// A library that stands for the drivers of CUDA and HIP.
 fn build_simulated_driver() -> Result<String, String> {
     let target = ("CARGO_TARGET_DIR", "target");
-    shell::run(&["cargo", "build", "--quiet", "--package=arrow-device-simdrv"], &[target])?;
-    let name = format!("{DLL_PREFIX}arrow_device_simdrv{DLL_SUFFIX}");
+    shell::run(&["cargo", "build", "--quiet", "--package=simulated-gpu-drivers"], &[target])?;
+    let name = format!("{DLL_PREFIX}simulated_gpu_drivers{DLL_SUFFIX}");
     Ok(shell::root().join("target/debug").join(name).display().to_string())
 }
 

@@ -63,7 +63,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "test",
             "--workspace",
             // Its peers take longer to build than all else; it has a tier of its own.
-            "--exclude=arrow-device-benchmarks",
+            "--exclude=benchmarks",
             "--all-features",
             "--no-fail-fast",
         ],
@@ -77,7 +77,7 @@ pub(crate) const TIERS: &[Tier] = &[
         gains_from: &[],
         variables: &[],
         // The profile has a target folder of its own, and only a program that is not a test can have it.
-        command: &["cargo", "run", "--package=arrow-device-panic-checks", "--profile=panic-abort"],
+        command: &["cargo", "run", "--package=panic-abort", "--profile=panic-abort"],
         kind: Kind::Tests,
     },
     Tier {
@@ -117,7 +117,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "test",
             // As the tier before has built most of it.
             "--profile=counts",
-            "--package=arrow-device-benchmarks",
+            "--package=benchmarks",
             "--features=peers",
         ],
         kind: Kind::Tests,
@@ -232,7 +232,7 @@ pub(crate) const TIERS: &[Tier] = &[
         needs: &[],
         gains_from: &[],
         variables: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
-        command: &["cargo", "test", "--package=arrow-device-async-model", "--release", "--tests"],
+        command: &["cargo", "test", "--package=async-protocol", "--release", "--tests"],
         kind: Kind::Tests,
     },
     Tier {
@@ -247,7 +247,7 @@ pub(crate) const TIERS: &[Tier] = &[
             "test",
             // As the first tier builds it, so that nothing is built again.
             "--workspace",
-            "--exclude=arrow-device-benchmarks",
+            "--exclude=benchmarks",
             "--all-features",
             "--test=large",
         ],

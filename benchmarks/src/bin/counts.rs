@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use arrow_device_benchmarks::gate::gate;
-use arrow_device_benchmarks::meter::{Counting, Meter};
-use arrow_device_benchmarks::workloads;
+use benchmarks::gate::gate;
+use benchmarks::meter::{Counting, Meter};
+use benchmarks::workloads;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use arrow_device_benchmarks::case::Case;
-use arrow_device_benchmarks::clock::{Effort, compare};
-use arrow_device_benchmarks::gate::Record;
-use arrow_device_benchmarks::report::{self, Machine, OURS, Row, aims, page};
-use arrow_device_benchmarks::workloads::FAMILIES;
+use benchmarks::case::Case;
+use benchmarks::clock::{Effort, compare};
+use benchmarks::gate::Record;
+use benchmarks::report::{self, Machine, OURS, Row, aims, page};
+use benchmarks::workloads::FAMILIES;
 
 /// For figures that are kept.
 const THOROUGH: Effort =

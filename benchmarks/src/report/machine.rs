@@ -54,9 +54,9 @@ fn processor(info: &str) -> String {
 fn peers() -> String {
     let lock = locked(include_str!("../../../Cargo.lock"));
     let pins = concat!(
-        include_str!("../../../crates/foreign-peers/requirements.txt"),
+        include_str!("../../../testing/foreign-peers/requirements.txt"),
         "\n",
-        include_str!("../../../crates/foreign-peers/sources.txt"),
+        include_str!("../../../testing/foreign-peers/sources.txt"),
         "\n",
         include_str!("../../../python/tests/requirements.txt"),
     );

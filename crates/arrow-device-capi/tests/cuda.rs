@@ -6,7 +6,7 @@ mod streams;
 mod support;
 
 use arrow_device::DeviceType;
-use arrow_device_gpu_checks::Bench;
+use gpu_backends::Bench;
 
 #[test]
 fn streams_and_events_of_the_application_go_in_and_out() {

@@ -23,10 +23,10 @@ use arrow_device_check::{
     Advance, Bench, Entry, Kind, Limits, Peer, Report, Side, Subject, check_some, child_with,
     usual_places,
 };
-use arrow_device_foreign_peers::Structs;
-use arrow_device_foreign_peers::arrow_cpp::asynchronous::{Reader, SentHandler};
-use arrow_device_foreign_peers::arrow_cpp::{ArrowCpp, Place, arrow_cpp};
-use arrow_device_foreign_peers::nanoarrow::{Nanoarrow, nanoarrow};
+use foreign_peers::Structs;
+use foreign_peers::arrow_cpp::asynchronous::{Reader, SentHandler};
+use foreign_peers::arrow_cpp::{ArrowCpp, Place, arrow_cpp};
+use foreign_peers::nanoarrow::{Nanoarrow, nanoarrow};
 use support::foreign::{MISSING, consumer, relay, relay_stream, relay_with, require_all};
 
 #[test]

@@ -12,8 +12,8 @@ mod support;
 
 use arrow_device::abi::ArrowDeviceArrayStream;
 use arrow_device_check::{Bench, Entry, Kind, Peer, Report, Side, child_with, usual_places};
-use arrow_device_foreign_peers::Structs;
-use arrow_device_foreign_peers::arrow_cpp::{Place, arrow_cpp};
+use foreign_peers::Structs;
+use foreign_peers::arrow_cpp::{Place, arrow_cpp};
 use support::foreign::{MISSING, answer, consumer, on, relay, relay_stream, require_all};
 
 #[test]

@@ -23,9 +23,9 @@ use arrow_device_check::{
     Advance, Bench, Entry, Kind, Peer, Side, Verdict, Where, child_with, usual_places,
 };
 use arrow_device_sim::Sim;
-use arrow_device_simdrv::{Simulated, Vendor};
 use arrow_device_testkit::relay::{Ours, Relay};
 use arrow_device_testkit::required::skip;
+use simulated_gpu_drivers::{Simulated, Vendor};
 
 #[test]
 fn the_child_of_the_other_tests() {

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use arrow_device_foreign_peers::arrow_cpp::arrow_cpp;
-use arrow_device_foreign_peers::build;
 use arrow_device_testkit::required::skip;
+use foreign_peers::arrow_cpp::arrow_cpp;
+use foreign_peers::build;
 
 /// The Python that has the wheel.
 fn python(wheel: &str) -> Option<PathBuf> {

@@ -9,7 +9,7 @@ mod support;
 
 use std::process::{Command, Output};
 
-use arrow_device_simdrv::{Simulated, Vendor};
+use simulated_gpu_drivers::{Simulated, Vendor};
 
 const CUDA: &str = "ARROW_DEVICE_CUDA_LIBRARY";
 const HIP: &str = "ARROW_DEVICE_HIP_LIBRARY";
@@ -18,7 +18,7 @@ const HIP: &str = "ARROW_DEVICE_HIP_LIBRARY";
 fn command() -> Command {
     let mut command = support::arrow_device();
     command.env(CUDA, "/nowhere/libcuda.so").env(HIP, "/nowhere/libamdhip64.so");
-    command.env("ARROW_DEVICE_SIMDRV_CONFIG", "devices=2 memory=268435456");
+    command.env("ARROW_DEVICE_SIMULATED_DRIVER_CONFIG", "devices=2 memory=268435456");
     command
 }
 
@@ -85,7 +85,7 @@ fn a_gpu_without_managed_memory_has_no_managed_device() {
     let driver = Simulated::builder(Vendor::Cuda).load();
     let output = command()
         .env(CUDA, driver.path())
-        .env("ARROW_DEVICE_SIMDRV_CONFIG", "managed=0")
+        .env("ARROW_DEVICE_SIMULATED_DRIVER_CONFIG", "managed=0")
         .arg("devices")
         .output()
         .unwrap();

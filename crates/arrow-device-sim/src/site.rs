@@ -76,7 +76,7 @@ fn is_inside(name: &str) -> bool {
     [
         "arrow_device::",
         "arrow_device_sim::",
-        "arrow_device_simdrv::",
+        "simulated_gpu_drivers::",
         "core::",
         "alloc::",
         "std::",
@@ -96,7 +96,7 @@ fn is_file_inside(file: &Path) -> bool {
     });
     let is_ours = |package: &str| {
         // As in a checkout, or with a version as a package manager unpacks it.
-        ["arrow-device-simdrv", "arrow-device-sim", "arrow-device", "backtrace"].iter().any(
+        ["simulated-gpu-drivers", "arrow-device-sim", "arrow-device", "backtrace"].iter().any(
             |ours| {
                 let rest = package.strip_prefix(ours);
                 rest.is_some_and(|rest| {

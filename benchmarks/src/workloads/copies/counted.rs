@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use arrow_device::copy::Options;
 use arrow_device::{Batch, Device, Queue, Recycler, Result};
-use arrow_device_simdrv::{Simulated, Vendor};
+use simulated_gpu_drivers::{Simulated, Vendor};
 
 use super::watched::watch;
 use super::{host, integers, settle, texts};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use arrow_device::Batch;
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device_foreign_peers::build::{self, Build};
+use foreign_peers::build::{self, Build};
 use libloading::Library;
 
 use super::device::What;
@@ -58,8 +58,7 @@ fn nanoarrow() -> Result<Library, String> {
         return Err("a C compiler is not there".to_owned());
     }
     let sources = unpacked.join("subprojects/arrow-nanoarrow/src");
-    let configured =
-        arrow_device_foreign_peers::nanoarrow::configured(&sources, &build::version("nanoarrow"));
+    let configured = foreign_peers::nanoarrow::configured(&sources, &build::version("nanoarrow"));
     let ours: &[&str] = &["-Wall", "-Wextra", "-Werror"];
     let mut build = Build::new("copies-nanoarrow", "CC", "cc", &["-std=c11", "-O3", "-DNDEBUG"])
         .include(&sources, true)

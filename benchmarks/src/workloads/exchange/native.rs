@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device_foreign_peers::build::{self, Build};
+use foreign_peers::build::{self, Build};
 use libloading::Library;
 
 use super::data::Data;
@@ -92,8 +92,7 @@ fn load_nanoarrow() -> Result<Functions, String> {
         return Err("a C compiler is not there".to_owned());
     }
     let sources = unpacked.join("subprojects/arrow-nanoarrow/src");
-    let configured =
-        arrow_device_foreign_peers::nanoarrow::configured(&sources, &build::version("nanoarrow"));
+    let configured = foreign_peers::nanoarrow::configured(&sources, &build::version("nanoarrow"));
     let ours: &[&str] = &["-Wall", "-Wextra", "-Werror"];
     let mut build = Build::new("exchange-nanoarrow", "CC", "cc", &["-std=c11", "-O3", "-DNDEBUG"])
         .include(&sources, true)

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device_foreign_peers::build::{self, Build};
+use foreign_peers::build::{self, Build};
 use libloading::Library;
 
 use super::asynchronous::scaled;

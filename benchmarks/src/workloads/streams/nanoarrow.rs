@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use arrow_device::abi::{ArrowArray, ArrowSchema};
-use arrow_device_foreign_peers::build::{self, Build};
-use arrow_device_foreign_peers::nanoarrow::configured;
+use foreign_peers::build::{self, Build};
+use foreign_peers::nanoarrow::configured;
 use libloading::Library;
 
 use super::exported::structs;

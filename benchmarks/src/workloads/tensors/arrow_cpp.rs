@@ -5,7 +5,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use arrow_device::dlpack::Managed;
-use arrow_device_foreign_peers::build::{self, Build};
+use foreign_peers::build::{self, Build};
 use libloading::Library;
 
 use super::{COUNT, DEEP, FLAT, Form, dimensions, handed_over, named, numbers, tensor};

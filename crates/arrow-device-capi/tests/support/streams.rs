@@ -9,8 +9,8 @@ use std::ptr;
 
 use arrow_device::ErrorKind;
 use arrow_device_capi::*;
-use arrow_device_gpu_checks::Bench;
 use arrow_device_testkit::reclaim_until;
+use gpu_backends::Bench;
 
 use crate::support::face::{Owned, call, made};
 use crate::support::objects::{END, Ends, copy, int64, numbers, parts, values_of};

@@ -5,8 +5,8 @@ use std::mem::ManuallyDrop;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
 use arrow_device_check::{Bench, Entry, Peer, Report, Verdict, usual_places};
-use arrow_device_foreign_peers::Structs;
-use arrow_device_foreign_peers::arrow_cpp::{ArrowCpp, arrow_cpp};
+use foreign_peers::Structs;
+use foreign_peers::arrow_cpp::{ArrowCpp, arrow_cpp};
 
 /// What is answered where the library is not there.
 pub(crate) const MISSING: c_int = 38;

@@ -41,7 +41,7 @@ struct ArrowDeviceSimEvent {
   void* context;
 };
 
-/* ---- The library arrow_device_sim_c: a software device for C programs.
+/* ---- The library sim_c: a software device for C programs.
  *
  * Functions that return int return 0 or an errno value; arrow_device_sim_last_error then has the text. All can be called on
  * any thread. Handles are only used with the simulator that gave them.

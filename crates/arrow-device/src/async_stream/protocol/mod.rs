@@ -1,7 +1,7 @@
 //! The protocol of asynchronous streams as two state machines, one for each side, without C and without devices.
 //!
 //! They know what may be called when, and by which thread; what a schema, a task or an error is they do not know. So the same
-//! source runs here under the locks of the standard library, and in `crates/async-model` under those of loom and of shuttle,
+//! source runs here under the locks of the standard library, and in `testing/async-protocol` under those of loom and of shuttle,
 //! which try every schedule of a few threads, or many at random.
 //!
 //! # The interleavings that matter

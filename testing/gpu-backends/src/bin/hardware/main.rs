@@ -1,0 +1,161 @@
+//! Runs the checks on whatever CUDA and ROCm devices this machine has, measures copies, and writes one JSON report.
+//!
+//! `arrow-device-gpu-hardware REPORT.json [--quick] [--only PART]`, where a part is one of those that `--parts` prints.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
+
+mod report;
+mod speed;
+
+use std::process::ExitCode;
+
+use arrow_device::{Device, Queue, Result};
+use arrow_device_cuda::{Diagnosis, Kind};
+use arrow_device_testkit::suite::Suite;
+use gpu_backends::copies;
+
+use report::Report;
+
+/// The parts, in the order in which a machine's time is best spent.
+const PARTS: [&str; 6] = ["speed", "suite", "exchange", "types", "pinned suite", "managed suite"];
+
+/// A runtime: what it says of itself, how its devices are opened, and which kinds of memory it has.
+struct Runtime {
+    diagnosis: Diagnosis,
+    functions: &'static speed::Names,
+    open: fn(usize, Kind) -> Result<Device>,
+    kinds: &'static [Kind],
+}
+
+fn main() -> ExitCode {
+    let (mut path, mut is_quick, mut only) = (None, false, None);
+    let mut arguments = std::env::args().skip(1);
+    while let Some(word) = arguments.next() {
+        match word.as_str() {
+            "--parts" => {
+                println!("{}", PARTS.join("\n"));
+                return ExitCode::SUCCESS;
+            }
+            "--quick" => is_quick = true,
+            "--only" => only = arguments.next(),
+            _ => path = Some(word),
+        }
+    }
+    let is_known = only.as_deref().is_none_or(|only| PARTS.contains(&only));
+    let (Some(path), true) = (path, is_known) else {
+        eprintln!("arrow-device-gpu-hardware REPORT.json [--quick] [--only PART], or --parts");
+        return ExitCode::FAILURE;
+    };
+    let runtimes = [
+        Runtime {
+            diagnosis: arrow_device_cuda::diagnose(),
+            functions: &speed::CUDA,
+            open: arrow_device_cuda::open_with,
+            kinds: &[Kind::Device, Kind::Host, Kind::Managed],
+        },
+        Runtime {
+            diagnosis: arrow_device_rocm::diagnose(),
+            functions: &speed::HIP,
+            open: arrow_device_rocm::open_with,
+            kinds: &[Kind::Device, Kind::Host],
+        },
+    ];
+    let mut report = Report::new(path.clone().into(), is_quick);
+    for runtime in &runtimes {
+        report.begin(runtime.diagnosis.runtime, &runtime.diagnosis.to_string());
+        if runtime.diagnosis.problem.is_some() {
+            continue;
+        }
+        for part in PARTS.iter().filter(|part| only.as_deref().is_none_or(|only| only == **part)) {
+            run(part, runtime, is_quick, &mut report);
+        }
+    }
+    println!("{} failures; the report is in {path}", report.failures);
+    if report.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run(part: &str, runtime: &Runtime, is_quick: bool, report: &mut Report) {
+    let opened = |kinds: &[Kind]| -> Vec<Device> {
+        let ordinals = 0..runtime.diagnosis.devices.len();
+        let all = ordinals
+            .flat_map(|ordinal| kinds.iter().map(move |kind| (runtime.open)(ordinal, *kind)));
+        // A device without managed memory has none.
+        all.filter_map(Result::ok).collect()
+    };
+    let all = || opened(runtime.kinds);
+    let has = |kind: Kind| runtime.kinds.contains(&kind);
+    match part {
+        "suite" => suites(&opened(&[Kind::Device]), &all(), is_quick, report),
+        "pinned suite" => suites(&opened(&[Kind::Host]), &all(), is_quick, report),
+        "managed suite" if has(Kind::Managed) => {
+            suites(&opened(&[Kind::Managed]), &all(), is_quick, report);
+        }
+        "exchange" => exchange(&all(), is_quick, report),
+        "types" => types(&all(), is_quick, report),
+        "speed" => speed(runtime, is_quick, report),
+        _ => {}
+    }
+}
+
+/// The conformance suite: of a device's own memory all of it, of other kinds every fifth array.
+fn suites(devices: &[Device], all: &[Device], is_quick: bool, report: &mut Report) {
+    for device in devices {
+        report.check(&format!("suite on {}", device.id()), || {
+            let other = all.iter().rfind(|other| other.id() != device.id());
+            let mut suite = Suite::new(device);
+            if let Some(other) = other {
+                suite = suite.beside(other);
+            }
+            if is_quick {
+                suite = suite.over(arrow_device_testkit::kinds::cases().step_by(37));
+            }
+            let report = suite.run();
+            report.assert();
+            report.to_string()
+        });
+    }
+}
+
+fn queues(devices: &[Device]) -> Vec<Queue> {
+    devices.iter().map(|device| device.open_queue().unwrap()).collect()
+}
+
+fn exchange(devices: &[Device], is_quick: bool, report: &mut Report) {
+    let said = |work: &dyn Fn()| {
+        work();
+        String::new()
+    };
+    let samples = if is_quick { 2 } else { 40 };
+    report.check("copies between all places", || {
+        said(&|| copies::from_every_place_to_every_other(queues(devices), samples))
+    });
+    report.check("streams", || said(&|| copies::streams(&queues(devices))));
+    report.check("asynchronous streams", || said(&|| copies::async_streams(&queues(devices))));
+    report.check("threads", || said(&|| queues(devices).iter().for_each(copies::threads)));
+}
+
+fn types(devices: &[Device], is_quick: bool, report: &mut Report) {
+    // The first of them is the device's own memory.
+    let devices = if is_quick { devices.get(..1).unwrap_or_default() } else { devices };
+    report.check("every type", || {
+        copies::every_type(&queues(devices));
+        String::new()
+    });
+    report.check("tensors", || {
+        copies::tensors(&queues(devices));
+        String::new()
+    });
+}
+
+fn speed(runtime: &Runtime, is_quick: bool, report: &mut Report) {
+    let open = |kind| (runtime.open)(0, kind);
+    let (Ok(device), Ok(pinned)) = (open(Kind::Device), open(Kind::Host)) else { return };
+    let library = runtime.diagnosis.library.clone().unwrap_or_default();
+    let mut rows = Vec::new();
+    report.check("speed", || {
+        rows = speed::measure(&library, runtime.functions, &device, &pinned, is_quick).unwrap();
+        format!("{} measurements", rows.len())
+    });
+    for row in &rows {
+        report.measured(row);
+    }
+}

@@ -1,0 +1,87 @@
+//! What the machine is to be like, as text: `devices=2 memory=1048576 seed=3`.
+
+/// The variable that configures a library that nobody configures otherwise.
+pub(crate) const VARIABLE: &str = "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG";
+
+/// See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// How many devices there are. With none, initialising says so.
+    pub(crate) devices: usize,
+    /// Bytes of each device.
+    pub(crate) memory: u64,
+    pub(crate) seed: u64,
+    /// Whether devices may be given access to each other.
+    pub(crate) peers: bool,
+    /// Whether there is managed memory, and whether the host may touch it while the device works.
+    pub(crate) managed: bool,
+    pub(crate) concurrent_managed: bool,
+    /// Whether memory can be allocated in the order of a stream.
+    pub(crate) pools: bool,
+    /// After so many questions that were answered with "not ready" the device makes progress. 0: never.
+    pub(crate) patience: u64,
+    /// What the driver says its version is.
+    pub(crate) version: i32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            devices: 1,
+            memory: 1 << 30,
+            seed: 0,
+            peers: false,
+            managed: true,
+            concurrent_managed: true,
+            pools: true,
+            patience: 8,
+            version: 0,
+        }
+    }
+}
+
+impl Config {
+    /// Reads pairs with spaces between them. An unknown or malformed one is an error.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let mut config = Self::default();
+        for pair in text.split_whitespace() {
+            let (key, value) = pair.split_once('=').ok_or_else(|| format!("no value: {pair}"))?;
+            let number: u64 = value.parse().map_err(|_| format!("no number: {pair}"))?;
+            match key {
+                "devices" => config.devices = number.min(64) as usize,
+                "memory" => config.memory = number,
+                "seed" => config.seed = number,
+                "peers" => config.peers = number != 0,
+                "managed" => config.managed = number != 0,
+                "concurrent_managed" => config.concurrent_managed = number != 0,
+                "pools" => config.pools = number != 0,
+                "patience" => config.patience = number,
+                "version" => config.version = i32::try_from(number).unwrap_or(0),
+                _ => return Err(format!("unknown: {pair}")),
+            }
+        }
+        Ok(config)
+    }
+
+    pub(crate) fn from_environment() -> Self {
+        let text = std::env::var(VARIABLE).unwrap_or_default();
+        Self::parse(&text).unwrap_or_else(|problem| {
+            eprintln!("{VARIABLE}: {problem}");
+            Self::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_from_text() {
+        let config = Config::parse("devices=2 memory=5 seed=9 peers=1 pools=0").unwrap();
+        assert_eq!((config.devices, config.memory, config.seed), (2, 5, 9));
+        assert_eq!((config.peers, config.pools, config.managed), (true, false, true));
+        assert!(Config::parse("devices").is_err() && Config::parse("colour=3").is_err());
+        assert!(Config::parse("devices=many").is_err());
+    }
+}
