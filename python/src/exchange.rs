@@ -11,7 +11,7 @@ use arrow_device::abi::dlpack::{
     DLDeviceType, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_MAJOR_VERSION,
     DLPACK_MINOR_VERSION, DLPackExchangeAPI, DLPackExchangeAPIHeader, DLPackVersion, DLTensor,
 };
-use arrow_device::dlpack::{Conversion, Copying, Dtype, Order, Tensor, device_id};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Order, Tensor, device_id};
 use arrow_device::{Error, ErrorKind, Memory, Result};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
@@ -77,7 +77,7 @@ unsafe extern "C" fn from_object(
         let tensor = match (object.cast::<PyTensor>(), object.cast::<PyArray>()) {
             (Ok(tensor), _) => tensor.get().tensor().clone(),
             (_, Ok(array)) => {
-                let conversion = Conversion::new().copying(Copying::IfNeeded);
+                let conversion = Conversion::new().copying(CopyPolicy::IfNeeded);
                 array.get().array().to_tensor(&conversion).or_refuse()?
             }
             _ => {
@@ -85,7 +85,7 @@ unsafe extern "C" fn from_object(
                 return Err(PyTypeError::new_err(format!("this table is not for {class}")));
             }
         };
-        let managed = tensor.export(Order::Unordered, Copying::IfNeeded).or_refuse()?;
+        let managed = tensor.export(Order::Unordered, CopyPolicy::IfNeeded).or_refuse()?;
         // SAFETY: the caller passes a place for the pointer.
         unsafe { out.write(managed.into_raw()) };
         Ok(())

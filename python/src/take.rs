@@ -1,6 +1,6 @@
 //! Taking data over from any object: which protocols it speaks, and which of them is preferred.
 
-use arrow_device::dlpack::{Conversion, Copying, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Tensor};
 use arrow_device::{Array, ArrayStream, Batch, Schema};
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
@@ -55,7 +55,7 @@ pub(crate) fn batch(object: &Bound<'_, PyAny>) -> PyResult<Array> {
 }
 
 fn from_tensor(py: Python<'_>, tensor: &Tensor) -> PyResult<Array> {
-    let conversion = Conversion::new().copying(Copying::IfNeeded);
+    let conversion = Conversion::new().copying(CopyPolicy::IfNeeded);
     py.detach(|| tensor.to_array(&conversion)).or_raise()
 }
 

@@ -7,7 +7,7 @@ use arrow_device::abi::dlpack::{
     DLDevice, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned, kDLCPU,
 };
 use arrow_device::dlpack::{
-    Conversion, Copying, Dtype, Exported, Form, Managed, Nulls, Tensor, device_id, dl_device,
+    Conversion, CopyPolicy, Dtype, Exported, Form, Managed, Nulls, Tensor, device_id, dl_device,
 };
 use arrow_device::{Array, DataType, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
 use pyo3::ffi;
@@ -199,11 +199,11 @@ impl PyTensor {
 }
 
 /// What `copy` stands for in DLPack's methods.
-pub(crate) fn copying(copy: Option<bool>) -> Copying {
+pub(crate) fn copying(copy: Option<bool>) -> CopyPolicy {
     match copy {
-        None => Copying::IfNeeded,
-        Some(true) => Copying::Always,
-        Some(false) => Copying::Never,
+        None => CopyPolicy::IfNeeded,
+        Some(true) => CopyPolicy::Always,
+        Some(false) => CopyPolicy::Never,
     }
 }
 
@@ -236,7 +236,7 @@ fn stand_in(array: &Array, nulls: &Bound<'_, PyAny>, as_integers: bool) -> PyRes
         return Ok(Nulls::NaN);
     }
     let empty = array.slice(0, 0).or_raise()?;
-    let any = Conversion::new().copying(Copying::IfNeeded).as_integers(as_integers);
+    let any = Conversion::new().copying(CopyPolicy::IfNeeded).as_integers(as_integers);
     let dtype = empty.to_tensor(&any).or_refuse()?.dtype();
     let fill = match dtype {
         Dtype::BOOL => Nulls::Fill { dtype, value: vec![u8::from(nulls.extract::<bool>()?)] },
@@ -300,7 +300,7 @@ pub(crate) struct Request {
     stream: Option<i64>,
     max_version: Option<(u32, u32)>,
     device: Option<DLDevice>,
-    copying: Copying,
+    copying: CopyPolicy,
 }
 
 impl Request {
@@ -342,7 +342,7 @@ impl Request {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let moves = self.moves(array.device())?;
         // What is copied on the way to the host is not copied before.
-        let copying = if moves { Copying::IfNeeded } else { self.copying };
+        let copying = if moves { CopyPolicy::IfNeeded } else { self.copying };
         let conversion = Conversion::new().copying(copying);
         if array.device() != DeviceId::CPU {
             // Where nothing has to be read or copied, the device need not be open.
@@ -351,11 +351,11 @@ impl Request {
         let convert = || array.to_tensor(&conversion);
         let reads_nothing = array.device() == DeviceId::CPU
             && array.null_count() == Some(0)
-            && copying == Copying::IfNeeded
+            && copying == CopyPolicy::IfNeeded
             && is_number(array.data_type());
         // Letting go of the interpreter costs more than to share memory.
         let tensor = if reads_nothing { convert() } else { py.detach(convert) };
-        self.finish(py, tensor.or_refuse()?, moves, copying == Copying::Always)
+        self.finish(py, tensor.or_refuse()?, moves, copying == CopyPolicy::Always)
     }
 
     /// The tensor in a capsule, in the same way.
@@ -377,7 +377,7 @@ impl Request {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let tensor = if moves { moved(py, &tensor, DeviceId::CPU)? } else { tensor };
         // A copy that was made for this consumer is not copied again.
-        let copying = if moves || is_copied { Copying::IfNeeded } else { self.copying };
+        let copying = if moves || is_copied { CopyPolicy::IfNeeded } else { self.copying };
         let ordered = streams::order(py, tensor.device(), self.stream)?;
         if matches!(ordered, Ordered::Host) {
             wait(py, &tensor)?;
@@ -386,7 +386,7 @@ impl Request {
         let export = move || tensor.export_for(self.max_version, ordered.order(), copying);
         // Host memory is shared with those who understand that it is read-only.
         let shares = is_on_host
-            && copying != Copying::Always
+            && copying != CopyPolicy::Always
             && self.max_version.is_some_and(|(major, _)| major > 0);
         match if shares { export() } else { py.detach(export) }.or_refuse()? {
             Exported::Versioned(managed) => wrap_managed(py, managed, VERSIONED),
@@ -408,7 +408,7 @@ impl Request {
                 (wanted.device_type.0, wanted.device_id)
             )));
         }
-        if self.copying == Copying::Never {
+        if self.copying == CopyPolicy::Never {
             let message = format!("a tensor on {from} gets into host memory by a copy only");
             return Err(refused(message));
         }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use arrow_device::abi::dlpack::{DLDataType, DLManagedTensor, DLManagedTensorVersioned};
-use arrow_device::dlpack::{Conversion, Copying, Form, Nulls, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Form, Nulls, Order, Tensor};
 use arrow_device::{Batch, DataType, Result};
 
 use crate::array::ArdevArray;
@@ -99,11 +99,11 @@ pub unsafe extern "C" fn ardev_tensor_import_legacy(
     unsafe { import(c_tensor, queue, flags, out, error) }
 }
 
-fn copying(number: i32) -> Result<Copying> {
+fn copying(number: i32) -> Result<CopyPolicy> {
     match number {
-        ARDEV_COPYING_NEVER => Ok(Copying::Never),
-        ARDEV_COPYING_IF_NEEDED => Ok(Copying::IfNeeded),
-        ARDEV_COPYING_ALWAYS => Ok(Copying::Always),
+        ARDEV_COPYING_NEVER => Ok(CopyPolicy::Never),
+        ARDEV_COPYING_IF_NEEDED => Ok(CopyPolicy::IfNeeded),
+        ARDEV_COPYING_ALWAYS => Ok(CopyPolicy::Always),
         _ => Err(invalid(format!("`copying` is {number}, and there are 0, 1 and 2"))),
     }
 }

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Waker};
 
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArray, ArrowSchema};
 use arrow_device::async_stream::{AsyncProducer, AsyncStream, feed};
-use arrow_device::dlpack::{Conversion, Copying, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Order, Tensor};
 use arrow_device::{
     Array, ArrayStream, Batch, DataType, DeviceType, Error, ErrorKind, Queue, Result, Schema,
 };
@@ -151,15 +151,15 @@ fn tensor(bench: &Bench) -> Result<Tensor> {
 
 fn entry(name: &str) -> Option<Peer> {
     let open = usual_places(true, true);
-    let entry = match name {
-        "array producer" => Entry::ProduceArray(Box::new(|bench, schema, array| {
-            support::code(unsafe { export(bench, schema, array) })
-        })),
-        "array consumer" => Entry::ConsumeArray(Box::new(|_, schema, array| {
-            support::code(unsafe { consume(schema, array) })
-        })),
-        "array relay" => {
-            Entry::RelayArray(Box::new(|_, schema, array, out_schema, out| {
+    let entry =
+        match name {
+            "array producer" => Entry::ProduceArray(Box::new(|bench, schema, array| {
+                support::code(unsafe { export(bench, schema, array) })
+            })),
+            "array consumer" => Entry::ConsumeArray(Box::new(|_, schema, array| {
+                support::code(unsafe { consume(schema, array) })
+            })),
+            "array relay" => Entry::RelayArray(Box::new(|_, schema, array, out_schema, out| {
                 match Ours.relay(unsafe { &mut *schema }, unsafe { &mut *array }) {
                     Ok((made_schema, made)) => {
                         unsafe { out_schema.write(made_schema) };
@@ -171,36 +171,36 @@ fn entry(name: &str) -> Option<Peer> {
                         22
                     }
                 }
-            }))
-        }
-        "stream producer" => {
-            return Some(Peer::new(stream_entry(false), open).with_failing(stream_entry(true)));
-        }
-        "stream consumer" => Entry::ConsumeStream(Box::new(|_, stream| {
-            let read = unsafe { ArrayStream::import(stream) }
-                .and_then(|mut arrays| arrays.try_for_each(|array| array.map(drop)));
-            support::code(read)
-        })),
-        "stream relay" => Entry::RelayStream(Box::new(|_, stream, out| {
-            let handed_on = unsafe { ArrayStream::import(stream) };
-            support::code(handed_on.map(|stream| stream.export(unsafe { &mut *out })))
-        })),
-        "async producer" => {
-            return Some(Peer::new(async_entry(false), open).with_failing(async_entry(true)));
-        }
-        "async consumer" => return Some(async_consumer()),
-        "dlpack producer" => Entry::ProduceTensor(Box::new(|bench, out| {
-            let made = tensor(bench).and_then(|tensor| tensor.export(Order::Host, Copying::Never));
-            support::code(made.map(|made| unsafe { out.write(made.into_raw()) }))
-        })),
-        "dlpack consumer" => Entry::ConsumeTensor(Box::new(|_, tensor| {
-            support::code(unsafe { Tensor::import(tensor, Order::Host) })
-        })),
-        "dlpack-legacy consumer" => Entry::ConsumeLegacy(Box::new(|_, tensor| {
-            support::code(unsafe { Tensor::import(tensor, Order::Host) })
-        })),
-        _ => return None,
-    };
+            })),
+            "stream producer" => {
+                return Some(Peer::new(stream_entry(false), open).with_failing(stream_entry(true)));
+            }
+            "stream consumer" => Entry::ConsumeStream(Box::new(|_, stream| {
+                let read = unsafe { ArrayStream::import(stream) }
+                    .and_then(|mut arrays| arrays.try_for_each(|array| array.map(drop)));
+                support::code(read)
+            })),
+            "stream relay" => Entry::RelayStream(Box::new(|_, stream, out| {
+                let handed_on = unsafe { ArrayStream::import(stream) };
+                support::code(handed_on.map(|stream| stream.export(unsafe { &mut *out })))
+            })),
+            "async producer" => {
+                return Some(Peer::new(async_entry(false), open).with_failing(async_entry(true)));
+            }
+            "async consumer" => return Some(async_consumer()),
+            "dlpack producer" => Entry::ProduceTensor(Box::new(|bench, out| {
+                let made =
+                    tensor(bench).and_then(|tensor| tensor.export(Order::Host, CopyPolicy::Never));
+                support::code(made.map(|made| unsafe { out.write(made.into_raw()) }))
+            })),
+            "dlpack consumer" => Entry::ConsumeTensor(Box::new(|_, tensor| {
+                support::code(unsafe { Tensor::import(tensor, Order::Host) })
+            })),
+            "dlpack-legacy consumer" => Entry::ConsumeLegacy(Box::new(|_, tensor| {
+                support::code(unsafe { Tensor::import(tensor, Order::Host) })
+            })),
+            _ => return None,
+        };
     Some(Peer::new(entry, open))
 }
 

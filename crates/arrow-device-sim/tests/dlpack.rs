@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{
-    Conversion, Copying, Dtype, Managed, Order, Tensor, device_id, dl_device,
+    Conversion, CopyPolicy, Dtype, Managed, Order, Tensor, device_id, dl_device,
 };
 use arrow_device::{Array, DataType, ErrorKind, Queue};
 use arrow_device_sim::{Kind, Mistake, Sim, sweep};
@@ -68,7 +68,7 @@ fn on_export_the_consumers_queue_waits_and_no_host_does() {
             let [producer, consumer] = [(); 2].map(|()| sim.device().open_queue().unwrap());
             let array = being_written(sim, &producer).slice(4, 60).unwrap();
             let tensor = array.to_tensor(&Conversion::new()).unwrap();
-            let managed = tensor.clone().export(Order::On(&consumer), Copying::Never).unwrap();
+            let managed = tensor.clone().export(Order::On(&consumer), CopyPolicy::Never).unwrap();
             assert!(!tensor.is_ready().unwrap(), "somebody waited on the host");
             consume(sim, &consumer, &managed);
             consumer.synchronize().unwrap();
@@ -81,7 +81,7 @@ fn on_export_the_consumers_queue_waits_and_no_host_does() {
         let array = being_written(sim, &producer);
         let tensor = array.to_tensor(&Conversion::new()).unwrap();
         let managed: Managed<DLManagedTensorVersioned> =
-            tensor.export(Order::Unordered, Copying::Never).unwrap();
+            tensor.export(Order::Unordered, CopyPolicy::Never).unwrap();
         // SAFETY: an exported tensor.
         let raw = unsafe { managed.as_ptr().read() }.dl_tensor;
         let base = arrow_device::driver::Raw::from_ptr(raw.data);
@@ -111,7 +111,7 @@ fn the_event_of_an_array_from_c_becomes_a_wait_too() {
         let array = tensor.to_array(&Conversion::new()).unwrap();
         assert_eq!(array.ready(), arrow_device::Ready::AfterEvent);
         let tensor = array.to_tensor(&Conversion::new()).unwrap();
-        let managed = tensor.export(Order::On(&consumer), Copying::Never).unwrap();
+        let managed = tensor.export(Order::On(&consumer), CopyPolicy::Never).unwrap();
         consume(sim, &consumer, &managed);
         drop(array);
         consumer.synchronize().unwrap();
@@ -124,7 +124,7 @@ fn without_a_queue_the_host_waits() {
     sweep(0..10, |sim| {
         let [producer, consumer] = [(); 2].map(|()| sim.device().open_queue().unwrap());
         let tensor = being_written(sim, &producer).to_tensor(&Conversion::new()).unwrap();
-        let managed = tensor.clone().export(Order::Host, Copying::Never).unwrap();
+        let managed = tensor.clone().export(Order::Host, CopyPolicy::Never).unwrap();
         assert!(tensor.is_ready().unwrap());
         consume(sim, &consumer, &managed);
         consumer.synchronize().unwrap();
@@ -140,7 +140,7 @@ fn on_import_what_comes_later_waits_for_the_queue_that_was_named() {
         let managed: Managed<DLManagedTensorVersioned> = being_written(sim, &stream)
             .to_tensor(&Conversion::new())
             .unwrap()
-            .export(Order::On(&stream), Copying::Never)
+            .export(Order::On(&stream), CopyPolicy::Never)
             .unwrap();
         let order = if says_ready { Order::Host } else { Order::On(&stream) };
         // SAFETY: a tensor that was just exported.
@@ -168,7 +168,7 @@ fn memory_is_not_given_back_while_a_queue_still_uses_it() {
     let freed = tensors::Count::default();
     let made = matrix::upload(&queue, Dtype::FLOAT32, &freed);
     let managed: Managed<DLManagedTensorVersioned> =
-        made.export(Order::Host, Copying::Never).unwrap();
+        made.export(Order::Host, CopyPolicy::Never).unwrap();
     // SAFETY: a tensor that was just exported.
     let tensor = unsafe { Tensor::import(managed.into_raw(), Order::On(&queue)) }.unwrap();
     let array = tensor.to_array(&Conversion::new()).unwrap();
@@ -199,11 +199,11 @@ fn a_consumer_may_write_to_its_copy_and_to_nothing_else() {
         (whole.flags, sim.take_reports())
     };
     sweep(0..4, |sim| {
-        let (flags, reports) = write(sim, Copying::Always);
+        let (flags, reports) = write(sim, CopyPolicy::Always);
         assert_eq!((flags, reports.len()), (2, 0), "{reports:?}");
     });
     sweep(0..4, |sim| {
-        let (flags, reports) = write(sim, Copying::Never);
+        let (flags, reports) = write(sim, CopyPolicy::Never);
         assert_eq!(flags, 1);
         assert!(reports.iter().any(|report| report.kind == Mistake::WriteToShared), "{reports:?}");
     });
@@ -217,7 +217,7 @@ fn a_handle_travels_with_its_offset_and_an_address_without() {
         let array = being_written(&sim, &queue);
         let part = array.slice(5, 7).unwrap().to_tensor(&Conversion::new()).unwrap();
         let managed: Managed<DLManagedTensorVersioned> =
-            part.export(Order::On(&queue), Copying::Never).unwrap();
+            part.export(Order::On(&queue), CopyPolicy::Never).unwrap();
         // SAFETY: an exported tensor.
         let tensor = unsafe { managed.as_ptr().read() }.dl_tensor;
         let view = array.on(&queue).unwrap();
@@ -237,11 +237,11 @@ fn every_call_that_fails_is_an_error_and_nothing_is_lost() {
             let queue = sim.device().open_queue()?;
             let array = Array::from_values(DataType::Float64, [Some(1.0), None, Some(3.0)])?;
             let array = array.copy_to(&queue)?;
-            let conversion = Conversion::new().copying(Copying::IfNeeded).on(&queue);
+            let conversion = Conversion::new().copying(CopyPolicy::IfNeeded).on(&queue);
             let filled = conversion.nulls(arrow_device::dlpack::Nulls::NaN);
             let tensor = array.to_tensor(&filled)?;
             let managed: Managed<DLManagedTensor> =
-                tensor.export(Order::On(&queue), Copying::Always)?;
+                tensor.export(Order::On(&queue), CopyPolicy::Always)?;
             // SAFETY: a tensor that was just exported.
             let tensor = unsafe { Tensor::import(managed.into_raw(), Order::On(&queue)) }?;
             tensor.sliced(0, 2, 2, -1)?.to_array(&filled)?.wait()?;
@@ -261,7 +261,7 @@ fn a_queue_of_another_device_is_refused() {
     let [one, other] = [0, 1].map(|number| sim.device_number(number).open_queue().unwrap());
     let tensor = being_written(&sim, &one).to_tensor(&Conversion::new()).unwrap();
     let refused =
-        tensor.clone().export::<DLManagedTensorVersioned>(Order::On(&other), Copying::Never);
+        tensor.clone().export::<DLManagedTensorVersioned>(Order::On(&other), CopyPolicy::Never);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotReachable);
     assert_eq!(tensor.copy(&other).unwrap_err().kind(), ErrorKind::NotReachable);
 }

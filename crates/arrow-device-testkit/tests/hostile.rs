@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ptr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Array, Error, ErrorKind, Place, Result, Schema, Step};
+use arrow_device::{Array, Error, ErrorKind, NodePath, Result, Schema, Step};
 use arrow_device_sim::Sim;
 use arrow_device_testkit::hostile::{self, Hostile, Importer, Ours, Owed};
 use arrow_device_testkit::kinds::Kind;
@@ -119,7 +119,7 @@ impl Importer for Trusting {
         let taken = Taken(moved, self.releases);
         if self.refuses {
             drop(taken);
-            let place = Place::new([Step::Child(5)]);
+            let place = NodePath::new([Step::Child(5)]);
             return Err(Error::new(ErrorKind::Malformed, "no").at(place));
         }
         Ok(Box::new(taken))

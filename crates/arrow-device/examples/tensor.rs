@@ -4,7 +4,9 @@
 //! pointer travels in a capsule.
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
-use arrow_device::dlpack::{Conversion, Copying, Dtype, Exported, Managed, Nulls, Order, Tensor};
+use arrow_device::dlpack::{
+    Conversion, CopyPolicy, Dtype, Exported, Managed, Nulls, Order, Tensor,
+};
 use arrow_device::{Array, DataType, Result};
 
 pub(crate) fn main() -> Result<()> {
@@ -24,13 +26,14 @@ fn hand_a_column_over() -> Result<()> {
 
     // The last two have none, and are handed over where they lie.
     let shared = temperatures.slice(2, 2)?.to_tensor(&Conversion::new())?;
-    let managed: Managed<DLManagedTensorVersioned> = shared.export(Order::Host, Copying::Never)?;
+    let managed: Managed<DLManagedTensorVersioned> =
+        shared.export(Order::Host, CopyPolicy::Never)?;
     consume(managed.into_raw());
 
     // Or something stands for nulls, which is a copy; an older consumer gets the older form.
-    let filled = Conversion::new().copying(Copying::IfNeeded).nulls(Nulls::NaN);
+    let filled = Conversion::new().copying(CopyPolicy::IfNeeded).nulls(Nulls::NaN);
     let tensor = temperatures.to_tensor(&filled)?;
-    match tensor.export_for(None, Order::Host, Copying::IfNeeded)? {
+    match tensor.export_for(None, Order::Host, CopyPolicy::IfNeeded)? {
         Exported::Legacy(managed) => println!("the older form: {managed:?}"),
         Exported::Versioned(managed) => println!("the newer form: {managed:?}"),
     }
@@ -49,12 +52,12 @@ fn consume(tensor: *mut DLManagedTensorVersioned) {
 /// A matrix of another library, three rows of two numbers, as an array of rows and as columns.
 fn take_a_matrix_over() -> Result<()> {
     let theirs = Tensor::from_buffer(vec![1_i64, 2, 3, 4, 5, 6].into(), Dtype::INT64, &[3, 2])?;
-    let managed: Managed<DLManagedTensor> = theirs.export(Order::Host, Copying::IfNeeded)?;
+    let managed: Managed<DLManagedTensor> = theirs.export(Order::Host, CopyPolicy::IfNeeded)?;
 
     // SAFETY: as above.
     let tensor = unsafe { Tensor::import(managed.into_raw(), Order::Host) }?;
     // The older form does not say whether its producer still writes. A copy is safe, and so is a promise that is true.
-    let copied = tensor.to_array(&Conversion::new().copying(Copying::IfNeeded))?;
+    let copied = tensor.to_array(&Conversion::new().copying(CopyPolicy::IfNeeded))?;
     // SAFETY: nobody has the memory but this tensor.
     let tensor = unsafe { tensor.assume_frozen() };
     let rows = tensor.to_array(&Conversion::new())?;
@@ -62,7 +65,7 @@ fn take_a_matrix_over() -> Result<()> {
     assert_eq!(copied.field(), rows.field());
 
     // Columns of a matrix in row-major order do not lie together.
-    let gathered = Conversion::new().copying(Copying::IfNeeded);
+    let gathered = Conversion::new().copying(CopyPolicy::IfNeeded);
     let batch = tensor.to_batch(["left", "right"], &gathered)?;
     println!("{batch:?}");
     Ok(())

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::{DeviceId, Place};
+use crate::{DeviceId, NodePath};
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -147,14 +147,14 @@ impl fmt::Display for ErrorKind {
 /// assert_eq!(error.to_string(), "allocate on cuda:0: out of memory: 4096 bytes asked for (2: CUDA_ERROR_OUT_OF_MEMORY)");
 /// assert_eq!(error.kind().errno(), 12);
 /// ```
-pub struct Error(Box<Inner>);
+pub struct Error(Box<ErrorInner>);
 
-struct Inner {
+struct ErrorInner {
     kind: ErrorKind,
     message: Cow<'static, str>,
     operation: Option<&'static str>,
     device: Option<DeviceId>,
-    place: Option<Place>,
+    place: Option<NodePath>,
     vendor: Option<Vendor>,
     /// What another party returned.
     errno: Option<i32>,
@@ -176,7 +176,7 @@ impl Error {
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
-        Self(Box::new(Inner {
+        Self(Box::new(ErrorInner {
             kind,
             message,
             operation: None,
@@ -244,7 +244,7 @@ impl Error {
     }
 
     /// Says which node of a tree it was about.
-    pub fn at(mut self, place: Place) -> Self {
+    pub fn at(mut self, place: NodePath) -> Self {
         self.0.place = Some(place);
         self
     }
@@ -287,7 +287,7 @@ impl Error {
     }
 
     /// The node of the tree it was about.
-    pub fn place(&self) -> Option<&Place> {
+    pub fn place(&self) -> Option<&NodePath> {
         self.0.place.as_ref()
     }
 
@@ -299,7 +299,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, message, operation, device, place, vendor, .. } = &*self.0;
+        let ErrorInner { kind, message, operation, device, place, vendor, .. } = &*self.0;
         match (operation, device) {
             (Some(operation), Some(device)) => write!(f, "{operation} on {device}: ")?,
             (Some(operation), None) => write!(f, "{operation}: ")?,

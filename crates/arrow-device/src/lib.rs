@@ -117,7 +117,7 @@ pub use device::{
 pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};
 pub use pending::{Reaper, drain, leaked, pending, reclaim, settle};
-pub use place::{Place, Step};
+pub use place::{NodePath, Step};
 pub use schema::{
     BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,
     Text, TimeUnit, UnionMode,

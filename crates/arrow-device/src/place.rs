@@ -14,11 +14,11 @@ pub enum Step {
 
 /// A node of an array or schema tree, written as the way to it: `array.child[3].dictionary`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct NodePath {
     steps: Vec<Step>,
 }
 
-impl Place {
+impl NodePath {
     /// The root.
     pub const ROOT: Self = Self { steps: Vec::new() };
 
@@ -40,7 +40,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for NodePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("root")?;
         self.steps.iter().try_for_each(|step| match step {

@@ -15,7 +15,7 @@ use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
 use arrow_device::async_stream::{AsyncProducer, AsyncStream};
 use arrow_device::copy::Options;
-use arrow_device::dlpack::{Conversion, Copying, Dtype, Managed, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Managed, Order, Tensor};
 use arrow_device::{
     Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Error, Queue, Recycler, Schema,
 };
@@ -376,7 +376,7 @@ fn tensor(shape: &[i64]) -> Tensor {
 }
 
 fn handed_over(tensor: Tensor) -> Managed<DLManagedTensorVersioned> {
-    tensor.export(Order::Host, Copying::Never).unwrap()
+    tensor.export(Order::Host, CopyPolicy::Never).unwrap()
 }
 
 /// How often the allocator is asked for an export, an import, an export of what was imported, and the deleters.
@@ -449,7 +449,7 @@ fn more_columns_of_one_tensor_are_no_more_allocations_each() {
 fn the_older_form_is_imported_without_an_allocation_too() {
     let tensor = tensor(&[64]).copy(&arrow_device::Queue::host()).unwrap();
     let managed = || -> Managed<DLManagedTensor> {
-        tensor.clone().export(Order::Host, Copying::IfNeeded).unwrap()
+        tensor.clone().export(Order::Host, CopyPolicy::IfNeeded).unwrap()
     };
     drop(unsafe { Tensor::import(managed().into_raw(), Order::Host) });
     let raw = managed().into_raw();

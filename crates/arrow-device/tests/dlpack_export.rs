@@ -10,7 +10,7 @@
 )]
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
-use arrow_device::dlpack::{Conversion, Copying, Dtype, Exported, Managed, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Exported, Managed, Order, Tensor};
 use arrow_device::{Array, Buffer, DataType, DeviceId, ErrorKind, Queue};
 use arrow_device_testkit::allocations::{Counting, count};
 use arrow_device_testkit::{Verdict, tensors};
@@ -45,7 +45,7 @@ fn promise(address: Option<*const u8>, flags: u64) -> Promise {
 fn shared() -> (Managed<DLManagedTensorVersioned>, Promise) {
     let (column, address) = column(&Count::default());
     let tensor = column.to_tensor(&Conversion::new()).unwrap();
-    let managed = tensor.export(Order::Host, Copying::Never).unwrap();
+    let managed = tensor.export(Order::Host, CopyPolicy::Never).unwrap();
     (managed, promise(Some(address), READ_ONLY))
 }
 
@@ -82,7 +82,7 @@ fn a_copy_is_made_when_it_is_asked_for_and_is_the_consumers_alone() {
     let tensor = column.to_tensor(&Conversion::new()).unwrap();
     drop(column);
     let managed: Managed<DLManagedTensorVersioned> =
-        tensor.export(Order::Host, Copying::Always).unwrap();
+        tensor.export(Order::Host, CopyPolicy::Always).unwrap();
     assert!(freed.reaches(1), "the copy keeps nothing");
     check_versioned(&managed, &promise(None, COPIED)).unwrap();
     // Not where the original was, and a consumer may write there.
@@ -94,15 +94,15 @@ fn a_copy_is_made_when_it_is_asked_for_and_is_the_consumers_alone() {
 #[test]
 fn memory_that_somebody_else_has_too_is_never_called_copied() {
     let (column, _) = column(&Count::default());
-    let copy = column.to_tensor(&Conversion::new().copying(Copying::Always)).unwrap();
+    let copy = column.to_tensor(&Conversion::new().copying(CopyPolicy::Always)).unwrap();
     let twin = copy.clone();
     let managed: Managed<DLManagedTensorVersioned> =
-        copy.export(Order::Host, Copying::Never).unwrap();
+        copy.export(Order::Host, CopyPolicy::Never).unwrap();
     check_versioned(&managed, &promise(None, READ_ONLY)).unwrap();
     drop(managed);
     // The last one has it alone.
     let managed: Managed<DLManagedTensorVersioned> =
-        twin.export(Order::Host, Copying::Never).unwrap();
+        twin.export(Order::Host, CopyPolicy::Never).unwrap();
     check_versioned(&managed, &promise(None, COPIED)).unwrap();
 }
 
@@ -111,15 +111,15 @@ fn memory_that_somebody_else_has_too_is_never_called_copied() {
 fn the_older_form_gets_a_copy_of_what_nobody_may_write_to() {
     let (column, address) = column(&Count::default());
     let tensor = column.to_tensor(&Conversion::new()).unwrap();
-    let refused = tensor.clone().export::<DLManagedTensor>(Order::Host, Copying::Never);
+    let refused = tensor.clone().export::<DLManagedTensor>(Order::Host, CopyPolicy::Never);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
     let managed: Managed<DLManagedTensor> =
-        tensor.clone().export(Order::Host, Copying::IfNeeded).unwrap();
+        tensor.clone().export(Order::Host, CopyPolicy::IfNeeded).unwrap();
     check_legacy(&managed, &promise(None, 0)).unwrap();
     check_legacy(&managed, &promise(Some(address), 0)).unwrap_err();
     // What was copied already is not copied again.
     let copy = tensor.copy(&Queue::host()).unwrap();
-    let managed: Managed<DLManagedTensor> = copy.export(Order::Host, Copying::Never).unwrap();
+    let managed: Managed<DLManagedTensor> = copy.export(Order::Host, CopyPolicy::Never).unwrap();
     check_legacy(&managed, &promise(None, 0)).unwrap();
     // A caller who knows the consumer shares.
     let managed = unsafe { tensor.export_legacy_shared(Order::Host) }.unwrap();
@@ -140,7 +140,7 @@ fn the_older_form_is_for_those_who_ask_for_nothing_newer() {
         (Some((1, 3)), true),
         (Some((2, 0)), true),
     ] {
-        let exported = tensor.clone().export_for(asked, Order::Host, Copying::IfNeeded).unwrap();
+        let exported = tensor.clone().export_for(asked, Order::Host, CopyPolicy::IfNeeded).unwrap();
         assert_eq!(matches!(exported, Exported::Versioned(_)), is_versioned, "{asked:?}");
         // Our own version, also for those who know a later one.
         if let Exported::Versioned(managed) = exported {
@@ -157,7 +157,7 @@ fn memory_lives_until_the_deleter_has_run_on_another_thread() {
         let (column, address) = column(&freed);
         let tensor = column.to_tensor(&Conversion::new()).unwrap();
         let managed: Managed<DLManagedTensorVersioned> =
-            tensor.export(Order::Host, Copying::Never).unwrap();
+            tensor.export(Order::Host, CopyPolicy::Never).unwrap();
         drop(column);
         if early {
             // A producer that frees when it has handed over.
@@ -182,8 +182,10 @@ fn a_tensor_that_was_handed_over_is_the_consumers_to_delete() {
     let (column, _) = column(&freed);
     let tensor = column.to_tensor(&Conversion::new()).unwrap();
     drop(column);
-    let raw =
-        tensor.export::<DLManagedTensorVersioned>(Order::Host, Copying::Never).unwrap().into_raw();
+    let raw = tensor
+        .export::<DLManagedTensorVersioned>(Order::Host, CopyPolicy::Never)
+        .unwrap()
+        .into_raw();
     arrow_device::reclaim();
     assert_eq!(freed.get(), 0, "nobody deleted it");
     // A consumer may look at the struct alone, and hand back a pointer to no more than it.
@@ -198,7 +200,7 @@ fn a_tensor_that_was_handed_over_is_the_consumers_to_delete() {
 fn a_single_number_and_no_number_at_all() {
     let none = Tensor::from_buffer(Buffer::null(DeviceId::CPU), Dtype::FLOAT64, &[3, 0]).unwrap();
     let managed: Managed<DLManagedTensorVersioned> =
-        none.export(Order::Host, Copying::Never).unwrap();
+        none.export(Order::Host, CopyPolicy::Never).unwrap();
     let promise = Promise {
         shape: vec![3, 0],
         dtype: (2, 64, 1),
@@ -215,12 +217,12 @@ fn a_single_number_and_no_number_at_all() {
     let empty_slice = column(&Count::default()).0.slice(4, 0).unwrap();
     let tensor = empty_slice.to_tensor(&Conversion::new()).unwrap();
     let managed: Managed<DLManagedTensorVersioned> =
-        tensor.export(Order::Host, Copying::Never).unwrap();
+        tensor.export(Order::Host, CopyPolicy::Never).unwrap();
     assert!(tensor_of(&managed).data.is_null());
 
     let number = Tensor::from_buffer(vec![7_u32].into(), Dtype::UINT32, &[]).unwrap();
     let managed: Managed<DLManagedTensorVersioned> =
-        number.export(Order::Host, Copying::Never).unwrap();
+        number.export(Order::Host, CopyPolicy::Never).unwrap();
     let promise = Promise {
         shape: vec![],
         dtype: (1, 32, 1),
@@ -242,7 +244,7 @@ fn an_export_is_one_allocation_and_none_where_the_block_is_recycled() {
     let (column, _) = column(&Count::default());
     let tensor = column.to_tensor(&Conversion::new()).unwrap();
     let export = |tensor: Tensor| -> Managed<DLManagedTensorVersioned> {
-        tensor.export(Order::Host, Copying::Never).unwrap()
+        tensor.export(Order::Host, CopyPolicy::Never).unwrap()
     };
     let (first, second) = (tensor.clone(), tensor.clone());
     let (asked, managed) = count(|| export(first));

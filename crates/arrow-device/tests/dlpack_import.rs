@@ -11,7 +11,7 @@
 use arrow_device_testkit::tensors;
 
 use arrow_device::abi::dlpack::{DLDeviceType, DLManagedTensor, DLManagedTensorVersioned};
-use arrow_device::dlpack::{Conversion, Copying, Dtype, Managed, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Managed, Order, Tensor};
 use arrow_device::{DeviceId, DeviceType, ErrorKind, Queue};
 use tensors::hostile::{ACCEPTED, REFUSED, REFUSED_VERSIONED};
 use tensors::{Recipe, TestForm, free_without_deleter, matrix};
@@ -61,7 +61,7 @@ fn read(what: &str, tensor: Tensor, shape: &[i64], elements: &[i32]) {
     assert_eq!(tensor.host().unwrap().to_vec::<i32>().unwrap(), elements, "{what}");
     let copy = tensor.copy(&Queue::host()).unwrap();
     assert_eq!(copy.host().unwrap().to_vec::<i32>().unwrap(), elements, "{what}");
-    let conversion = Conversion::new().copying(Copying::IfNeeded);
+    let conversion = Conversion::new().copying(CopyPolicy::IfNeeded);
     if shape != [0, i64::MAX] {
         let again = tensor.to_array(&conversion).unwrap().to_tensor(&conversion).unwrap();
         assert_eq!(again.host().unwrap().to_vec::<i32>().unwrap(), elements, "{what}");
@@ -159,7 +159,7 @@ fn memory_that_its_producer_may_write_to_is_not_shared_as_immutable() {
             assert_eq!(error.kind(), ErrorKind::Unsupported);
         }
         drop(shared);
-        let copied = tensor.to_array(&Conversion::new().copying(Copying::IfNeeded)).unwrap();
+        let copied = tensor.to_array(&Conversion::new().copying(CopyPolicy::IfNeeded)).unwrap();
         let promised = unsafe { tensor.assume_frozen() };
         assert_eq!(promised.host().unwrap().to_vec::<i32>().unwrap().len(), 6);
         drop((promised, read));
@@ -188,7 +188,7 @@ fn a_tensor_on_a_device_that_is_not_there_is_carried_and_its_use_is_an_error_tha
     assert_eq!(error.kind(), ErrorKind::NotReachable);
 
     let managed: Managed<DLManagedTensorVersioned> =
-        tensor.export(Order::Host, Copying::Never).unwrap();
+        tensor.export(Order::Host, CopyPolicy::Never).unwrap();
     let whole = unsafe { managed.as_ptr().read() };
     assert_eq!(whole.dl_tensor.data.addr(), 1 << 12);
     assert_eq!((whole.dl_tensor.device.device_id, whole.flags), (7, 1));
@@ -220,7 +220,7 @@ fn elements_of_less_than_a_byte_are_carried() {
     let packed = unsafe { Tensor::import(made, Order::Host) }.unwrap();
     assert_eq!(packed.host().unwrap().to_bytes().unwrap(), [0x21, 0x43, 0x05]);
     assert_eq!(packed.sliced(0, 1, 2, 1).unwrap_err().kind(), ErrorKind::Unsupported);
-    let all = Conversion::new().copying(Copying::IfNeeded).as_integers(true);
+    let all = Conversion::new().copying(CopyPolicy::IfNeeded).as_integers(true);
     assert_eq!(packed.to_array(&all).unwrap_err().kind(), ErrorKind::Unsupported);
 
     recipe.flags = 1 | 4;
@@ -232,7 +232,7 @@ fn elements_of_less_than_a_byte_are_carried() {
     let part = padded.sliced(0, 1, 3, 1).unwrap();
     assert_eq!(part.host().unwrap().to_bytes().unwrap(), [2, 3, 4]);
     let managed: Managed<DLManagedTensorVersioned> =
-        part.copy(&Queue::host()).unwrap().export(Order::Host, Copying::Never).unwrap();
+        part.copy(&Queue::host()).unwrap().export(Order::Host, CopyPolicy::Never).unwrap();
     assert_eq!(unsafe { managed.as_ptr().read() }.flags, 2 | 4);
 
     // Two in an element take two bytes.

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use arrow_device::dlpack::{Conversion, Copying, Dtype, Nulls, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Nulls, Tensor};
 use arrow_device::{
     Array, Batch, Buffer, DataType, ErrorKind, Field, IntervalUnit, Queue, Result, TimeUnit,
 };
@@ -42,18 +42,18 @@ fn way<T>(
     let plain = |it: Conversion| it;
     let filled = |it: Conversion| it.nulls(Nulls::NaN);
     type Change<'a> = &'a dyn Fn(Conversion) -> Conversion;
-    let ways: [(&str, Copying, Change<'_>); 5] = [
-        ("", Copying::Never, &plain),
-        (", if `as_integers` is said", Copying::Never, &as_integers),
-        ("", Copying::IfNeeded, &plain),
-        (", if `as_integers` is said", Copying::IfNeeded, &as_integers),
-        (", if something stands for nulls", Copying::IfNeeded, &filled),
+    let ways: [(&str, CopyPolicy, Change<'_>); 5] = [
+        ("", CopyPolicy::Never, &plain),
+        (", if `as_integers` is said", CopyPolicy::Never, &as_integers),
+        ("", CopyPolicy::IfNeeded, &plain),
+        (", if `as_integers` is said", CopyPolicy::IfNeeded, &as_integers),
+        (", if something stands for nulls", CopyPolicy::IfNeeded, &filled),
     ];
     for (condition, copying, change) in ways {
         match convert(&change(Conversion::new()).copying(copying)) {
             Ok(result) => {
                 let shared = is_shared(&result);
-                assert!(shared || copying != Copying::Never, "copied without being allowed to");
+                assert!(shared || copying != CopyPolicy::Never, "copied without being allowed to");
                 let how = if shared { "shared" } else { "copied" };
                 return (format!("{how}{condition}"), Some(result));
             }
@@ -231,7 +231,7 @@ fn tensors() -> Vec<(&'static str, Tensor)> {
         let managed = copy
             .export::<arrow_device::abi::dlpack::DLManagedTensorVersioned>(
                 arrow_device::dlpack::Order::Host,
-                Copying::Never,
+                CopyPolicy::Never,
             )
             .unwrap();
         let raw = managed.into_raw();

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
-use arrow_device::dlpack::{Conversion, Copying, Dtype, Form, Nulls, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Form, Nulls, Order, Tensor};
 use arrow_device::{Array, DataType, DeviceId, Error, ErrorKind, Result};
 
 use crate::made::buffer;
@@ -58,11 +58,11 @@ pub unsafe extern "C" fn adp_dlpack_produce(
         let tensor = made(kind)?;
         let raw: *mut c_void = if versioned != 0 {
             tensor
-                .export::<DLManagedTensorVersioned>(Order::Host, Copying::Never)?
+                .export::<DLManagedTensorVersioned>(Order::Host, CopyPolicy::Never)?
                 .into_raw()
                 .cast()
         } else {
-            tensor.export::<DLManagedTensor>(Order::Host, Copying::IfNeeded)?.into_raw().cast()
+            tensor.export::<DLManagedTensor>(Order::Host, CopyPolicy::IfNeeded)?.into_raw().cast()
         };
         // SAFETY: promised by the caller.
         unsafe { out.write(raw) };
@@ -82,13 +82,13 @@ unsafe fn exchange<F: Form>(tensor: *mut F, out: *mut *mut F) -> Result<()> {
     let tensor = unsafe { tensor.assume_frozen() };
     let bytes = tensor.host()?.to_bytes()?;
     std::hint::black_box(bytes.iter().fold(0_u8, |all, byte| all ^ byte));
-    let conversion = Conversion::new().copying(Copying::IfNeeded).nulls(Nulls::NaN);
+    let conversion = Conversion::new().copying(CopyPolicy::IfNeeded).nulls(Nulls::NaN);
     let back = if tensor.shape().is_empty() {
         tensor
     } else {
         tensor.to_array(&conversion)?.to_tensor(&conversion)?
     };
-    let managed = back.export::<F>(Order::Host, Copying::IfNeeded)?;
+    let managed = back.export::<F>(Order::Host, CopyPolicy::IfNeeded)?;
     // SAFETY: promised by the caller.
     unsafe { out.write(managed.into_raw()) };
     Ok(())

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
-use arrow_device::dlpack::{Conversion, Copying, Element, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Element, Order, Tensor};
 use arrow_device::{Array, Buffer, DataType, DeviceId};
 use arrow_device_testkit::reclaim_until;
 use dlpark::allocation::dynamic::Initialized;
@@ -78,7 +78,8 @@ where
     T: DlpackElement + PartialEq + Debug,
 {
     let twin = tensor.clone();
-    let managed = tensor.export::<DLManagedTensorVersioned>(Order::Host, Copying::Never).unwrap();
+    let managed =
+        tensor.export::<DLManagedTensorVersioned>(Order::Host, CopyPolicy::Never).unwrap();
     let theirs = managed.into_raw().cast::<ffi::DLManagedTensorVersioned>();
     let theirs: versioned::Dlpack = unsafe { dlpark::Managed::from_raw(theirs) }.unwrap();
     theirs.validate_export().unwrap();
@@ -86,7 +87,7 @@ where
     let view = unsafe { ArrayViewD::<T>::try_from_dlpack(&theirs, ()) }.unwrap();
     assert_eq!(view, array.view());
 
-    let managed = twin.export::<DLManagedTensor>(Order::Host, Copying::IfNeeded).unwrap();
+    let managed = twin.export::<DLManagedTensor>(Order::Host, CopyPolicy::IfNeeded).unwrap();
     let theirs = managed.into_raw().cast::<ffi::DLManagedTensor>();
     let theirs: legacy::Dlpack = unsafe { dlpark::Managed::from_raw(theirs) }.unwrap();
     theirs.validate_export().unwrap();
@@ -127,7 +128,7 @@ fn a_column_is_read_where_it_lies_and_freed_when_the_reader_is_done() {
     let column = Array::builder(DataType::Float64).len(8).buffers([None, Some(buffer)]);
     let tensor = column.finish_ready().unwrap().slice(2, 5).unwrap().to_tensor(&Conversion::new());
     let managed =
-        tensor.unwrap().export::<DLManagedTensorVersioned>(Order::Host, Copying::Never).unwrap();
+        tensor.unwrap().export::<DLManagedTensorVersioned>(Order::Host, CopyPolicy::Never).unwrap();
     let theirs = managed.into_raw().cast::<ffi::DLManagedTensorVersioned>();
     let theirs: versioned::Dlpack = unsafe { dlpark::Managed::from_raw(theirs) }.unwrap();
     let read = theirs.validate().unwrap();
@@ -144,7 +145,7 @@ fn a_column_is_read_where_it_lies_and_freed_when_the_reader_is_done() {
 #[test]
 fn what_is_read_only_cannot_be_written_to_there_and_what_is_copied_can() {
     let array = Array::from_values(DataType::Int32, [Some(1), Some(2)]).unwrap();
-    let mut theirs = [Copying::Never, Copying::Always].map(|copying| {
+    let mut theirs = [CopyPolicy::Never, CopyPolicy::Always].map(|copying| {
         let tensor = array.to_tensor(&Conversion::new()).unwrap();
         let managed = tensor.export::<DLManagedTensorVersioned>(Order::Host, copying).unwrap();
         let raw = managed.into_raw().cast::<ffi::DLManagedTensorVersioned>();

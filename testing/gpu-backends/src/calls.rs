@@ -4,7 +4,7 @@ use std::ptr;
 
 use arrow_device::abi::dlpack::DLManagedTensorVersioned;
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
-use arrow_device::dlpack::{Conversion, Copying, Order};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Order};
 use arrow_device::{Array, ArrayStream, Batch, DataType, Queue};
 
 use crate::{Kind, Machine, assert_numbers, numbers, settle};
@@ -42,7 +42,7 @@ pub fn exchanging_calls_nothing(machine: &Machine) {
         machine.take_calls();
         let tensor = whole.to_tensor(&Conversion::new()).unwrap();
         let managed =
-            tensor.export::<DLManagedTensorVersioned>(Order::Unordered, Copying::IfNeeded);
+            tensor.export::<DLManagedTensorVersioned>(Order::Unordered, CopyPolicy::IfNeeded);
         drop(managed.unwrap());
         assert_eq!(machine.take_calls(), [""; 0], "{kind:?}");
         drop(whole);

@@ -12,7 +12,7 @@ mod dlpark;
 mod ours;
 
 use arrow_device::abi::dlpack::DLManagedTensorVersioned;
-use arrow_device::dlpack::{Copying, Dtype, Managed, Order, Tensor};
+use arrow_device::dlpack::{CopyPolicy, Dtype, Managed, Order, Tensor};
 use arrow_device::{Array, Buffer, DataType};
 
 use crate::case::Case;
@@ -66,7 +66,7 @@ fn array() -> Array {
 
 /// What everybody's import is given.
 fn handed_over(tensor: &Tensor) -> Managed<Form> {
-    tensor.clone().export(Order::Host, Copying::Never).unwrap()
+    tensor.clone().export(Order::Host, CopyPolicy::Never).unwrap()
 }
 
 /// Everybody's outcome is the same: shape and numbers.

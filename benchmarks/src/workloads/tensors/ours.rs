@@ -1,6 +1,6 @@
 //! By this library.
 
-use arrow_device::dlpack::{Conversion, Copying, Managed, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Managed, Order, Tensor};
 use arrow_device::{Array, Batch, Buffer, DataType};
 
 use super::{COUNT, DEEP, FLAT, Form, array, handed_over, named, tensor};
@@ -159,7 +159,7 @@ fn counted<A, B>(meter: &mut Meter, before: impl Fn() -> A, work: impl Fn(A) -> 
 }
 
 fn handed_over_whole(tensor: Tensor) -> Managed<Form> {
-    tensor.export(Order::Host, Copying::Never).unwrap()
+    tensor.export(Order::Host, CopyPolicy::Never).unwrap()
 }
 
 fn import(managed: Managed<Form>) -> Tensor {

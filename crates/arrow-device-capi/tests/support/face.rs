@@ -6,7 +6,7 @@ use std::ffi::c_int;
 use std::ptr;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema};
-use arrow_device::{Array, Error, ErrorKind, Place, Queue, Result, Schema, Step};
+use arrow_device::{Array, Error, ErrorKind, NodePath, Queue, Result, Schema, Step};
 use arrow_device_capi::*;
 use arrow_device_testkit::consumer::{self, SeenSchema};
 use arrow_device_testkit::hostile::Importer;
@@ -39,13 +39,13 @@ pub(crate) fn made<T>(
 }
 
 /// The place in a tree that a message names.
-fn place_in(text: &str) -> Option<Place> {
+fn place_in(text: &str) -> Option<NodePath> {
     let word = text.split(": ").find(|word| *word == "root" || word.starts_with("root."))?;
     let steps = word.split('.').skip(1).map(|step| match step.strip_prefix("child[") {
         Some(index) => Step::Child(index.trim_end_matches(']').parse().unwrap()),
         None => Step::Dictionary,
     });
-    Some(Place::new(steps))
+    Some(NodePath::new(steps))
 }
 
 /// An array object, which ends with this.

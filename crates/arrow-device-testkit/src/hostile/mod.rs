@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Array, ErrorKind, Place, Result, Schema, Step};
+use arrow_device::{Array, ErrorKind, NodePath, Result, Schema, Step};
 
 pub use random::random;
 
@@ -78,7 +78,7 @@ impl Importer for Ours {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owed {
     /// An error of this kind that names this place in the tree.
-    Refusal(ErrorKind, Place),
+    Refusal(ErrorKind, NodePath),
     /// An error of this kind, anywhere: of a tree without end every place is as good.
     RefusalAnywhere(ErrorKind),
     /// It is odd and allowed.
@@ -202,7 +202,7 @@ impl Hostile {
         };
         require(error.kind() == *kind, || format!("{error} and not {kind:?}"))?;
         let Owed::Refusal(_, place) = &self.owed else { return Ok(()) };
-        let named = error.place().cloned().unwrap_or(Place::ROOT);
+        let named = error.place().cloned().unwrap_or(NodePath::ROOT);
         require(named == *place, || format!("{error} names {named} and not {place}"))
     }
 }
@@ -215,7 +215,7 @@ impl fmt::Debug for Hostile {
 
 /// A refusal at the node that these steps lead to.
 fn refusal(kind: ErrorKind, steps: &[Step]) -> Owed {
-    Owed::Refusal(kind, Place::new(steps.iter().copied()))
+    Owed::Refusal(kind, NodePath::new(steps.iter().copied()))
 }
 
 /// The plan of the node that these steps lead to.
@@ -229,7 +229,7 @@ fn plan_at<'a>(plan: &'a Plan, steps: &[Step]) -> &'a Plan {
 /// What a case is called: the type of a node, where it is, and what is wrong with it.
 fn named(plan: &Plan, steps: &[Step], what: &str) -> String {
     let format = plan.format.to_string_lossy();
-    format!("{format} at {}: {what}", Place::new(steps.iter().copied()))
+    format!("{format} at {}: {what}", NodePath::new(steps.iter().copied()))
 }
 
 /// A struct with a column of every layout.

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use arrow_device::abi::dlpack::{
     DLDataType, DLDeviceType, DLManagedTensor, DLManagedTensorVersioned,
 };
-use arrow_device::dlpack::{Conversion, Copying, Nulls, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Nulls, Order, Tensor};
 
 use crate::tensors::{Recipe, TestForm, free_without_deleter};
 
@@ -47,7 +47,8 @@ fn use_tensor(tensor: &Tensor, input: &mut Input<'_>) {
     if tensor.device() != arrow_device::DeviceId::CPU || tensor.len() > 1 << 16 {
         return;
     }
-    let copying = [Copying::Never, Copying::IfNeeded, Copying::Always][input.byte() as usize % 3];
+    let copying =
+        [CopyPolicy::Never, CopyPolicy::IfNeeded, CopyPolicy::Always][input.byte() as usize % 3];
     let flags = input.byte();
     let conversion = Conversion::new()
         .copying(copying)
@@ -82,7 +83,7 @@ fn use_tensor(tensor: &Tensor, input: &mut Input<'_>) {
         let again = unsafe { Tensor::import(exported.into_raw(), Order::Host) }.unwrap();
         assert_eq!(again.shape(), tensor.shape());
     }
-    let _ = copy.export::<DLManagedTensor>(Order::Host, Copying::Never).unwrap();
+    let _ = copy.export::<DLManagedTensor>(Order::Host, CopyPolicy::Never).unwrap();
 }
 
 /// Bytes to be used up. Zeros follow.

@@ -1,6 +1,6 @@
 //! Arrays as tensors and tensors as arrays on any device, compared value by value.
 
-use arrow_device::dlpack::{Conversion, Copying, Dtype, Element, Nulls, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Element, Nulls, Tensor};
 use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, Field, Queue};
 
 /// Runs all of them on the device of a queue.
@@ -27,7 +27,7 @@ fn never() -> Conversion {
 }
 
 fn if_needed() -> Conversion {
-    Conversion::new().copying(Copying::IfNeeded)
+    Conversion::new().copying(CopyPolicy::IfNeeded)
 }
 
 impl Bench<'_> {
@@ -316,7 +316,7 @@ impl Bench<'_> {
             (tensor.on(self.queue).unwrap(), array.on(self.queue).unwrap());
         let (base, offset) = tensor_view.location().handle();
         assert_eq!((base, offset), (array_view.buffer(1).location().handle().0, 16));
-        let copy = self.tensor(&part, Conversion::new().copying(Copying::Always));
+        let copy = self.tensor(&part, Conversion::new().copying(CopyPolicy::Always));
         let copied = copy.on(self.queue).unwrap();
         assert_ne!(copied.location().handle().0, base);
         assert_eq!(self.read::<i32>(&copy), [4, 5, 6]);

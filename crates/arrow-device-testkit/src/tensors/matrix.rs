@@ -1,7 +1,7 @@
 //! Every type of element in every layout, through both forms, on any device, there and back.
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
-use arrow_device::dlpack::{Conversion, Copying, Dtype, Form, Managed, Order, Tensor};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Form, Managed, Order, Tensor};
 use arrow_device::{Buffer, DeviceId, Memory, Queue};
 
 use super::{Count, Counted};
@@ -50,7 +50,7 @@ pub const LAYOUTS: [Layout; 9] = [
 /// A tensor of one element without its dimensions: what only C makes.
 fn number(one: &Tensor) -> Tensor {
     let managed: Managed<DLManagedTensorVersioned> =
-        one.clone().export(Order::Unordered, Copying::Never).unwrap();
+        one.clone().export(Order::Unordered, CopyPolicy::Never).unwrap();
     let raw = managed.into_raw();
     // The shape stays where it is, for the deleter.
     unsafe { (*raw).dl_tensor.ndim = 0 };
@@ -103,7 +103,7 @@ fn bytes(tensor: &Tensor, queue: &Queue) -> Vec<u8> {
 
 fn round_trip<F: Form>(tensor: &Tensor, queue: &Queue, name: &str) {
     let order = Order::On(queue);
-    let managed: Managed<F> = tensor.clone().export(order, Copying::IfNeeded).unwrap();
+    let managed: Managed<F> = tensor.clone().export(order, CopyPolicy::IfNeeded).unwrap();
     let again = unsafe { Tensor::import(managed.into_raw(), order) }.unwrap();
     assert_eq!(again.shape(), tensor.shape(), "{name}");
     assert_eq!((again.dtype(), again.len()), (tensor.dtype(), tensor.len()), "{name}");
@@ -122,7 +122,7 @@ fn round_trip<F: Form>(tensor: &Tensor, queue: &Queue, name: &str) {
 
 /// What Arrow can hold comes back from there.
 fn through_an_array(tensor: &Tensor, queue: &Queue, name: &str) {
-    let conversion = Conversion::new().copying(Copying::IfNeeded).as_integers(true).on(queue);
+    let conversion = Conversion::new().copying(CopyPolicy::IfNeeded).as_integers(true).on(queue);
     let array = match tensor.to_array(&conversion) {
         Ok(array) => array,
         Err(error) => {

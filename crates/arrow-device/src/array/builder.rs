@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::tree::{BufferPointer, Built, Node, Nodes, Pending, Readiness, Tables, Tree};
+use super::tree::{ArrayNode, BufferPointer, Built, Nodes, Pending, ReadyWhen, Tables, Tree};
 use super::{Array, Window};
 use crate::device::driver::Readiness as DeviceReadiness;
 use crate::exchange::shared::Shared;
 use crate::schema::{Schema, can_be_absent};
 use crate::{
-    Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Place, Queue,
-    Result, Step,
+    Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, NodePath,
+    Queue, Result, Step,
 };
 
 /// An array that is being put together; see [`Array::builder`].
@@ -93,7 +93,7 @@ impl ArrayBuilder {
     /// The data is complete. Children stay as ready as they are: an array of columns that wait for different events is ready
     /// after all of them.
     pub fn finish_ready(self) -> Result<Array> {
-        self.finish(|pending| Ok(Readiness::join(pending)))
+        self.finish(|pending| Ok(ReadyWhen::join(pending)))
     }
 
     /// The data is complete when this queue has done what was submitted to it: an event is recorded on it.
@@ -105,9 +105,9 @@ impl ArrayBuilder {
         let reached = queue.clone();
         let array = self.finish_after_children(&reached, move || {
             match queue.device().properties().readiness {
-                DeviceReadiness::Event => Ok(Readiness::After(Pending::Event(queue.record()?))),
-                DeviceReadiness::QueueOrder => Ok(Readiness::Now),
-                DeviceReadiness::HostWait => queue.synchronize().map(|()| Readiness::Now),
+                DeviceReadiness::Event => Ok(ReadyWhen::After(Pending::Event(queue.record()?))),
+                DeviceReadiness::QueueOrder => Ok(ReadyWhen::Now),
+                DeviceReadiness::HostWait => queue.synchronize().map(|()| ReadyWhen::Now),
             }
         })?;
         Ok(array)
@@ -115,18 +115,18 @@ impl ArrayBuilder {
 
     /// The data is complete after this event. Children add theirs.
     pub fn finish_after(self, event: Event) -> Result<Array> {
-        self.finish(|pending| Ok(Readiness::join(pending.chain([Pending::Event(event)]))))
+        self.finish(|pending| Ok(ReadyWhen::join(pending.chain([Pending::Event(event)]))))
     }
 
     /// The data is complete after what other arrays wait for, whose memory the buffers are and whose trees they keep.
     pub(crate) fn finish_with(self, others: impl IntoIterator<Item = Pending>) -> Result<Array> {
-        self.finish(|pending| Ok(Readiness::join(pending.chain(others))))
+        self.finish(|pending| Ok(ReadyWhen::join(pending.chain(others))))
     }
 
     fn finish_after_children(
         self,
         queue: &Queue,
-        ready: impl FnOnce() -> Result<Readiness>,
+        ready: impl FnOnce() -> Result<ReadyWhen>,
     ) -> Result<Array> {
         let children: Vec<Array> = self.children.iter().chain(&self.dictionary).cloned().collect();
         self.finish(move |_| {
@@ -145,7 +145,7 @@ impl ArrayBuilder {
 
     fn finish(
         mut self,
-        ready: impl FnOnce(&mut dyn Iterator<Item = Pending>) -> Result<Readiness>,
+        ready: impl FnOnce(&mut dyn Iterator<Item = Pending>) -> Result<ReadyWhen>,
     ) -> Result<Array> {
         let schema = std::mem::replace(
             &mut self.schema,
@@ -335,7 +335,7 @@ impl ArrayBuilder {
         let root = schema.root();
         let end = self.window.end();
         for (index, (number, child)) in root.children().zip(&self.children).enumerate() {
-            let place = Place::new([Step::Child(index)]);
+            let place = NodePath::new([Step::Child(index)]);
             let expected = schema.node(number).field.data_type();
             if !expected.equals_ignoring_metadata(child.data_type()) {
                 return Err(mismatch(format!("the type is {}, not {expected}", child.data_type()))
@@ -357,7 +357,7 @@ impl ArrayBuilder {
             let expected = schema.node(number).field.data_type();
             if !expected.equals_ignoring_metadata(dictionary.data_type()) {
                 let message = format!("the type is {}, not {expected}", dictionary.data_type());
-                return Err(mismatch(message).at(Place::new([Step::Dictionary])));
+                return Err(mismatch(message).at(NodePath::new([Step::Dictionary])));
             }
         }
         Ok(())
@@ -395,7 +395,7 @@ impl ArrayBuilder {
         self,
         schema: Schema,
         device: DeviceId,
-        ready: Readiness,
+        ready: ReadyWhen,
         sources: Vec<Array>,
     ) -> Result<Tree> {
         let pointers: Arc<[BufferPointer]> = self
@@ -411,7 +411,7 @@ impl ArrayBuilder {
             .map(|buffer| buffer.as_ref().map_or(Extent::Exact(0), Buffer::extent))
             .collect();
         let mut nodes = Vec::with_capacity(schema.nodes().len());
-        nodes.push(Node {
+        nodes.push(ArrayNode {
             window: self.window,
             buffers: pointers.as_ptr().cast(),
             n_buffers: pointers.len() as u32,
@@ -429,7 +429,7 @@ impl ArrayBuilder {
         while let Some(array) = arrays.get(next).cloned() {
             let first_extent = extents.len() as u32;
             extents.extend((0..array.buffer_count()).map(|index| array.extent(index)));
-            nodes.push(Node { window: array.window(), extents: first_extent, ..array.node() });
+            nodes.push(ArrayNode { window: array.window(), extents: first_extent, ..array.node() });
             for index in 0..array.child_count() {
                 arrays.push(array.node_child(index)?);
             }
@@ -443,7 +443,7 @@ impl ArrayBuilder {
 }
 
 fn check_run_ends(window: Window, run_ends: &Array, values: &Array) -> Result<()> {
-    let of_run_ends = |message: String| Err(refused(message).at(Place::new([Step::Child(0)])));
+    let of_run_ends = |message: String| Err(refused(message).at(NodePath::new([Step::Child(0)])));
     if run_ends.null_count().is_some_and(|nulls| nulls > 0) {
         return of_run_ends("run ends are null, and none may be".into());
     }
@@ -452,7 +452,7 @@ fn check_run_ends(window: Window, run_ends: &Array, values: &Array) -> Result<()
     }
     if values.len() < run_ends.len() {
         let message = format!("there are {} run ends and {} values", run_ends.len(), values.len());
-        return Err(refused(message).at(Place::new([Step::Child(1)])));
+        return Err(refused(message).at(NodePath::new([Step::Child(1)])));
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use super::tree::Below;
+use super::tree::StructsBelow;
 use crate::abi::ArrowArray;
 use crate::convention;
 use crate::exchange::list::List;
@@ -24,7 +24,7 @@ pub(crate) unsafe fn check(
     device: DeviceId,
     sync_event: *mut c_void,
     schema: &Schema,
-) -> Result<Below> {
+) -> Result<StructsBelow> {
     if base.is_released() {
         return Err(Error::new(ErrorKind::Released, "the array is released").on_device(device));
     }
@@ -54,33 +54,33 @@ fn event_on(device: DeviceId) -> Error {
 /// # Safety
 /// As for [`Array::import`](super::Array::import).
 #[inline(always)]
-unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<Below> {
+unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<StructsBelow> {
     let checks = schema.checks();
     let Some((check, rest)) = checks.split_first() else { unreachable!("a schema has a root") };
     // SAFETY: as promised by the caller.
     if !unsafe { keeps(root, schema.rule(0), check) } {
-        return Err(Fault::Node.explain(schema, 0, root));
+        return Err(StructFault::Node.explain(schema, 0, root));
     }
     if rest.is_empty() {
-        return Ok(Below::Children);
+        return Ok(StructsBelow::Children);
     }
-    let walk = Walk { rules: schema.rules() };
+    let walk = StructWalk { rules: schema.rules() };
     if check.has_simple_columns() {
         // Nothing is noted of a row of columns, because the root's own table leads to them.
         // SAFETY: as promised by the caller, for a root that keeps to its rule.
         let found = unsafe { walk.leaves(root, schema.rule(0), rest) };
         found.map_err(|fault| fault.explain(schema, 0, root))?;
-        return Ok(Below::Children);
+        return Ok(StructsBelow::Children);
     }
     let mut table = List::with_capacity(rest.len())?;
     // SAFETY: as promised by the caller, for a root that keeps to its rule.
     let found = unsafe { walk.all(root, checks, &mut table) };
     found.map_err(|(fault, number, source)| fault.explain(schema, number, source))?;
-    Ok(Below::Table(table))
+    Ok(StructsBelow::Table(table))
 }
 
 /// What is wrong with a node or with one right below it.
-enum Fault {
+enum StructFault {
     /// The node breaks a rule of its own.
     Node,
     /// The child is not what the node needs, or breaks a rule of its own.
@@ -90,11 +90,11 @@ enum Fault {
 }
 
 /// A look at the nodes of a tree.
-struct Walk<'schema> {
+struct StructWalk<'schema> {
     rules: &'schema [Rule],
 }
 
-impl Walk<'_> {
+impl StructWalk<'_> {
     fn rule(&self, check: &Check) -> &Rule {
         match self.rules.get(check.rule as usize) {
             Some(rule) => rule,
@@ -113,7 +113,7 @@ impl Walk<'_> {
         root: &'a ArrowArray,
         checks: &[Check],
         table: &mut List<*const ArrowArray>,
-    ) -> Result<(), (Fault, u32, &'a ArrowArray)> {
+    ) -> Result<(), (StructFault, u32, &'a ArrowArray)> {
         for (number, check) in checks.iter().enumerate() {
             // Most nodes are leaves, and were looked at with their parent.
             if check.is_leaf {
@@ -131,7 +131,7 @@ impl Walk<'_> {
             if number > 0 {
                 // SAFETY: as promised by the caller.
                 if !unsafe { keeps(source, &rule, check) } {
-                    return Err(fault(Fault::Node));
+                    return Err(fault(StructFault::Node));
                 }
             }
             let first = check.first_child as usize;
@@ -155,7 +155,7 @@ impl Walk<'_> {
         check: &Check,
         below: &[Check],
         table: &mut List<*const ArrowArray>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), StructFault> {
         let children = check.children as usize;
         let least = least(source, rule);
         for (index, check) in below.iter().enumerate() {
@@ -174,7 +174,7 @@ impl Walk<'_> {
                     .is_some_and(|child| !child.is_released() & (child.length >= least))
             };
             if !is_as_needed {
-                return Err(Fault::Child(index));
+                return Err(StructFault::Child(index));
             }
             table.push(pointer);
         }
@@ -195,7 +195,7 @@ impl Walk<'_> {
         source: &ArrowArray,
         rule: &Rule,
         checks: &[Check],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), StructFault> {
         let least = least(source, rule);
         // SAFETY: the table is there and has so many entries, which nobody writes to: the node keeps to its rules, and
         // `import`'s caller promises the rest.
@@ -213,7 +213,7 @@ impl Walk<'_> {
             let is_usual = unsafe { usual.fits(pointer) };
             // SAFETY: as above.
             if !is_usual && !unsafe { leaf_keeps_at_all(pointer, self.rule(check), least) } {
-                return Err(Fault::Child(index));
+                return Err(StructFault::Child(index));
             }
         }
         if rule.is_run_ends {
@@ -380,7 +380,7 @@ unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
 ///
 /// # Safety
 /// As for [`Array::import`](super::Array::import); the struct has two children that are not null.
-unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), Fault> {
+unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), StructFault> {
     // SAFETY: as promised by the caller.
     let run_ends = unsafe { source.children.read() };
     // SAFETY: as above.
@@ -392,12 +392,12 @@ unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), Fault> {
     let none_null = run_ends.null_count <= 0;
     let enough = source.length == 0 || run_ends.length > 0;
     if !none_null || !enough {
-        return Err(Fault::RunEnds(0));
+        return Err(StructFault::RunEnds(0));
     }
-    if values.length < run_ends.length { Err(Fault::RunEnds(1)) } else { Ok(()) }
+    if values.length < run_ends.length { Err(StructFault::RunEnds(1)) } else { Ok(()) }
 }
 
-impl Fault {
+impl StructFault {
     /// Says in words what is wrong, looking a second time. `source` was read as far as the first look went.
     #[cold]
     fn explain(self, schema: &Schema, number: u32, source: &ArrowArray) -> Error {

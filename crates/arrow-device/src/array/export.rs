@@ -8,14 +8,15 @@ use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
-use super::tree::{Built, Node, Pending, Readiness, Storage, Structs, Tree};
+use super::tree::{ArrayNode, Built, Pending, ReadyWhen, Storage, Structs, Tree};
 use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
-use crate::device::account::{self, Counted, Direction};
+use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::driver::SyncEvent;
 use crate::exchange::arena::{
-    self, Below, Links, Owner, Room, Share, Source, as_uninit, release_share,
+    self, ArenaRoom, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource, as_uninit,
+    release_share,
 };
 use crate::exchange::shared::Shared;
 use crate::schema::{Check, Schema};
@@ -145,12 +146,12 @@ impl Array {
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
         let pending = match &self.tree().ready {
-            Readiness::Now => None,
+            ReadyWhen::Now => None,
             _ if !self.may_show_events() => {
                 self.wait()?;
                 None
             }
-            Readiness::AfterAll(all) => {
+            ReadyWhen::AfterAll(all) => {
                 queue.reaches(self.device())?;
                 all.iter().try_for_each(|pending| self.tree().wait_for(queue, pending))?;
                 Some(Pending::Event(queue.record()?))
@@ -184,8 +185,8 @@ impl Array {
     #[inline(always)]
     fn single_pending(&self) -> Result<Option<Pending>> {
         match &self.tree().ready {
-            Readiness::Now => Ok(None),
-            Readiness::After(pending) if self.may_show_events() => Ok(Some(pending.clone())),
+            ReadyWhen::Now => Ok(None),
+            ReadyWhen::After(pending) if self.may_show_events() => Ok(Some(pending.clone())),
             _ => Err(self.no_single_event()),
         }
     }
@@ -193,7 +194,7 @@ impl Array {
     #[cold]
     fn no_single_event(&self) -> Error {
         let message = match &self.tree().ready {
-            Readiness::AfterAll(all) if self.may_show_events() => format!(
+            ReadyWhen::AfterAll(all) if self.may_show_events() => format!(
                 "the columns are ready after {} different events, and there is room for one; name a queue to join them",
                 all.len()
             ),
@@ -222,7 +223,7 @@ impl Array {
         let is_host = device.device_type == DeviceType::CPU;
         let device_id = if is_host { DeviceId::CPU.id } else { device.id };
         let device_type = device.device_type.0;
-        let Parts { array, rest } = Parts::of(out);
+        let DeviceArrayParts { array, rest } = DeviceArrayParts::of(out);
         let sync_event = self.fill(pending, share, array)?;
         rest.write(Rest { device_id, device_type, sync_event, reserved: [0; 3] });
         Ok(())
@@ -289,11 +290,14 @@ impl Array {
         let checks = self.tree().schema.checks();
         match self.tree().storage() {
             Storage::Foreign(structs) => {
-                self.exported_nodes(pending, share, Imported { structs, checks }, out)
+                self.exported_nodes(pending, share, ImportedNodes { structs, checks }, out)
             }
-            Storage::Built(Built { nodes, .. }) => {
-                self.exported_nodes(pending, share, Tables { nodes: nodes.as_slice(), checks }, out)
-            }
+            Storage::Built(Built { nodes, .. }) => self.exported_nodes(
+                pending,
+                share,
+                BuiltNodes { nodes: nodes.as_slice(), checks },
+                out,
+            ),
         }
     }
 
@@ -303,18 +307,19 @@ impl Array {
         &self,
         pending: Option<Pending>,
         share: Shared<Tree>,
-        tables: impl Source<ArrowArray>,
+        tables: impl TreeSource<ArrowArray>,
         out: &mut MaybeUninit<ArrowArray>,
     ) -> Result<*mut c_void> {
         let (tree, root) = (self.tree(), self.node_number());
-        let room = Room::new(tree.size_of(root))?;
-        let shown = Shown::of(pending.as_ref());
+        let room = ArenaRoom::new(tree.size_of(root))?;
+        let shown = ShownEvent::of(pending.as_ref());
         let event = pending.and_then(Pending::into_event);
-        let owner = Whole { _event: event, _counted: tree.count(Direction::Exported), tree: share };
-        let Below { first, count, .. } = tables.below(root);
+        let owner =
+            ExportedTree { _event: event, _counted: tree.count(Direction::Exported), tree: share };
+        let ChildNumbers { first, count, .. } = tables.below(root);
         let (columns, plain) = (first..first + count, (root, self.exported_root()));
         let variable = if self.is_batch && !has_just(&tables, columns.clone(), self.window()) {
-            let rows = Rows { tables, columns, window: self.window() };
+            let rows = BatchRows { tables, columns, window: self.window() };
             room.build(plain, &rows, owner, shown.handle(), out)?
         } else {
             room.build(plain, &tables, owner, shown.handle(), out)?
@@ -324,21 +329,26 @@ impl Array {
 
     /// What is below left aside.
     #[inline(always)]
-    fn exported_root(&self) -> Node {
+    fn exported_root(&self) -> ArrayNode {
         let window = self.window();
         if self.is_batch && window.offset != 0 {
             // The columns of a batch have its offset. A bitmap would be that of other rows now. It says of none that it is null.
             let window = Window { offset: 0, ..window };
-            return Node { window, buffers: NO_BITMAP.as_ptr(), n_buffers: 1, ..Node::EMPTY };
+            return ArrayNode {
+                window,
+                buffers: NO_BITMAP.as_ptr(),
+                n_buffers: 1,
+                ..ArrayNode::EMPTY
+            };
         }
         let (buffers, n_buffers) = self.tree().table(self.node_number());
-        Node { window, buffers, n_buffers, extents: Node::NO_EXTENTS }
+        ArrayNode { window, buffers, n_buffers, extents: ArrayNode::NO_EXTENTS }
     }
 }
 
 /// The struct of a device array, seen as the base struct and the rest.
 #[repr(C)]
-struct Parts {
+struct DeviceArrayParts {
     array: MaybeUninit<ArrowArray>,
     rest: MaybeUninit<Rest>,
 }
@@ -351,13 +361,13 @@ struct Rest {
     reserved: [i64; 3],
 }
 
-impl Parts {
+impl DeviceArrayParts {
     #[inline(always)]
     fn of(out: &mut MaybeUninit<ArrowDeviceArray>) -> &mut Self {
         const {
-            let rest = offset_of!(Parts, rest);
-            assert!(size_of::<Parts>() == size_of::<ArrowDeviceArray>());
-            assert!(align_of::<Parts>() == align_of::<ArrowDeviceArray>());
+            let rest = offset_of!(DeviceArrayParts, rest);
+            assert!(size_of::<DeviceArrayParts>() == size_of::<ArrowDeviceArray>());
+            assert!(align_of::<DeviceArrayParts>() == align_of::<ArrowDeviceArray>());
             assert!(offset_of!(ArrowDeviceArray, array) == 0);
             assert!(offset_of!(ArrowDeviceArray, device_id) == rest + offset_of!(Rest, device_id));
             assert!(
@@ -374,14 +384,14 @@ impl Parts {
 }
 
 /// What `sync_event` is.
-enum Shown {
+enum ShownEvent {
     Nothing,
     /// The arena's own variable, which holds this handle.
     Handle(*mut c_void),
     Address(NonNull<c_void>),
 }
 
-impl Shown {
+impl ShownEvent {
     #[inline(always)]
     fn of(pending: Option<&Pending>) -> Self {
         match pending {
@@ -427,38 +437,38 @@ impl Tree {
 }
 
 /// The nodes of a tree that was put together here and is being exported.
-struct Tables<'tree> {
-    nodes: &'tree [Node],
+struct BuiltNodes<'tree> {
+    nodes: &'tree [ArrayNode],
     checks: &'tree [Check],
 }
 
-impl Source<ArrowArray> for Tables<'_> {
+impl TreeSource<ArrowArray> for BuiltNodes<'_> {
     #[inline(always)]
-    fn below(&self, source: u32) -> Below {
+    fn below(&self, source: u32) -> ChildNumbers {
         Check::below(self.checks.get(source as usize))
     }
 
     #[inline(always)]
-    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
+    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
         let nodes = self.nodes.get(numbers.start as usize..numbers.end as usize);
         nodes.unwrap_or_default().iter().copied()
     }
 }
 
 /// The nodes of a tree that was imported and is being exported.
-struct Imported<'tree> {
+struct ImportedNodes<'tree> {
     structs: &'tree Structs,
     checks: &'tree [Check],
 }
 
-impl Source<ArrowArray> for Imported<'_> {
+impl TreeSource<ArrowArray> for ImportedNodes<'_> {
     #[inline(always)]
-    fn below(&self, source: u32) -> Below {
+    fn below(&self, source: u32) -> ChildNumbers {
         Check::below(self.checks.get(source as usize))
     }
 
     #[inline(always)]
-    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
+    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
         self.structs.nodes(numbers, self.checks)
     }
 }
@@ -468,7 +478,7 @@ const NO_BITMAP: &[*const c_void; 1] = &[ptr::null()];
 
 /// The tables of a tree whose root is a record batch: each column has exactly its rows, and the struct around them no offset.
 /// Shipped consumers refuse an offset there, and take no notice of the length.
-struct Rows<S> {
+struct BatchRows<S> {
     tables: S,
     /// The numbers of the columns.
     columns: Range<u32>,
@@ -476,14 +486,14 @@ struct Rows<S> {
     window: Window,
 }
 
-impl<S: Source<ArrowArray>> Source<ArrowArray> for Rows<S> {
+impl<S: TreeSource<ArrowArray>> TreeSource<ArrowArray> for BatchRows<S> {
     #[inline(always)]
-    fn below(&self, source: u32) -> Below {
+    fn below(&self, source: u32) -> ChildNumbers {
         self.tables.below(source)
     }
 
     #[inline(always)]
-    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = Node> {
+    fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
         let (rows, are_columns) = (self.window, numbers == self.columns);
         self.tables.children(numbers).map(move |mut node| {
             if are_columns {
@@ -496,15 +506,15 @@ impl<S: Source<ArrowArray>> Source<ArrowArray> for Rows<S> {
 
 /// Whether the columns have the rows of the batch and no others, as they usually do: then they go out as they are.
 #[inline(always)]
-fn has_just(tables: &impl Source<ArrowArray>, columns: Range<u32>, rows: Window) -> bool {
-    let are_rows = |node: Node| node.window.length == rows.length;
+fn has_just(tables: &impl TreeSource<ArrowArray>, columns: Range<u32>, rows: Window) -> bool {
+    let are_rows = |node: ArrayNode| node.window.length == rows.length;
     rows.offset == 0 && tables.children(columns).all(are_rows)
 }
 
 /// The owner of an exported tree. Its event is dropped before the data.
-pub(crate) struct Whole {
+pub(crate) struct ExportedTree {
     _event: Option<Event>,
-    _counted: Option<Counted>,
+    _counted: Option<CountedBytes>,
     tree: Shared<Tree>,
 }
 
@@ -516,7 +526,7 @@ pub(crate) struct OfNode {
     array: Array,
 }
 
-impl Owner for Whole {
+impl TreeOwner for ExportedTree {
     type Share = OfNode;
 
     fn share(&self, source: u32) -> OfNode {
@@ -525,7 +535,7 @@ impl Owner for Whole {
     }
 }
 
-impl Share for OfNode {
+impl TreeShare for OfNode {
     fn narrow(&self, source: u32) -> Self {
         let steps = self.schema.steps_between(self.source, source);
         // The array has the nodes that its schema says; were it not so, the whole of it is kept.
@@ -535,12 +545,12 @@ impl Share for OfNode {
     }
 }
 
-impl arena::Node for ArrowArray {
-    type Owner = Whole;
-    type Plain = Node;
+impl arena::CNode for ArrowArray {
+    type Owner = ExportedTree;
+    type Plain = ArrayNode;
 
     #[inline(always)]
-    fn linked(node: Node, links: Links<Self>) -> Self {
+    fn linked(node: ArrayNode, links: Links<Self>) -> Self {
         Self {
             length: node.window.length,
             null_count: node.window.null_count,

@@ -9,9 +9,9 @@ use std::ptr;
 
 use super::Array;
 use super::check::check;
-use super::tree::{Below, ForeignArray, Readiness, Storage, Structs, Tree};
+use super::tree::{ForeignArray, ReadyWhen, Storage, Structs, StructsBelow, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
-use crate::exchange::shared::Place;
+use crate::exchange::shared::Vacancy;
 use crate::pending;
 use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -106,7 +106,7 @@ impl Array {
         );
         // SAFETY: promised by the caller: `import_host` looks at the root and at each of its children, and finds that they keep
         // to their rules. Nothing is below these.
-        unsafe { moved(source, Below::Children, DeviceId::CPU, ptr::null_mut(), schema) }
+        unsafe { moved(source, StructsBelow::Children, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 }
 
@@ -150,19 +150,19 @@ fn refused(source: &mut ArrowArray, error: Error) -> Error {
 #[inline(always)]
 unsafe fn moved(
     source: &mut ArrowArray,
-    below: Below,
+    below: StructsBelow,
     device: DeviceId,
     sync_event: *mut c_void,
     schema: &Schema,
 ) -> Result<Array> {
-    let place = match Place::new() {
+    let place = match Vacancy::new() {
         Ok(place) => place,
         Err(error) => return Err(refused(source, error)),
     };
     // All that needs the struct or touches a count comes first, so that the move is one from place to place.
     let schema = schema.clone();
     let root = Structs::root(source, schema.checks());
-    let ready = Readiness::foreign(sync_event);
+    let ready = ReadyWhen::foreign(sync_event);
     // SAFETY: as promised by the caller.
     let structs = unsafe { Structs::new(take(source), below) };
     let tree = place.fill(Tree::new(schema, device, ready, Storage::Foreign(structs)));

@@ -28,7 +28,7 @@ use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
 };
 pub(crate) use tree::{
-    BufferPointer, Built, Node, Nodes, Pending, Readiness, Storage, Tables, Tree,
+    ArrayNode, BufferPointer, Built, Nodes, Pending, ReadyWhen, Storage, Tables, Tree,
 };
 
 /// An Arrow array on a device: immutable, shared, ready now or after an event.
@@ -314,11 +314,11 @@ impl Array {
             || schema.data_type().equals_ignoring_metadata(self.data_type())
     }
 
-    pub(crate) fn schema_node(&self) -> &crate::schema::Node {
+    pub(crate) fn schema_node(&self) -> &crate::schema::SchemaNode {
         self.tree.schema.node(self.node)
     }
 
-    pub(crate) fn node(&self) -> Node {
+    pub(crate) fn node(&self) -> ArrayNode {
         self.tree.node(self.node)
     }
 

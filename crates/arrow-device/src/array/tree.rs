@@ -13,19 +13,19 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::{Array, Window};
 use crate::abi::ArrowArray;
-use crate::device::account::{self, Counted, Direction};
+use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::driver::Raw;
-use crate::device::{Memory, Owner};
+use crate::device::{BytesOwner, Memory};
 use crate::exchange::list::List;
 use crate::exchange::shared::Shared;
 use crate::pending::{self, Use};
-use crate::schema::{Check, Nulls, Schema};
+use crate::schema::{Check, Nullability, Schema};
 use crate::sync::lock;
 use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Queue, Result};
 
 /// One node: what is known of it without a look at its data.
 #[derive(Clone, Copy)]
-pub(crate) struct Node {
+pub(crate) struct ArrayNode {
     pub(crate) window: Window,
     /// `n_buffers` pointers.
     pub(crate) buffers: *const *const c_void,
@@ -34,7 +34,7 @@ pub(crate) struct Node {
     pub(crate) extents: u32,
 }
 
-impl Node {
+impl ArrayNode {
     /// The lengths of the buffers were not given.
     pub(crate) const NO_EXTENTS: u32 = u32::MAX;
 
@@ -48,7 +48,7 @@ impl Node {
 
     /// What a struct says that was seen to keep to its rule.
     #[inline(always)]
-    fn of(source: &ArrowArray, nulls: Nulls) -> Self {
+    fn of(source: &ArrowArray, nulls: Nullability) -> Self {
         let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
         let n_buffers = n_buffers as u32;
         let extents = Self::NO_EXTENTS;
@@ -56,10 +56,10 @@ impl Node {
             Self { window: Window { offset, length, null_count }, buffers, n_buffers, extents };
         let null_count = match nulls {
             // Without a bitmap nothing is null, counted or not.
-            Nulls::InBitmap if null_count != 0 && node.buffer(0).is_null() => 0,
-            Nulls::InBitmap => null_count,
-            Nulls::All => length,
-            Nulls::None => 0,
+            Nullability::InBitmap if null_count != 0 && node.buffer(0).is_null() => 0,
+            Nullability::InBitmap => null_count,
+            Nullability::All => length,
+            Nullability::None => 0,
         };
         Self { window: Window { offset, length, null_count }, ..node }
     }
@@ -78,13 +78,13 @@ impl Node {
 
 /// The nodes of a tree that was put together here. A single one needs no table of its own.
 pub(crate) enum Nodes {
-    One([Node; 1]),
-    Many(Box<[Node]>),
+    One([ArrayNode; 1]),
+    Many(Box<[ArrayNode]>),
 }
 
 impl Nodes {
     #[inline(always)]
-    pub(crate) fn as_slice(&self) -> &[Node] {
+    pub(crate) fn as_slice(&self) -> &[ArrayNode] {
         match self {
             Self::One(node) => node,
             Self::Many(nodes) => nodes,
@@ -92,9 +92,9 @@ impl Nodes {
     }
 }
 
-impl From<Vec<Node>> for Nodes {
-    fn from(nodes: Vec<Node>) -> Self {
-        match <[Node; 1]>::try_from(nodes) {
+impl From<Vec<ArrayNode>> for Nodes {
+    fn from(nodes: Vec<ArrayNode>) -> Self {
+        match <[ArrayNode; 1]>::try_from(nodes) {
             Ok(node) => Self::One(node),
             Err(nodes) => Self::Many(nodes.into()),
         }
@@ -102,7 +102,7 @@ impl From<Vec<Node>> for Nodes {
 }
 
 /// When data may be used.
-pub(crate) enum Readiness {
+pub(crate) enum ReadyWhen {
     Now,
     After(Pending),
     /// Columns with different events were put together.
@@ -142,7 +142,7 @@ impl Pending {
     }
 }
 
-impl Readiness {
+impl ReadyWhen {
     /// What the `sync_event` says of an array that somebody else made and that the tree keeps alive.
     #[inline(always)]
     pub(crate) fn foreign(sync_event: *mut c_void) -> Self {
@@ -183,7 +183,7 @@ impl Readiness {
 pub(crate) struct Tree {
     pub(crate) schema: Schema,
     pub(crate) device: DeviceId,
-    pub(crate) ready: Readiness,
+    pub(crate) ready: ReadyWhen,
     storage: ManuallyDrop<Storage>,
     /// What is noted later. Most trees pass through without.
     notes: OnceLock<Shared<Notes>>,
@@ -197,7 +197,7 @@ struct Notes {
     /// The last use on each queue.
     uses: Mutex<Vec<Use>>,
     /// Counted as imported, where somebody counts.
-    counted: Mutex<Option<Counted>>,
+    counted: Mutex<Option<CountedBytes>>,
     /// What keeps buffers alive that were made of this tree, while there are any.
     as_owner: Mutex<Weak<Shared<Tree>>>,
 }
@@ -214,11 +214,11 @@ pub(crate) enum Storage {
 /// so nobody writes to them: `import`'s caller promises it.
 pub(crate) struct Structs {
     base: ForeignArray,
-    below: Below,
+    below: StructsBelow,
 }
 
 /// Where the structs below the base are.
-pub(crate) enum Below {
+pub(crate) enum StructsBelow {
     /// They are its children and no more, so its own table leads to all of them, in the order of their numbers.
     Children,
     /// A table of what lies deeper, too.
@@ -229,7 +229,7 @@ impl Structs {
     /// # Safety
     /// The tree was checked: the base keeps to the rule of the schema's root, what `below` leads to are the structs of the
     /// nodes from 1 on, and each keeps to its rule. They stay until the base is released.
-    pub(crate) unsafe fn new(base: ForeignArray, below: Below) -> Self {
+    pub(crate) unsafe fn new(base: ForeignArray, below: StructsBelow) -> Self {
         Self { base, below }
     }
 
@@ -240,8 +240,8 @@ impl Structs {
     /// Which elements a base has that keeps to its rule.
     #[inline(always)]
     pub(crate) fn root(base: &ArrowArray, checks: &[Check]) -> Window {
-        let nulls = checks.first().map_or(Nulls::InBitmap, |check| check.nulls);
-        Node::of(base, nulls).window
+        let nulls = checks.first().map_or(Nullability::InBitmap, |check| check.nulls);
+        ArrayNode::of(base, nulls).window
     }
 
     /// The structs of the nodes from 1 on.
@@ -249,10 +249,10 @@ impl Structs {
     pub(crate) fn below(&self) -> &[*const ArrowArray] {
         let ArrowArray { children, n_children, .. } = *self.base();
         match &self.below {
-            Below::Table(table) => table,
-            Below::Children if n_children == 0 => &[],
+            StructsBelow::Table(table) => table,
+            StructsBelow::Children if n_children == 0 => &[],
             // SAFETY: `new`'s caller saw that the base has a table of so many children, which nobody writes to.
-            Below::Children => unsafe {
+            StructsBelow::Children => unsafe {
                 std::slice::from_raw_parts(children.cast_const().cast(), n_children as usize)
             },
         }
@@ -260,8 +260,8 @@ impl Structs {
 
     /// A node; nothing for a number that is none. The checks are those of the whole schema.
     #[inline(always)]
-    pub(crate) fn node(&self, number: u32, checks: &[Check]) -> Option<Node> {
-        Some(Node::of(self.get(number)?, checks.get(number as usize)?.nulls))
+    pub(crate) fn node(&self, number: u32, checks: &[Check]) -> Option<ArrayNode> {
+        Some(ArrayNode::of(self.get(number)?, checks.get(number as usize)?.nulls))
     }
 
     /// Some nodes below the base.
@@ -270,14 +270,14 @@ impl Structs {
         &'a self,
         numbers: Range<u32>,
         checks: &'a [Check],
-    ) -> impl ExactSizeIterator<Item = Node> + 'a {
+    ) -> impl ExactSizeIterator<Item = ArrayNode> + 'a {
         let (start, end) = (numbers.start as usize, numbers.end as usize);
         let structs =
             self.below().get(start.wrapping_sub(1)..end.wrapping_sub(1)).unwrap_or_default();
         let checks = checks.get(start..end).unwrap_or_default();
         structs.iter().zip(checks).map(|(source, check)| {
             // SAFETY: `new`'s caller saw a struct there, and it stays as long as the base.
-            Node::of(unsafe { &**source }, check.nulls)
+            ArrayNode::of(unsafe { &**source }, check.nulls)
         })
     }
 
@@ -296,7 +296,7 @@ impl Structs {
 pub(crate) struct Built {
     pub(crate) nodes: Nodes,
     /// The owners of the root's buffers.
-    pub(crate) _buffers: Box<[Owner]>,
+    pub(crate) _buffers: Box<[BytesOwner]>,
     /// The arrays right below the root, the dictionary as the last one.
     pub(crate) below: Box<[Array]>,
     pub(crate) tables: Tables,
@@ -333,7 +333,7 @@ impl Tree {
     pub(crate) fn new(
         schema: Schema,
         device: DeviceId,
-        ready: Readiness,
+        ready: ReadyWhen,
         storage: Storage,
     ) -> Self {
         let storage = ManuallyDrop::new(storage);
@@ -350,13 +350,13 @@ impl Tree {
     }
 
     /// A tree that was put together here.
-    pub(crate) fn built(schema: Schema, device: DeviceId, ready: Readiness, built: Built) -> Self {
+    pub(crate) fn built(schema: Schema, device: DeviceId, ready: ReadyWhen, built: Built) -> Self {
         Self::new(schema, device, ready, Storage::Built(built))
     }
 
     /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which tells that they are of one
     /// allocation.
-    pub(crate) fn owner(tree: &Shared<Self>) -> Owner {
+    pub(crate) fn owner(tree: &Shared<Self>) -> BytesOwner {
         let mut known = lock(&tree.notes().as_owner);
         if let Some(owner) = known.upgrade() {
             return owner;
@@ -368,12 +368,12 @@ impl Tree {
 
     /// Counts it for its device, where somebody counts.
     #[inline]
-    pub(crate) fn count(&self, direction: Direction) -> Option<Counted> {
+    pub(crate) fn count(&self, direction: Direction) -> Option<CountedBytes> {
         if account::any_counts() { self.count_for_device(direction) } else { None }
     }
 
     #[inline(never)]
-    fn count_for_device(&self, direction: Direction) -> Option<Counted> {
+    fn count_for_device(&self, direction: Direction) -> Option<CountedBytes> {
         let device = crate::Device::find(self.device)?;
         device.account().count(direction, || self.known_bytes())
     }
@@ -388,7 +388,7 @@ impl Tree {
 
     /// How many bytes the buffers have together, as far as nobody has to be asked.
     fn known_bytes(&self) -> u64 {
-        let of_node = |(number, node): (u32, Node)| -> u64 {
+        let of_node = |(number, node): (u32, ArrayNode)| -> u64 {
             let buffers = 0..node.n_buffers as usize;
             buffers.map(|index| self.extent(number, index, node.window.end()).at_least()).sum()
         };
@@ -401,18 +401,18 @@ impl Tree {
         self.schema.checks().len()
     }
 
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = ArrayNode> {
         (0..self.node_count() as u32).map(|number| self.node(number))
     }
 
     /// A node; an empty one for a number that is none.
     #[inline]
-    pub(crate) fn node(&self, number: u32) -> Node {
+    pub(crate) fn node(&self, number: u32) -> ArrayNode {
         match self.storage() {
             Storage::Foreign(structs) => structs.node(number, self.schema.checks()),
             Storage::Built(Built { nodes, .. }) => nodes.as_slice().get(number as usize).copied(),
         }
-        .unwrap_or(Node::EMPTY)
+        .unwrap_or(ArrayNode::EMPTY)
     }
 
     /// A node's table of buffers, and how many they are.
@@ -435,9 +435,9 @@ impl Tree {
 
     /// The length of a buffer, where it was given when the tree was made.
     #[inline]
-    pub(crate) fn given_extent(&self, node: &Node, index: usize) -> Option<Extent> {
+    pub(crate) fn given_extent(&self, node: &ArrayNode, index: usize) -> Option<Extent> {
         let Storage::Built(Built { tables, .. }) = self.storage() else { return None };
-        if node.extents == Node::NO_EXTENTS || index >= node.n_buffers as usize {
+        if node.extents == ArrayNode::NO_EXTENTS || index >= node.n_buffers as usize {
             return None;
         }
         tables.extents.get(node.extents as usize + index).copied()
@@ -448,7 +448,7 @@ impl Tree {
         if !Device::ids_are_ambiguous() || self.device.device_type == DeviceType::CPU {
             return None;
         }
-        let of_node = |(number, node): (usize, Node)| {
+        let of_node = |(number, node): (usize, ArrayNode)| {
             // The sizes of views, which come behind these, lie on the host.
             let fixed = self.schema.node(number as u32).layout.buffers().len();
             (0..fixed).map(|index| node.buffer(index)).find(|buffer| !buffer.is_null())
@@ -521,7 +521,7 @@ impl Drop for Tree {
     #[inline]
     fn drop(&mut self) {
         let is_plain =
-            matches!((&self.ready, &*self.storage), (Readiness::Now, _) | (_, Storage::Foreign(_)));
+            matches!((&self.ready, &*self.storage), (ReadyWhen::Now, _) | (_, Storage::Foreign(_)));
         if is_plain && self.notes.get().is_none() {
             // SAFETY: dropped once, here, and `self` is being dropped.
             unsafe { ManuallyDrop::drop(&mut self.storage) }

@@ -14,10 +14,10 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 
 use super::Failure;
-use super::outgoing::{Outgoing, Promise, Sending};
+use super::outgoing::{Outgoing, Sending, StreamPromise};
 use super::protocol::Sound;
 use super::protocol::producer::{Credit, Need, Next};
-use super::tickets::{Place, Places, Tickets};
+use super::tickets::{Pinned, Places, Tickets};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
 use crate::exchange::guard;
 use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
@@ -29,7 +29,7 @@ pub(super) type ProducerCredit = Credit<Sound, Failure>;
 
 /// What a stream and its tasks share.
 pub(super) struct Outlet {
-    pub(super) promise: Promise,
+    pub(super) promise: StreamPromise,
     pub(super) credit: ProducerCredit,
 }
 
@@ -43,14 +43,14 @@ const TURN: usize = 32;
 #[derive(Debug)]
 pub struct AsyncProducer<S> {
     source: S,
-    promise: Promise,
+    promise: StreamPromise,
     metadata: Metadata,
 }
 
 impl<S> AsyncProducer<S> {
     /// Produces what the source gives.
     pub fn new(schema: Schema, device_type: DeviceType, source: S) -> Self {
-        let promise = Promise { schema, device_type };
+        let promise = StreamPromise { schema, device_type };
         Self { source, promise, metadata: Metadata::EMPTY }
     }
 
@@ -90,8 +90,13 @@ impl<S> AsyncProducer<S> {
             private_data: PRODUCERS.issue(outlet.clone()),
         });
         handler.show(&place);
-        let calls = Calls { handler, place: Some(place), outlet, _metadata: self.metadata };
-        Ok(Drive { calls, source: Some(Box::pin(self.source)), ahead: None, stage: Stage::Start })
+        let calls = HandlerCalls { handler, place: Some(place), outlet, _metadata: self.metadata };
+        Ok(Drive {
+            calls,
+            source: Some(Box::pin(self.source)),
+            ahead: None,
+            stage: DriveStage::Start,
+        })
     }
 }
 
@@ -112,16 +117,16 @@ pub enum Ending {
 /// for more. It is woken from inside the consumer's calls: an executor whose wakers poll right there, which few do, gets
 /// nothing done in that poll.
 pub struct Drive<S> {
-    calls: Calls,
+    calls: HandlerCalls,
     /// Nothing any more after the end.
     source: Option<Pin<Box<S>>>,
     /// Taken out of the source, and waiting for credit.
     ahead: Option<Outgoing>,
-    stage: Stage,
+    stage: DriveStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum DriveStage {
     Start,
     Open,
     Over,
@@ -137,7 +142,7 @@ where
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Ending>> {
         let this = &mut *self;
-        if this.stage == Stage::Over {
+        if this.stage == DriveStage::Over {
             let message = "the stream is over, and was polled again";
             return Poll::Ready(Err(Error::new(ErrorKind::InvalidArgument, message)));
         }
@@ -147,7 +152,7 @@ where
         let mut turn = TURN;
         loop {
             let need = match (this.stage, &this.ahead) {
-                (Stage::Start, _) => Need::Leave,
+                (DriveStage::Start, _) => Need::Leave,
                 (_, None) => Need::Request,
                 (_, Some(_)) if turn == 0 => Need::Leave,
                 (_, Some(_)) => Need::Credit,
@@ -158,8 +163,8 @@ where
                 Next::Wait => return Poll::Pending,
                 Next::Go => {}
             }
-            if this.stage == Stage::Start {
-                this.stage = Stage::Open;
+            if this.stage == DriveStage::Start {
+                this.stage = DriveStage::Open;
                 let schema = this.calls.outlet.promise.schema.clone();
                 match this.calls.on_schema(&schema) {
                     Ok(0) => continue,
@@ -256,7 +261,7 @@ impl<S> Drive<S> {
 
     /// The last thing, on every path.
     fn finish(&mut self, ending: Result<Ending>) -> Result<Ending> {
-        self.stage = Stage::Over;
+        self.stage = DriveStage::Over;
         self.calls.release();
         // The source's own `Drop` may panic, and then all is done.
         self.ahead = None;
@@ -267,7 +272,7 @@ impl<S> Drive<S> {
 
 impl<S> Drop for Drive<S> {
     fn drop(&mut self) {
-        if self.stage == Stage::Over {
+        if self.stage == DriveStage::Over {
             return;
         }
         if !self.calls.outlet.credit.is_cancelled() {
@@ -288,10 +293,10 @@ impl<S> fmt::Debug for Drive<S> {
 }
 
 /// A consumer's handler, and the producer that was shown to it.
-struct Calls {
+struct HandlerCalls {
     handler: Handler,
     /// Nothing any more after the release.
-    place: Option<Place<ArrowAsyncProducer>>,
+    place: Option<Pinned<ArrowAsyncProducer>>,
     outlet: Arc<Outlet>,
     /// What the producer's `additional_metadata` points to.
     _metadata: Metadata,
@@ -356,13 +361,13 @@ impl Handler {
     }
 
     /// Writes down which producer the handler has.
-    fn show(&self, place: &Place<ArrowAsyncProducer>) {
+    fn show(&self, place: &Pinned<ArrowAsyncProducer>) {
         // SAFETY: the producer "must be populated by the producer"; the handler stays until its release.
         unsafe { (*self.address).producer = place.as_ptr() };
     }
 }
 
-impl Calls {
+impl HandlerCalls {
     fn look(&self, context: &Context<'_>, need: Need) -> Next<Failure> {
         self.outlet.credit.look(context.waker(), need)
     }

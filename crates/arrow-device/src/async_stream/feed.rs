@@ -67,18 +67,18 @@ pub struct Fed<T> {
 }
 
 struct Channel<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<FeedState<T>>,
     room: Condvar,
 }
 
-struct State<T> {
+struct FeedState<T> {
     items: VecDeque<Result<T>>,
     finished: bool,
     unwanted: bool,
     waker: Option<Waker>,
 }
 
-impl<T> Default for State<T> {
+impl<T> Default for FeedState<T> {
     fn default() -> Self {
         Self { items: VecDeque::new(), finished: false, unwanted: false, waker: None }
     }

@@ -8,26 +8,26 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::protocol::Sound;
-use super::protocol::consumer::{Calls, Consumer, Fault, Refusal, Verdict};
+use super::protocol::consumer::{CallFault, Consumer, ProducerCalls, Refusal, Verdict};
 use super::stream::StreamInfo;
 use super::task::ForeignTask;
-use super::tickets::{Place, Places, Tickets};
+use super::tickets::{Pinned, Places, Tickets};
 use super::{Failure, this_thread};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
 use crate::exchange::guard;
 use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
-static HANDLERS: Tickets<Arc<Shared>> = Tickets::new();
+static HANDLERS: Tickets<Arc<StreamState>> = Tickets::new();
 static PLACES: Places<ArrowAsyncDeviceStreamHandler> = Places::new();
 
 /// What the stream, its tasks and its handler share.
-pub(super) struct Shared {
+pub(super) struct StreamState {
     pub(super) consumer: Consumer<Sound, ForeignProducer, ForeignTask, Failure>,
     pub(super) info: OnceLock<Arc<StreamInfo>>,
     pub(super) error_metadata: OnceLock<Metadata>,
 }
 
-impl Shared {
+impl StreamState {
     pub(super) fn new(window: usize) -> Self {
         let consumer = Consumer::new(window as u64);
         Self { consumer, info: OnceLock::new(), error_metadata: OnceLock::new() }
@@ -38,11 +38,11 @@ impl Shared {
 ///
 /// One that is dropped and not given away ends the stream with an error, as a producer does that releases it at once.
 pub struct StreamHandler {
-    place: Option<Place<ArrowAsyncDeviceStreamHandler>>,
+    place: Option<Pinned<ArrowAsyncDeviceStreamHandler>>,
 }
 
 impl StreamHandler {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<StreamState>) -> Self {
         let handler = ArrowAsyncDeviceStreamHandler {
             on_schema: Some(on_schema),
             on_next_task: Some(on_next_task),
@@ -102,7 +102,7 @@ pub(super) struct ForeignProducer {
 // any, as the contract of `into_raw` says.
 unsafe impl Send for ForeignProducer {}
 
-impl Calls for ForeignProducer {
+impl ProducerCalls for ForeignProducer {
     fn request(&self, count: i64) {
         // SAFETY: the producer "must remain valid at least until just before calling `release`", and the protocol calls only
         // in between: it makes `release` wait for this call.
@@ -254,14 +254,14 @@ unsafe fn ticket_of(handler: *mut ArrowAsyncDeviceStreamHandler) -> Option<*mut 
 
 /// # Safety
 /// As for [`ticket_of`].
-unsafe fn find(handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Arc<Shared>> {
+unsafe fn find(handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Arc<StreamState>> {
     // SAFETY: promised by the caller.
     let ticket = unsafe { ticket_of(handler) };
     ticket.and_then(|ticket| HANDLERS.find(ticket)).ok_or_else(|| refused(Refusal::Late))
 }
 
 /// Ends the stream with an error, which is also the answer to the producer.
-fn refuse(shared: &Shared, error: Error) -> Error {
+fn refuse(shared: &StreamState, error: Error) -> Error {
     let answer = Error::new(error.kind(), "");
     shared.consumer.failed(error.into());
     answer
@@ -280,25 +280,25 @@ fn answer(body: impl FnOnce() -> Result<()>) -> c_int {
     guard::or_panicked(body).map_or_else(|error| error.errno(), |()| 0)
 }
 
-impl From<Fault> for Failure {
-    fn from(fault: Fault) -> Self {
+impl From<CallFault> for Failure {
+    fn from(fault: CallFault) -> Self {
         let (operation, message) = match fault {
-            Fault::SchemaTwice => ("on_schema", "the producer gave a second schema"),
-            Fault::TaskBeforeSchema => {
+            CallFault::SchemaTwice => ("on_schema", "the producer gave a second schema"),
+            CallFault::TaskBeforeSchema => {
                 ("on_next_task", "the producer gave a task before the schema")
             }
-            Fault::TaskWithoutRequest => {
+            CallFault::TaskWithoutRequest => {
                 ("on_next_task", "the producer gave more tasks than it was asked for")
             }
-            Fault::TaskAfterEnd => ("on_next_task", "the producer gave a task after the end"),
-            Fault::EndBeforeSchema => {
+            CallFault::TaskAfterEnd => ("on_next_task", "the producer gave a task after the end"),
+            CallFault::EndBeforeSchema => {
                 ("on_next_task", "the producer ended the stream before it gave the schema")
             }
-            Fault::EndTwice => ("on_next_task", "the producer ended the stream twice"),
-            Fault::ReleaseBeforeSchema => {
+            CallFault::EndTwice => ("on_next_task", "the producer ended the stream twice"),
+            CallFault::ReleaseBeforeSchema => {
                 ("release", "the producer released the handler before it gave the schema")
             }
-            Fault::ReleaseBeforeEnd => {
+            CallFault::ReleaseBeforeEnd => {
                 ("release", "the producer released the handler before the end of the stream")
             }
         };

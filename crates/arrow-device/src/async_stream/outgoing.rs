@@ -56,7 +56,7 @@ impl Outgoing {
     }
 
     /// Holds an array that is there against what the stream says of all of them.
-    pub(super) fn check(&self, promise: &Promise) -> Result<()> {
+    pub(super) fn check(&self, promise: &StreamPromise) -> Result<()> {
         match &self.work {
             Work::Ready(array) => promise.check(array),
             Work::Later(_) => Ok(()),
@@ -89,12 +89,12 @@ impl fmt::Debug for Outgoing {
 
 /// What a stream says of all its arrays.
 #[derive(Debug)]
-pub(super) struct Promise {
+pub(super) struct StreamPromise {
     pub(super) schema: Schema,
     pub(super) device_type: DeviceType,
 }
 
-impl Promise {
+impl StreamPromise {
     fn check(&self, array: &Array) -> Result<()> {
         if array.device().device_type != self.device_type {
             let message = format!("the stream is on devices of type {}", self.device_type);
@@ -163,7 +163,11 @@ unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDevi
 }
 
 /// Writes the array, or nothing where there is an error.
-fn make(work: Work, promise: &Promise, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
+fn make(
+    work: Work,
+    promise: &StreamPromise,
+    out: &mut MaybeUninit<ArrowDeviceArray>,
+) -> Result<()> {
     let array = match work {
         Work::Ready(array) => array,
         Work::Later(Later(work)) => {

@@ -23,7 +23,7 @@ const CHUNKS: usize = (NUMBER_BITS - FIRST.ilog2()) as usize;
 
 /// What tickets stand for.
 pub(super) struct Slots<T> {
-    chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
+    chunks: [OnceLock<Box<[TicketSlot<T>]>>; CHUNKS],
     /// The free slot that was freed last, counted from 1 (0 where there is none), and above it how often this has changed, so
     /// that a slot which came back in the meantime is not taken for one that was there all the time.
     free: AtomicU64,
@@ -31,7 +31,7 @@ pub(super) struct Slots<T> {
     unused: AtomicUsize,
 }
 
-struct Slot<T> {
+struct TicketSlot<T> {
     /// Twice the turn, and one more while there is something in it.
     state: AtomicUsize,
     /// The next free slot, as in [`Slots::free`].
@@ -43,7 +43,7 @@ struct Slot<T> {
 // both are one thread at a time, and pass it on with release and acquire.
 unsafe impl<T: Send> Sync for Slots<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Slot<T> {}
+unsafe impl<T: Send> Sync for TicketSlot<T> {}
 
 impl<T> Slots<T> {
     pub(super) const fn new() -> Self {
@@ -83,7 +83,7 @@ impl<T> Slots<T> {
     }
 
     /// A slot that is nobody's from now on.
-    fn free_slot(&self) -> Option<(usize, &Slot<T>)> {
+    fn free_slot(&self) -> Option<(usize, &TicketSlot<T>)> {
         let mut first = self.free.load(Ordering::Acquire);
         while let Some(number) = (first as u32 as usize).checked_sub(1) {
             let slot = self.slot(number)?;
@@ -103,7 +103,7 @@ impl<T> Slots<T> {
         Some((number, slots.get(index)?))
     }
 
-    fn free(&self, number: usize, slot: &Slot<T>) {
+    fn free(&self, number: usize, slot: &TicketSlot<T>) {
         let mut first = self.free.load(Ordering::Relaxed);
         loop {
             slot.next.store(first as u32, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl<T> Slots<T> {
         }
     }
 
-    fn slot(&self, number: usize) -> Option<&Slot<T>> {
+    fn slot(&self, number: usize) -> Option<&TicketSlot<T>> {
         let (chunk, index) = place(number);
         self.chunks.get(chunk)?.get()?.get(index)
     }
@@ -137,8 +137,8 @@ fn after(seen: u64, first: u32) -> u64 {
     (seen >> 32).wrapping_add(1) << 32 | u64::from(first)
 }
 
-fn fresh<T>(count: usize) -> Box<[Slot<T>]> {
-    let slot = || Slot {
+fn fresh<T>(count: usize) -> Box<[TicketSlot<T>]> {
+    let slot = || TicketSlot {
         // The first turn, so that no ticket is null.
         state: AtomicUsize::new(2),
         next: AtomicU32::new(0),

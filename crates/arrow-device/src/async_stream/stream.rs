@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 
-use super::handler::{Shared, StreamHandler};
+use super::handler::{StreamHandler, StreamState};
 use super::protocol::consumer::Inbox;
 use super::task::{ForeignTask, Task};
 use super::this_thread;
@@ -62,7 +62,7 @@ pub struct StreamInfo {
 /// # }
 /// ```
 pub struct AsyncStream {
-    shared: Arc<Shared>,
+    shared: Arc<StreamState>,
     inbox: Inbox<ForeignTask>,
     over: bool,
 }
@@ -71,7 +71,7 @@ impl AsyncStream {
     /// A stream, and the handler through which a producer will fill it. At most `window` tasks are asked for ahead of what is
     /// taken out; a window of 0 is one of 1.
     pub fn new(window: usize) -> (Self, StreamHandler) {
-        let shared = Arc::new(Shared::new(window));
+        let shared = Arc::new(StreamState::new(window));
         let handler = StreamHandler::new(shared.clone());
         (Self { shared, inbox: Inbox::default(), over: false }, handler)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
-use super::handler::Shared;
+use super::handler::StreamState;
 use super::stream::StreamInfo;
 use crate::abi::{ArrowAsyncTask, ArrowDeviceArray};
 use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
@@ -17,11 +17,15 @@ use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 pub struct Task {
     foreign: ForeignTask,
     info: Arc<StreamInfo>,
-    shared: Arc<Shared>,
+    shared: Arc<StreamState>,
 }
 
 impl Task {
-    pub(super) fn new(foreign: ForeignTask, info: Arc<StreamInfo>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(
+        foreign: ForeignTask,
+        info: Arc<StreamInfo>,
+        shared: Arc<StreamState>,
+    ) -> Self {
         Self { foreign, info, shared }
     }
 

@@ -45,15 +45,15 @@ impl<T: Clone> Tickets<T> {
 const RESTING: usize = 64;
 
 /// The places of one kind of struct that nobody uses.
-pub(super) struct Places<C>(Mutex<VecDeque<Place<C>>>);
+pub(super) struct Places<C>(Mutex<VecDeque<Pinned<C>>>);
 
 /// Memory for one struct that C holds a pointer to. It is never freed, and used again after a rest.
-pub(super) struct Place<C>(NonNull<C>);
+pub(super) struct Pinned<C>(NonNull<C>);
 
 // SAFETY: a place is an address. Whoever has it says what is done there.
-unsafe impl<C> Send for Place<C> {}
+unsafe impl<C> Send for Pinned<C> {}
 // SAFETY: as above.
-unsafe impl<C> Sync for Place<C> {}
+unsafe impl<C> Sync for Pinned<C> {}
 
 impl<C> Places<C> {
     pub(super) const fn new() -> Self {
@@ -61,7 +61,7 @@ impl<C> Places<C> {
     }
 
     /// Puts a struct into a place.
-    pub(super) fn put(&self, c_struct: C) -> Place<C> {
+    pub(super) fn put(&self, c_struct: C) -> Pinned<C> {
         let rested = {
             let mut places = lock(&self.0);
             if places.len() > RESTING { places.pop_front() } else { None }
@@ -72,12 +72,12 @@ impl<C> Places<C> {
                 unsafe { place.as_ptr().write(c_struct) };
                 place
             }
-            None => Place(NonNull::from(Box::leak(Box::new(c_struct)))),
+            None => Pinned(NonNull::from(Box::leak(Box::new(c_struct)))),
         }
     }
 
     /// Lets a place rest, as it was left.
-    pub(super) fn rest(&self, place: Place<C>) {
+    pub(super) fn rest(&self, place: Pinned<C>) {
         lock(&self.0).push_back(place);
     }
 
@@ -87,12 +87,12 @@ impl<C> Places<C> {
     /// It is one of [`put`](Self::put), and rests once.
     pub(super) unsafe fn rest_at(&self, pointer: *mut C) {
         if let Some(place) = NonNull::new(pointer) {
-            self.rest(Place(place));
+            self.rest(Pinned(place));
         }
     }
 }
 
-impl<C> Place<C> {
+impl<C> Pinned<C> {
     pub(super) fn as_ptr(&self) -> *mut C {
         self.0.as_ptr()
     }

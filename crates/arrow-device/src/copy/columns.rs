@@ -9,10 +9,10 @@ use super::lengths::read_offset;
 use super::pack::Change;
 use super::rebase::Rebase;
 use super::report::Cut;
-use super::source::Source;
+use super::source::CopySource;
 use super::walk::{NO_PIECE, Walk};
 use crate::Memory;
-use crate::array::{Node, Window};
+use crate::array::{ArrayNode, Window};
 use crate::device::driver::{Raw, Spot};
 use crate::schema::Check;
 
@@ -25,7 +25,7 @@ impl Walk<'_> {
     pub(super) unsafe fn add_column(
         &mut self,
         child: usize,
-        node: &Node,
+        node: &ArrayNode,
         check: &Check,
         range: &Range<i64>,
     ) -> bool {
@@ -54,7 +54,7 @@ impl Walk<'_> {
     fn add_flat(
         &mut self,
         child: usize,
-        node: &Node,
+        node: &ArrayNode,
         range: &Range<i64>,
         live: Range<u64>,
         width: u64,
@@ -77,12 +77,12 @@ impl Walk<'_> {
     unsafe fn add_texts(
         &mut self,
         child: usize,
-        node: &Node,
+        node: &ArrayNode,
         range: &Range<i64>,
         live: Range<u64>,
         width: u64,
     ) -> bool {
-        let (Source::Host, Some([offsets, bytes])) =
+        let (CopySource::Host, Some([offsets, bytes])) =
             (self.terms.source, buffers_behind_bitmap(node))
         else {
             return false;
@@ -119,7 +119,7 @@ impl Walk<'_> {
 
     /// Says what a child will be; `false` if there is no room for it. Its slots are still to come.
     #[inline(always)]
-    fn settle_column(&mut self, child: usize, node: &Node, range: &Range<i64>) -> bool {
+    fn settle_column(&mut self, child: usize, node: &ArrayNode, range: &Range<i64>) -> bool {
         let begin = self.slots.len();
         let has_room = begin < (NO_PIECE - node.n_buffers) as usize;
         let whole = node.window;
@@ -137,7 +137,7 @@ impl Walk<'_> {
 
 /// The buffers of a node that has so many behind its bitmap, and no bitmap.
 #[inline(always)]
-fn buffers_behind_bitmap<const COUNT: usize>(node: &Node) -> Option<[Raw<Memory>; COUNT]> {
+fn buffers_behind_bitmap<const COUNT: usize>(node: &ArrayNode) -> Option<[Raw<Memory>; COUNT]> {
     if node.n_buffers as usize != 1 + COUNT || !node.buffer(0).is_null() {
         return None;
     }

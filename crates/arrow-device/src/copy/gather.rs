@@ -2,7 +2,7 @@
 
 use super::pack::{Change, Piece, ZEROS};
 use super::run::no_way;
-use super::source::{Source, copy_bytes, host_address, host_len, zeroed};
+use super::source::{CopySource, copy_bytes, host_address, host_len, zeroed};
 use super::step;
 use super::target::Target;
 use crate::device::driver::Filled;
@@ -13,7 +13,7 @@ use crate::{Event, Queue, Result};
 /// # Safety
 /// The host reads the source, which is ready; the target is host memory that was allocated for these pieces.
 pub(super) unsafe fn into_target(
-    source: &Source,
+    source: &CopySource,
     pieces: &[Piece],
     target: &mut Target,
 ) -> Result<()> {
@@ -30,7 +30,7 @@ pub(super) unsafe fn into_target(
 /// # Safety
 /// As for [`into_target`], but the target is memory of the queue's device, and nothing was submitted for it.
 pub(super) unsafe fn into_mapping(
-    source: &Source,
+    source: &CopySource,
     pieces: &[Piece],
     target: &Target,
     queue: &Queue,
@@ -60,7 +60,11 @@ pub(super) unsafe fn into_mapping(
 ///
 /// # Safety
 /// The host reads the source, which is ready.
-pub(super) unsafe fn changed(source: &Source, piece: &Piece, change: &Change) -> Result<Vec<u8>> {
+pub(super) unsafe fn changed(
+    source: &CopySource,
+    piece: &Piece,
+    change: &Change,
+) -> Result<Vec<u8>> {
     if let Change::Made(bytes) = change {
         return Ok(bytes.to_vec());
     }
@@ -76,8 +80,8 @@ pub(super) unsafe fn changed(source: &Source, piece: &Piece, change: &Change) ->
 /// # Safety
 /// The host reads the source, which is ready; as many bytes as the piece has may be written at `to`.
 #[inline(always)]
-unsafe fn fill(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
-    if let (Source::Host, Change::Nothing) = (source, &piece.change) {
+unsafe fn fill(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
+    if let (CopySource::Host, Change::Nothing) = (source, &piece.change) {
         // SAFETY: promised by the caller; fresh memory does not overlap with anything.
         unsafe { copy_bytes(host_address(piece.from), to, piece.len) };
         return Ok(());
@@ -90,7 +94,7 @@ unsafe fn fill(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
 ///
 /// # Safety
 /// As for [`fill`].
-unsafe fn fill_otherwise(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
+unsafe fn fill_otherwise(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
     match &piece.change {
         // SAFETY: promised by the caller: a piece that was made is as long as what it replaces.
         Change::Made(bytes) => unsafe { copy_bytes(bytes.as_ptr(), to, piece.len) },
@@ -112,8 +116,8 @@ unsafe fn fill_otherwise(source: &Source, piece: &Piece, to: *mut u8) -> Result<
 /// # Safety
 /// As for [`fill`].
 #[inline(always)]
-unsafe fn copy_piece(source: &Source, piece: &Piece, to: *mut u8) -> Result<()> {
-    if let Source::Host = source {
+unsafe fn copy_piece(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
+    if let CopySource::Host = source {
         // SAFETY: promised by the caller; fresh memory does not overlap with anything.
         unsafe { copy_bytes(host_address(piece.from), to, piece.len) };
         return Ok(());

@@ -3,10 +3,10 @@
 
 use super::pack::{Change, Piece};
 use super::plan::Plan;
-use super::route::Route;
+use super::route::CopyRoute;
 use super::run::no_way;
-use super::source::{Source, Span, copy_bytes, host_len};
-use super::staged::{self, InFlight, Part, Shape};
+use super::source::{CopySource, Span, copy_bytes, host_len};
+use super::staged::{self, ChunkPart, InFlight, StagedShape};
 use super::step;
 use super::target::Target;
 use super::walk::Walked;
@@ -21,11 +21,11 @@ const SMALLEST: u64 = 64 << 10;
 
 /// Whether this copy goes so.
 pub(super) fn applies(plan: &Plan) -> bool {
-    matches!(plan.route, Route::FromHost) && plan.queue.device().properties().gathered_writes
+    matches!(plan.route, CopyRoute::FromHost) && plan.queue.device().properties().gathered_writes
 }
 
 /// What it takes.
-pub(super) fn shape(plan: &Plan) -> Shape {
+pub(super) fn shape(plan: &Plan) -> StagedShape {
     staged::shape_of(plan, chunk(plan))
 }
 
@@ -58,7 +58,7 @@ pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Optio
 }
 
 /// Fills a chunk, and leaves nothing of an earlier copy between the parts.
-fn gather(source: &Source, parts: &[Part<'_>], bytes: &mut [u8]) -> Result<()> {
+fn gather(source: &CopySource, parts: &[ChunkPart<'_>], bytes: &mut [u8]) -> Result<()> {
     let mut end = 0;
     for part in parts {
         let (start, len) = (host_len(part.to), host_len(part.len));
@@ -75,7 +75,7 @@ fn gather(source: &Source, parts: &[Part<'_>], bytes: &mut [u8]) -> Result<()> {
 }
 
 /// Fills in a part of a piece, from `at` on.
-fn fill(source: &Source, piece: &Piece, at: u64, to: &mut [u8]) -> Result<()> {
+fn fill(source: &CopySource, piece: &Piece, at: u64, to: &mut [u8]) -> Result<()> {
     match &piece.change {
         Change::Zeros => to.fill(0),
         Change::Made(made) => {

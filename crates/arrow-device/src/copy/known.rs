@@ -1,4 +1,4 @@
-//! [`Known`]: finds the pieces that come from the same place, among very many.
+//! [`KnownPieces`]: finds the pieces that come from the same place, among very many.
 //!
 //! It has numbers of pieces and nothing of theirs, so that it is small. Places are another party's numbers: where they lie in
 //! the table depends on a secret, so that nobody can make all of them lie in one row.
@@ -13,7 +13,7 @@ use crate::device::driver::Spot;
 ///
 /// Most buffers lie behind all that came before them, and so are new. There is no table before one does not.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct KnownPieces {
     /// All pieces come from places below this one.
     bound: u64,
     /// As many as a power of two, half of them gaps at least.
@@ -31,7 +31,7 @@ const GAP: u32 = u32::MAX;
 /// So many pieces of the same bytes that change differently are told apart. More are not looked for: they move by themselves.
 const VARIANTS: u32 = 16;
 
-impl Known {
+impl KnownPieces {
     /// None yet, and about so many to come.
     pub(super) fn new(expected: usize) -> Self {
         // Odd, so that no bit of what is multiplied with it is lost.
@@ -136,7 +136,7 @@ mod tests {
     use crate::device::driver::Raw;
 
     fn find_or_add(
-        known: &mut Known,
+        known: &mut KnownPieces,
         pieces: &[Piece],
         from: Span,
         is_same: impl Fn(&Piece) -> bool,
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn each_place_is_found_again_after_the_table_grew() {
-        let (mut known, mut pieces) = (Known::new(0), Vec::new());
+        let (mut known, mut pieces) = (KnownPieces::new(0), Vec::new());
         let all: Vec<(usize, u64)> =
             (0..3000).map(|index| (4096 * (index % 100), (index / 100) as u64 * 64)).collect();
         for turn in 0..2 {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn more_bytes_from_the_same_place_are_another_piece() {
-        let (mut known, mut pieces) = (Known::new(0), vec![piece(64, 0)]);
+        let (mut known, mut pieces) = (KnownPieces::new(0), vec![piece(64, 0)]);
         assert_eq!(find_or_add(&mut known, &[], piece(64, 0).span(), |_| true), Err(0));
         let longer = Piece { len: 9, ..piece(64, 0) };
         assert_eq!(find_or_add(&mut known, &pieces, longer.span(), |_| true), Err(1));
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn bytes_that_change_in_many_ways_are_not_looked_for_forever() {
-        let (mut known, mut pieces) = (Known::new(0), Vec::new());
+        let (mut known, mut pieces) = (KnownPieces::new(0), Vec::new());
         for number in 0..1000 {
             assert_eq!(
                 find_or_add(&mut known, &pieces, piece(64, 0).span(), |_| false),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::plan::Plan;
-use super::route::Route;
+use super::route::CopyRoute;
 use crate::sync::lock;
 use crate::{Array, Error, ErrorKind, Result};
 
@@ -29,21 +29,21 @@ impl<F: Fn(Job)> Executor for F {
 
 /// A copy that was started: to be waited for on the host, or awaited. Dropping it gives the result up, not the work.
 #[must_use = "the result of the copy comes from here"]
-pub struct Copying(Arc<Shared>);
+pub struct Copying(Arc<CopyState>);
 
-struct Shared {
-    state: Mutex<State>,
+struct CopyState {
+    state: Mutex<CopyOutcome>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct CopyOutcome {
     result: Option<Result<Array>>,
     waker: Option<Waker>,
 }
 
 /// Whoever does the work. Dropped without a result it says that the work was cancelled.
-struct Promise(Option<Arc<Shared>>);
+struct CopyPromise(Option<Arc<CopyState>>);
 
 impl Plan {
     /// Copies, as planned, and blocks nobody here: what has to wait, a copy through host memory and one to the host, is done
@@ -60,10 +60,10 @@ impl Plan {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn start(self, executor: &dyn Executor) -> Copying {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new() });
-        let promise = Promise(Some(shared.clone()));
+        let shared = Arc::new(CopyState { state: Mutex::default(), changed: Condvar::new() });
+        let promise = CopyPromise(Some(shared.clone()));
         match self.route {
-            Route::Staged | Route::ToHost | Route::Gather => {
+            CopyRoute::Staged | CopyRoute::ToHost | CopyRoute::Gather => {
                 executor.execute(Box::new(move || promise.keep(self.run())));
             }
             _ => promise.keep(self.run()),
@@ -110,7 +110,7 @@ impl Future for Copying {
     }
 }
 
-impl Promise {
+impl CopyPromise {
     fn keep(mut self, result: Result<Array>) {
         self.fulfil(result);
     }
@@ -129,7 +129,7 @@ impl Promise {
     }
 }
 
-impl Drop for Promise {
+impl Drop for CopyPromise {
     fn drop(&mut self) {
         let message = "the executor dropped the copy without running it";
         self.fulfil(Err(Error::new(ErrorKind::Cancelled, message).during("copy")));

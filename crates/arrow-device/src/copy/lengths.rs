@@ -3,10 +3,10 @@
 use super::pack::Change;
 use super::rebase::Rebase;
 use super::report::Cut;
-use super::source::{Source, Span, host_address};
+use super::source::{CopySource, Span, host_address};
 use super::step;
 use super::walk::{Walk, invalid};
-use crate::array::{Node, check_last_offset, read_i32, read_i64};
+use crate::array::{ArrayNode, check_last_offset, read_i32, read_i64};
 use crate::device::driver::{Raw, Spot};
 use crate::schema::Schema;
 use crate::{BufferKind, DataType, Extent, Result};
@@ -92,7 +92,7 @@ impl Walk<'_> {
         }
         self.learned.reads += 2 * awaited.len() as u64;
         self.learned.bytes += awaited.iter().map(|node| 2 * node.width()).sum::<u64>();
-        if let Source::Host = self.terms.source {
+        if let CopySource::Host = self.terms.source {
             return awaited.iter().try_for_each(|node| {
                 // SAFETY: offsets up to the end of the array, which import's contract and the builder's check say are there;
                 // the rest is promised by the caller.
@@ -213,7 +213,7 @@ impl Walk<'_> {
     /// # Safety
     /// As for [`walk`](super::walk::walk); the node is one of the source.
     #[inline(always)]
-    pub(super) unsafe fn check_bytes(&self, node: &Node, last: i64) -> Result<()> {
+    pub(super) unsafe fn check_bytes(&self, node: &ArrayNode, last: i64) -> Result<()> {
         let base = node.buffer(2);
         // Nothing else says how many bytes there are: neither the type nor the number of elements.
         let there = match self.tree.given_extent(node, 2) {

@@ -1,6 +1,6 @@
 //! The pieces that travel, and where in the one allocation each goes.
 
-use super::known::Known;
+use super::known::KnownPieces;
 use super::rebase::Rebase;
 use super::source::Span;
 use crate::device::driver::Spot;
@@ -50,7 +50,7 @@ pub(super) static ZEROS: [u8; 8] = [0; 8];
 #[derive(Debug)]
 pub(super) struct Pieces {
     list: Vec<Piece>,
-    known: Known,
+    known: KnownPieces,
     /// A power of two.
     alignment: u64,
     end: u64,
@@ -61,7 +61,7 @@ pub(super) struct Pieces {
 impl Pieces {
     /// None yet, and about so many to come.
     pub(super) fn new(alignment: u64, expected: usize) -> Self {
-        let (list, known) = (Vec::with_capacity(expected), Known::new(expected));
+        let (list, known) = (Vec::with_capacity(expected), KnownPieces::new(expected));
         Self { list, known, alignment, end: 0, shared: 0 }
     }
 

@@ -6,13 +6,13 @@ use super::gathered;
 use super::options::Options;
 use super::pack::{Change, Piece};
 use super::report::Note;
-use super::route::{self, Hop, Route, Way};
-use super::source::Source;
+use super::route::{self, CopyRoute, Hop, Way};
+use super::source::CopySource;
 use super::staged;
 use super::step;
-use super::target::Layout;
+use super::target::TargetLayout;
 use super::walk::{self, Learned, Terms, Walked};
-use crate::{Array, DeviceId, Place, Queue, Result};
+use crate::{Array, DeviceId, NodePath, Queue, Result};
 
 /// A copy that is planned and has not run: see [`copy`](crate::copy).
 ///
@@ -21,9 +21,9 @@ pub struct Plan {
     pub(super) array: Array,
     pub(super) queue: Queue,
     pub(super) options: Options,
-    pub(super) route: Route,
-    pub(super) source: Source,
-    pub(super) layout: Layout,
+    pub(super) route: CopyRoute,
+    pub(super) source: CopySource,
+    pub(super) layout: TargetLayout,
     /// `None` where nothing is copied.
     pub(super) walked: Option<Walked>,
 }
@@ -42,8 +42,8 @@ impl Plan {
         let (route, source) = route::choose(array, queue, options)?;
         let properties = queue.device().properties();
         let alignment = options.alignment.max(properties.alignment as u64);
-        let layout = Layout::choose(properties, options);
-        let walked = if matches!(route, Route::Shared) {
+        let layout = TargetLayout::choose(properties, options);
+        let walked = if matches!(route, CopyRoute::Shared) {
             None
         } else {
             let is_direct = route.is_direct();
@@ -76,18 +76,18 @@ impl Plan {
         let read = self.count(Piece::has_source);
         let once = |(_, regions): (u64, u64)| u64::from(regions > 0);
         match &self.route {
-            Route::Shared => vec![hop(Way::Shared, from, to, (0, 0), 0)],
-            Route::Gather => vec![hop(Way::HostCopy, from, to, all, 0)],
-            Route::FromHost if gathered::applies(self) => {
+            CopyRoute::Shared => vec![hop(Way::Shared, from, to, (0, 0), 0)],
+            CopyRoute::Gather => vec![hop(Way::HostCopy, from, to, all, 0)],
+            CopyRoute::FromHost if gathered::applies(self) => {
                 let shape = gathered::shape(self);
                 let moved = (shape.bytes_out, shape.regions_out);
                 vec![hop(Way::FromHost, from, to, moved, shape.chunks)]
             }
-            Route::FromHost => vec![hop(Way::FromHost, from, to, all, once(all))],
-            Route::ToHost => vec![hop(Way::ToHost, from, to, read, once(read))],
-            Route::Within | Route::Peer(_) => {
+            CopyRoute::FromHost => vec![hop(Way::FromHost, from, to, all, once(all))],
+            CopyRoute::ToHost => vec![hop(Way::ToHost, from, to, read, once(read))],
+            CopyRoute::Within | CopyRoute::Peer(_) => {
                 let way = match self.route {
-                    Route::Within => Way::Within,
+                    CopyRoute::Within => Way::Within,
                     _ => Way::FromPeer,
                 };
                 let direct = self.count(|piece| matches!(piece.change, Change::Nothing));
@@ -102,7 +102,7 @@ impl Plan {
                 }
                 hops
             }
-            Route::Staged => {
+            CopyRoute::Staged => {
                 let shape = staged::shape(self);
                 vec![
                     hop(Way::ToHost, from, host, (read.0, shape.regions_in), shape.chunks),
@@ -168,8 +168,8 @@ impl Plan {
         self.walked.as_ref().map_or_else(Learned::default, |walked| walked.learned)
     }
 
-    pub(super) fn place(&self, node: u32) -> Place {
-        self.walked.as_ref().map_or(Place::ROOT, |walked| walked.schema.place(node))
+    pub(super) fn place(&self, node: u32) -> NodePath {
+        self.walked.as_ref().map_or(NodePath::ROOT, |walked| walked.schema.place(node))
     }
 
     pub(super) fn pieces(&self) -> &[Piece] {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::plan::Plan;
 use super::route::{Hop, Way};
-use crate::Place;
+use crate::NodePath;
 
 /// What was cut off at a node, or not, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Note {
     }
 
     /// The node that it was cut at.
-    pub fn place(&self, plan: &Plan) -> Place {
+    pub fn place(&self, plan: &Plan) -> NodePath {
         plan.place(self.node)
     }
 }
@@ -84,20 +84,24 @@ impl fmt::Display for Cut {
             }
             Self::NoNulls => f.write_str("no bitmap, because nothing is null"),
             Self::Rebased { first, bytes } => {
-                write!(f, "offsets begin at 0 instead of {first}, which saves {}", Bytes(*bytes))
+                write!(
+                    f,
+                    "offsets begin at 0 instead of {first}, which saves {}",
+                    ByteCount(*bytes)
+                )
             }
             Self::Detour { first, bytes, detour } => write!(
                 f,
                 "offsets go to the host and back ({}) to begin at 0 instead of {first}, which saves {}",
-                Bytes(*detour),
-                Bytes(*bytes)
+                ByteCount(*detour),
+                ByteCount(*bytes)
             ),
             Self::Untrimmed { first, bytes, detour } => write!(
                 f,
                 "what is before offset {first} travels too ({}): offsets that begin at 0 would have to go to the host and \
                  back ({})",
-                Bytes(*bytes),
-                Bytes(*detour)
+                ByteCount(*bytes),
+                ByteCount(*detour)
             ),
             Self::Narrowed => f.write_str("children cut to what the indices refer to"),
             Self::Whole(why) => write!(f, "children travel whole: {why}"),
@@ -106,9 +110,9 @@ impl fmt::Display for Cut {
 }
 
 /// A number of bytes, for people.
-struct Bytes(u64);
+struct ByteCount(u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(bytes) = *self;
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
@@ -149,7 +153,7 @@ impl fmt::Display for Hop {
         if way == Way::Shared {
             return Ok(());
         }
-        write!(f, ": {} in {}", Bytes(bytes), Count(regions, "region"))?;
+        write!(f, ": {} in {}", ByteCount(bytes), Count(regions, "region"))?;
         match submissions {
             0 => Ok(()),
             _ => write!(f, ", {}", Count(submissions, "submission")),
@@ -166,14 +170,15 @@ impl fmt::Display for Plan {
         let learned = self.learned();
         if learned.reads > 0 {
             let (reads, waits) = (Count(learned.reads, "length"), Count(learned.waits, "wait"));
-            writeln!(f, "  learned {reads} in {}, with {waits}", Bytes(learned.bytes))?;
+            writeln!(f, "  learned {reads} in {}, with {waits}", ByteCount(learned.bytes))?;
         }
         if self.allocations() > 0 {
-            let (count, total) = (Count(self.allocations(), "allocation"), Bytes(self.allocated()));
+            let (count, total) =
+                (Count(self.allocations(), "allocation"), ByteCount(self.allocated()));
             writeln!(f, "  {count} of {total} together, aligned to {}", self.alignment())?;
         }
         if self.shared_bytes() > 0 {
-            writeln!(f, "  {} occur more than once and move once", Bytes(self.shared_bytes()))?;
+            writeln!(f, "  {} occur more than once and move once", ByteCount(self.shared_bytes()))?;
         }
         // A batch of thousand columns has a thousand of the same.
         for note in self.notes().iter().take(SHOWN) {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::plan::Plan;
 use super::step;
-use super::target::{Parts, Target};
+use super::target::{PackedParts, Target};
 use super::walk::{Item, Walked};
-use crate::array::{BufferPointer, Built, Node, Nodes, Readiness, Tables, Tree};
-use crate::device::Owner;
+use crate::array::{ArrayNode, BufferPointer, Built, Nodes, ReadyWhen, Tables, Tree};
+use crate::device::BytesOwner;
 use crate::exchange::shared::Shared;
 use crate::{Array, Buffer, Error, Extent, Result};
 
@@ -17,7 +17,7 @@ pub(super) fn build(
     plan: &Plan,
     walked: &Walked,
     target: Target,
-    readiness: Readiness,
+    readiness: ReadyWhen,
 ) -> Result<Array> {
     let pieces = walked.pieces.list();
     let built = match target.is_packed() {
@@ -34,8 +34,8 @@ pub(super) fn build(
 fn one_tree(
     plan: &Plan,
     walked: &Walked,
-    parts: Option<Parts>,
-    readiness: Readiness,
+    parts: Option<PackedParts>,
+    readiness: ReadyWhen,
 ) -> Result<Array> {
     let pieces = walked.pieces.list();
     let pointer = |slot: &u32| {
@@ -48,7 +48,7 @@ fn one_tree(
     let mut extents: Box<[Extent]> =
         walked.slots.iter().map(|slot| Extent::Exact(len(slot))).collect();
     let mut owners = Vec::with_capacity(1 + walked.sizes.len());
-    owners.extend(parts.map(Parts::into_owner));
+    owners.extend(parts.map(PackedParts::into_owner));
     // The sizes of data buffers are the last buffer, in host memory.
     for (number, sizes) in &walked.sizes {
         let own: Arc<[i64]> = sizes.as_slice().into();
@@ -57,16 +57,16 @@ fn one_tree(
         if let (Some(pointer), Some(extent)) = (pointer, extents.get_mut(last)) {
             *pointer = BufferPointer(own.as_ptr().cast());
             *extent = Extent::Exact(8 * own.len() as u64);
-            owners.push(Arc::new(own) as Owner);
+            owners.push(Arc::new(own) as BytesOwner);
         }
     }
-    let node = |item: &Item| Node {
+    let node = |item: &Item| ArrayNode {
         window: item.window,
         buffers: pointers.as_ptr().wrapping_add(item.first_slot as usize).cast(),
         n_buffers: item.n_buffers,
         extents: item.first_slot,
     };
-    let nodes: Vec<Node> = walked.items.iter().map(node).collect();
+    let nodes: Vec<ArrayNode> = walked.items.iter().map(node).collect();
     let tables = Tables { extents, _pointers: pointers };
     let nodes = Nodes::from(nodes);
     let built = Built { nodes, _buffers: owners.into(), below: Box::default(), tables };
@@ -80,7 +80,7 @@ fn tree_of_trees(
     plan: &Plan,
     walked: &Walked,
     buffers: &[Buffer],
-    readiness: &Readiness,
+    readiness: &ReadyWhen,
 ) -> Result<Array> {
     let device = plan.queue.device().id();
     let event = readiness.pending().iter().find_map(crate::array::Pending::event).cloned();

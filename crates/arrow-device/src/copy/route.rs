@@ -1,7 +1,7 @@
 //! Which way the data goes.
 
 use super::options::Options;
-use super::source::{Lane, Source};
+use super::source::{CopySource, Lane};
 use super::step;
 use crate::device::driver::{HostAccess, Raw};
 use crate::{Array, Device, DeviceId, DeviceType, Queue, Result};
@@ -44,7 +44,7 @@ pub struct Hop {
 
 /// The way of a whole copy.
 #[derive(Clone, Debug)]
-pub(super) enum Route {
+pub(super) enum CopyRoute {
     Shared,
     /// From the host to the host.
     Gather,
@@ -56,7 +56,7 @@ pub(super) enum Route {
     Staged,
 }
 
-impl Route {
+impl CopyRoute {
     /// Whether nothing comes by the host.
     pub(super) fn is_direct(&self) -> bool {
         matches!(self, Self::Within | Self::Peer(_))
@@ -64,26 +64,33 @@ impl Route {
 }
 
 /// Chooses the way, and how the source is read on it.
-pub(super) fn choose(array: &Array, queue: &Queue, options: &Options) -> Result<(Route, Source)> {
+pub(super) fn choose(
+    array: &Array,
+    queue: &Queue,
+    options: &Options,
+) -> Result<(CopyRoute, CopySource)> {
     let (from, to) = (array.device(), queue.device().id());
     let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
     let is_same = array.tree().is_with(queue);
     let is_there = is_same || (is_host(from) && is_host(to));
     if is_there && !options.always {
-        return Ok((Route::Shared, Source::Host));
+        return Ok((CopyRoute::Shared, CopySource::Host));
     }
     if is_host(from) {
         wait(array)?;
-        let route = if is_host(to) { Route::Gather } else { Route::FromHost };
-        return Ok((route, Source::Host));
+        let route = if is_host(to) { CopyRoute::Gather } else { CopyRoute::FromHost };
+        return Ok((route, CopySource::Host));
     }
     if !is_host(to) && (is_same || from != to) && queue.reaches(from).is_ok() {
         if is_same {
             let lane = Lane::new(array, Some(queue.clone()));
-            return Ok((Route::Within, Source::Lane(lane)));
+            return Ok((CopyRoute::Within, CopySource::Lane(lane)));
         }
         let peer = array.open_device()?;
-        return Ok((Route::Peer(peer), Source::Lane(Lane::new(array, options.through.clone()))));
+        return Ok((
+            CopyRoute::Peer(peer),
+            CopySource::Lane(Lane::new(array, options.through.clone())),
+        ));
     }
     // The host is between the two, or one of them.
     if options.through.is_none() {
@@ -91,12 +98,12 @@ pub(super) fn choose(array: &Array, queue: &Queue, options: &Options) -> Result<
         let is_mapped = device.properties().host_access == HostAccess::Mapped;
         if is_mapped && maps_in_place(array, &device) {
             wait(array)?;
-            let route = if is_host(to) { Route::Gather } else { Route::FromHost };
-            return Ok((route, Source::Mapped(device)));
+            let route = if is_host(to) { CopyRoute::Gather } else { CopyRoute::FromHost };
+            return Ok((route, CopySource::Mapped(device)));
         }
     }
-    let route = if is_host(to) { Route::ToHost } else { Route::Staged };
-    Ok((route, Source::Lane(Lane::new(array, options.through.clone()))))
+    let route = if is_host(to) { CopyRoute::ToHost } else { CopyRoute::Staged };
+    Ok((route, CopySource::Lane(Lane::new(array, options.through.clone()))))
 }
 
 /// Whether the host reads all of an array where it is.

@@ -2,12 +2,12 @@
 
 use super::pack::{Change, Piece, ZEROS};
 use super::plan::Plan;
-use super::route::Route;
-use super::source::{Shown, Source, Span, at_address, host_address, host_len};
+use super::route::CopyRoute;
+use super::source::{CopySource, ShownBytes, Span, at_address, host_address, host_len};
 use super::target::Target;
 use super::walk::Walked;
 use super::{gather, gathered, result, staged, step};
-use crate::array::{Pending, Readiness};
+use crate::array::{Pending, ReadyWhen};
 use crate::device::driver::{self, Filled, Readiness as DeviceReadiness, Region};
 use crate::{Array, Error, Event, Result};
 
@@ -34,28 +34,28 @@ impl Plan {
         let mut target = Target::allocate(self.layout, &walked.pieces, &self.queue, &self.options)
             .map_err(|error| error.at_step(step::ALLOCATE))?;
         if pieces.is_empty() {
-            return result::build(self, walked, target, Readiness::Now);
+            return result::build(self, walked, target, ReadyWhen::Now);
         }
         let readiness = match &self.route {
-            Route::Shared | Route::Gather => {
+            CopyRoute::Shared | CopyRoute::Gather => {
                 // SAFETY: the plan chose this way because the host reads the source and the target is host memory.
                 unsafe { gather::into_target(&self.source, pieces, &mut target) }?;
-                Readiness::Now
+                ReadyWhen::Now
             }
-            Route::ToHost => {
+            CopyRoute::ToHost => {
                 target = self.to_host(pieces, target)?;
-                Readiness::Now
+                ReadyWhen::Now
             }
-            Route::FromHost if gathered::applies(self) => {
+            CopyRoute::FromHost if gathered::applies(self) => {
                 let last = gathered::run(self, walked, &target)?;
                 self.finish_after(last)?
             }
-            Route::FromHost => self.to_device(walked, &mut target)?,
-            Route::Within => {
+            CopyRoute::FromHost => self.to_device(walked, &mut target)?,
+            CopyRoute::Within => {
                 self.directly(pieces, &target, driver::Route::Within)?;
                 self.finish()?
             }
-            Route::Peer(peer) => {
+            CopyRoute::Peer(peer) => {
                 // Orders the queue behind the source, which it keeps until the queue has passed.
                 let view =
                     self.array.on(&self.queue).map_err(|error| error.at_step(step::ORDER))?;
@@ -64,7 +64,7 @@ impl Plan {
                 drop(view);
                 self.finish()?
             }
-            Route::Staged => {
+            CopyRoute::Staged => {
                 let last = staged::run(self, walked, &target)?;
                 self.finish_after(last)?
             }
@@ -73,31 +73,31 @@ impl Plan {
     }
 
     /// When the result is ready, after all was submitted.
-    fn finish(&self) -> Result<Readiness> {
+    fn finish(&self) -> Result<ReadyWhen> {
         match self.queue.device().properties().readiness {
             DeviceReadiness::Event => {
                 let event = self.queue.record().map_err(|error| error.at_step(step::RECORD))?;
-                Ok(Readiness::After(Pending::Event(event)))
+                Ok(ReadyWhen::After(Pending::Event(event)))
             }
-            DeviceReadiness::QueueOrder => Ok(Readiness::Now),
+            DeviceReadiness::QueueOrder => Ok(ReadyWhen::Now),
             DeviceReadiness::HostWait => {
                 self.queue.synchronize().map_err(|error| error.at_step(step::FINISH))?;
-                Ok(Readiness::Now)
+                Ok(ReadyWhen::Now)
             }
         }
     }
 
     /// The same where an event stands behind all of it already.
-    fn finish_after(&self, last: Option<Event>) -> Result<Readiness> {
+    fn finish_after(&self, last: Option<Event>) -> Result<ReadyWhen> {
         match (self.queue.device().properties().readiness, last) {
-            (DeviceReadiness::Event, Some(event)) => Ok(Readiness::After(Pending::Event(event))),
+            (DeviceReadiness::Event, Some(event)) => Ok(ReadyWhen::After(Pending::Event(event))),
             _ => self.finish(),
         }
     }
 
     /// One submission on a queue of the source, and a wait.
     fn to_host(&self, pieces: &[Piece], mut target: Target) -> Result<Target> {
-        let Source::Lane(lane) = &self.source else { return Err(no_way()) };
+        let CopySource::Lane(lane) = &self.source else { return Err(no_way()) };
         let queue = lane.queue()?;
         let regions = regions(pieces, &target, Piece::has_source);
         // SAFETY: the sources were checked when the copy was planned, as far as anybody can, and are kept by the lane; the
@@ -126,7 +126,7 @@ impl Plan {
     }
 
     /// One submission that reads host memory; or none, where the host fills the target itself.
-    fn to_device(&self, walked: &Walked, target: &mut Target) -> Result<Readiness> {
+    fn to_device(&self, walked: &Walked, target: &mut Target) -> Result<ReadyWhen> {
         let pieces = walked.pieces.list();
         // SAFETY: the host reads the source, as the plan chose this way; the target was allocated for these pieces, and
         // nothing was submitted for it.
@@ -137,7 +137,7 @@ impl Plan {
             None => {}
             Some(Filled::Now) => {
                 target.was_filled_by_host();
-                return Ok(Readiness::Now);
+                return Ok(ReadyWhen::Now);
             }
             Some(Filled::InOrder) => return self.finish(),
             Some(Filled::After(event)) => {
@@ -145,7 +145,7 @@ impl Plan {
                 return self.finish_after(Some(event));
             }
         }
-        let mut kept = Kept::default();
+        let mut kept = KeptForQueue::default();
         let mut regions = Vec::with_capacity(pieces.len());
         for (number, piece) in pieces.iter().enumerate() {
             let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
@@ -155,7 +155,7 @@ impl Plan {
                     let shown = unsafe { self.source.show(piece.span()) };
                     let shown = shown.map_err(|error| error.at_step(step::MAP))?;
                     let address = shown.address();
-                    if matches!(shown, Shown::Mapped(_)) {
+                    if matches!(shown, ShownBytes::Mapped(_)) {
                         kept.shown.push(shown);
                     }
                     at_address(address)
@@ -184,7 +184,7 @@ impl Plan {
         let changes = |piece: &Piece| !matches!(piece.change, Change::Nothing);
         self.by_detour(pieces, target)?;
         let direct = regions(pieces, target, |piece| !changes(piece));
-        if let (Route::Within, Source::Lane(lane)) = (&self.route, &self.source) {
+        if let (CopyRoute::Within, CopySource::Lane(lane)) = (&self.route, &self.source) {
             // Orders the queue behind the source, which the lane keeps.
             lane.queue()?;
         }
@@ -231,9 +231,9 @@ impl Plan {
 
 /// What a queue reads, until it has passed.
 #[derive(Debug, Default)]
-struct Kept {
+struct KeptForQueue {
     /// Dropped before what they show.
-    shown: Vec<Shown>,
+    shown: Vec<ShownBytes>,
     made: Vec<Vec<u8>>,
     source: Option<Array>,
 }

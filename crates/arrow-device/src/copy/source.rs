@@ -17,7 +17,7 @@ pub(super) struct Span {
 
 /// How the source is read.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum CopySource {
     /// It is host memory, and ready.
     Host,
     /// The host reads it in place after a mapping, and it is ready.
@@ -58,7 +58,7 @@ impl Lane {
     }
 }
 
-impl Source {
+impl CopySource {
     /// Whether the host reads it without a copy.
     pub(super) fn is_on_host(&self) -> bool {
         !matches!(self, Self::Lane(_))
@@ -122,13 +122,13 @@ impl Source {
     ///
     /// # Safety
     /// As for [`read`](Self::read).
-    pub(super) unsafe fn show(&self, span: Span) -> Result<Shown> {
+    pub(super) unsafe fn show(&self, span: Span) -> Result<ShownBytes> {
         match self {
-            Self::Host => Ok(Shown::Plain(host_address(span.spot))),
+            Self::Host => Ok(ShownBytes::Plain(host_address(span.spot))),
             Self::Mapped(device) => {
                 // SAFETY: promised by the caller.
                 let address = unsafe { device.driver().map(span.spot, span.len) }?;
-                Ok(Shown::Mapped(Mapping { device: device.clone(), span, address }))
+                Ok(ShownBytes::Mapped(Mapping { device: device.clone(), span, address }))
             }
             Self::Lane(_) => Err(Error::new(ErrorKind::Unsupported, "the host cannot read this")),
         }
@@ -152,15 +152,15 @@ impl Source {
 
 /// Bytes that the host may read, as long as this is there.
 #[derive(Debug)]
-pub(super) enum Shown {
+pub(super) enum ShownBytes {
     Plain(*mut u8),
     Mapped(Mapping),
 }
 
 // SAFETY: an address that is only read, and a mapping that can be ended on any thread by the first rule of drivers.
-unsafe impl Send for Shown {}
+unsafe impl Send for ShownBytes {}
 
-impl Shown {
+impl ShownBytes {
     pub(super) fn address(&self) -> *mut u8 {
         match self {
             Self::Plain(address) => *address,
@@ -180,7 +180,7 @@ pub(super) struct Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let Span { spot, len } = self.span;
-        // SAFETY: ends what `Source::show` began, with the same place and length.
+        // SAFETY: ends what `CopySource::show` began, with the same place and length.
         unsafe { self.device.driver().unmap(spot, len, self.address) }
     }
 }

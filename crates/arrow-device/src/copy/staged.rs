@@ -7,9 +7,9 @@
 use super::pack::{Change, Piece};
 use super::plan::Plan;
 use super::run::no_way;
-use super::source::{Source, at_address, host_len};
+use super::source::{CopySource, at_address, host_len};
 use super::step;
-use super::target::{Layout, Target};
+use super::target::{Target, TargetLayout};
 use super::walk::Walked;
 use crate::device::driver::{Region, Route, Spot};
 use crate::device::staging::{Staging, StagingBlock};
@@ -18,7 +18,7 @@ use crate::{Event, Queue, Result};
 
 /// What a staged copy takes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shape {
+pub(super) struct StagedShape {
     pub(super) chunks: u64,
     pub(super) regions_in: u64,
     pub(super) regions_out: u64,
@@ -26,7 +26,7 @@ pub(super) struct Shape {
 }
 
 /// A part of a piece that is in a chunk.
-pub(super) struct Part<'a> {
+pub(super) struct ChunkPart<'a> {
     pub(super) number: usize,
     pub(super) piece: &'a Piece,
     /// Where it begins in the piece.
@@ -64,25 +64,25 @@ impl Drop for InFlight {
 }
 
 /// Works out what it will take.
-pub(super) fn shape(plan: &Plan) -> Shape {
+pub(super) fn shape(plan: &Plan) -> StagedShape {
     shape_of(plan, plan.options.chunk)
 }
 
 /// The same with chunks of this many bytes.
-pub(super) fn shape_of(plan: &Plan, chunk: u64) -> Shape {
-    let Some(walked) = &plan.walked else { return Shape::default() };
+pub(super) fn shape_of(plan: &Plan, chunk: u64) -> StagedShape {
+    let Some(walked) = &plan.walked else { return StagedShape::default() };
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let mut shape = Shape::default();
+    let mut shape = StagedShape::default();
     for (start, end) in chunks(total, chunk) {
         let parts = parts(pieces, start, end);
         shape.chunks += 1;
         shape.regions_in += parts.iter().filter(|part| part.piece.has_source()).count() as u64;
         match plan.layout {
-            Layout::Packed { .. } => {
+            TargetLayout::Packed { .. } => {
                 shape.regions_out += 1;
                 shape.bytes_out += end - start;
             }
-            Layout::Separate { .. } => {
+            TargetLayout::Separate { .. } => {
                 shape.regions_out += parts.len() as u64;
                 shape.bytes_out += parts.iter().map(|part| part.len).sum::<u64>();
             }
@@ -95,7 +95,7 @@ pub(super) fn shape_of(plan: &Plan, chunk: u64) -> Shape {
 ///
 /// Returns the event behind the last one.
 pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
-    let Source::Lane(lane) = &plan.source else { return Err(no_way()) };
+    let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
     let (from, to) = (lane.queue()?, &plan.queue);
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
     let chunk = plan.options.chunk.min(total);
@@ -119,8 +119,8 @@ pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Optio
 }
 
 /// Reads the parts of a chunk into host memory and waits.
-fn read(queue: &Queue, parts: &[Part<'_>], block: StagingBlock) -> Result<StagingBlock> {
-    let region = |part: &Part<'_>| {
+fn read(queue: &Queue, parts: &[ChunkPart<'_>], block: StagingBlock) -> Result<StagingBlock> {
+    let region = |part: &ChunkPart<'_>| {
         let Spot { base, offset } = part.piece.from;
         let from = Spot { base, offset: offset + part.at };
         let to = at_address(block.address().wrapping_add(host_len(part.to)));
@@ -141,7 +141,7 @@ fn read(queue: &Queue, parts: &[Part<'_>], block: StagingBlock) -> Result<Stagin
 }
 
 /// Changes offsets, and leaves nothing of an earlier copy between the parts.
-fn change(parts: &[Part<'_>], bytes: &mut [u8]) {
+fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
     let mut end = 0;
     for part in parts {
         let (start, len) = (host_len(part.to), host_len(part.len));
@@ -168,7 +168,7 @@ fn change(parts: &[Part<'_>], bytes: &mut [u8]) {
 /// Submits a chunk to the destination.
 pub(super) fn write(
     queue: &Queue,
-    parts: &[Part<'_>],
+    parts: &[ChunkPart<'_>],
     (start, end): (u64, u64),
     target: &Target,
     block: StagingBlock,
@@ -201,13 +201,13 @@ pub(super) fn chunks(total: u64, chunk: u64) -> impl Iterator<Item = (u64, u64)>
 }
 
 /// What of the pieces is in a stretch. Pieces lie one behind the other.
-pub(super) fn parts(pieces: &[Piece], start: u64, end: u64) -> Vec<Part<'_>> {
+pub(super) fn parts(pieces: &[Piece], start: u64, end: u64) -> Vec<ChunkPart<'_>> {
     let first = pieces.partition_point(|piece| piece.end() <= start);
     let within = pieces.iter().enumerate().skip(first).take_while(|(_, piece)| piece.to < end);
     within
         .map(|(number, piece)| {
             let (from, to) = (piece.to.max(start), piece.end().min(end));
-            Part { number, piece, at: from - piece.to, to: from - start, len: to - from }
+            ChunkPart { number, piece, at: from - piece.to, to: from - start, len: to - from }
         })
         .collect()
 }

@@ -6,12 +6,12 @@ use super::options::Options;
 use super::pack::{Piece, Pieces};
 use super::source::host_len;
 use crate::device::driver::{Addressing, Properties, Raw, Spot};
-use crate::device::{Owner, Parted};
+use crate::device::{BytesOwner, Parted};
 use crate::{Buffer, Memory, Queue, Result};
 
 /// How the result is divided into allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(super) enum TargetLayout {
     /// One. It may have to be so much larger that its beginning can be moved to the alignment.
     Packed {
         slack: u64,
@@ -21,7 +21,7 @@ pub(super) enum Layout {
     },
 }
 
-impl Layout {
+impl TargetLayout {
     pub(super) fn choose(properties: &Properties, options: &Options) -> Self {
         let has_addresses = properties.addressing == Addressing::Address;
         let is_aligned = options.alignment <= properties.alignment as u64;
@@ -51,12 +51,12 @@ impl Layout {
 }
 
 /// The memory of a result that is shared, piece by piece.
-pub(super) struct Parts {
+pub(super) struct PackedParts {
     memory: Arc<Parted>,
     shift: u64,
 }
 
-impl Parts {
+impl PackedParts {
     /// What `buffers[i]` is for a piece.
     #[inline]
     pub(super) fn raw(&self, number: usize, piece: &Piece) -> Raw<Memory> {
@@ -64,7 +64,7 @@ impl Parts {
     }
 
     /// The owner of all of them.
-    pub(super) fn into_owner(self) -> Owner {
+    pub(super) fn into_owner(self) -> BytesOwner {
         self.memory
     }
 }
@@ -72,12 +72,12 @@ impl Parts {
 /// The memory of a result that is being filled.
 #[derive(Debug)]
 pub(super) struct Target {
-    blocks: Vec<Block>,
+    blocks: Vec<PackedMemory>,
     is_packed: bool,
 }
 
 #[derive(Debug)]
-struct Block {
+struct PackedMemory {
     memory: Memory,
     spot: Spot,
     /// Where the first byte is, after its beginning was moved to the alignment.
@@ -87,12 +87,12 @@ struct Block {
 impl Target {
     /// Allocates it.
     pub(super) fn allocate(
-        layout: Layout,
+        layout: TargetLayout,
         pieces: &Pieces,
         queue: &Queue,
         options: &Options,
     ) -> Result<Self> {
-        let block = |len: u64, slack: u64| -> Result<Block> {
+        let block = |len: u64, slack: u64| -> Result<PackedMemory> {
             let mut memory =
                 queue.allocate_by(len.saturating_add(slack), options.allocator.as_deref())?;
             let spot = memory.spot(queue)?;
@@ -101,12 +101,12 @@ impl Target {
                 // Up to the next multiple, which the slack has room for.
                 alignment => (spot.base.bits() as u64).wrapping_neg() & (alignment - 1),
             };
-            Ok(Block { memory, spot, shift })
+            Ok(PackedMemory { memory, spot, shift })
         };
         let (blocks, is_packed) = match layout {
-            Layout::Packed { .. } if pieces.total() == 0 => (Vec::new(), true),
-            Layout::Packed { slack } => (vec![block(pieces.total(), slack)?], true),
-            Layout::Separate { slack } => {
+            TargetLayout::Packed { .. } if pieces.total() == 0 => (Vec::new(), true),
+            TargetLayout::Packed { slack } => (vec![block(pieces.total(), slack)?], true),
+            TargetLayout::Separate { slack } => {
                 let each = pieces.list().iter().map(|piece| block(piece.len, slack));
                 (each.collect::<Result<_>>()?, false)
             }
@@ -152,12 +152,12 @@ impl Target {
     }
 
     /// Shares one that is packed. Nothing, if there are no pieces.
-    pub(super) fn into_parts(self, pieces: &[Piece]) -> Result<Option<Parts>> {
-        let Some(Block { memory, shift, .. }) = self.blocks.into_iter().next() else {
+    pub(super) fn into_parts(self, pieces: &[Piece]) -> Result<Option<PackedParts>> {
+        let Some(PackedMemory { memory, shift, .. }) = self.blocks.into_iter().next() else {
             return Ok(None);
         };
         let parts = pieces.iter().map(|piece| (shift + piece.to, piece.len));
-        Ok(Some(Parts { memory: memory.into_parts(parts)?.into(), shift }))
+        Ok(Some(PackedParts { memory: memory.into_parts(parts)?.into(), shift }))
     }
 
     /// Shares one that is not: a buffer for each piece.

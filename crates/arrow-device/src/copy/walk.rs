@@ -9,17 +9,17 @@ use std::ops::Range;
 use super::lengths::Awaited;
 use super::pack::{Change, Pieces, ZEROS};
 use super::report::{Cut, Note};
-use super::source::{Source, Span};
-use crate::array::{Node, Storage, Tree, Window};
+use super::source::{CopySource, Span};
+use crate::array::{ArrayNode, Storage, Tree, Window};
 use crate::device::driver::{Raw, Spot};
-use crate::exchange::arena::Below;
+use crate::exchange::arena::ChildNumbers;
 use crate::schema::{self, Schema};
 use crate::{Array, BufferKind, DataType, Error, ErrorKind, Result, UnionMode};
 
 /// What is to be known before the walk begins.
 pub(super) struct Terms<'a> {
     pub(super) array: &'a Array,
-    pub(super) source: &'a Source,
+    pub(super) source: &'a CopySource,
     /// Only live elements travel.
     pub(super) trims: bool,
     /// Nothing comes by the host, so that offsets have to make a detour to be changed.
@@ -56,7 +56,7 @@ pub(super) const NO_PIECE: u32 = u32::MAX;
 pub(super) struct Item {
     /// Its number in the tree that it comes from.
     source: u32,
-    state: State,
+    state: ItemState,
     /// Where in the slots those of its buffers begin, and how many they are.
     pub(super) first_slot: u32,
     pub(super) n_buffers: u32,
@@ -68,7 +68,7 @@ pub(super) struct Item {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ItemState {
     /// Which of its elements are live is not known yet.
     Open,
     Known,
@@ -92,7 +92,7 @@ pub(super) struct Walk<'a> {
     pub(super) terms: Terms<'a>,
     pub(super) schema: &'a Schema,
     /// Those of the schema.
-    kinds: &'a [schema::Node],
+    kinds: &'a [schema::SchemaNode],
     pub(super) tree: &'a Tree,
     pub(super) items: Vec<Item>,
     /// So many of them are known and not settled yet.
@@ -117,7 +117,7 @@ pub(super) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
         while walk.known > 0
             && let Some(number) = numbers.next()
         {
-            if walk.items.get(number).is_some_and(|item| item.state == State::Known) {
+            if walk.items.get(number).is_some_and(|item| item.state == ItemState::Known) {
                 // SAFETY: promised by the caller.
                 unsafe { walk.look_at(number, &mut awaited) }
                     .map_err(|error| walk.placed(error, number))?;
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
         let count = schema.checks().len();
         let mut items: Vec<Item> = Vec::with_capacity(count);
         let window = Window { offset: 0, length: 0, null_count: 0 };
-        let (state, live) = (State::Open, 0..0);
+        let (state, live) = (ItemState::Open, 0..0);
         let empty = Item { source: 0, state, first_slot: 0, n_buffers: 0, window, live, cut: 0 };
         let item = |source: u32| Item { source, ..empty.clone() };
         match terms.array.node_number() {
@@ -151,7 +151,7 @@ impl<'a> Walk<'a> {
                 // Both are numbered in the same way, level by level.
                 let mut next = 0;
                 while let Some(above) = items.get(next) {
-                    let Below { first, count, .. } = tree.schema.below(above.source);
+                    let ChildNumbers { first, count, .. } = tree.schema.below(above.source);
                     items.extend((first..first + count).map(item));
                     next += 1;
                 }
@@ -159,7 +159,7 @@ impl<'a> Walk<'a> {
         }
         let window = terms.array.window();
         if let Some(root) = items.first_mut() {
-            (root.live, root.state) = (window.offset..window.end(), State::Known);
+            (root.live, root.state) = (window.offset..window.end(), ItemState::Known);
         }
         // Data buffers of views come on top.
         let buffers = schema.rules().iter().map(|rule| usize::from(rule.buffers)).max();
@@ -299,7 +299,7 @@ impl<'a> Walk<'a> {
     /// A place in a buffer; `None` where there is no buffer.
     pub(super) fn spot(&self, number: usize, index: usize, offset: u64) -> Option<Spot> {
         let (buffers, n_buffers) = self.tree.table(self.source(number));
-        let base = Node { buffers, n_buffers, ..Node::EMPTY }.buffer(index);
+        let base = ArrayNode { buffers, n_buffers, ..ArrayNode::EMPTY }.buffer(index);
         (!base.is_null()).then(|| Spot { base: Raw::from_ptr(base.cast_mut()), offset })
     }
 
@@ -378,7 +378,7 @@ impl<'a> Walk<'a> {
         &mut self,
         children: Range<usize>,
         range: &Range<i64>,
-        mut sources: impl Iterator<Item: Borrow<Node>>,
+        mut sources: impl Iterator<Item: Borrow<ArrayNode>>,
     ) -> Result<()> {
         let mut checks = self.schema.checks().get(children.clone()).unwrap_or_default().iter();
         for child in children {
@@ -430,13 +430,13 @@ impl<'a> Walk<'a> {
     ) -> bool {
         let Some(item) = self.items.get_mut(number) else { return false };
         (item.window, item.n_buffers, item.first_slot) = (window, n_buffers, begin);
-        item.state = State::Settled;
+        item.state = ItemState::Settled;
         true
     }
 
     fn set_known(&mut self, child: usize, live: Range<i64>) {
         if let Some(item) = self.items.get_mut(child) {
-            (item.live, item.state) = (live, State::Known);
+            (item.live, item.state) = (live, ItemState::Known);
             self.known += 1;
         }
     }
@@ -475,7 +475,7 @@ impl<'a> Walk<'a> {
     // ---- what is there
 
     /// What the schema says of a node.
-    pub(super) fn kind(&self, number: usize) -> &'a schema::Node {
+    pub(super) fn kind(&self, number: usize) -> &'a schema::SchemaNode {
         match self.kinds.get(number) {
             Some(kind) => kind,
             None => self.schema.root(),
@@ -483,7 +483,7 @@ impl<'a> Walk<'a> {
     }
 
     /// A node of the source.
-    pub(super) fn node(&self, number: usize) -> Node {
+    pub(super) fn node(&self, number: usize) -> ArrayNode {
         self.tree.node(self.source(number))
     }
 

@@ -87,7 +87,7 @@ impl Account {
         &self,
         direction: Direction,
         bytes: impl FnOnce() -> u64,
-    ) -> Option<Counted> {
+    ) -> Option<CountedBytes> {
         if !self.counts_exchanges.load(Ordering::Relaxed) {
             return None;
         }
@@ -97,7 +97,7 @@ impl Account {
         };
         let bytes = bytes();
         counter.fetch_add(bytes, Ordering::Relaxed);
-        Some(Counted { counter: counter.clone(), bytes })
+        Some(CountedBytes { counter: counter.clone(), bytes })
     }
 }
 
@@ -108,19 +108,19 @@ pub(crate) fn any_counts() -> bool {
 }
 
 /// Bytes that are counted as long as this is there.
-pub(crate) struct Counted {
+pub(crate) struct CountedBytes {
     counter: Arc<AtomicU64>,
     bytes: u64,
 }
 
-impl Drop for Counted {
+impl Drop for CountedBytes {
     fn drop(&mut self) {
         self.counter.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
-impl fmt::Debug for Counted {
+impl fmt::Debug for CountedBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Counted({} bytes)", self.bytes)
+        write!(f, "CountedBytes({} bytes)", self.bytes)
     }
 }

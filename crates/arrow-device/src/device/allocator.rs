@@ -53,9 +53,9 @@ where
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Recycler(Arc<Inner>);
+pub struct Recycler(Arc<RecyclerInner>);
 
-struct Inner {
+struct RecyclerInner {
     bound: u64,
     free: Mutex<Vec<Memory>>,
 }
@@ -63,7 +63,7 @@ struct Inner {
 impl Recycler {
     /// One that keeps at most this many bytes.
     pub fn new(bound: u64) -> Self {
-        Self(Arc::new(Inner { bound, free: Mutex::default() }))
+        Self(Arc::new(RecyclerInner { bound, free: Mutex::default() }))
     }
 
     /// How many bytes it keeps at the moment.
@@ -105,7 +105,7 @@ impl Allocator for Recycler {
 /// A block that goes home when it is dropped.
 pub(super) struct Lent {
     whole: Option<Memory>,
-    home: Weak<Inner>,
+    home: Weak<RecyclerInner>,
 }
 
 impl Lent {

@@ -16,7 +16,7 @@ pub trait KeepAlive: Send + Sync + 'static {}
 impl<T: Send + Sync + 'static + ?Sized> KeepAlive for T {}
 
 /// A share of whatever keeps bytes valid.
-pub(crate) type Owner = Arc<dyn KeepAlive>;
+pub(crate) type BytesOwner = Arc<dyn KeepAlive>;
 
 /// How long a buffer is, as far as that is known without asking a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Buffer {
     base: Raw<Memory>,
     offset: u64,
     extent: Extent,
-    owner: Option<Owner>,
+    owner: Option<BytesOwner>,
 }
 
 impl Buffer {
@@ -104,7 +104,7 @@ impl Buffer {
         base: Raw<Memory>,
         offset: u64,
         extent: Extent,
-        owner: Option<Owner>,
+        owner: Option<BytesOwner>,
     ) -> Self {
         Self { device, base, offset, extent, owner }
     }
@@ -169,7 +169,7 @@ impl Buffer {
         Ok(location(self.base, self.offset).address())
     }
 
-    pub(crate) fn into_owner(self) -> Option<Owner> {
+    pub(crate) fn into_owner(self) -> Option<BytesOwner> {
         self.owner
     }
 }

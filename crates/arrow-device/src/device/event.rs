@@ -12,9 +12,9 @@ use crate::Result;
 ///
 /// Made by [`Queue::record`](super::Queue::record). Cheap to clone; destroyed with the last clone.
 #[derive(Clone)]
-pub struct Event(Arc<Inner>);
+pub struct Event(Arc<EventInner>);
 
-struct Inner {
+struct EventInner {
     device: Device,
     raw: Raw<Event>,
     owned: bool,
@@ -24,7 +24,7 @@ struct Inner {
 
 impl Event {
     pub(crate) fn owned(device: Device, raw: Raw<Event>) -> Self {
-        Self(Arc::new(Inner { device, raw, owned: true, _owner: None }))
+        Self(Arc::new(EventInner { device, raw, owned: true, _owner: None }))
     }
 
     /// An event that somebody else made and will destroy.
@@ -32,7 +32,7 @@ impl Event {
     /// # Safety
     /// `raw` is an event of this device's runtime and stays alive as long as any clone of the result.
     pub unsafe fn adopt(device: &Device, raw: Raw<Event>) -> Self {
-        Self(Arc::new(Inner { device: device.clone(), raw, owned: false, _owner: None }))
+        Self(Arc::new(EventInner { device: device.clone(), raw, owned: false, _owner: None }))
     }
 
     /// The same with whatever keeps the event alive, which is dropped with the last clone of the result, possibly on another
@@ -46,12 +46,12 @@ impl Event {
         owner: impl Send + Sync + 'static,
     ) -> Self {
         let owner: Option<Box<dyn KeepAlive>> = Some(Box::new(owner));
-        Self(Arc::new(Inner { device: device.clone(), raw, owned: false, _owner: owner }))
+        Self(Arc::new(EventInner { device: device.clone(), raw, owned: false, _owner: owner }))
     }
 
     /// Whether it has passed. Never waits.
     pub fn is_complete(&self) -> Result<bool> {
-        // SAFETY: the handle is alive as long as `Inner` (owned), or as `adopt`'s caller promised.
+        // SAFETY: the handle is alive as long as `EventInner` (owned), or as `adopt`'s caller promised.
         unsafe { self.0.device.driver().is_complete(self.0.raw) }
     }
 
@@ -95,7 +95,7 @@ impl Event {
     }
 }
 
-impl Drop for Inner {
+impl Drop for EventInner {
     fn drop(&mut self) {
         if self.owned {
             // SAFETY: `raw` came from `make_event` or `record` of this driver, `Event::owned` took it over, and this is the

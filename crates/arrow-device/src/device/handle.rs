@@ -26,12 +26,12 @@ use crate::{DeviceId, Result};
 /// ```
 #[derive(Clone)]
 pub struct Device {
-    opened: Arc<Opened>,
+    opened: Arc<OpenDevice>,
     allocator: Option<Arc<dyn Allocator>>,
 }
 
 /// What all handles of one opened device share.
-pub(super) struct Opened {
+pub(super) struct OpenDevice {
     /// Dropped before the driver is: it may hold memory of it.
     staging: Staging,
     account: Account,
@@ -48,10 +48,10 @@ impl Device {
 
     pub(super) fn of(driver: Arc<dyn Driver>) -> Self {
         let account = Account::default();
-        Self::from_opened(Arc::new(Opened { staging: Staging::default(), account, driver }))
+        Self::from_opened(Arc::new(OpenDevice { staging: Staging::default(), account, driver }))
     }
 
-    pub(super) fn from_opened(opened: Arc<Opened>) -> Self {
+    pub(super) fn from_opened(opened: Arc<OpenDevice>) -> Self {
         Self { opened, allocator: None }
     }
 

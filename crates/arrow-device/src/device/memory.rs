@@ -15,24 +15,24 @@ use crate::{Error, ErrorKind, Result};
 /// It is freed after the last use: dropping it, or the last array that holds it, waits for nothing, and frees it once the
 /// queues that were given its place have passed what was submitted by then.
 pub struct Memory {
-    block: ManuallyDrop<Block>,
+    block: ManuallyDrop<OwnedAllocation>,
     /// The queues that were given the place.
     used_on: Vec<Queue>,
 }
 
 /// The allocation itself.
-struct Block {
+struct OwnedAllocation {
     device: Device,
     raw: Raw<Memory>,
     len: u64,
-    home: Home,
+    home: MemoryHome,
     counted: bool,
     /// Handles of parts that nobody has any more, for whoever wants the same parts again.
-    parts: Vec<Part>,
+    parts: Vec<AllocationPart>,
 }
 
 /// Whoever memory goes back to.
-pub(super) enum Home {
+pub(super) enum MemoryHome {
     Driver,
     Recycler(Box<Lent>),
     Other { _owner: Box<dyn Send + Sync> },
@@ -40,7 +40,7 @@ pub(super) enum Home {
 
 /// A part of an allocation, and its handle.
 #[derive(Clone, Copy)]
-struct Part {
+struct AllocationPart {
     offset: u64,
     len: u64,
     handle: Raw<Memory>,
@@ -58,14 +58,14 @@ impl Memory {
         allocator: Option<&dyn Allocator>,
     ) -> Result<Self> {
         if len == 0 {
-            return Ok(Self::new(device, Raw::NULL, len, Home::Driver, false));
+            return Ok(Self::new(device, Raw::NULL, len, MemoryHome::Driver, false));
         }
         let attempt = || match allocator {
             Some(allocator) => Self::from_allocator(allocator, device, len, queue),
             None => {
                 // SAFETY: a queue that is named is alive in its owner and belongs to this device.
                 let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
-                let mut memory = Self::new(device, raw, len, Home::Driver, true);
+                let mut memory = Self::new(device, raw, len, MemoryHome::Driver, true);
                 // It may come into being in the order of the queue, and must not be freed before that.
                 memory.used_on.extend(queue.filter(|queue| !host::is_host(queue)).cloned());
                 Ok(memory)
@@ -105,24 +105,25 @@ impl Memory {
         len: u64,
         owner: Box<dyn Send + Sync>,
     ) -> Self {
-        Self::new(device, raw, len, Home::Other { _owner: owner }, true)
+        Self::new(device, raw, len, MemoryHome::Other { _owner: owner }, true)
     }
 
     /// What a recycler has, to be used by somebody: it is counted where it was allocated.
     pub(super) fn lent(mut whole: Self, len: u64, home: impl FnOnce(Self) -> Lent) -> Self {
         let (device, raw) = (whole.block.device.clone(), whole.block.raw);
         let parts = std::mem::take(&mut whole.block.parts);
-        let mut lent = Self::new(&device, raw, len, Home::Recycler(Box::new(home(whole))), false);
+        let mut lent =
+            Self::new(&device, raw, len, MemoryHome::Recycler(Box::new(home(whole))), false);
         lent.block.parts = parts;
         lent
     }
 
-    fn new(device: &Device, raw: Raw<Memory>, len: u64, home: Home, counted: bool) -> Self {
+    fn new(device: &Device, raw: Raw<Memory>, len: u64, home: MemoryHome, counted: bool) -> Self {
         let device = device.clone();
         if counted {
             device.account().allocated(len);
         }
-        let block = Block { device, raw, len, home, counted, parts: Vec::new() };
+        let block = OwnedAllocation { device, raw, len, home, counted, parts: Vec::new() };
         Self { block: ManuallyDrop::new(block), used_on: Vec::new() }
     }
 
@@ -172,7 +173,7 @@ impl Memory {
     /// The same for memory that may go to one other party, who may then write to it.
     pub(crate) fn into_unshared_buffer(self) -> Buffer {
         let (device, base, len) = (self.block.device.id(), self.block.raw, self.block.len);
-        let owner: super::Owner = Arc::new(self);
+        let owner: super::BytesOwner = Arc::new(self);
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }
 
@@ -232,7 +233,7 @@ impl Parted {
     /// What `buffers[i]` is for the part of this number, which begins there.
     #[inline]
     pub(crate) fn raw(&self, number: usize, offset: u64) -> Raw<Memory> {
-        let Block { raw: base, parts, .. } = &*self.whole.block;
+        let OwnedAllocation { raw: base, parts, .. } = &*self.whole.block;
         match parts.get(number) {
             Some(part) => part.handle,
             // The place is an address, or there is one part, which is the whole.
@@ -242,19 +243,20 @@ impl Parted {
 
     /// Gives each part a handle.
     fn divide(&mut self, parts: impl ExactSizeIterator<Item = (u64, u64)> + Clone) -> Result<()> {
-        let Block { device, raw: base, len, parts: known, .. } = &mut *self.whole.block;
-        let is_same = |(known, part): (&Part, (u64, u64))| (known.offset, known.len) == part;
+        let OwnedAllocation { device, raw: base, len, parts: known, .. } = &mut *self.whole.block;
+        let is_same =
+            |(known, part): (&AllocationPart, (u64, u64))| (known.offset, known.len) == part;
         if known.len() == parts.len() && known.iter().zip(parts.clone()).all(is_same) {
             return Ok(());
         }
         let driver = device.driver();
         let mut before = std::mem::take(known).into_iter().peekable();
-        let free = |part: Part| {
+        let free = |part: AllocationPart| {
             // SAFETY: `part` of this driver gave the handle, nobody has it any more, and the memory is alive.
             unsafe { driver.free_part(part.handle) }
         };
         let mut handle_of = |(offset, len): (u64, u64)| {
-            let is_same = |known: &Part| (known.offset, known.len) == (offset, len);
+            let is_same = |known: &AllocationPart| (known.offset, known.len) == (offset, len);
             while let Some(other) =
                 before.next_if(|known| known.offset <= offset && !is_same(known))
             {
@@ -265,7 +267,7 @@ impl Parted {
                 // SAFETY: the memory is this driver's and alive in `self`; the part lies inside.
                 None => unsafe { driver.part(*base, offset, len) }?,
             };
-            known.push(Part { offset, len, handle });
+            known.push(AllocationPart { offset, len, handle });
             Ok(())
         };
         let is_whole = parts.clone().eq([(0, *len)]);
@@ -290,12 +292,12 @@ impl Drop for Memory {
     }
 }
 
-impl Drop for Block {
+impl Drop for OwnedAllocation {
     fn drop(&mut self) {
         if self.counted {
             self.device.account().freed(self.len);
         }
-        if let Home::Recycler(lent) = &mut self.home
+        if let MemoryHome::Recycler(lent) = &mut self.home
             && let Some(whole) = lent.whole_mut()
         {
             whole.block.parts = std::mem::take(&mut self.parts);
@@ -304,7 +306,7 @@ impl Drop for Block {
             // SAFETY: `part` of this driver gave the handle, and the memory is freed after this.
             unsafe { self.device.driver().free_part(part.handle) }
         }
-        if matches!(self.home, Home::Driver) && self.len > 0 {
+        if matches!(self.home, MemoryHome::Driver) && self.len > 0 {
             // SAFETY: `raw` came from `allocate` of this driver with this length and is freed once, here.
             unsafe { self.device.driver().free(self.raw, self.len) }
         }

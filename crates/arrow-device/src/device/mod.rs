@@ -24,5 +24,5 @@ pub use handle::Device;
 pub use memory::Memory;
 pub use queue::Queue;
 
-pub(crate) use buffer::{Owner, location};
+pub(crate) use buffer::{BytesOwner, location};
 pub(crate) use memory::Parted;

@@ -15,9 +15,9 @@ use crate::{DeviceId, Error, Result};
 ///
 /// Cheap to clone. Closed with the last clone, unless it was adopted; work that was submitted still finishes.
 #[derive(Clone)]
-pub struct Queue(Arc<Inner>);
+pub struct Queue(Arc<QueueInner>);
 
-struct Inner {
+struct QueueInner {
     device: Device,
     raw: Raw<Queue>,
     owned: bool,
@@ -47,7 +47,7 @@ impl Queue {
     ) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::new(Inner { device, raw, owned, number, _owner: owner }))
+        Self(Arc::new(QueueInner { device, raw, owned, number, _owner: owner }))
     }
 
     /// The queue of the host, where work is done as it is submitted.
@@ -174,7 +174,7 @@ impl Queue {
     }
 }
 
-impl Drop for Inner {
+impl Drop for QueueInner {
     fn drop(&mut self) {
         if self.owned {
             // SAFETY: `raw` came from `open_queue` of this driver, `Queue::owned` took it over, and this is the last clone.

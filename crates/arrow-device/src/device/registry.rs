@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use super::driver::Raw;
-use super::handle::Opened;
+use super::handle::OpenDevice;
 use super::{Device, Memory, host};
 use crate::{DeviceId, DeviceType};
 
-static OPEN: Mutex<Vec<(DeviceId, Weak<Opened>)>> = Mutex::new(Vec::new());
+static OPEN: Mutex<Vec<(DeviceId, Weak<OpenDevice>)>> = Mutex::new(Vec::new());
 
 /// Whether an id ever stood for several runtimes at once. Who copies within a device asks this every time.
 static AMBIGUOUS: AtomicBool = AtomicBool::new(false);
 
-pub(super) fn add(device: &Device, opened: &Arc<Opened>) {
+pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     let (id, runtime) = (device.id(), device.driver().runtime());
     if all(id).iter().any(|other| other.driver().runtime() != runtime) {
         AMBIGUOUS.store(true, Ordering::Relaxed);

@@ -18,18 +18,18 @@ const KEPT_BYTES: u64 = 64 << 20;
 /// The blocks that a device keeps.
 #[derive(Default)]
 pub(crate) struct Staging {
-    free: Mutex<Vec<Block>>,
+    free: Mutex<Vec<HostBlock>>,
 }
 
 /// A block in use. Goes back to its device when it is dropped: after the queues have passed what uses it.
 pub(crate) struct StagingBlock {
     device: Device,
-    block: Option<Block>,
+    block: Option<HostBlock>,
     address: NonNull<u8>,
 }
 
 /// Memory of the driver's, or plain memory.
-struct Block {
+struct HostBlock {
     driver: Arc<dyn Driver>,
     address: NonNull<u8>,
     len: u64,
@@ -37,10 +37,10 @@ struct Block {
 }
 
 // SAFETY: plain memory that whoever has the block has alone; by the first rule of drivers it can be freed on any thread.
-unsafe impl Send for Block {}
+unsafe impl Send for HostBlock {}
 // SAFETY: nothing can be done with a shared one but look at its numbers.
-unsafe impl Sync for Block {}
-// SAFETY: as for `Block`, whose address it repeats.
+unsafe impl Sync for HostBlock {}
+// SAFETY: as for `HostBlock`, whose address it repeats.
 unsafe impl Send for StagingBlock {}
 // SAFETY: as above.
 unsafe impl Sync for StagingBlock {}
@@ -51,7 +51,7 @@ impl Staging {
     pub(crate) fn take(device: &Device, len: u64) -> Result<StagingBlock> {
         let kept = || {
             let mut free = lock(&device.staging().free);
-            let fits = |block: &Block| block.len >= len && block.len / 4 <= len;
+            let fits = |block: &HostBlock| block.len >= len && block.len / 4 <= len;
             free.iter().position(fits).map(|index| free.swap_remove(index))
         };
         let returned = || {
@@ -61,7 +61,7 @@ impl Staging {
         let block = match kept().or_else(returned) {
             Some(block) => block,
             None => {
-                let block = Block::allocate(device.driver(), len)?;
+                let block = HostBlock::allocate(device.driver(), len)?;
                 device.account().staged(block.len);
                 block
             }
@@ -98,7 +98,7 @@ impl Drop for StagingBlock {
     }
 }
 
-impl Block {
+impl HostBlock {
     fn allocate(driver: &Arc<dyn Driver>, len: u64) -> Result<Self> {
         // SAFETY: the length is not 0.
         if let Some(address) = unsafe { driver.allocate_staging(len) }? {
@@ -114,7 +114,7 @@ impl Block {
     }
 }
 
-impl Drop for Block {
+impl Drop for HostBlock {
     fn drop(&mut self) {
         if self.pinned {
             // SAFETY: came from `allocate_staging` of this driver with this length, and nothing uses it any more.

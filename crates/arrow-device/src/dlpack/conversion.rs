@@ -5,7 +5,7 @@ use crate::{Error, ErrorKind, Queue, Result};
 
 /// Whether data may be copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Copying {
+pub enum CopyPolicy {
     /// Share, or fail. What cannot be shared is [`Unsupported`](ErrorKind::Unsupported).
     #[default]
     Never,
@@ -106,7 +106,7 @@ fn nan(of: Dtype) -> Option<Vec<u8>> {
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Conversion {
-    pub(crate) copying: Copying,
+    pub(crate) copying: CopyPolicy,
     pub(crate) nulls: Nulls,
     pub(crate) queue: Option<Queue>,
     pub(crate) as_integers: bool,
@@ -122,7 +122,7 @@ impl Conversion {
     }
 
     /// Whether data may be copied.
-    pub fn copying(mut self, copying: Copying) -> Self {
+    pub fn copying(mut self, copying: CopyPolicy) -> Self {
         self.copying = copying;
         self
     }
@@ -167,7 +167,7 @@ impl Conversion {
 
     /// That something has to be copied, if it may be.
     pub(crate) fn may_copy(&self, reason: impl FnOnce() -> String) -> Result<()> {
-        if self.copying != Copying::Never {
+        if self.copying != CopyPolicy::Never {
             return Ok(());
         }
         let message = format!("{}; allow a copy", reason());

@@ -2,7 +2,7 @@
 
 use super::dims::Dims;
 use super::dtype::Width;
-use super::memory::{Memory as TensorMemory, bytes_of};
+use super::memory::{TensorMemory, bytes_of};
 use super::tensor::Origin;
 use super::{Dtype, Tensor};
 use crate::device::driver::{HostAccess, Raw, Region, Route, Spot};

@@ -7,7 +7,7 @@ use std::ptr::{self, NonNull};
 
 use super::managed::{Exported, Form, Managed};
 use super::tensor::Origin;
-use super::{Copying, Order, Tensor, device};
+use super::{CopyPolicy, Order, Tensor, device};
 use crate::abi::dlpack::{
     DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
@@ -24,17 +24,17 @@ impl Tensor {
     ///
     /// The flags are honest. Shared memory is read-only. Memory that was copied and that nobody else here has is flagged as
     /// copied, and the consumer may write to it. The older form has no flags: memory that nobody may write to is copied for it,
-    /// unless `copying` says [`Never`](Copying::Never), which is [`Unsupported`](ErrorKind::Unsupported) then. See also
+    /// unless `copying` says [`Never`](CopyPolicy::Never), which is [`Unsupported`](ErrorKind::Unsupported) then. See also
     /// [`export_legacy_shared`](Self::export_legacy_shared).
     ///
     /// `order` says how the consumer knows that the data is complete: [`Order::On`] makes its queue wait, and no host blocks;
     /// [`Order::Host`] waits here.
-    pub fn export<F: Form>(self, order: Order<'_>, copying: Copying) -> Result<Managed<F>> {
+    pub fn export<F: Form>(self, order: Order<'_>, copying: CopyPolicy) -> Result<Managed<F>> {
         let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_own();
         match copying {
-            Copying::Always => self.copied_for(order)?.write_out(order),
-            Copying::IfNeeded if must_copy => self.copied_for(order)?.write_out(order),
-            Copying::Never if must_copy => {
+            CopyPolicy::Always => self.copied_for(order)?.write_out(order),
+            CopyPolicy::IfNeeded if must_copy => self.copied_for(order)?.write_out(order),
+            CopyPolicy::Never if must_copy => {
                 let message = "the older form cannot say that memory is read-only; ask for version 1, or allow a copy";
                 let error = Error::new(ErrorKind::Unsupported, message).on_device(self.device());
                 Err(error.during("export"))
@@ -49,7 +49,7 @@ impl Tensor {
         self,
         max_version: Option<(u32, u32)>,
         order: Order<'_>,
-        copying: Copying,
+        copying: CopyPolicy,
     ) -> Result<Exported> {
         match max_version {
             Some((major, _)) if major >= DLPACK_MAJOR_VERSION => {
@@ -122,7 +122,7 @@ impl Tensor {
         };
         let (lengths, distances) = (self.shape(), self.strides());
         let ndim = lengths.len();
-        let numbers = size_of::<Block<F>>().next_multiple_of(align_of::<i64>());
+        let numbers = size_of::<ManagedBlock<F>>().next_multiple_of(align_of::<i64>());
         let block = pool::take(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?.as_ptr();
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
@@ -152,9 +152,9 @@ impl Tensor {
         // The context is the whole block: a consumer may hand back a pointer that stands for the struct alone.
         let context = block.cast::<c_void>();
         let managed = F::new(dl_tensor, flags, context, Some(delete::<F>));
-        let whole = Block { managed, owner: self };
+        let whole = ManagedBlock { managed, owner: self };
         // SAFETY: the block is as large as this and aligned to 16, and nobody else has it.
-        unsafe { block.cast::<Block<F>>().write(whole) };
+        unsafe { block.cast::<ManagedBlock<F>>().write(whole) };
         // SAFETY: a tensor that was just made, with a deleter that can be called once on any thread.
         unsafe { Managed::from_raw(block.cast::<F>()) }
     }
@@ -172,7 +172,7 @@ impl Array {
 
 /// What is handed over. Shape and strides follow.
 #[repr(C)]
-struct Block<F> {
+struct ManagedBlock<F> {
     managed: F,
     owner: Tensor,
 }
@@ -183,9 +183,9 @@ extern "C" fn delete<F: Form>(managed: *mut F) {
         let context = managed.wrapping_byte_add(F::CONTEXT).cast::<*mut c_void>();
         // SAFETY: DLPack's consumers call the deleter once with the pointer that they were given, and change nothing in it.
         let block = unsafe { context.read() };
-        let Some(block) = NonNull::new(block.cast::<Block<F>>()) else { return };
+        let Some(block) = NonNull::new(block.cast::<ManagedBlock<F>>()) else { return };
         // SAFETY: `write_out` wrote a whole block there, which nobody else frees.
-        let Block { owner, .. } = unsafe { block.read() };
+        let ManagedBlock { owner, .. } = unsafe { block.read() };
         // SAFETY: the block came from the pool, and all that needs a drop was taken out.
         unsafe { pool::give(block.cast()) };
         drop(owner);

@@ -24,7 +24,7 @@ impl FixedShape {
             let message = format!("the metadata of {NAME} {what}");
             Error::new(ErrorKind::Malformed, message)
         };
-        let parsed = std::str::from_utf8(metadata).ok().and_then(|text| Reader(text).object());
+        let parsed = std::str::from_utf8(metadata).ok().and_then(|text| ShapeReader(text).object());
         let (shape, order) = parsed.ok_or_else(|| invalid("is not JSON"))?;
         let shape = shape.ok_or_else(|| invalid("has no shape"))?;
         if shape.len() > MAX_DIMENSIONS || shape.iter().any(|length| *length < 0) {
@@ -56,13 +56,13 @@ impl FixedShape {
 }
 
 /// What is left to be read.
-struct Reader<'text>(&'text str);
+struct ShapeReader<'text>(&'text str);
 
-type Lists = (Option<Vec<i64>>, Option<Vec<i64>>);
+type ShapeLists = (Option<Vec<i64>>, Option<Vec<i64>>);
 
-impl<'text> Reader<'text> {
+impl<'text> ShapeReader<'text> {
     /// The whole text: the shape and the permutation of an object.
-    fn object(&mut self) -> Option<Lists> {
+    fn object(&mut self) -> Option<ShapeLists> {
         let (mut shape, mut order) = (None, None);
         self.expect('{')?;
         if self.accept('}') {

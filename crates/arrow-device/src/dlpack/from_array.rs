@@ -3,11 +3,11 @@
 use super::copy::{allocate_near, finish, read_bytes, upload};
 use super::dims::Dims;
 use super::dtype::Width;
-use super::memory::Memory;
-use super::plan::{Plan, bits};
+use super::memory::TensorMemory;
+use super::plan::{TensorPlan, bits};
 use super::storage::{Elements, elements_of};
 use super::tensor::Origin;
-use super::{Conversion, Copying, Dtype, Tensor};
+use super::{Conversion, CopyPolicy, Dtype, Tensor};
 use crate::device::driver::{Raw, Region, Route, Spot};
 use crate::{Array, Error, ErrorKind, Queue, Result};
 
@@ -63,19 +63,19 @@ impl Array {
         let Some(Elements::Same(dtype)) = elements_of(self.field()) else { return None };
         let has_no_null =
             self.is_empty() || self.null_count() == Some(0) || self.node().buffer(0).is_null();
-        if !has_no_null || conversion.copying == Copying::Always {
+        if !has_no_null || conversion.copying == CopyPolicy::Always {
             return None;
         }
         let width = dtype.width(false).ok()?;
         let start = width.bytes(self.offset() as u64)?;
         let dims = Dims::compact(&[i64::try_from(self.len()).ok()?]).ok()?;
-        let memory = Memory::of(self.clone());
+        let memory = TensorMemory::of(self.clone());
         Some(Tensor::new(memory, start, dtype, width, dims, Origin::Shared))
     }
 
     fn convert(&self, conversion: &Conversion, beside: bool) -> Result<(Tensor, Option<Tensor>)> {
         let during = |error: Error| error.during("make a tensor").on_device(self.device());
-        let plan = Plan::new(self, conversion).map_err(during)?;
+        let plan = TensorPlan::new(self, conversion).map_err(during)?;
         let valid = plan.validity(conversion, beside).map_err(during)?;
         let nulls = if beside { None } else { valid.as_deref() };
         let values = plan.values(conversion, nulls).map_err(during)?;
@@ -92,7 +92,7 @@ impl Array {
     }
 }
 
-impl Plan {
+impl TensorPlan {
     /// All elements in the order of memory, in one dimension, with what stands for nulls in them.
     fn values(&self, conversion: &Conversion, valid: Option<&[bool]>) -> Result<Tensor> {
         let leaf = &self.leaf;
@@ -152,14 +152,20 @@ impl Plan {
             Error::new(ErrorKind::LimitExceeded, "the array begins behind any memory")
         })?;
         let dims = Dims::compact(&[self.count().cast_signed()])?;
-        let tensor =
-            Tensor::new(Memory::of(self.leaf.clone()), start, dtype, width, dims, Origin::Shared);
+        let tensor = Tensor::new(
+            TensorMemory::of(self.leaf.clone()),
+            start,
+            dtype,
+            width,
+            dims,
+            Origin::Shared,
+        );
         match valid {
             Some(valid) => {
                 let pattern = conversion.nulls.pattern(dtype)?;
                 tensor.patched(valid, &pattern, &conversion.queue_for(&self.leaf)?)
             }
-            None if conversion.copying == Copying::Always => {
+            None if conversion.copying == CopyPolicy::Always => {
                 tensor.copy(&conversion.queue_for(&self.leaf)?)
             }
             None => Ok(tensor),
@@ -202,7 +208,7 @@ impl Tensor {
         queue.keep_until_done(staged);
         submitted?;
         let dims = self.dims().clone();
-        let memory = Memory::of(finish(memory, queue)?);
+        let memory = TensorMemory::of(finish(memory, queue)?);
         Ok(Self::new(memory, 0, self.dtype(), self.width(), dims, Origin::Own))
     }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::copy::{allocate_near, finish};
 use super::dims::Dims;
-use super::memory::{Memory, bytes_of};
+use super::memory::{TensorMemory, bytes_of};
 use super::tensor::Origin;
-use super::{Conversion, Copying, Tensor, device};
+use super::{Conversion, CopyPolicy, Tensor, device};
 use crate::array::Tree;
 use crate::array::tree::{Built, Storage};
 use crate::device::driver::{Addressing, Route};
@@ -38,8 +38,8 @@ impl Batch {
         let during = |error: Error| error.during("make a tensor").on_device(self.device());
         let gathered = Conversion {
             // Each column is copied at most once: what is shared here is gathered below.
-            copying: if conversion.copying == Copying::Always {
-                Copying::IfNeeded
+            copying: if conversion.copying == CopyPolicy::Always {
+                CopyPolicy::IfNeeded
             } else {
                 conversion.copying
             },
@@ -52,7 +52,7 @@ impl Batch {
             arrays.push(array);
         }
         let shape = self.shape_of(&columns).map_err(during)?;
-        if conversion.copying != Copying::Always
+        if conversion.copying != CopyPolicy::Always
             && let Some(distance) = distance(&arrays, &columns)
             && let Some(first) = columns.first()
         {
@@ -102,7 +102,7 @@ impl Batch {
         let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner));
         let memory = bytes_of(buffer, |builder| builder.finish_with(ready))?;
         Ok(Tensor::new(
-            Memory::of(memory),
+            TensorMemory::of(memory),
             start,
             first.dtype(),
             first.width(),
@@ -137,7 +137,14 @@ impl Batch {
             at += column_size;
         }
         let memory = finish(memory, &queue)?;
-        Ok(Tensor::new(Memory::of(memory), 0, first.dtype(), first.width(), dims, Origin::Own))
+        Ok(Tensor::new(
+            TensorMemory::of(memory),
+            0,
+            first.dtype(),
+            first.width(),
+            dims,
+            Origin::Own,
+        ))
     }
 }
 

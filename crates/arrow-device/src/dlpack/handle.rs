@@ -12,11 +12,11 @@ use crate::exchange::pool;
 
 /// One of several owners of a value. The last one drops it. What [`Arc`](std::sync::Arc) is, in a block of the pool.
 pub(crate) struct Handle<T> {
-    block: NonNull<Counted<T>>,
-    owned: PhantomData<Counted<T>>,
+    block: NonNull<CountedValue<T>>,
+    owned: PhantomData<CountedValue<T>>,
 }
 
-struct Counted<T> {
+struct CountedValue<T> {
     /// How many handles there are.
     count: AtomicUsize,
     value: T,
@@ -28,21 +28,21 @@ unsafe impl<T: Send + Sync> Send for Handle<T> {}
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
 
 /// A block for a value that is not there yet.
-pub(crate) struct Place<T>(pool::Block, PhantomData<T>);
+pub(crate) struct HandleVacancy<T>(pool::Block, PhantomData<T>);
 
-impl<T> Place<T> {
+impl<T> HandleVacancy<T> {
     /// One that the thread has lying there, if there is one.
     #[inline(always)]
     pub(crate) fn at_hand() -> Option<Self> {
-        pool::Block::at_hand(size_of::<Counted<T>>()).map(|block| Self(block, PhantomData))
+        pool::Block::at_hand(size_of::<CountedValue<T>>()).map(|block| Self(block, PhantomData))
     }
 
     /// Makes the value where it stays.
     #[inline(always)]
     pub(crate) fn fill(self, make: impl FnOnce() -> T) -> Handle<T> {
-        const { assert!(align_of::<Counted<T>>() <= pool::ALIGNMENT) };
-        let block = self.0.bytes().cast::<Counted<T>>();
-        let counted = Counted { count: AtomicUsize::new(1), value: make() };
+        const { assert!(align_of::<CountedValue<T>>() <= pool::ALIGNMENT) };
+        let block = self.0.bytes().cast::<CountedValue<T>>();
+        let counted = CountedValue { count: AtomicUsize::new(1), value: make() };
         // SAFETY: the block has room for it, is aligned to what the assertion above says at least, and nobody else has it.
         unsafe { block.write(counted) };
         // The handle gives it back.
@@ -55,10 +55,10 @@ impl<T> Handle<T> {
     /// Makes the value in its place.
     #[inline(always)]
     pub(crate) fn new(make: impl FnOnce() -> T) -> Self {
-        let Ok(block) = pool::Block::new(size_of::<Counted<T>>()) else {
-            std::alloc::handle_alloc_error(Layout::new::<Counted<T>>())
+        let Ok(block) = pool::Block::new(size_of::<CountedValue<T>>()) else {
+            std::alloc::handle_alloc_error(Layout::new::<CountedValue<T>>())
         };
-        Place(block, PhantomData).fill(make)
+        HandleVacancy(block, PhantomData).fill(make)
     }
 
     /// Whether there is no other handle, and so nobody who could make one.
@@ -79,7 +79,7 @@ impl<T> Handle<T> {
     }
 
     #[inline]
-    fn counted(&self) -> &Counted<T> {
+    fn counted(&self) -> &CountedValue<T> {
         // SAFETY: `new` wrote it, and it is dropped with the last handle. It is only changed by the only handle, borrowed alone.
         unsafe { self.block.as_ref() }
     }
@@ -89,14 +89,14 @@ impl<T> Handle<T> {
     #[inline]
     unsafe fn end(&mut self) {
         /// Gives the block back even if the drop of the value panics.
-        struct Block(NonNull<u8>);
-        impl Drop for Block {
+        struct GivenBack(NonNull<u8>);
+        impl Drop for GivenBack {
             fn drop(&mut self) {
                 // SAFETY: it came from the pool, and whoever has this does not use it any more.
                 unsafe { pool::give(self.0) }
             }
         }
-        let _block = Block(self.block.cast());
+        let _block = GivenBack(self.block.cast());
         // SAFETY: as promised by the caller.
         unsafe { self.block.drop_in_place() }
     }

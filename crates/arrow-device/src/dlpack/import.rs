@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::dims::{Axes, Dims, FEW, MAX_DIMENSIONS};
 use super::dtype::Width;
-use super::handle::Place;
+use super::handle::HandleVacancy;
 use super::managed::{Form, Managed};
-use super::memory::{Memory, bytes_of};
-use super::tensor::{Origin, Parts};
+use super::memory::{TensorMemory, bytes_of};
+use super::tensor::{Origin, TensorParts};
 use super::{Dtype, Order, Tensor, device};
 use crate::abi::dlpack::{
     DLDevice, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
@@ -71,18 +71,18 @@ impl Tensor {
         if matches!(order, Order::Host | Order::Unordered) {
             // SAFETY: promised by the caller; the version is known.
             let ndim = unsafe { member(managed.tensor_at(), offset_of!(DLTensor, ndim)) };
-            if let Some(few) = Plain::importer(ndim) {
+            if let Some(few) = PlainTensor::importer(ndim) {
                 // SAFETY: promised by the caller; it is the one for so many dimensions.
                 return unsafe { few(managed, flags) };
             }
             // Nothing is called on this way, so that nothing has to be kept across a call.
             if ndim == 1 {
                 // SAFETY: promised by the caller; the version is known.
-                let plain = unsafe { Plain::of(managed.tensor_at(), flags) };
+                let plain = unsafe { PlainTensor::of(managed.tensor_at(), flags) };
                 if let Some(plain) = plain
                     // SAFETY: promised by the caller: there is one dimension.
                     && let Some((length, occupied)) = unsafe { plain.one() }
-                    && let Some(place) = Place::at_hand()
+                    && let Some(place) = HandleVacancy::at_hand()
                 {
                     let axes = || Axes::One([length, 1]);
                     return Ok(plain.import(place, managed, flags, axes, occupied));
@@ -113,16 +113,16 @@ impl Tensor {
                 let submitted = queue.reaches(device);
                 let made =
                     submitted.and_then(|()| bytes_of(buffer, |builder| builder.finish_on(queue)));
-                Memory::of(made.map_err(|error| error.during("import"))?)
+                TensorMemory::of(made.map_err(|error| error.during("import"))?)
             }
             Order::Host | Order::Unordered => {
                 pending::tick();
                 let in_a_row = start == 0 && !padded && dims.is_compact();
-                Memory::imported(managed, device, base, len, in_a_row.then_some(dtype))
+                TensorMemory::imported(managed, device, base, len, in_a_row.then_some(dtype))
             }
         };
         let origin = origin(flags);
-        Ok(Self::of(|| Parts { memory, start, dtype, width, padded, dims, origin }))
+        Ok(Self::of(|| TensorParts { memory, start, dtype, width, padded, dims, origin }))
     }
 }
 
@@ -159,7 +159,7 @@ const LARGEST: u64 = (1 << 62) - 1;
 
 /// Numbers in host memory, of which neither places nor dimensions were looked at yet. If there is one at least, and they lie
 /// one behind the other in few dimensions, that is what most tensors are.
-struct Plain {
+struct PlainTensor {
     start: *mut c_void,
     byte_offset: u64,
     dtype: Dtype,
@@ -178,7 +178,7 @@ struct Occupied {
     count: u64,
 }
 
-impl Plain {
+impl PlainTensor {
     /// What the struct says, if it is that. `None` says nothing: what is found here is what [`Checked`] finds. The struct is
     /// read member by member, because its producer wrote it just now, and the processor waits where it is to read more at once
     /// than was written.
@@ -269,7 +269,7 @@ impl Plain {
         if let Some(plain) = plain
             // SAFETY: promised by the caller.
             && let Some(([a, b, c, d], [e, f, g, h], occupied)) = unsafe { plain.several::<N>() }
-            && let Some(place) = Place::at_hand()
+            && let Some(place) = HandleVacancy::at_hand()
         {
             let axes = || Axes::Few { ndim: N as u8, shape: [a, b, c, d], strides: [e, f, g, h] };
             return Ok(plain.import(place, managed, flags, axes, occupied));
@@ -297,7 +297,7 @@ impl Plain {
     #[inline(always)]
     fn import<F: Form>(
         self,
-        place: Place<Parts>,
+        place: HandleVacancy<TensorParts>,
         managed: Managed<F>,
         flags: u64,
         axes: impl FnOnce() -> Axes,
@@ -305,8 +305,14 @@ impl Plain {
     ) -> Tensor {
         let Self { dtype, bytes, .. } = self;
         let Occupied { data, len, count } = occupied;
-        let tensor = Tensor::within(place, || Parts {
-            memory: Memory::imported(managed, DeviceId::CPU, Raw::from_ptr(data), len, Some(dtype)),
+        let tensor = Tensor::within(place, || TensorParts {
+            memory: TensorMemory::imported(
+                managed,
+                DeviceId::CPU,
+                Raw::from_ptr(data),
+                len,
+                Some(dtype),
+            ),
             start: 0,
             dtype,
             width: Width::Bytes(bytes),
@@ -535,7 +541,7 @@ mod tests {
         let mut found = 0;
         structs(&mut |tensor, flags| {
             // SAFETY: shape and strides are null or have an entry.
-            let Some(plain) = (unsafe { Plain::of(tensor, flags) }) else { return };
+            let Some(plain) = (unsafe { PlainTensor::of(tensor, flags) }) else { return };
             let known = match tensor.ndim {
                 // SAFETY: as above.
                 1 => unsafe { plain.one() }.map(|(length, at)| (Axes::One([length, 1]), at)),
@@ -576,7 +582,7 @@ mod tests {
                 byte_offset: 16,
             };
             // SAFETY: shape and strides have an entry.
-            let plain = unsafe { Plain::of(&tensor, 0) }.unwrap();
+            let plain = unsafe { PlainTensor::of(&tensor, 0) }.unwrap();
             // SAFETY: as above.
             let (_, place) = unsafe { plain.one() }.unwrap();
             assert_eq!((place.data.addr(), place.len), (80, 3 * u64::from(bits) / 8));

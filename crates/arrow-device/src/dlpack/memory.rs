@@ -1,4 +1,4 @@
-//! [`Memory`]: what the elements of a tensor lie in.
+//! [`TensorMemory`]: what the elements of a tensor lie in.
 //!
 //! That is an array, whose tree knows when it is ready and which queues use it. A tensor that was imported complete is no more
 //! than the producer's struct at first: most are looked at and handed on, and need nothing else. The array is made when the
@@ -15,8 +15,8 @@ use super::managed::{Exported, Form, Managed};
 use super::storage::plain_schema;
 use super::tensor::ELEMENTS;
 use crate::abi::ArrowArray;
-use crate::array::tree::{Below, ForeignArray, Structs};
-use crate::array::{BufferPointer, Readiness, Storage, Tree};
+use crate::array::tree::{ForeignArray, Structs, StructsBelow};
+use crate::array::{BufferPointer, ReadyWhen, Storage, Tree};
 use crate::device::driver::Raw;
 use crate::exchange::arena::release_share;
 use crate::exchange::shared::Shared;
@@ -24,20 +24,20 @@ use crate::sync::lock;
 use crate::{Array, ArrayBuilder, Buffer, DataType, DeviceId, Error, ErrorKind, Result, Schema};
 
 /// The memory of a tensor, on one device.
-pub(crate) struct Memory {
-    held: Held,
+pub(crate) struct TensorMemory {
+    held: ElementOwner,
     device: DeviceId,
     base: Raw<crate::Memory>,
 }
 
 /// Both have the elements in buffer [`ELEMENTS`], whatever the array's own type and window.
-enum Held {
+enum ElementOwner {
     Array(Array),
-    Imported(Imported),
+    Imported(ImportedTensor),
 }
 
 /// What was imported, as it came or as an array.
-struct Imported {
+struct ImportedTensor {
     /// A share of an [`Array`], or null as long as nothing was shared. Set once, under the lock. (A cell that holds words
     /// which nobody has written yet would be made elsewhere and copied here.)
     array: AtomicPtr<c_void>,
@@ -49,7 +49,7 @@ struct Imported {
     elements: Option<Dtype>,
 }
 
-impl Imported {
+impl ImportedTensor {
     #[inline]
     fn array(&self) -> Option<&Array> {
         let shared = self.array.load(Ordering::Acquire);
@@ -58,7 +58,7 @@ impl Imported {
     }
 }
 
-impl Drop for Imported {
+impl Drop for ImportedTensor {
     fn drop(&mut self) {
         // SAFETY: null, or the share that `share` gave away, which nobody else takes back.
         drop(unsafe { Shared::<Array>::from_raw(*self.array.get_mut()) });
@@ -66,17 +66,17 @@ impl Drop for Imported {
 }
 
 /// What keeps the elements of an imported tensor, and the table of buffers of their array.
-struct Kept {
+struct KeptManaged {
     buffers: [BufferPointer; 2],
     _managed: Option<Exported>,
 }
 
-impl Memory {
+impl TensorMemory {
     /// The memory of a buffer [`ELEMENTS`] of an array.
     #[inline]
     pub(crate) fn of(array: Array) -> Self {
         let base = Raw::from_ptr(array.node().buffer(ELEMENTS).cast_mut());
-        Self { device: array.device(), base, held: Held::Array(array) }
+        Self { device: array.device(), base, held: ElementOwner::Array(array) }
     }
 
     /// What an imported tensor says that it is, which is ready: at most as many bytes as an array has.
@@ -90,24 +90,28 @@ impl Memory {
     ) -> Self {
         let unshared = Mutex::new(Some(F::exported(managed)));
         let array = AtomicPtr::new(ptr::null_mut());
-        let imported = Imported { array, unshared, len, elements };
-        Self { device, base, held: Held::Imported(imported) }
+        let imported = ImportedTensor { array, unshared, len, elements };
+        Self { device, base, held: ElementOwner::Imported(imported) }
     }
 
     /// The memory as an array, which is made now if there was none.
     pub(crate) fn array(&self) -> &Array {
         match &self.held {
-            Held::Array(array) => array,
-            Held::Imported(imported) => imported.array().unwrap_or_else(|| self.share(imported)),
+            ElementOwner::Array(array) => array,
+            ElementOwner::Imported(imported) => {
+                imported.array().unwrap_or_else(|| self.share(imported))
+            }
         }
     }
 
     #[cold]
-    fn share<'a>(&self, imported: &'a Imported) -> &'a Array {
+    fn share<'a>(&self, imported: &'a ImportedTensor) -> &'a Array {
         let mut unshared = lock(&imported.unshared);
         if imported.array().is_none() {
             let shared = self.array_of_imported(imported, unshared.take()).and_then(Shared::new);
-            let Ok(shared) = shared else { std::alloc::handle_alloc_error(Layout::new::<Kept>()) };
+            let Ok(shared) = shared else {
+                std::alloc::handle_alloc_error(Layout::new::<KeptManaged>())
+            };
             imported.array.store(Shared::into_raw(shared).cast_mut(), Ordering::Release);
         }
         match imported.array() {
@@ -117,26 +121,30 @@ impl Memory {
     }
 
     /// An array whose structs are ours, as if it had been imported itself. An error where there is no memory.
-    fn array_of_imported(&self, imported: &Imported, managed: Option<Exported>) -> Result<Array> {
+    fn array_of_imported(
+        &self,
+        imported: &ImportedTensor,
+        managed: Option<Exported>,
+    ) -> Result<Array> {
         let (schema, width) = schema_for(imported.elements)?;
         let length = imported.len.checked_div(width).unwrap_or(0);
         let buffers = [ptr::null(), self.base.as_ptr().cast_const().cast()].map(BufferPointer);
-        let kept = Shared::new(Kept { buffers, _managed: managed })?;
+        let kept = Shared::new(KeptManaged { buffers, _managed: managed })?;
         let base = ArrowArray {
             // At most the largest length of memory.
             length: length as i64,
             n_buffers: kept.buffers.len() as i64,
             buffers: kept.buffers.as_ptr().cast_mut().cast(),
-            release: Some(release_share::<ArrowArray, Kept>),
+            release: Some(release_share::<ArrowArray, KeptManaged>),
             private_data: Shared::into_raw(kept).cast_mut(),
             ..ArrowArray::empty()
         };
         // SAFETY: this is the struct of an array of numbers: a table of two buffers, of which the bitmap is not there, and
         // nothing below. The length is not negative; so many elements are where the base is, which is null only where
         // there are none: an import saw to both. The struct and its table stay until the release.
-        let structs = unsafe { Structs::new(ForeignArray(base), Below::Children) };
+        let structs = unsafe { Structs::new(ForeignArray(base), StructsBelow::Children) };
         let storage = Storage::Foreign(structs);
-        let tree = Tree::new(schema.clone(), self.device, Readiness::Now, storage);
+        let tree = Tree::new(schema.clone(), self.device, ReadyWhen::Now, storage);
         Ok(Array::from_tree(Shared::new(tree)?))
     }
 
@@ -144,8 +152,8 @@ impl Memory {
     #[inline]
     pub(crate) fn shared(&self) -> Option<&Array> {
         match &self.held {
-            Held::Array(array) => Some(array),
-            Held::Imported(imported) => imported.array(),
+            ElementOwner::Array(array) => Some(array),
+            ElementOwner::Imported(imported) => imported.array(),
         }
     }
 
@@ -160,9 +168,9 @@ impl Memory {
     }
 }
 
-impl Clone for Memory {
+impl Clone for TensorMemory {
     fn clone(&self) -> Self {
-        let held = Held::Array(self.array().clone());
+        let held = ElementOwner::Array(self.array().clone());
         Self { held, device: self.device, base: self.base }
     }
 }
@@ -202,13 +210,13 @@ fn schema_for(elements: Option<Dtype>) -> Result<(&'static Schema, u64)> {
 mod tests {
     use crate::Buffer;
     use crate::abi::dlpack::DLManagedTensorVersioned;
-    use crate::dlpack::{Copying, Dtype, Managed, Order, Tensor};
+    use crate::dlpack::{CopyPolicy, Dtype, Managed, Order, Tensor};
 
     fn imported() -> Tensor {
         let numbers = Buffer::from(vec![1_i64, 2, 3]);
         let made = Tensor::from_buffer(numbers, Dtype::INT64, &[3]).unwrap();
         let managed: Managed<DLManagedTensorVersioned> =
-            made.export(Order::Host, Copying::Never).unwrap();
+            made.export(Order::Host, CopyPolicy::Never).unwrap();
         // SAFETY: a tensor that was just handed over, of memory that nobody writes to.
         unsafe { Tensor::import(managed.into_raw(), Order::Host) }.unwrap()
     }

@@ -41,7 +41,7 @@
 //! * **Nobody is told that he may write where he may not.** Shared memory is exported as read-only. The older form has no flag
 //!   for that, so memory is copied for it. A tensor that was imported and that its producer may still write to does not become
 //!   an array without a copy, unless the caller promises that nobody does ([`Tensor::assume_frozen`]).
-//! * **A copy is made only if it is allowed** ([`Copying`]).
+//! * **A copy is made only if it is allowed** ([`CopyPolicy`]).
 //!
 //! # What other libraries do
 //!
@@ -82,7 +82,7 @@ mod storage;
 mod tensor;
 mod to_array;
 
-pub use conversion::{Conversion, Copying, Nulls, Order};
+pub use conversion::{Conversion, CopyPolicy, Nulls, Order};
 pub use device::{device_id, dl_device};
 pub use dtype::{Dtype, Element};
 pub use host::HostTensor;

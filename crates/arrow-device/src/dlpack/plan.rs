@@ -8,7 +8,7 @@ use super::{Conversion, Nulls};
 use crate::{Array, DataType, Error, ErrorKind, Result};
 
 /// The elements of an array, and how they are ordered.
-pub(crate) struct Plan {
+pub(crate) struct TensorPlan {
     /// The array that has the elements, with a window on those that are used. Of complex numbers that is the parts.
     pub(crate) leaf: Array,
     pub(crate) elements: Elements,
@@ -24,7 +24,7 @@ struct Level {
     parts: u64,
 }
 
-impl Plan {
+impl TensorPlan {
     pub(crate) fn new(array: &Array, conversion: &Conversion) -> Result<Self> {
         let outermost = FixedShape { shape: vec![length_of(array)?], order: vec![0] };
         let mut groups = vec![outermost];

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::dims::Dims;
 use super::dtype::Width;
-use super::handle::{Handle, Place};
-use super::memory::{Memory, array_of};
+use super::handle::{Handle, HandleVacancy};
+use super::memory::{TensorMemory, array_of};
 use super::{Dtype, HostTensor};
 use crate::device::driver::Raw;
 use crate::device::{Location, location};
@@ -30,13 +30,13 @@ use crate::{Array, ArrayBuilder, Buffer, DeviceId, Error, ErrorKind, Extent, Que
 /// ```
 #[derive(Clone)]
 pub struct Tensor {
-    parts: Handle<Parts>,
+    parts: Handle<TensorParts>,
 }
 
 /// What a tensor is. Shared by its clones.
 #[derive(Clone)]
-pub(crate) struct Parts {
-    pub(crate) memory: Memory,
+pub(crate) struct TensorParts {
+    pub(crate) memory: TensorMemory,
     /// Bytes from the base of the memory to the first element.
     pub(crate) start: u64,
     pub(crate) dtype: Dtype,
@@ -83,38 +83,41 @@ impl Tensor {
             return Err(Error::new(ErrorKind::InvalidArgument, message).during("build a tensor"));
         }
         let memory = array_of(buffer, Some(dtype), ArrayBuilder::finish_ready)?;
-        Ok(Self::new(Memory::of(memory), 0, dtype, width, dims, Origin::Shared))
+        Ok(Self::new(TensorMemory::of(memory), 0, dtype, width, dims, Origin::Shared))
     }
 
     pub(crate) fn new(
-        memory: Memory,
+        memory: TensorMemory,
         start: u64,
         dtype: Dtype,
         width: Width,
         dims: Dims,
         origin: Origin,
     ) -> Self {
-        Self::of(|| Parts { memory, start, dtype, width, padded: false, dims, origin })
+        Self::of(|| TensorParts { memory, start, dtype, width, padded: false, dims, origin })
     }
 
     #[inline(always)]
-    pub(crate) fn of(make: impl FnOnce() -> Parts) -> Self {
+    pub(crate) fn of(make: impl FnOnce() -> TensorParts) -> Self {
         Self { parts: Handle::new(make) }
     }
 
     /// The same, in a place that is there already.
     #[inline(always)]
-    pub(crate) fn within(place: Place<Parts>, make: impl FnOnce() -> Parts) -> Self {
+    pub(crate) fn within(
+        place: HandleVacancy<TensorParts>,
+        make: impl FnOnce() -> TensorParts,
+    ) -> Self {
         Self { parts: place.fill(make) }
     }
 
     /// The same with something changed: in place, where this has no clone.
-    pub(crate) fn changed(mut self, change: impl FnOnce(&mut Parts)) -> Self {
+    pub(crate) fn changed(mut self, change: impl FnOnce(&mut TensorParts)) -> Self {
         if let Some(parts) = self.parts.get_mut() {
             change(parts);
             return self;
         }
-        let mut parts = Parts::clone(&self.parts);
+        let mut parts = TensorParts::clone(&self.parts);
         change(&mut parts);
         Self::of(|| parts)
     }

@@ -6,7 +6,7 @@ use super::dtype::Width;
 use super::fixed_shape::{self, FixedShape};
 use super::storage::schema_of;
 use super::tensor::ELEMENTS;
-use super::{Conversion, Copying, Dtype, Tensor, device};
+use super::{Conversion, CopyPolicy, Dtype, Tensor, device};
 use crate::array::Tree;
 use crate::device::driver::{Addressing, Raw};
 use crate::{
@@ -61,7 +61,7 @@ impl Tensor {
         let lies_in_columns = rows <= 1 || self.strides().first() == Some(&1);
         let owned;
         let source =
-            if conversion.copying == Copying::Always || !lies_in_columns || !self.is_frozen() {
+            if conversion.copying == CopyPolicy::Always || !lies_in_columns || !self.is_frozen() {
                 conversion.may_copy(|| "the columns do not lie together".into()).map_err(during)?;
                 owned = self.permuted(&[1, 0])?.copy(&conversion.queue_for(self.memory())?)?;
                 owned.permuted(&[1, 0])?
@@ -70,7 +70,7 @@ impl Tensor {
             };
         let each = Conversion {
             copying: match conversion.copying {
-                Copying::Always => Copying::IfNeeded,
+                CopyPolicy::Always => CopyPolicy::IfNeeded,
                 other => other,
             },
             ..conversion.clone()
@@ -114,7 +114,7 @@ impl Tensor {
         }
         match (layout, place) {
             (Some(layout), Some(place))
-                if why.is_none() && conversion.copying != Copying::Always =>
+                if why.is_none() && conversion.copying != CopyPolicy::Always =>
             {
                 nest(self.flat(schema, place)?, &layout)
             }
@@ -127,7 +127,7 @@ impl Tensor {
     }
 
     /// How the dimensions behind the first one are lists; `None` where the elements have to be moved for that.
-    fn list_layout(&self, as_lists: bool) -> Option<Layout> {
+    fn list_layout(&self, as_lists: bool) -> Option<ListLayout> {
         let (Some((rows, shape)), Some((stride, strides))) =
             (self.shape().split_first(), self.strides().split_first())
         else {
@@ -153,15 +153,15 @@ impl Tensor {
             }
         }
         let shape = FixedShape { shape: physical, order: back };
-        Some(Layout { rows: *rows, shape, as_lists })
+        Some(ListLayout { rows: *rows, shape, as_lists })
     }
 
     /// The same for compact elements.
-    fn compact_layout(&self, as_lists: bool) -> Layout {
+    fn compact_layout(&self, as_lists: bool) -> ListLayout {
         let (rows, shape) =
             self.shape().split_first().map_or((1, &[][..]), |(rows, rest)| (*rows, rest));
         let shape = FixedShape { shape: shape.to_vec(), order: (0..shape.len()).collect() };
-        Layout { rows, shape, as_lists }
+        ListLayout { rows, shape, as_lists }
     }
 
     /// What stands in `buffers[1]` and how many parts of this size lie before the first one; `None` where there is no such place.
@@ -260,15 +260,15 @@ impl Tensor {
 }
 
 /// How an array of elements becomes one of lists.
-struct Layout {
+struct ListLayout {
     rows: i64,
     shape: FixedShape,
     as_lists: bool,
 }
 
 /// Puts lists around the elements.
-fn nest(flat: Array, layout: &Layout) -> Result<Array> {
-    let Layout { rows, shape, as_lists } = layout;
+fn nest(flat: Array, layout: &ListLayout) -> Result<Array> {
+    let ListLayout { rows, shape, as_lists } = layout;
     if shape.shape.is_empty() {
         return Ok(flat);
     }

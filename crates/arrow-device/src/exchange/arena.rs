@@ -34,10 +34,10 @@ use super::shared::Shared;
 use crate::{Error, ErrorKind, Result};
 
 /// A C struct that is a node of a tree.
-pub(crate) trait Node: Sized + 'static {
+pub(crate) trait CNode: Sized + 'static {
     /// What keeps the data of a whole tree alive.
-    type Owner: Owner;
-    /// What a [`Source`] knows of a node.
+    type Owner: TreeOwner;
+    /// What a [`TreeSource`] knows of a node.
     type Plain;
 
     /// The struct of a node.
@@ -60,24 +60,24 @@ pub(crate) struct Links<N> {
 }
 
 /// What keeps the data of a whole tree alive, and can be divided.
-pub(crate) trait Owner: Send + 'static {
+pub(crate) trait TreeOwner: Send + 'static {
     /// What keeps the data of one node and all below it alive.
-    type Share: Share;
+    type Share: TreeShare;
 
     /// The share of a node, by its number in the tree that was exported.
     fn share(&self, source: u32) -> Self::Share;
 }
 
-/// A part of an [`Owner`].
-pub(crate) trait Share: Send + 'static {
+/// A part of an [`TreeOwner`].
+pub(crate) trait TreeShare: Send + 'static {
     /// The share of a node that lies inside this one.
     fn narrow(&self, source: u32) -> Self;
 }
 
 /// The tree that is exported. Its nodes are numbered so that siblings are consecutive.
-pub(crate) trait Source<N: Node> {
+pub(crate) trait TreeSource<N: CNode> {
     /// Where the children of a node are.
-    fn below(&self, source: u32) -> Below;
+    fn below(&self, source: u32) -> ChildNumbers;
 
     /// What is known of the children of a node, which is where a wide tree spends its time: an iterator looks up once.
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = N::Plain>;
@@ -85,7 +85,7 @@ pub(crate) trait Source<N: Node> {
 
 /// The numbers of the children of a node.
 #[derive(Clone, Copy)]
-pub(crate) struct Below {
+pub(crate) struct ChildNumbers {
     pub(crate) first: u32,
     /// Where there is a dictionary, it counts as the last one.
     pub(crate) count: u32,
@@ -95,7 +95,7 @@ pub(crate) struct Below {
 }
 
 #[repr(C)]
-struct Header<N: Node> {
+struct ArenaHeader<N: CNode> {
     /// Nodes that are not released.
     live: AtomicUsize,
     /// Touched by the release of the root and by nothing else.
@@ -105,9 +105,9 @@ struct Header<N: Node> {
 }
 
 #[repr(C)]
-struct Slot<N: Node> {
+struct ArenaSlot<N: CNode> {
     node: N,
-    share: AtomicPtr<<N::Owner as Owner>::Share>,
+    share: AtomicPtr<<N::Owner as TreeOwner>::Share>,
     numbers: Numbers,
 }
 
@@ -142,17 +142,22 @@ fn released<T>() -> *mut T {
 }
 
 /// Memory for an arena.
-pub(crate) struct Room<N: Node> {
+pub(crate) struct ArenaRoom<N: CNode> {
     block: Block,
     size: usize,
     nodes: PhantomData<N>,
 }
 
-impl<N: Node> Room<N> {
+impl<N: CNode> ArenaRoom<N> {
     /// For so many nodes, the root included. An error where there is no memory.
     #[inline(always)]
     pub(crate) fn new(size: usize) -> Result<Self> {
-        const { assert!(align_of::<Header<N>>() <= 16 && align_of::<Slot<N>>() <= align_of::<usize>()) };
+        const {
+            assert!(
+                align_of::<ArenaHeader<N>>() <= 16
+                    && align_of::<ArenaSlot<N>>() <= align_of::<usize>()
+            )
+        };
         let Some(bytes) = bytes_for::<N>(size) else { return Err(too_large()) };
         Ok(Self { block: Block::new(bytes)?, size, nodes: PhantomData })
     }
@@ -164,15 +169,17 @@ impl<N: Node> Room<N> {
     pub(crate) fn build(
         self,
         (root, plain): (u32, N::Plain),
-        tree: &impl Source<N>,
+        tree: &impl TreeSource<N>,
         owner: N::Owner,
         event: *mut c_void,
         out: &mut MaybeUninit<N>,
     ) -> Result<*mut *mut c_void> {
         let Self { block, size, .. } = self;
-        let header = block.into_bytes().cast::<Header<N>>();
+        let header = block.into_bytes().cast::<ArenaHeader<N>>();
         // SAFETY: the block is large enough for a header and aligned to 16.
-        unsafe { header.write(Header { live: AtomicUsize::new(size), owner: Some(owner), event }) };
+        unsafe {
+            header.write(ArenaHeader { live: AtomicUsize::new(size), owner: Some(owner), event })
+        };
         let arena = Arena { header };
         let child_table = arena.slot(size).cast::<*mut N>().as_ptr();
         let mut filling = Filling { arena, tree, size, next_slot: 1, child_table };
@@ -216,14 +223,14 @@ fn misshapen() -> Error {
 }
 
 #[inline(always)]
-fn bytes_for<N: Node>(size: usize) -> Option<usize> {
+fn bytes_for<N: CNode>(size: usize) -> Option<usize> {
     // The root is in no table, so one entry is spare.
-    let each = size_of::<Slot<N>>() + size_of::<*mut N>();
-    size.checked_mul(each)?.checked_add(size_of::<Header<N>>())
+    let each = size_of::<ArenaSlot<N>>() + size_of::<*mut N>();
+    size.checked_mul(each)?.checked_add(size_of::<ArenaHeader<N>>())
 }
 
 /// An arena that is being filled.
-struct Filling<'tree, N: Node, S> {
+struct Filling<'tree, N: CNode, S> {
     arena: Arena<N>,
     tree: &'tree S,
     size: usize,
@@ -236,7 +243,7 @@ struct Filling<'tree, N: Node, S> {
 /// The tree has more nodes than the arena has slots.
 struct TooLarge;
 
-impl<N: Node, S: Source<N>> Filling<'_, N, S> {
+impl<N: CNode, S: TreeSource<N>> Filling<'_, N, S> {
     /// Fills everything below a slot, and returns what leads there.
     #[inline(always)]
     fn below(&mut self, index: usize, source: u32) -> Result<(Links<N>, Numbers), TooLarge> {
@@ -316,9 +323,9 @@ impl<N: Node, S: Source<N>> Filling<'_, N, S> {
 }
 
 /// Nodes of one parent: where they go, and which they are.
-struct Siblings<N: Node> {
+struct Siblings<N: CNode> {
     /// The first of as many slots.
-    slot: *mut Slot<N>,
+    slot: *mut ArenaSlot<N>,
     /// The table of their parent.
     table: *mut *mut N,
     /// The number of the first slot.
@@ -327,7 +334,7 @@ struct Siblings<N: Node> {
     numbers: Range<u32>,
 }
 
-impl<N: Node> Siblings<N> {
+impl<N: CNode> Siblings<N> {
     /// All but the first.
     #[inline(always)]
     fn advance(&mut self) {
@@ -344,7 +351,7 @@ impl<N: Node> Siblings<N> {
     }
 
     #[inline(always)]
-    fn nodes<S: Source<N>>(
+    fn nodes<S: TreeSource<N>>(
         &self,
         tree: &S,
     ) -> Result<impl ExactSizeIterator<Item = N::Plain>, TooLarge> {
@@ -375,43 +382,43 @@ impl<N: Node> Siblings<N> {
         // SAFETY: as many words of the tables of children are this parent's as it has children.
         unsafe { entry.write(slot.cast()) };
         // SAFETY: a slot of the block, which nobody else sees yet.
-        unsafe { slot.write(Slot { node, share: AtomicPtr::new(ptr::null_mut()), numbers }) };
+        unsafe { slot.write(ArenaSlot { node, share: AtomicPtr::new(ptr::null_mut()), numbers }) };
     }
 }
 
 /// A block, seen as what it holds. Copies of it are pointers.
-struct Arena<N: Node> {
-    header: NonNull<Header<N>>,
+struct Arena<N: CNode> {
+    header: NonNull<ArenaHeader<N>>,
 }
 
-impl<N: Node> Clone for Arena<N> {
+impl<N: CNode> Clone for Arena<N> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<N: Node> Copy for Arena<N> {}
+impl<N: CNode> Copy for Arena<N> {}
 
-impl<N: Node> Arena<N> {
+impl<N: CNode> Arena<N> {
     /// The arena of a slot.
     ///
     /// # Safety
     /// The slot is an open one of a live arena.
-    unsafe fn of(slot: NonNull<Slot<N>>) -> Self {
+    unsafe fn of(slot: NonNull<ArenaSlot<N>>) -> Self {
         // SAFETY: promised by the caller.
         let index = unsafe { (*slot.as_ptr()).numbers }.index as usize;
         // SAFETY: slots are consecutive and `index` is this one's number, so this is the first one, inside the block.
         let first = unsafe { slot.sub(index) };
         // SAFETY: the header lies right before the first slot, in the same block.
-        let header = unsafe { first.cast::<Header<N>>().sub(1) };
+        let header = unsafe { first.cast::<ArenaHeader<N>>().sub(1) };
         Self { header }
     }
 
     /// Where a slot is. The address behind the last slot is that of the tables.
     #[inline]
-    fn slot(self, index: usize) -> NonNull<Slot<N>> {
+    fn slot(self, index: usize) -> NonNull<ArenaSlot<N>> {
         // SAFETY: the block holds a header, so the address behind it is in the block or one past its end.
-        let first = unsafe { self.header.add(1) }.cast::<Slot<N>>();
+        let first = unsafe { self.header.add(1) }.cast::<ArenaSlot<N>>();
         // SAFETY: all callers pass numbers up to and including the number of slots, and the slots lie in the block.
         unsafe { first.add(index) }
     }
@@ -422,7 +429,7 @@ impl<N: Node> Arena<N> {
 /// # Safety
 /// As the specification says of a release callback: `node` is a struct that this producer filled, or a bitwise move of one,
 /// at whatever address, and not released yet (a null pointer and a released struct are tolerated).
-unsafe extern "C" fn release<N: Node>(node: *mut N) {
+unsafe extern "C" fn release<N: CNode>(node: *mut N) {
     guard::silent(|| {
         // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
         let Some(node) = (unsafe { node.as_mut() }) else { return };
@@ -432,7 +439,7 @@ unsafe extern "C" fn release<N: Node>(node: *mut N) {
         if let Some(slot) = NonNull::new(node.private_data()) {
             // SAFETY: `private_data` is the consumer's to keep, so it is what `build` wrote: the slot. The arena is live
             // because this node is counted and was not released before.
-            unsafe { release_slot(slot.cast::<Slot<N>>()) }
+            unsafe { release_slot(slot.cast::<ArenaSlot<N>>()) }
         }
     });
 }
@@ -443,7 +450,7 @@ unsafe extern "C" fn release<N: Node>(node: *mut N) {
 /// As the specification says of a release callback: `node` is a struct whose `private_data` is a share of a `T`, as
 /// [`Shared::into_raw`] gave it, or a bitwise move of one, and not released yet (a null pointer and a released struct are
 /// tolerated).
-pub(crate) unsafe extern "C" fn release_share<N: Node, T: 'static>(node: *mut N) {
+pub(crate) unsafe extern "C" fn release_share<N: CNode, T: 'static>(node: *mut N) {
     guard::silent(|| {
         // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
         let Some(node) = (unsafe { node.as_mut() }) else { return };
@@ -459,14 +466,14 @@ pub(crate) unsafe extern "C" fn release_share<N: Node, T: 'static>(node: *mut N)
 ///
 /// # Safety
 /// The slot belongs to a live arena, and its node is not released yet.
-unsafe fn release_slot<N: Node>(entry: NonNull<Slot<N>>) {
+unsafe fn release_slot<N: CNode>(entry: NonNull<ArenaSlot<N>>) {
     // SAFETY: promised by the caller.
     let arena = unsafe { Arena::of(entry) };
     // SAFETY: as above.
     let is_root = unsafe { (*entry.as_ptr()).numbers }.index == 0;
-    let mut walk = Walk { arena, count: 1, moved: Vec::new(), mark: !is_root };
+    let mut walk = ReleaseWalk { arena, count: 1, moved: Vec::new(), mark: !is_root };
     walk.below(entry);
-    let Walk { count, moved, .. } = walk;
+    let ReleaseWalk { count, moved, .. } = walk;
 
     let mut owner = None;
     let mut share = None;
@@ -502,18 +509,18 @@ unsafe fn release_slot<N: Node>(entry: NonNull<Slot<N>>) {
 }
 
 /// What lies below a node that is released.
-struct Walk<N: Node> {
+struct ReleaseWalk<N: CNode> {
     arena: Arena<N>,
     /// Nodes in place, the first one included.
     count: usize,
     /// Nodes that were moved out; what is below them goes with them.
-    moved: Vec<NonNull<Slot<N>>>,
+    moved: Vec<NonNull<ArenaSlot<N>>>,
     /// Whether nodes in place are marked as released, for the release of the root to see.
     mark: bool,
 }
 
-impl<N: Node> Walk<N> {
-    fn below(&mut self, parent: NonNull<Slot<N>>) {
+impl<N: CNode> ReleaseWalk<N> {
+    fn below(&mut self, parent: NonNull<ArenaSlot<N>>) {
         // SAFETY: a slot of a live arena; what is read here does not change after `build`.
         let numbers = unsafe { (*parent.as_ptr()).numbers };
         for index in numbers.child_slots() {
@@ -548,10 +555,10 @@ impl<N: Node> Walk<N> {
 }
 
 /// Gives a node that was moved out, or what was moved out from below it, a share of its own.
-fn hand_over<N: Node>(
+fn hand_over<N: CNode>(
     arena: Arena<N>,
-    slot: NonNull<Slot<N>>,
-    share_of: &dyn Fn(u32) -> <N::Owner as Owner>::Share,
+    slot: NonNull<ArenaSlot<N>>,
+    share_of: &dyn Fn(u32) -> <N::Owner as TreeOwner>::Share,
 ) {
     // SAFETY: a slot of a live arena; numbers do not change after `build`.
     let numbers = unsafe { (*slot.as_ptr()).numbers };

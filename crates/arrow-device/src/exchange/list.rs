@@ -15,7 +15,7 @@ pub(crate) struct List<T: Copy> {
 
 /// What a block begins with.
 #[repr(align(16))]
-struct Header {
+struct ListHeader {
     capacity: usize,
     length: usize,
 }
@@ -25,17 +25,17 @@ impl<T: Copy> List<T> {
     pub(crate) fn with_capacity(capacity: usize) -> Result<Self> {
         const { assert!(align_of::<T>() <= 16, "blocks are aligned to 16") };
         let bytes = capacity.checked_mul(size_of::<T>());
-        let bytes = bytes.and_then(|bytes| bytes.checked_add(size_of::<Header>()));
+        let bytes = bytes.and_then(|bytes| bytes.checked_add(size_of::<ListHeader>()));
         let bytes = bytes.ok_or_else(|| {
             Error::new(ErrorKind::OutOfMemory, format!("{capacity} entries asked for"))
         })?;
         let block = Block::new(bytes)?;
         // SAFETY: the block has room for a header, is aligned to 16, and nobody else's.
-        unsafe { block.bytes().cast().write(Header { capacity, length: 0 }) };
+        unsafe { block.bytes().cast().write(ListHeader { capacity, length: 0 }) };
         Ok(Self { block, entries: PhantomData })
     }
 
-    fn header(&self) -> &Header {
+    fn header(&self) -> &ListHeader {
         // SAFETY: `with_capacity` wrote it, and only `push` changes it, which has the list for itself.
         unsafe { self.block.bytes().cast().as_ref() }
     }
@@ -43,19 +43,19 @@ impl<T: Copy> List<T> {
     #[inline(always)]
     fn entries(&self) -> NonNull<T> {
         // SAFETY: the header lies in the block, and the entries behind it.
-        unsafe { self.block.bytes().cast::<Header>().add(1) }.cast()
+        unsafe { self.block.bytes().cast::<ListHeader>().add(1) }.cast()
     }
 
     /// Adds an entry. One that there is no room for is not kept.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: T) {
-        let Header { capacity, length } = *self.header();
+        let ListHeader { capacity, length } = *self.header();
         if length < capacity {
             // SAFETY: the block has room for `capacity` entries, and this is one of them.
             let place = unsafe { self.entries().add(length) };
             // SAFETY: as above; the block is nobody else's.
             unsafe { place.write(entry) };
-            let mut header = self.block.bytes().cast::<Header>();
+            let mut header = self.block.bytes().cast::<ListHeader>();
             // SAFETY: as in `header`, and the list is nobody else's at the moment.
             unsafe { header.as_mut() }.length = length + 1;
         }

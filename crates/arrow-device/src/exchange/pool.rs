@@ -31,7 +31,7 @@ const SHELVES: usize = 4 * (LARGEST.ilog2() - SMALLEST_LOG) as usize;
 #[repr(C, align(16))]
 struct Prefix {
     /// The home, as one strong reference; null for a block without one.
-    home: *const Home,
+    home: *const PoolHome,
     /// The next block on the same list.
     next: *mut Prefix,
     /// Bytes behind the prefix.
@@ -45,7 +45,7 @@ const NO_SHELF: usize = SHELVES;
 /// How far behind its start the bytes of a block begin.
 pub(crate) const PREFIX: usize = size_of::<Prefix>();
 
-struct Home {
+struct PoolHome {
     inbox: AtomicPtr<Prefix>,
     inbox_bytes: AtomicUsize,
 }
@@ -55,7 +55,7 @@ const CLOSED: *mut Prefix = ptr::without_provenance_mut(1);
 
 /// What a thread keeps. All of it is in cells, so that a global allocator may use it in the middle of whatever happens here.
 struct Shelves {
-    home: Arc<Home>,
+    home: Arc<PoolHome>,
     lists: [Cell<*mut Prefix>; SHELVES],
     bytes: Cell<usize>,
 }
@@ -210,7 +210,7 @@ impl Drop for Block {
 impl Shelves {
     fn new() -> Self {
         let home =
-            Home { inbox: AtomicPtr::new(ptr::null_mut()), inbox_bytes: AtomicUsize::new(0) };
+            PoolHome { inbox: AtomicPtr::new(ptr::null_mut()), inbox_bytes: AtomicUsize::new(0) };
         let lists = std::array::from_fn(|_| Cell::new(ptr::null_mut()));
         Self { home: Arc::new(home), lists, bytes: Cell::new(0) }
     }
@@ -267,7 +267,7 @@ impl Drop for Shelves {
 }
 
 /// Pushes a block onto its home's inbox. Reads nothing of the blocks that lie there: the home may free them at any time.
-fn send_home(prefix: NonNull<Prefix>, home: *const Home) {
+fn send_home(prefix: NonNull<Prefix>, home: *const PoolHome) {
     // SAFETY: the block holds a strong reference to its home, and is ours until it is pushed.
     let home = unsafe { &*home };
     // SAFETY: the block is ours.
@@ -306,7 +306,7 @@ fn list(first: *mut Prefix) -> impl Iterator<Item = NonNull<Prefix>> {
 
 #[cold]
 #[inline(never)]
-fn allocate(size: usize, shelf: usize, home: *const Home) -> Result<NonNull<u8>> {
+fn allocate(size: usize, shelf: usize, home: *const PoolHome) -> Result<NonNull<u8>> {
     let block = block_layout(size).and_then(|layout| {
         // SAFETY: the layout has room for a prefix and so is not of size zero.
         NonNull::new(unsafe { std::alloc::alloc(layout) }.cast::<Prefix>())

@@ -32,9 +32,9 @@ unsafe impl<T: Send + Sync> Send for Shared<T> {}
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 /// Memory for a `T` that is not there yet.
-pub(crate) struct Place<T: 'static>(Block, PhantomData<T>);
+pub(crate) struct Vacancy<T: 'static>(Block, PhantomData<T>);
 
-impl<T> Place<T> {
+impl<T> Vacancy<T> {
     /// An error where there is no memory.
     #[inline(always)]
     pub(crate) fn new() -> Result<Self> {
@@ -85,7 +85,7 @@ impl<T> Shared<T> {
     /// The first share. An error where there is no memory.
     #[inline(always)]
     pub(crate) fn new(value: T) -> Result<Self> {
-        Ok(Place::new()?.fill(value))
+        Ok(Vacancy::new()?.fill(value))
     }
 
     /// Whether two are shares of the same.
@@ -145,7 +145,7 @@ pub(crate) struct Unique<T: 'static>(Shared<T>);
 impl<T> Unique<T> {
     /// What was put there just now.
     #[inline(always)]
-    pub(crate) fn new(place: Place<T>, value: T) -> Self {
+    pub(crate) fn new(place: Vacancy<T>, value: T) -> Self {
         Self(place.fill(value))
     }
 
@@ -200,7 +200,7 @@ impl<T> Drop for Shared<T> {
             fence(Ordering::Acquire);
         }
         // Given back also if the drop of the value panics.
-        // SAFETY: `Place::fill` has it from `into_start`, and this is the last share.
+        // SAFETY: `Vacancy::fill` has it from `into_start`, and this is the last share.
         let block = unsafe { Block::from_start(self.0.cast()) };
         // SAFETY: this makes a pointer to a member of a block that is there.
         let value = unsafe { &raw mut (*self.0.as_ptr()).value };
@@ -259,8 +259,8 @@ mod tests {
     #[test]
     fn the_room_behind_a_value_is_its_own() {
         for bytes in [0, 1, 100, 5000, 3 << 20] {
-            let place = Place::<[u64; 5]>::with_room(bytes).unwrap();
-            let (room, len) = (place.room(), Place::<[u64; 5]>::room_for(bytes));
+            let place = Vacancy::<[u64; 5]>::with_room(bytes).unwrap();
+            let (room, len) = (place.room(), Vacancy::<[u64; 5]>::room_for(bytes));
             assert!(len >= bytes && room.addr().get().is_multiple_of(16));
             // SAFETY: there is so much room.
             unsafe { room.write_bytes(0xff, len) };

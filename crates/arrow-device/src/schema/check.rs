@@ -4,9 +4,9 @@
 
 use std::ops::Range;
 
-use super::table::Node;
+use super::table::SchemaNode;
 use super::{BufferKind, DataType, Layout};
-use crate::exchange::arena::Below;
+use crate::exchange::arena::ChildNumbers;
 
 /// What a node's C struct has to keep to because of its type. Nodes of like types share one, so that a wide table of checks
 /// stays small.
@@ -37,7 +37,7 @@ pub(crate) struct Rule {
 
 /// Which elements of a type may be null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nulls {
+pub(crate) enum Nullability {
     /// The first buffer is a validity bitmap.
     InBitmap,
     /// All of them (the null type).
@@ -55,7 +55,7 @@ pub(crate) struct Check {
     pub(crate) first_child: u32,
     /// Children, the dictionary not counted.
     pub(crate) children: u32,
-    pub(crate) nulls: Nulls,
+    pub(crate) nulls: Nullability,
     pub(crate) has_dictionary: bool,
     /// There is nothing below this node.
     pub(crate) is_leaf: bool,
@@ -86,7 +86,7 @@ impl Rule {
             .enumerate()
             .map(|(index, kind)| u8::from(!can_be_absent(*kind)) << index)
             .sum();
-        let nulls = Nulls::of(data_type, layout);
+        let nulls = Nullability::of(data_type, layout);
         let widest = kinds.iter().map(|kind| bytes_of(*kind)).max().unwrap_or(1);
         let elements_in_child = match data_type {
             DataType::Struct(_) | DataType::Union { mode: super::UnionMode::Sparse, .. } => 1,
@@ -104,11 +104,11 @@ impl Rule {
             fixed_buffers: kinds.len() as u8,
             required,
             required_for_nulls: match nulls {
-                Nulls::InBitmap => 1,
-                Nulls::All => 0,
-                Nulls::None => NO_BUFFER,
+                Nullability::InBitmap => 1,
+                Nullability::All => 0,
+                Nullability::None => NO_BUFFER,
             },
-            is_ordinary: nulls == Nulls::InBitmap && required == 0b10,
+            is_ordinary: nulls == Nullability::InBitmap && required == 0b10,
             width: match kinds {
                 // All of these have a bitmap first.
                 [_, BufferKind::Fixed { width }] => u16::try_from(*width).unwrap_or(0),
@@ -121,7 +121,7 @@ impl Rule {
     }
 }
 
-impl Nulls {
+impl Nullability {
     pub(crate) fn of(data_type: &DataType, layout: &Layout) -> Self {
         match data_type {
             DataType::Null => Self::All,
@@ -133,7 +133,7 @@ impl Nulls {
 
 impl Check {
     /// The checks of all nodes, and the rules that they name.
-    pub(crate) fn all(nodes: &[Node]) -> (Vec<Self>, Vec<Rule>) {
+    pub(crate) fn all(nodes: &[SchemaNode]) -> (Vec<Self>, Vec<Rule>) {
         let mut rules: Vec<Rule> = Vec::new();
         let mut number_of = |rule: Rule| {
             // Like columns stand together, and there are few rules; a schema with many is not searched for long.
@@ -146,11 +146,11 @@ impl Check {
         };
         let has_nothing_below =
             |number: u32| nodes.get(number as usize).is_some_and(|node| node.below().is_empty());
-        let check = |node: &Node| Self {
+        let check = |node: &SchemaNode| Self {
             rule: number_of(Rule::new(node.field.data_type(), &node.layout)),
             first_child: node.below().start,
             children: node.children().len() as u32,
-            nulls: Nulls::of(node.field.data_type(), &node.layout),
+            nulls: Nullability::of(node.field.data_type(), &node.layout),
             has_dictionary: node.dictionary().is_some(),
             is_leaf: node.below().is_empty(),
             has_only_leaves: node.below().all(has_nothing_below),
@@ -159,7 +159,7 @@ impl Check {
     }
 
     /// A node with nothing below it. Its rule is 0 so far.
-    pub(super) const fn leaf(nulls: Nulls) -> Self {
+    pub(super) const fn leaf(nulls: Nullability) -> Self {
         Self {
             rule: 0,
             first_child: 0,
@@ -188,15 +188,17 @@ impl Check {
 
     /// Where the children of a node are, by its number in the table.
     #[inline(always)]
-    pub(crate) fn below(node: Option<&Self>) -> Below {
+    pub(crate) fn below(node: Option<&Self>) -> ChildNumbers {
         match node {
-            Some(Self { first_child, children, has_dictionary, has_only_leaves, .. }) => Below {
-                first: *first_child,
-                count: children + u32::from(*has_dictionary),
-                has_dictionary: *has_dictionary,
-                are_leaves: *has_only_leaves,
-            },
-            None => Below { first: 0, count: 0, has_dictionary: false, are_leaves: true },
+            Some(Self { first_child, children, has_dictionary, has_only_leaves, .. }) => {
+                ChildNumbers {
+                    first: *first_child,
+                    count: children + u32::from(*has_dictionary),
+                    has_dictionary: *has_dictionary,
+                    are_leaves: *has_only_leaves,
+                }
+            }
+            None => ChildNumbers { first: 0, count: 0, has_dictionary: false, are_leaves: true },
         }
     }
 }

@@ -13,7 +13,8 @@ use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
 use crate::exchange::arena::{
-    self, Below, Links, Owner, Room, Share, Source, as_uninit, release_share,
+    self, ArenaRoom, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource, as_uninit,
+    release_share,
 };
 
 /// What every exported struct of a schema says, links aside.
@@ -54,8 +55,8 @@ impl Schema {
             return Ok(());
         }
         let root = (0, ArrowSchema { ..*root });
-        let (room, source) = (Room::new(image.nodes.len())?, Drawing { schema: self, image });
-        room.build(root, &source, Whole(self.clone()), ptr::null_mut(), out)?;
+        let (room, source) = (ArenaRoom::new(image.nodes.len())?, Drawing { schema: self, image });
+        room.build(root, &source, ExportedSchema(self.clone()), ptr::null_mut(), out)?;
         Ok(())
     }
 
@@ -73,7 +74,7 @@ impl Image {
     fn new(schema: &Schema) -> Self {
         let formats: Box<[Text]> =
             schema.nodes().iter().map(|node| node.field.data_type().format()).collect();
-        let draw = |(node, format): (&super::Node, &Text)| ArrowSchema {
+        let draw = |(node, format): (&super::SchemaNode, &Text)| ArrowSchema {
             format: c_text(format),
             name: c_text(node.field.name_text()),
             metadata: node
@@ -96,9 +97,9 @@ fn c_text(text: &Text) -> *const c_char {
 
 /// A schema keeps all its strings in a few blobs, so a part of one is the whole.
 #[derive(Clone)]
-pub(crate) struct Whole(Schema);
+pub(crate) struct ExportedSchema(Schema);
 
-impl Owner for Whole {
+impl TreeOwner for ExportedSchema {
     type Share = Self;
 
     fn share(&self, _source: u32) -> Self {
@@ -106,7 +107,7 @@ impl Owner for Whole {
     }
 }
 
-impl Share for Whole {
+impl TreeShare for ExportedSchema {
     fn narrow(&self, _source: u32) -> Self {
         Self(self.0.clone())
     }
@@ -118,8 +119,8 @@ struct Drawing<'schema> {
     image: &'schema Image,
 }
 
-impl Source<ArrowSchema> for Drawing<'_> {
-    fn below(&self, source: u32) -> Below {
+impl TreeSource<ArrowSchema> for Drawing<'_> {
+    fn below(&self, source: u32) -> ChildNumbers {
         self.schema.below(source)
     }
 
@@ -130,8 +131,8 @@ impl Source<ArrowSchema> for Drawing<'_> {
     }
 }
 
-impl arena::Node for ArrowSchema {
-    type Owner = Whole;
+impl arena::CNode for ArrowSchema {
+    type Owner = ExportedSchema;
     type Plain = Self;
 
     #[inline(always)]

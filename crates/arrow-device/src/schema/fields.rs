@@ -5,17 +5,17 @@ use std::sync::Arc;
 use super::check::Check;
 use super::import::Record;
 use super::packed::Packed;
-use super::table::Node;
+use super::table::SchemaNode;
 use super::text::TextBlob;
 use super::{Field, Metadata, Text, format};
 use crate::Result;
 
 impl Packed {
     /// The nodes, by number.
-    pub(super) fn nodes(&self) -> Box<[Node]> {
+    pub(super) fn nodes(&self) -> Box<[SchemaNode]> {
         // The import has checked the text, each format and what goes together with it. So there are no errors here.
         let Ok(text) = std::str::from_utf8(&self.text) else { unreachable!("the text is UTF-8") };
-        let source = Source {
+        let source = FieldSource {
             packed: self,
             text: TextBlob::new(text),
             metadata: if self.metadata.is_empty() {
@@ -25,12 +25,12 @@ impl Packed {
             },
         };
         // From the last one to the first, so that children are there before their parents.
-        let mut nodes: Vec<Node> = Vec::with_capacity(self.checks.len());
+        let mut nodes: Vec<SchemaNode> = Vec::with_capacity(self.checks.len());
         for (check, record) in self.checks.iter().zip(&*self.records).rev() {
             let Ok(field) = source.field(check, record, &nodes) else {
                 unreachable!("an imported schema is checked")
             };
-            nodes.push(Node::checked(field, record.parent, check));
+            nodes.push(SchemaNode::checked(field, record.parent, check));
         }
         nodes.reverse();
         nodes.into()
@@ -38,15 +38,15 @@ impl Packed {
 }
 
 /// What fields are made of.
-struct Source<'packed> {
+struct FieldSource<'packed> {
     packed: &'packed Packed,
     text: TextBlob,
     metadata: Arc<[u8]>,
 }
 
-impl Source<'_> {
+impl FieldSource<'_> {
     /// The field of a node. `after` are those behind it, the last one first.
-    fn field(&self, check: &Check, record: &Record, after: &[Node]) -> Result<Field> {
+    fn field(&self, check: &Check, record: &Record, after: &[SchemaNode]) -> Result<Field> {
         let last = self.packed.checks.len().saturating_sub(1);
         let built = |number: u32| {
             let node = after.get(last.saturating_sub(number as usize));

@@ -74,7 +74,7 @@ where
         None => Err(miscounted(expected)),
     };
     let data_type = match (shape, dictionary) {
-        (Shape::Leaf(index), Some(values)) if index.is_integer() => DataType::Dictionary {
+        (FormatShape::Leaf(index), Some(values)) if index.is_integer() => DataType::Dictionary {
             index: Box::new(index),
             values: Arc::new(values),
             ordered: flags & DICTIONARY_ORDERED != 0,
@@ -82,17 +82,17 @@ where
         (_, Some(_)) => {
             return Err(malformed(format, 0, &"an integer format, since there is a dictionary"));
         }
-        (Shape::Leaf(leaf), None) => leaf,
-        (Shape::List(list), None) => list(next()?),
-        (Shape::FixedSizeList(size), None) => DataType::FixedSizeList(next()?, size),
-        (Shape::Map, None) => {
+        (FormatShape::Leaf(leaf), None) => leaf,
+        (FormatShape::List(list), None) => list(next()?),
+        (FormatShape::FixedSizeList(size), None) => DataType::FixedSizeList(next()?, size),
+        (FormatShape::Map, None) => {
             DataType::Map { entries: next()?, keys_sorted: flags & MAP_KEYS_SORTED != 0 }
         }
-        (Shape::RunEndEncoded, None) => {
+        (FormatShape::RunEndEncoded, None) => {
             DataType::RunEndEncoded { run_ends: next()?, values: next()? }
         }
-        (Shape::Struct, None) => DataType::Struct(children.collect()),
-        (Shape::Union(mode, type_ids), None) => {
+        (FormatShape::Struct, None) => DataType::Struct(children.collect()),
+        (FormatShape::Union(mode, type_ids), None) => {
             DataType::Union { mode, type_ids: type_ids.into(), fields: children.collect() }
         }
     };
@@ -106,7 +106,7 @@ where
 }
 
 /// What the format string alone says.
-pub(super) enum Shape {
+pub(super) enum FormatShape {
     Leaf(DataType),
     /// A type of one child and nothing else.
     List(fn(Arc<Field>) -> DataType),
@@ -117,7 +117,7 @@ pub(super) enum Shape {
     RunEndEncoded,
 }
 
-impl Shape {
+impl FormatShape {
     /// How many children there must be; `None` where any number will do.
     pub(super) fn children(&self) -> Option<usize> {
         match self {
@@ -131,13 +131,13 @@ impl Shape {
 }
 
 /// Reads a format string. `timezone` is as for [`parse`].
-pub(super) fn read(format: &[u8], timezone: &mut dyn FnMut(&str) -> Text) -> Result<Shape> {
+pub(super) fn read(format: &[u8], timezone: &mut dyn FnMut(&str) -> Text) -> Result<FormatShape> {
     if format.len() > MAX_FORMAT_BYTES {
         let len = format.len();
         let message = format!("a format has {len} bytes; {MAX_FORMAT_BYTES} is the limit");
         return Err(Error::new(ErrorKind::LimitExceeded, message));
     }
-    Ok(Shape::Leaf(match format {
+    Ok(FormatShape::Leaf(match format {
         b"n" => DataType::Null,
         b"b" => DataType::Boolean,
         b"c" => DataType::Int8,
@@ -170,25 +170,25 @@ pub(super) fn read(format: &[u8], timezone: &mut dyn FnMut(&str) -> Text) -> Res
         b"tiM" => DataType::Interval(IntervalUnit::YearMonth),
         b"tiD" => DataType::Interval(IntervalUnit::DayTime),
         b"tin" => DataType::Interval(IntervalUnit::MonthDayNano),
-        b"+l" => return Ok(Shape::List(DataType::List)),
-        b"+L" => return Ok(Shape::List(DataType::LargeList)),
-        b"+vl" => return Ok(Shape::List(DataType::ListView)),
-        b"+vL" => return Ok(Shape::List(DataType::LargeListView)),
-        b"+s" => return Ok(Shape::Struct),
-        b"+m" => return Ok(Shape::Map),
-        b"+r" => return Ok(Shape::RunEndEncoded),
+        b"+l" => return Ok(FormatShape::List(DataType::List)),
+        b"+L" => return Ok(FormatShape::List(DataType::LargeList)),
+        b"+vl" => return Ok(FormatShape::List(DataType::ListView)),
+        b"+vL" => return Ok(FormatShape::List(DataType::LargeListView)),
+        b"+s" => return Ok(FormatShape::Struct),
+        b"+m" => return Ok(FormatShape::Map),
+        b"+r" => return Ok(FormatShape::RunEndEncoded),
         [b't', b's', b's', b':', ..] => read_timestamp(format, TimeUnit::Second, timezone)?,
         [b't', b's', b'm', b':', ..] => read_timestamp(format, TimeUnit::Millisecond, timezone)?,
         [b't', b's', b'u', b':', ..] => read_timestamp(format, TimeUnit::Microsecond, timezone)?,
         [b't', b's', b'n', b':', ..] => read_timestamp(format, TimeUnit::Nanosecond, timezone)?,
         [b'd', b':', ..] => read_decimal(format)?,
         [b'w', b':', ..] => DataType::FixedSizeBinary(read_size(format, 2)?),
-        [b'+', b'w', b':', ..] => return Ok(Shape::FixedSizeList(read_size(format, 3)?)),
+        [b'+', b'w', b':', ..] => return Ok(FormatShape::FixedSizeList(read_size(format, 3)?)),
         [b'+', b'u', b's', b':', ..] => {
-            return Ok(Shape::Union(UnionMode::Sparse, read_type_ids(format)?));
+            return Ok(FormatShape::Union(UnionMode::Sparse, read_type_ids(format)?));
         }
         [b'+', b'u', b'd', b':', ..] => {
-            return Ok(Shape::Union(UnionMode::Dense, read_type_ids(format)?));
+            return Ok(FormatShape::Union(UnionMode::Dense, read_type_ids(format)?));
         }
         _ => return Err(unknown(format)),
     }))
@@ -213,7 +213,7 @@ fn read_timestamp(
 /// `d:precision,scale` for 128 bits or `d:precision,scale,bits`.
 fn read_decimal(format: &[u8]) -> Result<DataType> {
     const START: usize = "d:".len();
-    let mut reader = Reader { format, at: START };
+    let mut reader = FormatReader { format, at: START };
     let precision = reader.number(1..=i32::from(u8::MAX))?;
     reader.expect(b',')?;
     let scale = reader.number(i32::MIN..=i32::MAX)?;
@@ -242,7 +242,7 @@ fn read_decimal(format: &[u8]) -> Result<DataType> {
 
 /// The number from byte `start` to the end.
 fn read_size(format: &[u8], start: usize) -> Result<i32> {
-    let mut reader = Reader { format, at: start };
+    let mut reader = FormatReader { format, at: start };
     let size = reader.number(0..=i32::MAX)?;
     reader.expect_end()?;
     Ok(size)
@@ -250,7 +250,7 @@ fn read_size(format: &[u8], start: usize) -> Result<i32> {
 
 /// `+us:0,1,2`; no number at all where there are no children.
 fn read_type_ids(format: &[u8]) -> Result<Vec<i8>> {
-    let mut reader = Reader { format, at: "+us:".len() };
+    let mut reader = FormatReader { format, at: "+us:".len() };
     let mut type_ids = Vec::new();
     if reader.is_at_end() {
         return Ok(type_ids);
@@ -271,12 +271,12 @@ fn read_type_ids(format: &[u8]) -> Result<Vec<i8>> {
 }
 
 /// A format string and how far it was read.
-struct Reader<'a> {
+struct FormatReader<'a> {
     format: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl FormatReader<'_> {
     fn peek(&self) -> Option<u8> {
         self.format.get(self.at).copied()
     }

@@ -12,12 +12,12 @@ use std::ffi::{CStr, c_char};
 use super::check::Check;
 use super::kinds::{Kind, Kinds, NO_TEXT, Role, is_whole, key_of, not_utf8, whole};
 use super::metadata::encoded;
-use super::packed::{Draft, Packed, Room};
+use super::packed::{Draft, Packed, PackedRoom};
 use super::table::{MAX_DEPTH, MAX_NODES};
 use super::text::TextSpan;
 use super::{DataType, Field, Schema, Text, format};
 use crate::abi::ArrowSchema;
-use crate::{Error, ErrorKind, Place, Result, Step};
+use crate::{Error, ErrorKind, NodePath, Result, Step};
 
 impl Schema {
     /// Takes a schema over from the producer that filled the struct.
@@ -44,8 +44,8 @@ impl Schema {
         if foreign.0.is_released() {
             return Err(Error::new(ErrorKind::Released, "the schema is released").during("import"));
         }
-        let mut memory = Memory::take();
-        let mut reader = Reader::new(foreign.0, &mut memory)?;
+        let mut memory = Scratch::take();
+        let mut reader = SchemaReader::new(foreign.0, &mut memory)?;
         // SAFETY: the caller vouches for the struct and everything below it.
         unsafe { reader.read(foreign.0) }?;
         let schema = reader.finish()?;
@@ -80,9 +80,9 @@ pub(super) struct Record {
 }
 
 /// A schema, as far as it was read. Nodes are numbered level by level.
-struct Reader<'memory> {
+struct SchemaReader<'memory> {
     draft: Draft,
-    memory: &'memory mut Memory,
+    memory: &'memory mut Scratch,
     /// Whether there is a kind that asks for particular kinds below it.
     is_particular: bool,
     /// The bytes of all short names, one over the other: whether any of them is more than ASCII.
@@ -94,16 +94,16 @@ const NOT_ASCII: u64 = 0x8080_8080_8080_8080;
 
 /// What readers use one after another.
 #[derive(Default)]
-struct Memory {
+struct Scratch {
     kinds: Kinds,
     metadata: Vec<u8>,
     /// Nodes with something below them, which is read when their turn comes.
-    waiting: Vec<Waiting>,
+    waiting: Vec<Unread>,
 }
 
 /// A node that was read, but for what is below it.
 #[derive(Clone, Copy)]
-struct Waiting {
+struct Unread {
     number: u32,
     depth: u32,
     source: *const ArrowSchema,
@@ -111,10 +111,10 @@ struct Waiting {
 
 thread_local! {
     /// That of the last reader of this thread.
-    static IDLE: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
+    static IDLE: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
-impl Memory {
+impl Scratch {
     #[inline(always)]
     fn take() -> Box<Self> {
         // Where the thread is being torn down, there is none.
@@ -137,16 +137,18 @@ impl Memory {
 /// So many columns are few.
 const FEW: i64 = 7;
 
-impl<'memory> Reader<'memory> {
+impl<'memory> SchemaReader<'memory> {
     /// One with room for the root and what is right below it.
     #[inline(always)]
-    fn new(root: &ArrowSchema, memory: &'memory mut Memory) -> Result<Self> {
+    fn new(root: &ArrowSchema, memory: &'memory mut Scratch) -> Result<Self> {
         // Numbers that are none are refused when they are read.
         let draft = match root.n_children {
             // The compiler knows the size of small ones.
-            0 if root.dictionary.is_null() => Draft::new(Room::for_nodes(1)),
-            ..FEW => Draft::new(Room::for_nodes(FEW as usize + 1)),
-            children => Draft::new(Room::for_nodes(children.min(MAX_NODES as i64) as usize + 2)),
+            0 if root.dictionary.is_null() => Draft::new(PackedRoom::for_nodes(1)),
+            ..FEW => Draft::new(PackedRoom::for_nodes(FEW as usize + 1)),
+            children => {
+                Draft::new(PackedRoom::for_nodes(children.min(MAX_NODES as i64) as usize + 2))
+            }
         }?;
         memory.kinds.begin();
         Ok(Self { draft, memory, is_particular: false, name_bytes: 0 })
@@ -159,7 +161,7 @@ impl<'memory> Reader<'memory> {
     unsafe fn read(&mut self, root: &ArrowSchema) -> Result<()> {
         // SAFETY: as promised by the caller.
         let is_leaf =
-            unsafe { self.add(root, 0) }.map_err(|error| error.at(Place::new(Vec::new())))?;
+            unsafe { self.add(root, 0) }.map_err(|error| error.at(NodePath::new(Vec::new())))?;
         if !is_leaf {
             // SAFETY: as promised by the caller.
             unsafe { self.read_below(root, 0, 0) }?;
@@ -176,7 +178,7 @@ impl<'memory> Reader<'memory> {
     #[inline(always)]
     unsafe fn read_waiting(&mut self) -> Result<()> {
         let mut next = 0;
-        while let Some(&Waiting { number, depth, source }) = self.memory.waiting.get(next) {
+        while let Some(&Unread { number, depth, source }) = self.memory.waiting.get(next) {
             // SAFETY: the node was added, so it is a struct that the caller vouches for.
             let node = unsafe { &*source };
             // SAFETY: as promised by the caller.
@@ -253,7 +255,7 @@ impl<'memory> Reader<'memory> {
         let is_leaf = unsafe { self.add(node, parent) }?;
         if !is_leaf {
             let number = self.draft.packed().checks.len() as u32 - 1;
-            self.memory.waiting.push(Waiting { number, depth, source: node });
+            self.memory.waiting.push(Unread { number, depth, source: node });
         }
         Ok(is_leaf)
     }
@@ -413,7 +415,7 @@ impl<'memory> Reader<'memory> {
 
     /// The way to a node, or to one right below it.
     #[cold]
-    fn place(&self, mut number: u32, below: Option<Step>) -> Place {
+    fn place(&self, mut number: u32, below: Option<Step>) -> NodePath {
         let mut steps: Vec<Step> = below.into_iter().collect();
         while number > 0 {
             let Packed { records, checks, .. } = self.draft.packed();
@@ -425,7 +427,7 @@ impl<'memory> Reader<'memory> {
             number = parent;
         }
         steps.reverse();
-        Place::new(steps)
+        NodePath::new(steps)
     }
 }
 
@@ -537,7 +539,7 @@ mod tests {
         ] {
             let error = with(names).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Malformed);
-            assert_eq!(error.place(), Some(&Place::new(vec![Step::Child(place)])), "{error}");
+            assert_eq!(error.place(), Some(&NodePath::new(vec![Step::Child(place)])), "{error}");
             let message = format!("a text is not UTF-8 from byte {byte} on");
             assert_eq!(error.message(), message);
         }
@@ -585,7 +587,7 @@ mod tests {
         };
         for wrong in [node(c"L", c""), node(c"u", c""), node(c"c", c"")] {
             let error = with(c"+r", &mut [wrong, node(c"u", c"")]).unwrap_err();
-            assert_eq!(error.place(), Some(&Place::new(vec![Step::Child(1)])), "{error}");
+            assert_eq!(error.place(), Some(&NodePath::new(vec![Step::Child(1)])), "{error}");
         }
         let mut values = node(c"u", c"");
         let dictionary = ArrowSchema { dictionary: &raw mut values, ..node(c"i", c"") };
@@ -593,7 +595,7 @@ mod tests {
         with(c"+r", &mut [node(c"i", c""), node(c"u", c"")]).unwrap();
         for wrong in [node(c"+s", c""), node(c"l", c"")] {
             let error = with(c"+m", &mut [wrong]).unwrap_err();
-            assert_eq!(error.place(), Some(&Place::new(vec![Step::Child(1)])), "{error}");
+            assert_eq!(error.place(), Some(&NodePath::new(vec![Step::Child(1)])), "{error}");
         }
     }
 }

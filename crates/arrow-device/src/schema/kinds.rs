@@ -6,8 +6,8 @@
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, LazyLock};
 
-use super::check::{Check, Nulls, Rule};
-use super::format::{self, Shape};
+use super::check::{Check, Nullability, Rule};
+use super::format::{self, FormatShape};
 use super::packed::Draft;
 use super::text::TextSpan;
 use super::{DataType, Field, Layout, Text};
@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) role: Role,
-    pub(super) nulls: Nulls,
+    pub(super) nulls: Nullability,
     /// How many children there must be; `None` where any number will do.
     pub(super) children: Option<u32>,
 }
@@ -42,7 +42,7 @@ pub(super) enum Role {
 /// Kinds of the schemas that a thread has read.
 pub(super) struct Kinds {
     /// Those whose whole format is in their key, each at the place that its key leads to; and the last one of the others.
-    known: [Known; REMEMBERED + 1],
+    known: [KnownKind; REMEMBERED + 1],
     /// Which schema is read.
     schema: u64,
 }
@@ -76,7 +76,7 @@ pub(super) const NO_TEXT: TextSpan = TextSpan { start: 0, len: 0 };
 
 /// A kind as a thread remembers it.
 #[derive(Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct KnownKind {
     named: Named,
     rule: Rule,
     /// The last schema that had it.
@@ -101,7 +101,11 @@ impl Kinds {
     /// # Safety
     /// `format` is NUL-terminated.
     #[inline(always)]
-    pub(super) unsafe fn of(&mut self, format: *const c_char, draft: &mut Draft) -> Result<&Known> {
+    pub(super) unsafe fn of(
+        &mut self,
+        format: *const c_char,
+        draft: &mut Draft,
+    ) -> Result<&KnownKind> {
         // SAFETY: as promised by the caller.
         let key = unsafe { key_of(format) };
         let mut place = place_of(key);
@@ -136,7 +140,7 @@ impl Kinds {
             // Another one has its place.
             Some((number, named)) => {
                 let leaf = Check { rule: number, ..named.kind.leaf() };
-                (OTHER, Known { named, schema: self.schema, leaf, ..Known::NOTHING })
+                (OTHER, KnownKind { named, schema: self.schema, leaf, ..KnownKind::NOTHING })
             }
             None => {
                 let (kind, rule) = Kind::read(bytes)?;
@@ -146,7 +150,7 @@ impl Kinds {
                     (OTHER, draft.add_text(format)?)
                 };
                 let (named, leaf) = (Named { key, kind, format }, kind.leaf());
-                (place, Known { named, rule, leaf, ..Known::NOTHING })
+                (place, KnownKind { named, rule, leaf, ..KnownKind::NOTHING })
             }
         };
         if let Some(at) = self.known.get_mut(place) {
@@ -163,21 +167,21 @@ impl Kinds {
 
 impl Default for Kinds {
     fn default() -> Self {
-        Self { known: [Known::NOTHING; REMEMBERED + 1], schema: 0 }
+        Self { known: [KnownKind::NOTHING; REMEMBERED + 1], schema: 0 }
     }
 }
 
-impl Known {
+impl KnownKind {
     const NOTHING: Self = Self {
         named: Named {
             // That of no format: behind a zero there are only zeros.
             key: u64::MAX << 8,
-            kind: Kind { role: Role::Plain, nulls: Nulls::None, children: None },
+            kind: Kind { role: Role::Plain, nulls: Nullability::None, children: None },
             format: NO_TEXT,
         },
         rule: Rule::NONE,
         schema: 0,
-        leaf: Check::leaf(Nulls::None),
+        leaf: Check::leaf(Nullability::None),
     };
 
     #[inline(always)]
@@ -250,37 +254,39 @@ impl Kind {
         let shape = format::read(format, &mut |_| Text::EMPTY)?;
         let children = shape.children().map(|children| children as u32);
         let role = match &shape {
-            Shape::Leaf(DataType::Int16 | DataType::Int32 | DataType::Int64) => {
+            FormatShape::Leaf(DataType::Int16 | DataType::Int32 | DataType::Int64) => {
                 Role::IndexOrRunEnds
             }
-            Shape::Leaf(leaf) if leaf.is_integer() => Role::Index,
-            Shape::Struct => Role::Struct,
-            Shape::Map => Role::Map,
-            Shape::RunEndEncoded => Role::RunEndEncoded,
+            FormatShape::Leaf(leaf) if leaf.is_integer() => Role::Index,
+            FormatShape::Struct => Role::Struct,
+            FormatShape::Map => Role::Map,
+            FormatShape::RunEndEncoded => Role::RunEndEncoded,
             _ => Role::Plain,
         };
         let data_type = stand_in(shape);
         let layout = Layout::of(&data_type);
-        let nulls = Nulls::of(&data_type, &layout);
+        let nulls = Nullability::of(&data_type, &layout);
         Ok((Self { role, nulls, children }, Rule::new(&data_type, &layout)))
     }
 }
 
 /// A type of this shape, whose children are not the real ones.
-fn stand_in(shape: Shape) -> DataType {
+fn stand_in(shape: FormatShape) -> DataType {
     static CHILD: LazyLock<Arc<Field>> =
         LazyLock::new(|| Arc::new(Field::new(Text::EMPTY, DataType::Null, true)));
     let child = || Arc::clone(&CHILD);
     match shape {
-        Shape::Leaf(leaf) => leaf,
-        Shape::List(list) => list(child()),
-        Shape::FixedSizeList(size) => DataType::FixedSizeList(child(), size),
-        Shape::Struct => DataType::Struct(Arc::default()),
-        Shape::Map => DataType::Map { entries: child(), keys_sorted: false },
-        Shape::Union(mode, _) => {
+        FormatShape::Leaf(leaf) => leaf,
+        FormatShape::List(list) => list(child()),
+        FormatShape::FixedSizeList(size) => DataType::FixedSizeList(child(), size),
+        FormatShape::Struct => DataType::Struct(Arc::default()),
+        FormatShape::Map => DataType::Map { entries: child(), keys_sorted: false },
+        FormatShape::Union(mode, _) => {
             DataType::Union { mode, type_ids: Arc::default(), fields: Arc::default() }
         }
-        Shape::RunEndEncoded => DataType::RunEndEncoded { run_ends: child(), values: child() },
+        FormatShape::RunEndEncoded => {
+            DataType::RunEndEncoded { run_ends: child(), values: child() }
+        }
     }
 }
 
@@ -294,7 +300,7 @@ mod tests {
     use std::ffi::CString;
 
     use super::super::examples::examples;
-    use super::super::packed::Room;
+    use super::super::packed::PackedRoom;
     use super::*;
 
     /// The number of this format in the schema, and its kind.
@@ -311,7 +317,7 @@ mod tests {
     /// Begins a schema.
     fn begin(kinds: &mut Kinds) -> Draft {
         kinds.begin();
-        Draft::new(Room::default()).unwrap()
+        Draft::new(PackedRoom::default()).unwrap()
     }
 
     #[test]

@@ -30,11 +30,11 @@ pub(crate) const MAX_ENCODED_BYTES: usize = 64 << 20;
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Metadata(Option<Share>);
+pub struct Metadata(Option<MetadataShare>);
 
 /// `blob[start..][..len]` is one complete encoding of at least one pair, checked.
 #[derive(Clone)]
-struct Share {
+struct MetadataShare {
     blob: Arc<[u8]>,
     start: u32,
     len: u32,
@@ -94,12 +94,12 @@ impl Metadata {
         let (Ok(start), Ok(share_len)) = (u32::try_from(start), u32::try_from(len)) else {
             return Err(too_large());
         };
-        Ok((Self(Some(Share { blob: Arc::clone(blob), start, len: share_len })), len))
+        Ok((Self(Some(MetadataShare { blob: Arc::clone(blob), start, len: share_len })), len))
     }
 
     /// The encoding, for C to read. `None`, which is NULL there, if there are no pairs.
     pub fn as_encoded_bytes(&self) -> Option<&[u8]> {
-        let Share { blob, start, len } = self.0.as_ref()?;
+        let MetadataShare { blob, start, len } = self.0.as_ref()?;
         blob.get(*start as usize..)?.get(..*len as usize)
     }
 

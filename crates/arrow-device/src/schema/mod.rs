@@ -35,5 +35,5 @@ pub use metadata::{Metadata, MetadataPairs};
 pub use table::Schema;
 pub use text::Text;
 
-pub(crate) use check::{Check, MAX_BUFFERS, NO_BUFFER, Nulls, Rule, can_be_absent};
-pub(crate) use table::{MAX_DEPTH, MAX_NODES, Node};
+pub(crate) use check::{Check, MAX_BUFFERS, NO_BUFFER, Nullability, Rule, can_be_absent};
+pub(crate) use table::{MAX_DEPTH, MAX_NODES, SchemaNode};

@@ -12,34 +12,34 @@ use super::check::{Check, Rule};
 use super::export::Image;
 use super::import::Record;
 use super::kinds::Named;
-use super::table::Node;
+use super::table::SchemaNode;
 use super::text::TextSpan;
 use crate::exchange::pool;
-use crate::exchange::shared::{Place, Shared, Unique};
+use crate::exchange::shared::{Shared, Unique, Vacancy};
 use crate::{Error, ErrorKind, Result};
 
 pub(super) struct Table {
     pub(super) packed: Packed,
     /// There from the start where the schema was made of fields; where it was imported, made when they are first asked for.
-    pub(super) nodes: OnceLock<Box<[Node]>>,
+    pub(super) nodes: OnceLock<Box<[SchemaNode]>>,
     pub(super) image: OnceLock<Image>,
 }
 
 /// The plain values, which lie in the block of their table. The last four are of imported schemas alone, and describe the nodes
 /// until somebody asks for fields.
 pub(super) struct Packed {
-    pub(super) checks: Part<Check>,
-    pub(super) rules: Part<Rule>,
-    pub(super) records: Part<Record>,
+    pub(super) checks: PackedItems<Check>,
+    pub(super) rules: PackedItems<Rule>,
+    pub(super) records: PackedItems<Record>,
     /// The kinds that the rules are of.
-    pub(super) kinds: Part<Named>,
-    pub(super) metadata: Part<u8>,
-    pub(super) text: Part<u8>,
+    pub(super) kinds: PackedItems<Named>,
+    pub(super) metadata: PackedItems<u8>,
+    pub(super) text: PackedItems<u8>,
 }
 
 /// For how many items there is room, or has to be.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Room {
+pub(super) struct PackedRoom {
     pub(super) checks: usize,
     pub(super) rules: usize,
     pub(super) records: usize,
@@ -48,7 +48,7 @@ pub(super) struct Room {
     pub(super) text: usize,
 }
 
-impl Room {
+impl PackedRoom {
     /// What most schemas of so many nodes need.
     #[inline(always)]
     pub(super) fn for_nodes(nodes: usize) -> Self {
@@ -66,31 +66,31 @@ pub(super) struct Draft(Unique<Table>);
 impl Draft {
     /// An empty table. An error where there is no memory.
     #[inline(always)]
-    pub(super) fn new(room: Room) -> Result<Self> {
-        let mut plan = Plan { end: 0 };
+    pub(super) fn new(room: PackedRoom) -> Result<Self> {
+        let mut plan = BlockPlan { end: 0 };
         let rules_at = plan.place::<Rule>(room.rules)?;
         let kinds_at = plan.place::<Named>(room.kinds)?;
         let records_at = plan.place::<Record>(room.records)?;
         let checks_at = plan.place::<Check>(room.checks)?;
         let metadata_at = plan.place::<u8>(room.metadata)?;
         let text_at = plan.place::<u8>(room.text)?;
-        let place = Place::with_room(plan.end)?;
+        let place = Vacancy::with_room(plan.end)?;
         let start = place.room();
         // All that is left is for names.
-        let left = Place::<Table>::room_for(plan.end).saturating_sub(text_at);
+        let left = Vacancy::<Table>::room_for(plan.end).saturating_sub(text_at);
         let text = left.min(LONGEST_TEXT);
         // SAFETY: each place is the one that the plan of this room gave for so many items, and the last one reaches to its end.
-        let rules = unsafe { Part::new(start, rules_at, room.rules) };
+        let rules = unsafe { PackedItems::new(start, rules_at, room.rules) };
         // SAFETY: as above.
-        let kinds = unsafe { Part::new(start, kinds_at, room.kinds) };
+        let kinds = unsafe { PackedItems::new(start, kinds_at, room.kinds) };
         // SAFETY: as above.
-        let records = unsafe { Part::new(start, records_at, room.records) };
+        let records = unsafe { PackedItems::new(start, records_at, room.records) };
         // SAFETY: as above.
-        let checks = unsafe { Part::new(start, checks_at, room.checks) };
+        let checks = unsafe { PackedItems::new(start, checks_at, room.checks) };
         // SAFETY: as above.
-        let metadata = unsafe { Part::new(start, metadata_at, room.metadata) };
+        let metadata = unsafe { PackedItems::new(start, metadata_at, room.metadata) };
         // SAFETY: as above.
-        let text = unsafe { Part::new(start, text_at, text) };
+        let text = unsafe { PackedItems::new(start, text_at, text) };
         let packed = Packed { checks, rules, records, kinds, metadata, text };
         Ok(Self(Unique::new(
             place,
@@ -99,9 +99,9 @@ impl Draft {
     }
 
     /// The table of a schema whose nodes are there.
-    pub(super) fn of(nodes: Vec<Node>) -> Result<Self> {
+    pub(super) fn of(nodes: Vec<SchemaNode>) -> Result<Self> {
         let (checks, rules) = Check::all(&nodes);
-        let room = Room { checks: checks.len(), rules: rules.len(), ..Room::default() };
+        let room = PackedRoom { checks: checks.len(), rules: rules.len(), ..PackedRoom::default() };
         let mut draft = Self::new(room)?;
         let table = &mut draft.0;
         let fits = table.packed.checks.extend(&checks) && table.packed.rules.extend(&rules);
@@ -126,7 +126,7 @@ impl Draft {
     #[inline(always)]
     pub(super) fn add_check(&mut self, check: &Check) -> Result<()> {
         if !self.0.packed.checks.push(check) {
-            self.grow(Room { checks: 1, records: 1, ..Room::default() })?;
+            self.grow(PackedRoom { checks: 1, records: 1, ..PackedRoom::default() })?;
             _ = self.0.packed.checks.push(check);
         }
         Ok(())
@@ -135,7 +135,7 @@ impl Draft {
     #[inline(always)]
     pub(super) fn add_record(&mut self, record: Record) -> Result<()> {
         if !self.0.packed.records.push(&record) {
-            self.grow(Room { records: 1, ..Room::default() })?;
+            self.grow(PackedRoom { records: 1, ..PackedRoom::default() })?;
             _ = self.0.packed.records.push(&record);
         }
         Ok(())
@@ -147,11 +147,11 @@ impl Draft {
         // A schema has at most `MAX_NODES` nodes, and no more kinds.
         let number = self.0.packed.kinds.count as u32;
         if !self.0.packed.kinds.push(kind) {
-            self.grow(Room { kinds: 1, rules: 1, ..Room::default() })?;
+            self.grow(PackedRoom { kinds: 1, rules: 1, ..PackedRoom::default() })?;
             _ = self.0.packed.kinds.push(kind);
         }
         if !self.0.packed.rules.push(rule) {
-            self.grow(Room { rules: 1, ..Room::default() })?;
+            self.grow(PackedRoom { rules: 1, ..PackedRoom::default() })?;
             _ = self.0.packed.rules.push(rule);
         }
         Ok(number)
@@ -188,7 +188,7 @@ impl Draft {
             let message = "the names of a schema together are 4 GiB or longer";
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
-        self.grow(Room { text, ..Room::default() })?;
+        self.grow(PackedRoom { text, ..PackedRoom::default() })?;
         let fits = self.0.packed.text.extend(with_nul);
         debug_assert!(fits, "room was made");
         Ok(())
@@ -197,7 +197,7 @@ impl Draft {
     /// Adds all metadata.
     #[cold]
     pub(super) fn add_metadata(&mut self, bytes: &[u8]) -> Result<()> {
-        self.grow(Room { metadata: bytes.len(), ..Room::default() })?;
+        self.grow(PackedRoom { metadata: bytes.len(), ..PackedRoom::default() })?;
         let fits = self.0.packed.metadata.extend(bytes);
         debug_assert!(fits, "room was made");
         Ok(())
@@ -207,7 +207,7 @@ impl Draft {
     #[inline(always)]
     pub(super) fn reserve_nodes(&mut self, nodes: usize) -> Result<()> {
         if self.0.packed.checks.left() < nodes {
-            self.grow(Room { checks: nodes, records: nodes, ..Room::default() })?;
+            self.grow(PackedRoom { checks: nodes, records: nodes, ..PackedRoom::default() })?;
         }
         Ok(())
     }
@@ -215,9 +215,9 @@ impl Draft {
     /// Moves to a block with room for so many items more. Parts that need none keep theirs.
     #[cold]
     #[inline(never)]
-    fn grow(&mut self, more: Room) -> Result<()> {
+    fn grow(&mut self, more: PackedRoom) -> Result<()> {
         let Packed { checks, rules, records, kinds, metadata, text } = &self.0.packed;
-        let mut next = Self::new(Room {
+        let mut next = Self::new(PackedRoom {
             checks: checks.larger(more.checks),
             rules: rules.larger(more.rules),
             records: records.larger(more.records),
@@ -245,22 +245,22 @@ impl Draft {
 }
 
 /// Some of the items in a block, and room for more.
-pub(super) struct Part<T: Copy> {
+pub(super) struct PackedItems<T: Copy> {
     start: NonNull<T>,
     count: usize,
     room: usize,
 }
 
 // SAFETY: a part is the only way to its items, and whoever has it has the block.
-unsafe impl<T: Copy + Send> Send for Part<T> {}
+unsafe impl<T: Copy + Send> Send for PackedItems<T> {}
 // SAFETY: as above; with a shared part they are only read.
-unsafe impl<T: Copy + Sync> Sync for Part<T> {}
+unsafe impl<T: Copy + Sync> Sync for PackedItems<T> {}
 
-impl<T: Copy> Part<T> {
+impl<T: Copy> PackedItems<T> {
     /// No items yet.
     ///
     /// # Safety
-    /// From this byte behind `start` on there is room for so many items, as a [`Plan`] says, in the block of the table that the
+    /// From this byte behind `start` on there is room for so many items, as a [`BlockPlan`] says, in the block of the table that the
     /// part becomes a part of. No other part has these bytes.
     #[inline(always)]
     unsafe fn new(start: NonNull<u8>, at: usize, room: usize) -> Self {
@@ -303,7 +303,7 @@ impl<T: Copy> Part<T> {
     }
 }
 
-impl<T: Copy> Deref for Part<T> {
+impl<T: Copy> Deref for PackedItems<T> {
     type Target = [T];
 
     #[inline(always)]
@@ -314,7 +314,7 @@ impl<T: Copy> Deref for Part<T> {
     }
 }
 
-impl<T: Copy> DerefMut for Part<T> {
+impl<T: Copy> DerefMut for PackedItems<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above, and the part is borrowed for writing.
@@ -323,11 +323,11 @@ impl<T: Copy> DerefMut for Part<T> {
 }
 
 /// Which bytes of a block are taken.
-struct Plan {
+struct BlockPlan {
     end: usize,
 }
 
-impl Plan {
+impl BlockPlan {
     /// A place for so many items, in bytes from where there is room. No other place has these bytes.
     #[inline(always)]
     fn place<T: Copy>(&mut self, items: usize) -> Result<usize> {
@@ -348,14 +348,15 @@ impl Plan {
 mod tests {
     use std::ffi::CString;
 
-    use super::super::check::Nulls;
+    use super::super::check::Nullability;
     use super::super::kinds::Kinds;
     use super::*;
 
-    const NO_ROOM: Room = Room { checks: 0, rules: 0, records: 0, kinds: 0, metadata: 0, text: 0 };
+    const NO_ROOM: PackedRoom =
+        PackedRoom { checks: 0, rules: 0, records: 0, kinds: 0, metadata: 0, text: 0 };
 
     fn check(rule: u32) -> Check {
-        Check { rule, ..Check::leaf(Nulls::All) }
+        Check { rule, ..Check::leaf(Nullability::All) }
     }
 
     fn record(number: u32) -> Record {
@@ -366,7 +367,9 @@ mod tests {
     #[test]
     fn all_parts_come_out_as_they_went_in_wherever_they_moved() {
         for count in [0, 1, 2, 7, 9, 1000] {
-            for room in [NO_ROOM, Room::for_nodes(1), Room::for_nodes(count as usize + 1)] {
+            for room in
+                [NO_ROOM, PackedRoom::for_nodes(1), PackedRoom::for_nodes(count as usize + 1)]
+            {
                 let mut draft = Draft::new(room).unwrap();
                 let mut kinds = Kinds::default();
                 kinds.begin();
@@ -404,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_draft_that_is_dropped_gives_its_block_back() {
-        let room = Room { text: 5000, ..NO_ROOM };
+        let room = PackedRoom { text: 5000, ..NO_ROOM };
         let at = |draft: &Draft| ptr::from_ref(draft.packed()).addr();
         let first = Draft::new(room).unwrap();
         let address = at(&first);

@@ -9,9 +9,9 @@ use super::check::{Check, Rule};
 use super::export::Image;
 use super::packed::{Draft, Table};
 use super::{DataType, Field, Layout, Metadata};
-use crate::exchange::arena::Below;
+use crate::exchange::arena::ChildNumbers;
 use crate::exchange::shared::Shared;
-use crate::{Error, ErrorKind, Place, Result, Step};
+use crate::{Error, ErrorKind, NodePath, Result, Step};
 
 /// No schema is deeper than this many levels below its root.
 pub(crate) const MAX_DEPTH: usize = 64;
@@ -37,7 +37,7 @@ pub(crate) const MAX_NODES: usize = 1 << 20;
 pub struct Schema(Shared<Table>);
 
 /// One node. Nodes are numbered level by level, so that the children of one are consecutive.
-pub(crate) struct Node {
+pub(crate) struct SchemaNode {
     pub(crate) field: Field,
     pub(crate) layout: Layout,
     parent: u32,
@@ -47,7 +47,7 @@ pub(crate) struct Node {
     has_dictionary: bool,
 }
 
-impl Node {
+impl SchemaNode {
     /// The numbers of the children, without the dictionary.
     pub(crate) fn children(&self) -> std::ops::Range<u32> {
         let regular = self.children - u32::from(self.has_dictionary);
@@ -84,7 +84,7 @@ impl Schema {
 
     /// A schema whose fields need no check, because they came from C or from another schema.
     pub(super) fn flatten(root: Field) -> Result<Self> {
-        let mut nodes = vec![Node::new(root, 0)];
+        let mut nodes = vec![SchemaNode::new(root, 0)];
         let mut level_end = 1;
         let mut depth = 0;
         let mut number = 0;
@@ -92,7 +92,7 @@ impl Schema {
             let field = node.field.clone();
             let below = field.data_type().children().chain(field.data_type().dictionary_values());
             let first_child = nodes.len();
-            nodes.extend(below.map(|child| Node::new(child.clone(), number as u32)));
+            nodes.extend(below.map(|child| SchemaNode::new(child.clone(), number as u32)));
             if nodes.len() > MAX_NODES {
                 let message = format!("a schema has more than {MAX_NODES} fields");
                 return Err(Error::new(ErrorKind::LimitExceeded, message));
@@ -100,11 +100,11 @@ impl Schema {
             let has_dictionary = field.data_type().dictionary_values().is_some();
             let children = (nodes.len() - first_child) as u32;
             if let Some(node) = nodes.get_mut(number) {
-                *node = Node {
+                *node = SchemaNode {
                     first_child: first_child as u32,
                     children,
                     has_dictionary,
-                    ..Node::new(field, node.parent)
+                    ..SchemaNode::new(field, node.parent)
                 };
             }
             number += 1;
@@ -156,7 +156,7 @@ impl Schema {
 
     /// All nodes, by number. The root's is 0.
     #[inline]
-    pub(crate) fn nodes(&self) -> &[Node] {
+    pub(crate) fn nodes(&self) -> &[SchemaNode] {
         match self.0.nodes.get() {
             Some(nodes) => nodes,
             None => self.make_nodes(),
@@ -164,7 +164,7 @@ impl Schema {
     }
 
     #[cold]
-    fn make_nodes(&self) -> &[Node] {
+    fn make_nodes(&self) -> &[SchemaNode] {
         self.0.nodes.get_or_init(|| self.0.packed.nodes())
     }
 
@@ -194,7 +194,7 @@ impl Schema {
 
     /// Where the children of a node are, the dictionary as the last one.
     #[inline]
-    pub(crate) fn below(&self, number: u32) -> Below {
+    pub(crate) fn below(&self, number: u32) -> ChildNumbers {
         Check::below(self.checks().get(number as usize))
     }
 
@@ -212,7 +212,7 @@ impl Schema {
         &self.0.image
     }
 
-    pub(crate) fn root(&self) -> &Node {
+    pub(crate) fn root(&self) -> &SchemaNode {
         // A table has a root: it is read or flattened from there.
         let [root, ..] = self.nodes() else { unreachable!("a schema has a root") };
         root
@@ -220,7 +220,7 @@ impl Schema {
 
     /// A node by its number; the root for a number that is none.
     #[inline]
-    pub(crate) fn node(&self, number: u32) -> &Node {
+    pub(crate) fn node(&self, number: u32) -> &SchemaNode {
         match self.nodes().get(number as usize) {
             Some(node) => node,
             None => self.root(),
@@ -241,8 +241,8 @@ impl Schema {
     }
 
     /// The way to a node.
-    pub(crate) fn place(&self, node: u32) -> Place {
-        Place::new(self.steps_between(0, node))
+    pub(crate) fn place(&self, node: u32) -> NodePath {
+        NodePath::new(self.steps_between(0, node))
     }
 
     /// The way from one node to another below it.
@@ -269,7 +269,7 @@ impl Schema {
     }
 }
 
-impl Node {
+impl SchemaNode {
     /// A node whose children are where its check says.
     pub(super) fn checked(field: Field, parent: u32, check: &Check) -> Self {
         let below = Check::below(Some(check));

@@ -21,10 +21,10 @@ use std::sync::Arc;
 /// assert_eq!(Text::from("a\0b").as_c_str(), None, "C would see only the `a`");
 /// ```
 #[derive(Clone)]
-pub struct Text(Place);
+pub struct Text(TextStorage);
 
 #[derive(Clone)]
-enum Place {
+enum TextStorage {
     /// Ends with the NUL byte.
     Static(&'static str),
     /// `blob[start..][..len]`; the byte behind it is the NUL.
@@ -40,7 +40,7 @@ impl Text {
 
     /// A string that is part of the program. It must end with a NUL byte, which is no part of the text.
     pub(crate) const fn from_static(with_nul: &'static str) -> Self {
-        Self(Place::Static(with_nul))
+        Self(TextStorage::Static(with_nul))
     }
 
     /// The text, without the NUL byte.
@@ -56,9 +56,9 @@ impl Text {
 
     fn with_nul(&self) -> &str {
         match &self.0 {
-            Place::Static(with_nul) => with_nul,
-            Place::Shared { blob, len: TO_THE_END, .. } => blob,
-            Place::Shared { blob, start, len } => {
+            TextStorage::Static(with_nul) => with_nul,
+            TextStorage::Shared { blob, len: TO_THE_END, .. } => blob,
+            TextStorage::Shared { blob, start, len } => {
                 let start = *start as usize;
                 blob.get(start..start + *len as usize + 1).unwrap_or("\0")
             }
@@ -69,7 +69,7 @@ impl Text {
 impl From<String> for Text {
     fn from(mut text: String) -> Self {
         text.push('\0');
-        Self(Place::Shared { blob: text.into(), start: 0, len: TO_THE_END })
+        Self(TextStorage::Shared { blob: text.into(), start: 0, len: TO_THE_END })
     }
 }
 
@@ -207,7 +207,7 @@ impl TextBlob {
         if span.len == 0 {
             return Text::EMPTY;
         }
-        Text(Place::Shared { blob: Arc::clone(&self.0), start: span.start, len: span.len })
+        Text(TextStorage::Shared { blob: Arc::clone(&self.0), start: span.start, len: span.len })
     }
 }
 

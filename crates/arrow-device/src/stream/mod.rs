@@ -59,7 +59,7 @@ pub struct ArrayStream {
     schema: Schema,
     device_type: DeviceType,
     /// Nothing any more after the end.
-    source: Option<Source>,
+    source: Option<ArraySource>,
     /// There is nothing more, or the source panicked.
     is_at_end: bool,
     /// The schema of the last array, which was seen to fit.
@@ -67,10 +67,10 @@ pub struct ArrayStream {
 }
 
 /// Where the arrays come from.
-struct Source(Box<dyn Iterator<Item = Result<Array>> + Send>);
+struct ArraySource(Box<dyn Iterator<Item = Result<Array>> + Send>);
 
 // SAFETY: with a shared reference to a source nothing can be done.
-unsafe impl Sync for Source {}
+unsafe impl Sync for ArraySource {}
 
 impl ArrayStream {
     /// The arrays or batches of an iterator, which all have this schema and lie on this type of device.
@@ -111,7 +111,7 @@ impl ArrayStream {
         device_type: DeviceType,
         source: impl Iterator<Item = Result<Array>> + Send + 'static,
     ) -> Self {
-        let source = Some(Source(Box::new(source)));
+        let source = Some(ArraySource(Box::new(source)));
         Self { schema, device_type, source, is_at_end: false, fitting: None }
     }
 

@@ -28,12 +28,12 @@ struct Producer {
     stream: Option<ArrayStream>,
     manner: Manner,
     /// The error that `get_next` returned, and goes on returning.
-    failure: Option<Failure>,
+    failure: Option<LastError>,
     /// The text that goes with what the last call returned.
     last_error: Option<CString>,
 }
 
-struct Failure {
+struct LastError {
     errno: c_int,
     text: CString,
 }
@@ -55,7 +55,7 @@ pub(super) fn export<S: CStream>(stream: ArrayStream, manner: Manner) -> S {
 impl Producer {
     /// Writes the next array for C where there is one, and tells whether there was: nothing is written at the end, and after
     /// an error.
-    fn next<S: CStream>(&mut self, out: &mut MaybeUninit<S::Chunk>) -> Result<bool, &Failure> {
+    fn next<S: CStream>(&mut self, out: &mut MaybeUninit<S::Chunk>) -> Result<bool, &LastError> {
         if self.failure.is_none() {
             let (stream, manner) = (&mut self.stream, &self.manner);
             let next = guard::or_panicked(|| {
@@ -73,7 +73,7 @@ impl Producer {
                 Err(error) => {
                     let stream = self.stream.take();
                     guard::silent(|| drop(stream));
-                    self.failure = Some(Failure::new(&error));
+                    self.failure = Some(LastError::new(&error));
                 }
             }
         }
@@ -87,7 +87,7 @@ impl Producer {
     }
 }
 
-impl Failure {
+impl LastError {
     /// An error as C is told it: its text is followed by that of its cause, and so on. What another party said is said again
     /// as it was, however often it is handed on.
     fn new(error: &Error) -> Self {
@@ -127,7 +127,7 @@ unsafe extern "C" fn get_schema<S: CStream>(stream: *mut S, out: *mut ArrowSchem
     let (schema, errno) = match producer.schema() {
         Ok(schema) => (schema, 0),
         Err(error) => {
-            let Failure { errno, text } = Failure::new(&error);
+            let LastError { errno, text } = LastError::new(&error);
             producer.last_error = Some(text);
             (ArrowSchema::empty(), errno)
         }
@@ -152,7 +152,7 @@ unsafe extern "C" fn get_next<S: CStream>(stream: *mut S, out: *mut S::Chunk) ->
             out.write(S::END);
             0
         }
-        Err(Failure { errno, text }) => {
+        Err(LastError { errno, text }) => {
             let (errno, text) = (*errno, text.clone());
             out.write(S::END);
             producer.last_error = Some(text);

@@ -46,7 +46,7 @@ mod structure;
 pub use layout::layout;
 pub use structure::{schema_structure, structure};
 
-use crate::{Array, Place};
+use crate::{Array, NodePath};
 
 /// What a tree of structs consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +61,6 @@ pub struct Summary {
 }
 
 /// The way from an array to a node below it.
-fn place(root: &Array, node: &Array) -> Place {
-    Place::new(root.tree().schema.steps_between(root.node_number(), node.node_number()))
+fn place(root: &Array, node: &Array) -> NodePath {
+    NodePath::new(root.tree().schema.steps_between(root.node_number(), node.node_number()))
 }

@@ -7,7 +7,7 @@ use super::Summary;
 use crate::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use crate::array::check::check_event;
 use crate::schema::{MAX_BUFFERS, MAX_DEPTH, MAX_NODES};
-use crate::{DeviceId, DeviceType, Error, ErrorKind, Place, Result, Step};
+use crate::{DeviceId, DeviceType, Error, ErrorKind, NodePath, Result, Step};
 
 /// Checks what an array's structs say of themselves, without knowing its type.
 ///
@@ -207,12 +207,12 @@ fn each_once<T>(found: &[Found<T>]) -> Result<()> {
     Ok(())
 }
 
-fn place<T>(found: &[Found<T>], mut way: Option<(usize, Step)>) -> Place {
+fn place<T>(found: &[Found<T>], mut way: Option<(usize, Step)>) -> NodePath {
     let mut steps = Vec::new();
     while let Some((parent, step)) = way {
         steps.push(step);
         way = found.get(parent).and_then(|parent| parent.way);
     }
     steps.reverse();
-    Place::new(steps)
+    NodePath::new(steps)
 }

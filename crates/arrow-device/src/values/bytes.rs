@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::native::Element;
+use super::native::NativeElement;
 use super::rows::{Rows, asked};
 use super::strings::INLINE;
 use crate::array::{read_i32, read_i64};
@@ -71,10 +71,10 @@ impl Texts<'_> {
 /// The values of an array of bytes: see [`HostArray::bytes`].
 pub struct Bytes<'host> {
     rows: Rows<'host>,
-    layout: Layout<'host>,
+    layout: BytesLayout<'host>,
 }
 
-enum Layout<'host> {
+enum BytesLayout<'host> {
     Offsets { offsets: HostBytes<'host>, wide: bool, data: HostBytes<'host> },
     Views { views: HostBytes<'host>, data: Vec<HostBytes<'host>> },
     FixedSize { width: usize, data: HostBytes<'host> },
@@ -90,14 +90,14 @@ impl<'host> Bytes<'host> {
                 let offsets = host.buffer(1)?;
                 let elements = offsets.len() / if wide { 8 } else { 4 };
                 rows.check_len(host, 1, elements.saturating_sub(1))?;
-                Layout::Offsets { offsets, wide, data: host.buffer(2)? }
+                BytesLayout::Offsets { offsets, wide, data: host.buffer(2)? }
             }
             DataType::BinaryView | DataType::Utf8View => {
                 let views = host.buffer(1)?;
                 rows.check_len(host, 1, views.len() / 16)?;
                 let last = host.array().buffer_count().saturating_sub(1);
                 let data = (2..last).map(|index| host.buffer(index)).collect::<Result<_>>()?;
-                Layout::Views { views, data }
+                BytesLayout::Views { views, data }
             }
             DataType::FixedSizeBinary(size) => {
                 let width = usize::try_from(*size).unwrap_or(0);
@@ -105,7 +105,7 @@ impl<'host> Bytes<'host> {
                 if let Some(elements) = data.len().checked_div(width) {
                     rows.check_len(host, 1, elements)?;
                 }
-                Layout::FixedSize { width, data }
+                BytesLayout::FixedSize { width, data }
             }
             other => return Err(asked(format!("{other} is not read as bytes"))),
         };
@@ -154,7 +154,7 @@ impl<'host> Bytes<'host> {
     /// Looks at all of them. Offsets have to be in order even where an element is null.
     fn check(&self, host: &HostArray) -> Result<()> {
         for index in 0..self.len() {
-            if matches!(self.layout, Layout::Offsets { .. }) {
+            if matches!(self.layout, BytesLayout::Offsets { .. }) {
                 self.find(index)
                     .map_err(|fault| host.invalid(format!("element {index}: {fault}")))?;
             } else {
@@ -165,23 +165,23 @@ impl<'host> Bytes<'host> {
     }
 
     /// Where an element is, whether or not it is null.
-    fn find(&self, index: usize) -> Result<&[u8], Fault> {
+    fn find(&self, index: usize) -> Result<&[u8], RangeFault> {
         let element = self.rows.offset + index;
         match &self.layout {
-            Layout::Offsets { offsets, wide, data } => {
+            BytesLayout::Offsets { offsets, wide, data } => {
                 let start = offset_at(offsets, *wide, element)?;
                 let end = offset_at(offsets, *wide, element + 1)?;
-                part(data, start, end).ok_or(Fault::Offsets { start, end, len: data.len() })
+                part(data, start, end).ok_or(RangeFault::Offsets { start, end, len: data.len() })
             }
-            Layout::Views { views, data } => {
+            BytesLayout::Views { views, data } => {
                 let view =
                     element.checked_mul(16).and_then(|start| views.get(start..)?.first_chunk());
-                find_view(view.ok_or(Fault::Missing)?, data)
+                find_view(view.ok_or(RangeFault::Missing)?, data)
             }
-            Layout::FixedSize { width: 0, .. } => Ok(&[]),
-            Layout::FixedSize { width, data } => {
-                let start = element.checked_mul(*width).ok_or(Fault::Missing)?;
-                data.get(start..).and_then(|rest| rest.get(..*width)).ok_or(Fault::Missing)
+            BytesLayout::FixedSize { width: 0, .. } => Ok(&[]),
+            BytesLayout::FixedSize { width, data } => {
+                let start = element.checked_mul(*width).ok_or(RangeFault::Missing)?;
+                data.get(start..).and_then(|rest| rest.get(..*width)).ok_or(RangeFault::Missing)
             }
         }
     }
@@ -190,26 +190,27 @@ impl<'host> Bytes<'host> {
 fn find_view<'view>(
     view: &'view [u8; 16],
     data: &'view [HostBytes<'_>],
-) -> Result<&'view [u8], Fault> {
+) -> Result<&'view [u8], RangeFault> {
     let [length, prefix, buffer, offset] =
         [0, 4, 8, 12].map(|start| view.get(start..).and_then(i32::read).unwrap_or(0));
-    let inline = usize::try_from(length).map_err(|_| Fault::View { length, buffer, offset })?;
+    let inline =
+        usize::try_from(length).map_err(|_| RangeFault::View { length, buffer, offset })?;
     if inline <= INLINE {
-        return view.get(4..4 + inline).ok_or(Fault::Missing);
+        return view.get(4..4 + inline).ok_or(RangeFault::Missing);
     }
     let bytes = usize::try_from(buffer)
         .ok()
         .and_then(|buffer| data.get(buffer))
         .and_then(|bytes| part(bytes, offset.into(), i64::from(offset) + i64::from(length)))
-        .ok_or(Fault::View { length, buffer, offset })?;
-    if i32::read(bytes) == Some(prefix) { Ok(bytes) } else { Err(Fault::Prefix) }
+        .ok_or(RangeFault::View { length, buffer, offset })?;
+    if i32::read(bytes) == Some(prefix) { Ok(bytes) } else { Err(RangeFault::Prefix) }
 }
 
 /// Reads an offset that need not be aligned.
-pub(super) fn offset_at(offsets: &[u8], wide: bool, index: usize) -> Result<i64, Fault> {
+pub(super) fn offset_at(offsets: &[u8], wide: bool, index: usize) -> Result<i64, RangeFault> {
     let offset =
         if wide { read_i64(offsets, index) } else { read_i32(offsets, index).map(i64::from) };
-    offset.ok_or(Fault::Missing)
+    offset.ok_or(RangeFault::Missing)
 }
 
 /// The bytes from `start` to `end`, if these are in order and inside.
@@ -219,7 +220,7 @@ fn part(bytes: &[u8], start: i64, end: i64) -> Option<&[u8]> {
 
 /// What is wrong with an element.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum RangeFault {
     /// The buffer ends before it.
     Missing,
     Offsets {
@@ -235,7 +236,7 @@ pub(super) enum Fault {
     Prefix,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RangeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing => f.write_str("its buffer ends before it"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::bytes::{Fault, offset_at};
+use super::bytes::{RangeFault, offset_at};
 use super::rows::{Rows, asked};
 use crate::{DataType, HostArray, HostBytes, Result};
 
@@ -25,7 +25,7 @@ impl HostArray {
         let lists = Lists::of(self)?;
         for index in 0..lists.len() {
             // Offsets have to be in order even where a list is null; of the others, only what is there says something.
-            if matches!(lists.layout, Layout::Offsets { .. }) {
+            if matches!(lists.layout, ListsLayout::Offsets { .. }) {
                 lists.find(index).map_err(|fault| lists.explain(self, index, &fault))?;
             } else {
                 lists.at(self, index)?;
@@ -38,11 +38,11 @@ impl HostArray {
 /// The lists of an array: see [`HostArray::lists`].
 pub struct Lists<'host> {
     rows: Rows<'host>,
-    layout: Layout<'host>,
+    layout: ListsLayout<'host>,
     items: HostArray,
 }
 
-enum Layout<'host> {
+enum ListsLayout<'host> {
     Offsets { offsets: HostBytes<'host>, wide: bool },
     Views { starts: HostBytes<'host>, sizes: HostBytes<'host>, wide: bool },
     FixedSize { size: usize },
@@ -59,16 +59,16 @@ impl<'host> Lists<'host> {
             DataType::List(_) | DataType::LargeList(_) | DataType::Map { .. } => {
                 let offsets = host.buffer(1)?;
                 rows.check_len(host, 1, (offsets.len() / width).saturating_sub(1))?;
-                Layout::Offsets { offsets, wide }
+                ListsLayout::Offsets { offsets, wide }
             }
             DataType::ListView(_) | DataType::LargeListView(_) => {
                 let (starts, sizes) = (host.buffer(1)?, host.buffer(2)?);
                 rows.check_len(host, 1, starts.len() / width)?;
                 rows.check_len(host, 2, sizes.len() / width)?;
-                Layout::Views { starts, sizes, wide }
+                ListsLayout::Views { starts, sizes, wide }
             }
             DataType::FixedSizeList(_, size) => {
-                Layout::FixedSize { size: usize::try_from(*size).unwrap_or(0) }
+                ListsLayout::FixedSize { size: usize::try_from(*size).unwrap_or(0) }
             }
             other => return Err(asked(format!("{other} is not read as lists"))),
         };
@@ -117,18 +117,18 @@ impl<'host> Lists<'host> {
     }
 
     /// Where a list is, whether or not it is null.
-    fn find(&self, index: usize) -> Result<Range<usize>, Fault> {
+    fn find(&self, index: usize) -> Result<Range<usize>, RangeFault> {
         let element = self.rows.offset + index;
         let (start, end) = match &self.layout {
-            Layout::Offsets { offsets, wide } => {
+            ListsLayout::Offsets { offsets, wide } => {
                 (offset_at(offsets, *wide, element)?, offset_at(offsets, *wide, element + 1)?)
             }
-            Layout::Views { starts, sizes, wide } => {
+            ListsLayout::Views { starts, sizes, wide } => {
                 let start = offset_at(starts, *wide, element)?;
                 let size = offset_at(sizes, *wide, element)?;
                 (start, start.saturating_add(size))
             }
-            Layout::FixedSize { size } => {
+            ListsLayout::FixedSize { size } => {
                 // Import and the builder saw that the items cover all lists.
                 let start = element.saturating_mul(*size);
                 return Ok(start..start.saturating_add(*size));
@@ -137,11 +137,11 @@ impl<'host> Lists<'host> {
         let (from, to) = (usize::try_from(start), usize::try_from(end));
         match (from, to) {
             (Ok(from), Ok(to)) if from <= to && to <= self.items.len() => Ok(from..to),
-            _ => Err(Fault::Offsets { start, end, len: self.items.len() }),
+            _ => Err(RangeFault::Offsets { start, end, len: self.items.len() }),
         }
     }
 
-    fn explain(&self, host: &HostArray, index: usize, fault: &Fault) -> crate::Error {
+    fn explain(&self, host: &HostArray, index: usize, fault: &RangeFault) -> crate::Error {
         host.invalid(format!("element {index}: {fault}"))
     }
 }

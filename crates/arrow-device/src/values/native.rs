@@ -16,13 +16,13 @@ use crate::{DataType, IntervalUnit};
 /// | `(i32, i32, i64)` | months, days and nanoseconds |
 ///
 /// Nobody else can implement it.
-pub trait Native: sealed::Element {}
+pub trait Native: sealed::NativeElement {}
 
-impl<T: sealed::Element> Native for T {}
+impl<T: sealed::NativeElement> Native for T {}
 
 mod sealed {
     /// How a value is written and read.
-    pub trait Element: Copy + 'static {
+    pub trait NativeElement: Copy + 'static {
         /// Its name in Rust.
         const NAME: &'static str;
         /// Its size in an array.
@@ -34,11 +34,11 @@ mod sealed {
     }
 }
 
-pub(super) use sealed::Element;
+pub(super) use sealed::NativeElement;
 
 macro_rules! number {
     ($($type:ident),*) => {$(
-        impl Element for $type {
+        impl NativeElement for $type {
             const NAME: &'static str = stringify!($type);
             const WIDTH: usize = size_of::<$type>();
 
@@ -54,7 +54,7 @@ macro_rules! number {
 }
 number!(i8, i16, i32, i64, i128, u8, u16, u32, u64, f32, f64);
 
-impl Element for [u8; 32] {
+impl NativeElement for [u8; 32] {
     const NAME: &'static str = "[u8; 32]";
     const WIDTH: usize = 32;
 
@@ -67,7 +67,7 @@ impl Element for [u8; 32] {
     }
 }
 
-impl Element for (i32, i32) {
+impl NativeElement for (i32, i32) {
     const NAME: &'static str = "(i32, i32)";
     const WIDTH: usize = 8;
 
@@ -81,7 +81,7 @@ impl Element for (i32, i32) {
     }
 }
 
-impl Element for (i32, i32, i64) {
+impl NativeElement for (i32, i32, i64) {
     const NAME: &'static str = "(i32, i32, i64)";
     const WIDTH: usize = 16;
 
@@ -91,7 +91,7 @@ impl Element for (i32, i32, i64) {
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
-        let (months, days) = Element::read(bytes)?;
+        let (months, days) = NativeElement::read(bytes)?;
         Some((months, days, i64::read(bytes.get(8..)?)?))
     }
 }

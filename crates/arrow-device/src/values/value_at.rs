@@ -28,15 +28,15 @@ impl HostArray {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn value(&self, index: usize) -> Result<Value> {
-        self.value_within(index, &mut Parts { left: MOST_PARTS, is_strict: true })
+        self.value_within(index, &mut PartBudget { left: MOST_PARTS, is_strict: true })
     }
 
     /// At least the first parts of an element: enough to show its beginning.
     pub(super) fn preview(&self, index: usize, parts: usize) -> Result<Value> {
-        self.value_within(index, &mut Parts { left: parts, is_strict: false })
+        self.value_within(index, &mut PartBudget { left: parts, is_strict: false })
     }
 
-    fn value_within(&self, index: usize, parts: &mut Parts) -> Result<Value> {
+    fn value_within(&self, index: usize, parts: &mut PartBudget) -> Result<Value> {
         let Some((values, number)) = self.follow(index)? else { return Ok(Value::Null) };
         match self.data_type() {
             DataType::Dictionary { .. } | DataType::RunEndEncoded { .. } => {
@@ -73,7 +73,7 @@ impl HostArray {
         }
     }
 
-    fn fields(&self, index: usize, parts: &mut Parts) -> Result<Vec<(crate::Text, Value)>> {
+    fn fields(&self, index: usize, parts: &mut PartBudget) -> Result<Vec<(crate::Text, Value)>> {
         let mut fields = Vec::new();
         for number in 0..self.array().child_count() {
             if !parts.take(self)? {
@@ -170,7 +170,7 @@ fn or_null<T>(element: Option<T>, value: impl FnOnce(T) -> Value) -> Value {
 fn pairs(
     entries: &HostArray,
     range: Range<usize>,
-    parts: &mut Parts,
+    parts: &mut PartBudget,
 ) -> Result<Vec<(Value, Value)>> {
     let (keys, values) = (entries.node_child(0)?, entries.node_child(1)?);
     let rows = Rows::of(entries)?;
@@ -189,13 +189,13 @@ fn pairs(
 }
 
 /// How many more parts a value may have.
-struct Parts {
+struct PartBudget {
     left: usize,
     /// Whether one more is an error, or just left out.
     is_strict: bool,
 }
 
-impl Parts {
+impl PartBudget {
     fn take(&mut self, host: &HostArray) -> Result<bool> {
         match self.left.checked_sub(1) {
             Some(left) => {

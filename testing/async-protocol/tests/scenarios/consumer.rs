@@ -7,7 +7,7 @@ use std::task::{Poll, Wake, Waker};
 
 use super::Bell;
 use crate::protocol::Rules;
-use crate::protocol::consumer::{Calls, Consumer, Fault, Inbox, Refusal, Verdict};
+use crate::protocol::consumer::{CallFault, Consumer, Inbox, ProducerCalls, Refusal, Verdict};
 use crate::threads::{Arc, AtomicU64, Ordering::SeqCst, spawn, yield_now};
 
 /// The threads of a scenario, by the number that the protocol knows them by.
@@ -71,7 +71,7 @@ impl<R: Rules> Peer<R> {
     }
 }
 
-impl<R: Rules> Calls for Peer<R> {
+impl<R: Rules> ProducerCalls for Peer<R> {
     fn request(&self, count: i64) {
         let stream = self.stream();
         stream.seen.enter();
@@ -106,10 +106,10 @@ impl<R: Rules> Drop for Task<R> {
 
 /// An error: a fault, or nothing for the producer's own.
 #[derive(Debug, PartialEq)]
-struct Complaint(Option<Fault>);
+struct Complaint(Option<CallFault>);
 
-impl From<Fault> for Complaint {
-    fn from(fault: Fault) -> Self {
+impl From<CallFault> for Complaint {
+    fn from(fault: CallFault) -> Self {
         Self(Some(fault))
     }
 }

@@ -12,7 +12,7 @@ use super::super::threads::{Condvar, Mutex, MutexGuard};
 use super::{Rules, wake};
 
 /// What a consumer calls on a producer.
-pub(crate) trait Calls: Copy {
+pub(crate) trait ProducerCalls: Copy {
     /// Allows so many more tasks.
     fn request(&self, count: i64);
     /// Asks it to stop.
@@ -21,7 +21,7 @@ pub(crate) trait Calls: Copy {
 
 /// What a producer did that it may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum CallFault {
     SchemaTwice,
     TaskBeforeSchema,
     TaskWithoutRequest,
@@ -36,7 +36,7 @@ pub(crate) enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// The producer broke a rule. It is told, and the stream ends with an error.
-    Fault(Fault),
+    Fault(CallFault),
     /// The consumer does not want the stream any more.
     Cancelled,
     /// The stream is over.
@@ -54,7 +54,7 @@ pub(crate) enum Verdict<T> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ConsumerStage {
     /// For the schema.
     Waiting,
     /// The one stage in which the producer may be called.
@@ -65,8 +65,8 @@ enum Stage {
     Released,
 }
 
-struct State<P, T, E> {
-    stage: Stage,
+struct ConsumerState<P, T, E> {
+    stage: ConsumerStage,
     producer: Option<P>,
     /// The thread that is in the producer.
     caller: Option<u64>,
@@ -109,17 +109,17 @@ impl<T> Inbox<T> {
 
 /// One stream, as its consumer sees it.
 pub(crate) struct Consumer<R, P, T, E> {
-    state: Mutex<State<P, T, E>>,
+    state: Mutex<ConsumerState<P, T, E>>,
     /// So many polled tasks are asked for again at once: a quarter of the window.
     batch: u64,
     left: Condvar,
     rules: PhantomData<fn() -> R>,
 }
 
-impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
+impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
     pub(crate) fn new(window: u64) -> Self {
-        let state = State {
-            stage: Stage::Waiting,
+        let state = ConsumerState {
+            stage: ConsumerStage::Waiting,
             producer: None,
             caller: None,
             window: window.max(1),
@@ -136,7 +136,7 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
         Self { state: Mutex::new(state), batch, left: Condvar::new(), rules: PhantomData }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<P, T, E>> {
+    fn lock(&self) -> MutexGuard<'_, ConsumerState<P, T, E>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -146,18 +146,18 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
     pub(crate) fn opened(&self, producer: P) -> Result<(), Refusal> {
         let mut state = self.lock();
         let outcome = match state.stage {
-            Stage::Waiting if state.cancelled && R::CANCEL_IS_REMEMBERED => {
-                state.stage = Stage::Failed;
+            ConsumerStage::Waiting if state.cancelled && R::CANCEL_IS_REMEMBERED => {
+                state.stage = ConsumerStage::Failed;
                 Err(Refusal::Cancelled)
             }
-            Stage::Waiting => {
-                state.stage = Stage::Open;
+            ConsumerStage::Waiting => {
+                state.stage = ConsumerStage::Open;
                 state.producer = Some(producer);
                 state.owed = state.window;
                 Ok(())
             }
-            Stage::Open | Stage::Ended => Err(state.fault(Fault::SchemaTwice)),
-            Stage::Failed | Stage::Released => Err(Refusal::Late),
+            ConsumerStage::Open | ConsumerStage::Ended => Err(state.fault(CallFault::SchemaTwice)),
+            ConsumerStage::Failed | ConsumerStage::Released => Err(Refusal::Late),
         };
         let waker = state.waker.take();
         drop(state);
@@ -168,14 +168,14 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
     /// A task is there.
     pub(crate) fn arrived(&self, task: T) -> Verdict<T> {
         let mut state = self.lock();
-        if state.stage == Stage::Released {
+        if state.stage == ConsumerStage::Released {
             return Verdict::Refuse(task, Refusal::Late);
         }
         if state.cancelled && R::CANCEL_DISCARDS {
             return Verdict::Discard(task);
         }
         let refusal = match state.stage {
-            Stage::Open if state.outstanding > 0 => {
+            ConsumerStage::Open if state.outstanding > 0 => {
                 state.outstanding -= 1;
                 state.tasks.push_back(task);
                 let waker = state.waker.take();
@@ -183,10 +183,10 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
                 wake(waker);
                 return Verdict::Kept;
             }
-            Stage::Open => state.fault(Fault::TaskWithoutRequest),
-            Stage::Waiting => state.fault(Fault::TaskBeforeSchema),
-            Stage::Ended => state.fault(Fault::TaskAfterEnd),
-            Stage::Failed | Stage::Released => Refusal::Late,
+            ConsumerStage::Open => state.fault(CallFault::TaskWithoutRequest),
+            ConsumerStage::Waiting => state.fault(CallFault::TaskBeforeSchema),
+            ConsumerStage::Ended => state.fault(CallFault::TaskAfterEnd),
+            ConsumerStage::Failed | ConsumerStage::Released => Refusal::Late,
         };
         let waker = state.waker.take();
         drop(state);
@@ -198,14 +198,14 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
     pub(crate) fn ended(&self) -> Result<(), Refusal> {
         let mut state = self.lock();
         let outcome = match state.stage {
-            Stage::Open => {
-                state.stage = Stage::Ended;
+            ConsumerStage::Open => {
+                state.stage = ConsumerStage::Ended;
                 state.error = state.failed_task.take();
                 Ok(())
             }
-            Stage::Waiting => Err(state.fault(Fault::EndBeforeSchema)),
-            Stage::Ended => Err(state.fault(Fault::EndTwice)),
-            Stage::Failed | Stage::Released => Err(Refusal::Late),
+            ConsumerStage::Waiting => Err(state.fault(CallFault::EndBeforeSchema)),
+            ConsumerStage::Ended => Err(state.fault(CallFault::EndTwice)),
+            ConsumerStage::Failed | ConsumerStage::Released => Err(Refusal::Late),
         };
         let waker = state.waker.take();
         drop(state);
@@ -217,9 +217,9 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
     pub(crate) fn failed(&self, error: E) {
         let mut state = self.lock();
         let mut unheard = Some(error);
-        if !matches!(state.stage, Stage::Failed | Stage::Released) {
+        if !matches!(state.stage, ConsumerStage::Failed | ConsumerStage::Released) {
             if R::ERROR_ENDS_CALLS {
-                state.stage = Stage::Failed;
+                state.stage = ConsumerStage::Failed;
             }
             if state.error.is_none() {
                 state.error = unheard.take();
@@ -235,14 +235,14 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
     pub(crate) fn released(&self, me: u64) {
         let mut state = self.lock();
         let early = match state.stage {
-            Stage::Waiting => Some(Fault::ReleaseBeforeSchema),
-            Stage::Open => Some(Fault::ReleaseBeforeEnd),
-            Stage::Ended | Stage::Failed | Stage::Released => None,
+            ConsumerStage::Waiting => Some(CallFault::ReleaseBeforeSchema),
+            ConsumerStage::Open => Some(CallFault::ReleaseBeforeEnd),
+            ConsumerStage::Ended | ConsumerStage::Failed | ConsumerStage::Released => None,
         };
         if let (Some(fault), None) = (early, &state.error) {
             state.error = Some(state.failed_task.take().unwrap_or_else(|| fault.into()));
         }
-        state.stage = Stage::Released;
+        state.stage = ConsumerStage::Released;
         let is_other = |who: u64| who != me || !R::RELEASE_KNOWS_ITS_THREAD;
         while R::RELEASE_WAITS && state.caller.is_some_and(is_other) {
             state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -269,7 +269,7 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
         }
     }
 
-    fn pump_from<'a>(&'a self, mut state: MutexGuard<'a, State<P, T, E>>, me: u64) {
+    fn pump_from<'a>(&'a self, mut state: MutexGuard<'a, ConsumerState<P, T, E>>, me: u64) {
         if state.caller.is_some() && R::ONE_CALLER {
             return;
         }
@@ -285,7 +285,7 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
             if let (Call::Request(count), false) = (call, R::COUNTS_BEFORE_ASKING) {
                 state.outstanding += count.unsigned_abs();
             }
-            if state.stage == Stage::Released {
+            if state.stage == ConsumerStage::Released {
                 self.left.notify_all();
             }
             if !R::CALLER_LOOKS_AGAIN {
@@ -309,7 +309,7 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
             Poll::Ready(Some(Ok(task)))
         } else if let Some(error) = state.error.take() {
             Poll::Ready(Some(Err(error)))
-        } else if matches!(state.stage, Stage::Waiting | Stage::Open) {
+        } else if matches!(state.stage, ConsumerStage::Waiting | ConsumerStage::Open) {
             if !R::STORES_WAKER_AT_ONCE {
                 drop(state);
                 state = self.lock();
@@ -330,7 +330,7 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
         let mut state = self.lock();
         let outcome = match (state.stage, &state.producer) {
             (_, Some(_)) => Poll::Ready(Ok(())),
-            (Stage::Waiting, None) => {
+            (ConsumerStage::Waiting, None) => {
                 mine = std::mem::replace(&mut state.waker, mine);
                 Poll::Pending
             }
@@ -357,9 +357,11 @@ impl<R: Rules, P: Calls, T, E: From<Fault>> Consumer<R, P, T, E> {
     pub(crate) fn task_failed(&self, error: E) {
         let mut state = self.lock();
         let unheard = match state.stage {
-            Stage::Open if state.failed_task.is_none() => state.failed_task.replace(error),
+            ConsumerStage::Open if state.failed_task.is_none() => state.failed_task.replace(error),
             // The end, and perhaps the release, came before this task was looked at.
-            Stage::Ended | Stage::Released if state.error.is_none() => state.error.replace(error),
+            ConsumerStage::Ended | ConsumerStage::Released if state.error.is_none() => {
+                state.error.replace(error)
+            }
             _ => Some(error),
         };
         drop(state);
@@ -373,13 +375,13 @@ enum Call {
     Cancel,
 }
 
-impl<P: Calls, T, E: From<Fault>> State<P, T, E> {
+impl<P: ProducerCalls, T, E: From<CallFault>> ConsumerState<P, T, E> {
     /// Takes what is to be called next.
     fn next_call<R: Rules>(&mut self) -> Option<(P, Call)> {
         let may_call = match self.stage {
-            Stage::Open => true,
-            Stage::Released => !R::RELEASE_ENDS_CALLS,
-            Stage::Waiting | Stage::Ended | Stage::Failed => false,
+            ConsumerStage::Open => true,
+            ConsumerStage::Released => !R::RELEASE_ENDS_CALLS,
+            ConsumerStage::Waiting | ConsumerStage::Ended | ConsumerStage::Failed => false,
         };
         let producer = self.producer.filter(|_| may_call)?;
         if self.cancelled {
@@ -397,11 +399,11 @@ impl<P: Calls, T, E: From<Fault>> State<P, T, E> {
         Some((producer, Call::Request(count)))
     }
 
-    fn fault(&mut self, fault: Fault) -> Refusal {
+    fn fault(&mut self, fault: CallFault) -> Refusal {
         if self.error.is_none() {
             self.error = Some(fault.into());
         }
-        self.stage = Stage::Failed;
+        self.stage = ConsumerStage::Failed;
         Refusal::Fault(fault)
     }
 }

@@ -11,7 +11,7 @@ use std::task::Waker;
 use super::super::threads::{Mutex, MutexGuard};
 use super::{Rules, wake};
 
-struct State<E> {
+struct ProducerState<E> {
     credits: u64,
     /// There was a request.
     asked: bool,
@@ -50,13 +50,13 @@ pub(crate) enum Next<E> {
 
 /// The consumer's wishes.
 pub(crate) struct Credit<R, E> {
-    state: Mutex<State<E>>,
+    state: Mutex<ProducerState<E>>,
     rules: PhantomData<fn() -> R>,
 }
 
 impl<R: Rules, E> Credit<R, E> {
     pub(crate) fn new() -> Self {
-        let state = State {
+        let state = ProducerState {
             credits: 0,
             asked: false,
             cancelled: false,
@@ -67,7 +67,7 @@ impl<R: Rules, E> Credit<R, E> {
         Self { state: Mutex::new(state), rules: PhantomData }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<E>> {
+    fn lock(&self) -> MutexGuard<'_, ProducerState<E>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
