@@ -98,9 +98,9 @@ mod device;
 mod device_id;
 pub mod dlpack;
 mod error;
-mod exchange;
-mod pending;
-mod place;
+mod ffi;
+mod node_path;
+mod pool;
 mod schema;
 mod stream;
 mod sync;
@@ -112,12 +112,11 @@ pub use array::{
 };
 pub use device::{
     Allocator, Buffer, BufferView, Device, Event, Extent, Held, KeepAlive, Location, Memory, Plain,
-    Queue, Recycler, driver,
+    Queue, Reaper, Recycler, drain, driver, leaked, pending, reclaim, settle,
 };
 pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};
-pub use pending::{Reaper, drain, leaked, pending, reclaim, settle};
-pub use place::{NodePath, Step};
+pub use node_path::{NodePath, Step};
 pub use schema::{
     BufferKind, DataType, Extension, Field, IntervalUnit, Layout, Metadata, MetadataPairs, Schema,
     Text, TimeUnit, UnionMode,

@@ -184,7 +184,7 @@ impl fmt::Debug for Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exchange::shared::Shared;
+    use crate::pool::shared::Shared;
 
     #[test]
     fn a_column_lies_where_it_came_from_and_is_called_what_the_batch_calls_it() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::tree::{ArrayNode, BufferPointer, Built, Nodes, Pending, ReadyWhen, Tables, Tree};
 use super::{Array, Window};
 use crate::device::driver::Readiness as DeviceReadiness;
-use crate::exchange::shared::Shared;
+use crate::pool::shared::Shared;
 use crate::schema::{Schema, can_be_absent};
 use crate::{
     Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, NodePath,

@@ -9,7 +9,7 @@ use std::ptr;
 use super::tree::StructsBelow;
 use crate::abi::ArrowArray;
 use crate::convention;
-use crate::exchange::list::List;
+use crate::pool::list::List;
 use crate::schema::{Check, NO_BUFFER, Rule, Schema};
 use crate::{DeviceId, Error, ErrorKind, Result};
 

@@ -14,11 +14,11 @@ use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::driver::SyncEvent;
-use crate::exchange::arena::{
+use crate::ffi::arena::{
     self, ArenaRoom, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource, as_uninit,
     release_share,
 };
-use crate::exchange::shared::Shared;
+use crate::pool::shared::Shared;
 use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 

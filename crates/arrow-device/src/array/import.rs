@@ -11,8 +11,8 @@ use super::Array;
 use super::check::check;
 use super::tree::{ForeignArray, ReadyWhen, Storage, Structs, StructsBelow, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
-use crate::exchange::shared::Vacancy;
-use crate::pending;
+use crate::device::deferred;
+use crate::pool::shared::Vacancy;
 use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
@@ -167,6 +167,6 @@ unsafe fn moved(
     let structs = unsafe { Structs::new(take(source), below) };
     let tree = place.fill(Tree::new(schema, device, ready, Storage::Foreign(structs)));
     tree.count_as_imported();
-    pending::tick();
+    deferred::tick();
     Ok(Array::of_root(tree, root))
 }

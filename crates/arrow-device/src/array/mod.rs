@@ -22,7 +22,7 @@ pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
 use crate::device::driver::Driver;
-use crate::exchange::shared::Shared;
+use crate::pool::shared::Shared;
 use crate::schema::Schema;
 use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,

@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use super::{Array, Window};
 use crate::abi::ArrowArray;
 use crate::device::account::{self, CountedBytes, Direction};
+use crate::device::deferred::{self, Use};
 use crate::device::driver::Raw;
 use crate::device::{BytesOwner, Memory};
-use crate::exchange::list::List;
-use crate::exchange::shared::Shared;
-use crate::pending::{self, Use};
+use crate::pool::list::List;
+use crate::pool::shared::Shared;
 use crate::schema::{Check, Nullability, Schema};
 use crate::sync::lock;
 use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Queue, Result};
@@ -525,7 +525,7 @@ impl Drop for Tree {
         if is_plain && self.notes.get().is_none() {
             // SAFETY: dropped once, here, and `self` is being dropped.
             unsafe { ManuallyDrop::drop(&mut self.storage) }
-            pending::tick();
+            deferred::tick();
         } else {
             self.drop_after_its_uses();
         }
@@ -553,10 +553,10 @@ impl Tree {
             drop(storage);
             // Counted until the release, which is over.
             drop(counted);
-            pending::tick();
+            deferred::tick();
         } else {
             // Counted until the release, which is later.
-            pending::defer((storage, counted), uses);
+            deferred::defer((storage, counted), uses);
         }
     }
 }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use super::tree::Tree;
 use super::{Array, Window};
+use crate::device::deferred::Use;
 use crate::device::driver::Raw;
 use crate::device::queue::PreparedEvent;
 use crate::device::{Location, location};
-use crate::exchange::shared::Shared;
-use crate::pending::Use;
+use crate::pool::shared::Shared;
 
 use crate::{DataType, Error, ErrorKind, Extent, Queue, Result};
 

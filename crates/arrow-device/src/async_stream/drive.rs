@@ -19,7 +19,7 @@ use super::protocol::Sound;
 use super::protocol::producer::{Credit, Need, Next};
 use super::tickets::{Pinned, Places, Tickets};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
-use crate::exchange::guard;
+use crate::ffi::guard;
 use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
 static PRODUCERS: Tickets<Arc<Outlet>> = Tickets::new();

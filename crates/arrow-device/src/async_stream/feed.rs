@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use futures_core::Stream;
 
 use super::protocol::wake;
-use crate::exchange::guard;
+use crate::ffi::guard;
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 

@@ -14,7 +14,7 @@ use super::task::ForeignTask;
 use super::tickets::{Pinned, Places, Tickets};
 use super::{Failure, this_thread};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
-use crate::exchange::guard;
+use crate::ffi::guard;
 use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
 static HANDLERS: Tickets<Arc<StreamState>> = Tickets::new();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::drive::{Outlet, with_waking};
 use super::slots::Slots;
 use crate::abi::{ArrowAsyncTask, ArrowDeviceArray};
-use crate::exchange::guard;
+use crate::ffi::guard;
 use crate::{Array, Batch, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
 static TASKS: Slots<Sent> = Slots::new();

@@ -42,32 +42,17 @@
 //! # Ok::<(), arrow_device::Error>(())
 //! ```
 
-mod columns;
-mod gather;
-mod gathered;
-mod indices;
-mod known;
 mod later;
-mod lengths;
-mod narrow;
 mod options;
-mod pack;
 mod plan;
-mod rebase;
-mod report;
-mod result;
 mod route;
 mod run;
 mod source;
-mod staged;
 mod step;
-mod target;
-mod walk;
 
 pub use later::{Copying, Executor, Job};
 pub use options::Options;
-pub use plan::Plan;
-pub use report::{Cut, Note};
+pub use plan::{Cut, Note, Plan};
 pub use route::{Hop, Way};
 
 use crate::{Array, Batch, Queue, Result};

@@ -1,5 +1,7 @@
 //! The steps of a copy, as errors name them.
 
+use crate::{Error, ErrorKind};
+
 pub(super) const OPEN: &str = "copy, opening a queue at the source";
 pub(super) const ORDER: &str = "copy, ordering a queue behind the source";
 pub(super) const WAIT_FOR_SOURCE: &str = "copy, waiting for the source";
@@ -15,3 +17,8 @@ pub(super) const WRITE: &str = "copy, writing a chunk";
 pub(super) const FINISH: &str = "copy, waiting for the end";
 pub(super) const RECORD: &str = "copy, recording the end";
 pub(super) const BUILD: &str = "copy, building the result";
+
+/// The error of a plan that is run on a way that it was not made for, which no plan is.
+pub(super) fn no_way() -> Error {
+    Error::new(ErrorKind::Unsupported, "the plan does not fit its way")
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::allocator::Lent;
 use super::driver::{Addressing, Raw, Region, Route, Spot};
 use super::{Allocator, Buffer, Device, Extent, Queue, host};
-use crate::pending::{self, Use};
+use crate::device::deferred::{self, Use};
 use crate::{Error, ErrorKind, Result};
 
 /// An allocation on a device, with one owner: to be filled, and then shared as a [`Buffer`].
@@ -76,7 +76,7 @@ impl Memory {
             match attempt() {
                 Err(error)
                     if error.kind() == ErrorKind::OutOfMemory
-                        && pending::release_oldest(device) => {}
+                        && deferred::release_oldest(device) => {}
                 result => break result,
             }
         }
@@ -288,7 +288,7 @@ impl Drop for Memory {
             return;
         }
         let uses = self.used_on.drain(..).map(|queue| Use::record_now(&queue)).collect();
-        pending::defer(block, uses);
+        deferred::defer(block, uses);
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::driver::{Driver, Raw, Region, Route, Waiting};
 use super::{Allocator, Device, Event, KeepAlive, Memory};
-use crate::pending::{self, Use};
+use crate::device::deferred::{self, Use};
 use crate::{DeviceId, Error, Result};
 
 /// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own program order.
@@ -119,7 +119,7 @@ impl Queue {
     /// It is dropped later, by whatever call into this crate comes by (see [`reclaim`](crate::reclaim)), on that thread.
     pub fn keep_until_done(&self, what: impl Send + 'static) {
         let used = Use::record_now(self);
-        pending::defer(what, vec![used]);
+        deferred::defer(what, vec![used]);
     }
 
     /// Submits copies, as one piece of work.

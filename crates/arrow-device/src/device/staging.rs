@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Device;
 use super::driver::Driver;
-use crate::pending;
+use crate::device::deferred;
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 
@@ -55,7 +55,7 @@ impl Staging {
             free.iter().position(fits).map(|index| free.swap_remove(index))
         };
         let returned = || {
-            pending::tick();
+            deferred::tick();
             kept()
         };
         let block = match kept().or_else(returned) {

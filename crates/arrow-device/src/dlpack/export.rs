@@ -13,7 +13,8 @@ use crate::abi::dlpack::{
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
 use crate::device::driver::Addressing;
-use crate::exchange::{guard, pool};
+use crate::ffi::guard;
+use crate::pool::block;
 use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
 
 impl Tensor {
@@ -123,7 +124,7 @@ impl Tensor {
         let (lengths, distances) = (self.shape(), self.strides());
         let ndim = lengths.len();
         let numbers = size_of::<ManagedBlock<F>>().next_multiple_of(align_of::<i64>());
-        let block = pool::take(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?.as_ptr();
+        let block = block::take(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?.as_ptr();
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
         if let ([length], [distance]) = (lengths, distances) {
@@ -187,7 +188,7 @@ extern "C" fn delete<F: Form>(managed: *mut F) {
         // SAFETY: `write_out` wrote a whole block there, which nobody else frees.
         let ManagedBlock { owner, .. } = unsafe { block.read() };
         // SAFETY: the block came from the pool, and all that needs a drop was taken out.
-        unsafe { pool::give(block.cast()) };
+        unsafe { block::give(block.cast()) };
         drop(owner);
     });
 }

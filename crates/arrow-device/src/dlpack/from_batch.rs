@@ -10,7 +10,7 @@ use super::{Conversion, CopyPolicy, Tensor, device};
 use crate::array::Tree;
 use crate::array::tree::{Built, Storage};
 use crate::device::driver::{Addressing, Route};
-use crate::exchange::shared::Shared;
+use crate::pool::shared::Shared;
 use crate::{Array, Batch, Buffer, Error, ErrorKind, Extent, Result};
 
 impl Batch {

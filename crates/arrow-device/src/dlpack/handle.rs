@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-use crate::exchange::pool;
+use crate::pool::block;
 
 /// One of several owners of a value. The last one drops it. What [`Arc`](std::sync::Arc) is, in a block of the pool.
 pub(crate) struct Handle<T> {
@@ -28,19 +28,19 @@ unsafe impl<T: Send + Sync> Send for Handle<T> {}
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
 
 /// A block for a value that is not there yet.
-pub(crate) struct HandleVacancy<T>(pool::Block, PhantomData<T>);
+pub(crate) struct HandleVacancy<T>(block::Block, PhantomData<T>);
 
 impl<T> HandleVacancy<T> {
     /// One that the thread has lying there, if there is one.
     #[inline(always)]
     pub(crate) fn at_hand() -> Option<Self> {
-        pool::Block::at_hand(size_of::<CountedValue<T>>()).map(|block| Self(block, PhantomData))
+        block::Block::at_hand(size_of::<CountedValue<T>>()).map(|block| Self(block, PhantomData))
     }
 
     /// Makes the value where it stays.
     #[inline(always)]
     pub(crate) fn fill(self, make: impl FnOnce() -> T) -> Handle<T> {
-        const { assert!(align_of::<CountedValue<T>>() <= pool::ALIGNMENT) };
+        const { assert!(align_of::<CountedValue<T>>() <= block::ALIGNMENT) };
         let block = self.0.bytes().cast::<CountedValue<T>>();
         let counted = CountedValue { count: AtomicUsize::new(1), value: make() };
         // SAFETY: the block has room for it, is aligned to what the assertion above says at least, and nobody else has it.
@@ -55,7 +55,7 @@ impl<T> Handle<T> {
     /// Makes the value in its place.
     #[inline(always)]
     pub(crate) fn new(make: impl FnOnce() -> T) -> Self {
-        let Ok(block) = pool::Block::new(size_of::<CountedValue<T>>()) else {
+        let Ok(block) = block::Block::new(size_of::<CountedValue<T>>()) else {
             std::alloc::handle_alloc_error(Layout::new::<CountedValue<T>>())
         };
         HandleVacancy(block, PhantomData).fill(make)
@@ -93,7 +93,7 @@ impl<T> Handle<T> {
         impl Drop for GivenBack {
             fn drop(&mut self) {
                 // SAFETY: it came from the pool, and whoever has this does not use it any more.
-                unsafe { pool::give(self.0) }
+                unsafe { block::give(self.0) }
             }
         }
         let _block = GivenBack(self.block.cast());

@@ -18,8 +18,9 @@ use crate::abi::dlpack::{
     DLDevice, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLPackVersion, DLTensor,
 };
+use crate::device::deferred;
 use crate::device::driver::{Addressing, Raw};
-use crate::{Buffer, DeviceId, DeviceType, Error, ErrorKind, Extent, Result, pending};
+use crate::{Buffer, DeviceId, DeviceType, Error, ErrorKind, Extent, Result};
 
 impl Tensor {
     /// Takes a tensor over from the producer that made it, in either form.
@@ -116,7 +117,7 @@ impl Tensor {
                 TensorMemory::of(made.map_err(|error| error.during("import"))?)
             }
             Order::Host | Order::Unordered => {
-                pending::tick();
+                deferred::tick();
                 let in_a_row = start == 0 && !padded && dims.is_compact();
                 TensorMemory::imported(managed, device, base, len, in_a_row.then_some(dtype))
             }
@@ -320,7 +321,7 @@ impl PlainTensor {
             dims: Dims::full(axes(), count),
             origin: origin(flags),
         });
-        pending::tick();
+        deferred::tick();
         tensor
     }
 }

@@ -18,8 +18,8 @@ use crate::abi::ArrowArray;
 use crate::array::tree::{ForeignArray, Structs, StructsBelow};
 use crate::array::{BufferPointer, ReadyWhen, Storage, Tree};
 use crate::device::driver::Raw;
-use crate::exchange::arena::release_share;
-use crate::exchange::shared::Shared;
+use crate::ffi::arena::release_share;
+use crate::pool::shared::Shared;
 use crate::sync::lock;
 use crate::{Array, ArrayBuilder, Buffer, DataType, DeviceId, Error, ErrorKind, Result, Schema};
 

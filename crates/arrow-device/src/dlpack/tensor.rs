@@ -9,7 +9,7 @@ use super::memory::{TensorMemory, array_of};
 use super::{Dtype, HostTensor};
 use crate::device::driver::Raw;
 use crate::device::{Location, location};
-use crate::exchange::shared::Shared;
+use crate::pool::shared::Shared;
 use crate::{Array, ArrayBuilder, Buffer, DeviceId, Error, ErrorKind, Extent, Queue, Result, View};
 
 /// A strided tensor on a device: immutable, shared, ready now or after an event.

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::table::SchemaNode;
 use super::{BufferKind, DataType, Layout};
-use crate::exchange::arena::ChildNumbers;
+use crate::ffi::arena::ChildNumbers;
 
 /// What a node's C struct has to keep to because of its type. Nodes of like types share one, so that a wide table of checks
 /// stays small.

@@ -12,7 +12,7 @@ use super::packed::Table;
 use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
-use crate::exchange::arena::{
+use crate::ffi::arena::{
     self, ArenaRoom, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource, as_uninit,
     release_share,
 };

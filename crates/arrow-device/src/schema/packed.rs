@@ -14,8 +14,8 @@ use super::import::Record;
 use super::kinds::Named;
 use super::table::SchemaNode;
 use super::text::TextSpan;
-use crate::exchange::pool;
-use crate::exchange::shared::{Shared, Unique, Vacancy};
+use crate::pool::block;
+use crate::pool::shared::{Shared, Unique, Vacancy};
 use crate::{Error, ErrorKind, Result};
 
 pub(super) struct Table {
@@ -331,7 +331,7 @@ impl BlockPlan {
     /// A place for so many items, in bytes from where there is room. No other place has these bytes.
     #[inline(always)]
     fn place<T: Copy>(&mut self, items: usize) -> Result<usize> {
-        const { assert!(align_of::<T>() <= pool::ALIGNMENT, "blocks are aligned to that") };
+        const { assert!(align_of::<T>() <= block::ALIGNMENT, "blocks are aligned to that") };
         let at = self.end.checked_next_multiple_of(align_of::<T>());
         let bytes = size_of::<T>().checked_mul(items);
         let Some((at, end)) =

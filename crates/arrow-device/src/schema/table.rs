@@ -9,8 +9,8 @@ use super::check::{Check, Rule};
 use super::export::Image;
 use super::packed::{Draft, Table};
 use super::{DataType, Field, Layout, Metadata};
-use crate::exchange::arena::ChildNumbers;
-use crate::exchange::shared::Shared;
+use crate::ffi::arena::ChildNumbers;
+use crate::pool::shared::Shared;
 use crate::{Error, ErrorKind, NodePath, Result, Step};
 
 /// No schema is deeper than this many levels below its root.

@@ -10,7 +10,7 @@ use std::ptr::{self, NonNull};
 use super::ArrayStream;
 use super::c_stream::{CStream, Callbacks};
 use crate::abi::ArrowSchema;
-use crate::exchange::guard;
+use crate::ffi::guard;
 use crate::schema::Schema;
 use crate::{Error, ErrorKind, Queue, Result, error};
 

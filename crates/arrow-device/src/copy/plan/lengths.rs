@@ -1,18 +1,18 @@
 //! What only the data says: where the elements of strings and lists begin and end in what lies behind them.
 
-use super::pack::Change;
+use super::cut::Cut;
+use super::piece::Change;
 use super::rebase::Rebase;
-use super::report::Cut;
-use super::source::{CopySource, Span, host_address};
-use super::step;
 use super::walk::{Walk, invalid};
 use crate::array::{ArrayNode, check_last_offset, read_i32, read_i64};
+use crate::copy::source::{CopySource, Span, host_address};
+use crate::copy::step;
 use crate::device::driver::{Raw, Spot};
 use crate::schema::Schema;
 use crate::{BufferKind, DataType, Extent, Result};
 
 /// A node whose first and last offset have to be read.
-pub(super) struct Awaited {
+pub(in crate::copy) struct Awaited {
     number: usize,
     is_wide: bool,
     spans: Option<[Span; 2]>,
@@ -20,7 +20,7 @@ pub(super) struct Awaited {
 
 /// Where the live elements of a node begin and end behind its offsets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ends {
+pub(in crate::copy) struct Ends {
     first: i64,
     last: i64,
 }
@@ -49,7 +49,7 @@ impl Awaited {
 /// # Safety
 /// It is there, and ready.
 #[inline(always)]
-pub(super) unsafe fn read_offset(spot: Spot, is_wide: bool) -> i64 {
+pub(in crate::copy) unsafe fn read_offset(spot: Spot, is_wide: bool) -> i64 {
     let address = host_address(spot);
     if is_wide {
         // SAFETY: promised by the caller; nothing is known of how it is aligned.
@@ -61,7 +61,7 @@ pub(super) unsafe fn read_offset(spot: Spot, is_wide: bool) -> i64 {
 
 impl Walk<'_> {
     /// Asks for the first and the last offset of the live elements of a node.
-    pub(super) fn await_offsets(&self, number: usize, awaited: &mut Vec<Awaited>) {
+    pub(in crate::copy) fn await_offsets(&self, number: usize, awaited: &mut Vec<Awaited>) {
         let is_wide = self.is_wide(number);
         let width = if is_wide { 8 } else { 4 };
         let window = self.items.get(number).map_or(0..0, |item| {
@@ -85,7 +85,7 @@ impl Walk<'_> {
     ///
     /// # Safety
     /// As for [`walk`](super::walk::walk).
-    pub(super) unsafe fn learn(&mut self, awaited: &[Awaited]) -> Result<()> {
+    pub(in crate::copy) unsafe fn learn(&mut self, awaited: &[Awaited]) -> Result<()> {
         let missing = |node: &Awaited| node.spans.is_none();
         if let Some(node) = awaited.iter().find(|node| missing(node)) {
             return Err(self.placed(invalid("the offsets are missing".into()), node.number));
@@ -163,7 +163,7 @@ impl Walk<'_> {
     }
 
     /// Adds the offsets of the elements that travel; with `first`, that one becomes 0.
-    pub(super) fn add_offsets(&mut self, number: usize, first: Option<i64>) {
+    pub(in crate::copy) fn add_offsets(&mut self, number: usize, first: Option<i64>) {
         let is_wide = self.is_wide(number);
         let kind = if is_wide { BufferKind::Offsets64 } else { BufferKind::Offsets32 };
         let skip = self.items.get(number).map_or(0, |item| item.skipped());
@@ -213,7 +213,7 @@ impl Walk<'_> {
     /// # Safety
     /// As for [`walk`](super::walk::walk); the node is one of the source.
     #[inline(always)]
-    pub(super) unsafe fn check_bytes(&self, node: &ArrayNode, last: i64) -> Result<()> {
+    pub(in crate::copy) unsafe fn check_bytes(&self, node: &ArrayNode, last: i64) -> Result<()> {
         let base = node.buffer(2);
         // Nothing else says how many bytes there are: neither the type nor the number of elements.
         let there = match self.tree.given_extent(node, 2) {

@@ -5,14 +5,14 @@
 
 use std::ops::Range;
 
+use super::cut::Cut;
 use super::lengths::read_offset;
-use super::pack::Change;
+use super::piece::Change;
 use super::rebase::Rebase;
-use super::report::Cut;
-use super::source::CopySource;
 use super::walk::{NO_PIECE, Walk};
 use crate::Memory;
 use crate::array::{ArrayNode, Window};
+use crate::copy::source::CopySource;
 use crate::device::driver::{Raw, Spot};
 use crate::schema::Check;
 
@@ -22,7 +22,7 @@ impl Walk<'_> {
     /// # Safety
     /// As for [`walk`](super::walk::walk); the node is that of the child.
     #[inline(always)]
-    pub(super) unsafe fn add_column(
+    pub(in crate::copy) unsafe fn add_column(
         &mut self,
         child: usize,
         node: &ArrayNode,

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-use super::pool::Block;
+use super::block::Block;
 use crate::{Error, ErrorKind, Result};
 
 /// Entries that are only copied, in a block of the [`pool`]. A list is one pointer; its length lies before the entries.

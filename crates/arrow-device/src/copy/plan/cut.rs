@@ -1,10 +1,6 @@
-//! What a plan says of itself.
+//! What a plan leaves behind, node by node, and why.
 
 use std::fmt;
-
-use super::plan::Plan;
-use super::route::{Hop, Way};
-use crate::NodePath;
 
 /// What was cut off at a node, or not, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +56,7 @@ pub struct Note {
 }
 
 impl Note {
-    pub(super) fn new(node: u32, cut: Cut) -> Self {
+    pub(in crate::copy) fn new(node: u32, cut: Cut) -> Self {
         Self { node, cut }
     }
 
@@ -69,9 +65,8 @@ impl Note {
         self.cut
     }
 
-    /// The node that it was cut at.
-    pub fn place(&self, plan: &Plan) -> NodePath {
-        plan.place(self.node)
+    pub(in crate::copy) fn node(&self) -> u32 {
+        self.node
     }
 }
 
@@ -110,7 +105,7 @@ impl fmt::Display for Cut {
 }
 
 /// A number of bytes, for people.
-struct ByteCount(u64);
+pub(in crate::copy) struct ByteCount(pub(crate) u64);
 
 impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -124,7 +119,7 @@ impl fmt::Display for ByteCount {
 }
 
 /// A number of things.
-struct Count(u64, &'static str);
+pub(in crate::copy) struct Count(pub(crate) u64, pub(crate) &'static str);
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,64 +127,3 @@ impl fmt::Display for Count {
         write!(f, "{count} {what}{}", if *count == 1 { "" } else { "s" })
     }
 }
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Shared => "shared, nothing is copied",
-            Self::HostCopy => "copied by the host",
-            Self::FromHost => "read by the device from the host",
-            Self::ToHost => "written by the device to the host",
-            Self::Within => "copied by the device",
-            Self::FromPeer => "read by the device from its peer",
-        })
-    }
-}
-
-impl fmt::Display for Hop {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { way, from, to, bytes, regions, submissions } = *self;
-        write!(f, "{from} -> {to}: {way}")?;
-        if way == Way::Shared {
-            return Ok(());
-        }
-        write!(f, ": {} in {}", ByteCount(bytes), Count(regions, "region"))?;
-        match submissions {
-            0 => Ok(()),
-            _ => write!(f, ", {}", Count(submissions, "submission")),
-        }
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "copy of {} elements of {}", self.array().len(), self.array().data_type())?;
-        for hop in self.hops() {
-            writeln!(f, "  {hop}")?;
-        }
-        let learned = self.learned();
-        if learned.reads > 0 {
-            let (reads, waits) = (Count(learned.reads, "length"), Count(learned.waits, "wait"));
-            writeln!(f, "  learned {reads} in {}, with {waits}", ByteCount(learned.bytes))?;
-        }
-        if self.allocations() > 0 {
-            let (count, total) =
-                (Count(self.allocations(), "allocation"), ByteCount(self.allocated()));
-            writeln!(f, "  {count} of {total} together, aligned to {}", self.alignment())?;
-        }
-        if self.shared_bytes() > 0 {
-            writeln!(f, "  {} occur more than once and move once", ByteCount(self.shared_bytes()))?;
-        }
-        // A batch of thousand columns has a thousand of the same.
-        for note in self.notes().iter().take(SHOWN) {
-            writeln!(f, "  {}: {}", note.place(self), note.cut())?;
-        }
-        if let Some(more) = self.notes().len().checked_sub(SHOWN).filter(|more| *more > 0) {
-            writeln!(f, "  and {} like these", Count(more as u64, "note"))?;
-        }
-        Ok(())
-    }
-}
-
-/// So many notes are printed.
-const SHOWN: usize = 20;

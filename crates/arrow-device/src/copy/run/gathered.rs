@@ -1,53 +1,36 @@
 //! A copy from the host to a device that likes few large pieces: the host gathers a chunk of the packed result in memory of
 //! the driver's, and while the device reads it, gathers the next one. Two chunks of memory are used in turn.
 
-use super::pack::{Change, Piece};
-use super::plan::Plan;
-use super::route::CopyRoute;
-use super::run::no_way;
-use super::source::{CopySource, Span, copy_bytes, host_len};
-use super::staged::{self, ChunkPart, InFlight, StagedShape};
-use super::step;
+use super::staged::{self, InFlight};
 use super::target::Target;
-use super::walk::Walked;
+use crate::copy::plan::Plan;
+use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
+use crate::copy::plan::piece::{Change, Piece};
+use crate::copy::plan::walk::Walked;
+use crate::copy::source::{CopySource, Span, copy_bytes, host_len};
+use crate::copy::step::{self, no_way};
 use crate::device::driver::Spot;
 use crate::device::staging::Staging;
 use crate::{Event, Result};
 
-/// So many times what a chunk of a copy between two devices has: nobody waits for the first one to be read.
-const LARGER: u64 = 4;
 /// No less memory than this is asked for, so that many small copies take turns with the same.
 const SMALLEST: u64 = 64 << 10;
 
-/// Whether this copy goes so.
-pub(super) fn applies(plan: &Plan) -> bool {
-    matches!(plan.route, CopyRoute::FromHost) && plan.queue.device().properties().gathered_writes
-}
-
-/// What it takes.
-pub(super) fn shape(plan: &Plan) -> StagedShape {
-    staged::shape_of(plan, chunk(plan))
-}
-
-fn chunk(plan: &Plan) -> u64 {
-    plan.options.chunk.saturating_mul(LARGER)
-}
-
 /// Copies all pieces and returns the event behind them. The last chunks may still be on their way to the device then; nothing
 /// of the source is.
-pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let chunk = chunk(plan);
+    let chunk = plan.gathered_chunk();
     let room = chunk.min(total.next_power_of_two().max(SMALLEST));
     // The older one first.
     let mut in_flight: Vec<InFlight> = Vec::with_capacity(2);
-    for (start, end) in staged::chunks(total, chunk) {
+    for (start, end) in chunks(total, chunk) {
         let block = if in_flight.len() < 2 {
             Staging::take(plan.queue.device(), room).map_err(|error| error.at_step(step::STAGE))?
         } else {
             in_flight.remove(0).passed()?
         };
-        let parts = staged::parts(pieces, start, end);
+        let parts = parts(pieces, start, end);
         // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody else has it.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(end - start)) };

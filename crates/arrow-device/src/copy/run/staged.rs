@@ -4,52 +4,32 @@
 //! that, and the destination's queue reads them while the next chunk is on its way. Two chunks of host memory are used in
 //! turn.
 
-use super::pack::{Change, Piece};
-use super::plan::Plan;
-use super::run::no_way;
-use super::source::{CopySource, at_address, host_len};
-use super::step;
-use super::target::{Target, TargetLayout};
-use super::walk::Walked;
+use super::target::Target;
+use crate::copy::plan::Plan;
+use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
+use crate::copy::plan::piece::Change;
+use crate::copy::plan::walk::Walked;
+use crate::copy::source::{CopySource, at_address, host_len};
+use crate::copy::step::{self, no_way};
+use crate::device::deferred::{self, Use};
 use crate::device::driver::{Region, Route, Spot};
 use crate::device::staging::{Staging, StagingBlock};
-use crate::pending::{self, Use};
 use crate::{Event, Queue, Result};
 
-/// What a staged copy takes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct StagedShape {
-    pub(super) chunks: u64,
-    pub(super) regions_in: u64,
-    pub(super) regions_out: u64,
-    pub(super) bytes_out: u64,
-}
-
-/// A part of a piece that is in a chunk.
-pub(super) struct ChunkPart<'a> {
-    pub(super) number: usize,
-    pub(super) piece: &'a Piece,
-    /// Where it begins in the piece.
-    pub(super) at: u64,
-    /// Where it begins in the chunk.
-    pub(super) to: u64,
-    pub(super) len: u64,
-}
-
 /// A chunk that the destination's queue still reads.
-pub(super) struct InFlight {
+pub(in crate::copy) struct InFlight {
     block: Option<StagingBlock>,
     event: Event,
 }
 
 impl InFlight {
     /// The event behind it.
-    pub(super) fn event(&self) -> &Event {
+    pub(in crate::copy) fn event(&self) -> &Event {
         &self.event
     }
 
     /// Waits until it was read, and gives the memory back.
-    pub(super) fn passed(mut self) -> Result<StagingBlock> {
+    pub(in crate::copy) fn passed(mut self) -> Result<StagingBlock> {
         self.event.synchronize().map_err(|error| error.at_step(step::WRITE))?;
         self.block.take().ok_or_else(no_way)
     }
@@ -58,43 +38,15 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            pending::defer_unasked(block, vec![Use::before(self.event.clone())]);
+            deferred::defer_unasked(block, vec![Use::before(self.event.clone())]);
         }
     }
-}
-
-/// Works out what it will take.
-pub(super) fn shape(plan: &Plan) -> StagedShape {
-    shape_of(plan, plan.options.chunk)
-}
-
-/// The same with chunks of this many bytes.
-pub(super) fn shape_of(plan: &Plan, chunk: u64) -> StagedShape {
-    let Some(walked) = &plan.walked else { return StagedShape::default() };
-    let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let mut shape = StagedShape::default();
-    for (start, end) in chunks(total, chunk) {
-        let parts = parts(pieces, start, end);
-        shape.chunks += 1;
-        shape.regions_in += parts.iter().filter(|part| part.piece.has_source()).count() as u64;
-        match plan.layout {
-            TargetLayout::Packed { .. } => {
-                shape.regions_out += 1;
-                shape.bytes_out += end - start;
-            }
-            TargetLayout::Separate { .. } => {
-                shape.regions_out += parts.len() as u64;
-                shape.bytes_out += parts.iter().map(|part| part.len).sum::<u64>();
-            }
-        }
-    }
-    shape
 }
 
 /// Copies all pieces. The last chunks may still be on their way to the destination when this returns.
 ///
 /// Returns the event behind the last one.
-pub(super) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
     let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
     let (from, to) = (lane.queue()?, &plan.queue);
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
@@ -166,7 +118,7 @@ fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
 }
 
 /// Submits a chunk to the destination.
-pub(super) fn write(
+pub(in crate::copy) fn write(
     queue: &Queue,
     parts: &[ChunkPart<'_>],
     (start, end): (u64, u64),
@@ -193,21 +145,4 @@ pub(super) fn write(
             Err(error.at_step(step::WRITE))
         }
     }
-}
-
-/// The stretches of the packed result.
-pub(super) fn chunks(total: u64, chunk: u64) -> impl Iterator<Item = (u64, u64)> {
-    (0..total.div_ceil(chunk)).map(move |index| (index * chunk, ((index + 1) * chunk).min(total)))
-}
-
-/// What of the pieces is in a stretch. Pieces lie one behind the other.
-pub(super) fn parts(pieces: &[Piece], start: u64, end: u64) -> Vec<ChunkPart<'_>> {
-    let first = pieces.partition_point(|piece| piece.end() <= start);
-    let within = pieces.iter().enumerate().skip(first).take_while(|(_, piece)| piece.to < end);
-    within
-        .map(|(number, piece)| {
-            let (from, to) = (piece.to.max(start), piece.end().min(end));
-            ChunkPart { number, piece, at: from - piece.to, to: from - start, len: to - from }
-        })
-        .collect()
 }

@@ -1,10 +1,9 @@
 //! Copies that the host makes itself: into host memory, and straight into a device's memory where the host can write there.
 
-use super::pack::{Change, Piece, ZEROS};
-use super::run::no_way;
-use super::source::{CopySource, copy_bytes, host_address, host_len, zeroed};
-use super::step;
 use super::target::Target;
+use crate::copy::plan::piece::{Change, Piece, ZEROS};
+use crate::copy::source::{CopySource, copy_bytes, host_address, host_len, zeroed};
+use crate::copy::step::{self, no_way};
 use crate::device::driver::Filled;
 use crate::{Event, Queue, Result};
 
@@ -12,7 +11,7 @@ use crate::{Event, Queue, Result};
 ///
 /// # Safety
 /// The host reads the source, which is ready; the target is host memory that was allocated for these pieces.
-pub(super) unsafe fn into_target(
+pub(in crate::copy) unsafe fn into_target(
     source: &CopySource,
     pieces: &[Piece],
     target: &mut Target,
@@ -29,7 +28,7 @@ pub(super) unsafe fn into_target(
 ///
 /// # Safety
 /// As for [`into_target`], but the target is memory of the queue's device, and nothing was submitted for it.
-pub(super) unsafe fn into_mapping(
+pub(in crate::copy) unsafe fn into_mapping(
     source: &CopySource,
     pieces: &[Piece],
     target: &Target,
@@ -60,7 +59,7 @@ pub(super) unsafe fn into_mapping(
 ///
 /// # Safety
 /// The host reads the source, which is ready.
-pub(super) unsafe fn changed(
+pub(in crate::copy) unsafe fn changed(
     source: &CopySource,
     piece: &Piece,
     change: &Change,

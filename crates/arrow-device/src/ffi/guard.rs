@@ -5,7 +5,8 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::{Error, ErrorKind, Result, pending};
+use crate::device::deferred;
+use crate::{Error, ErrorKind, Result};
 
 /// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned is leaked or freed as its
 /// unwinding left it, and never freed twice. It is counted among what [`leaked`](crate::leaked) tells.
@@ -16,7 +17,7 @@ pub(crate) fn silent(body: impl FnOnce()) {
         Ok(())
     });
     if outcome.is_err() {
-        pending::count_leaked();
+        deferred::count_leaked();
     }
 }
 

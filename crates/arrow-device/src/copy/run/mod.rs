@@ -1,15 +1,21 @@
 //! Carrying a plan out.
 
-use super::pack::{Change, Piece, ZEROS};
+mod gather;
+mod gathered;
+mod result;
+mod staged;
+mod target;
+
+use self::target::Target;
 use super::plan::Plan;
+use super::plan::piece::{Change, Piece, ZEROS};
+use super::plan::walk::Walked;
 use super::route::CopyRoute;
 use super::source::{CopySource, ShownBytes, Span, at_address, host_address, host_len};
-use super::target::Target;
-use super::walk::Walked;
-use super::{gather, gathered, result, staged, step};
+use super::step::{self, no_way};
 use crate::array::{Pending, ReadyWhen};
 use crate::device::driver::{self, Filled, Readiness as DeviceReadiness, Region};
-use crate::{Array, Error, Event, Result};
+use crate::{Array, Event, Result};
 
 impl Plan {
     /// Copies, as planned.
@@ -46,7 +52,7 @@ impl Plan {
                 target = self.to_host(pieces, target)?;
                 ReadyWhen::Now
             }
-            CopyRoute::FromHost if gathered::applies(self) => {
+            CopyRoute::FromHost if self.is_gathered() => {
                 let last = gathered::run(self, walked, &target)?;
                 self.finish_after(last)?
             }
@@ -244,9 +250,4 @@ fn regions(pieces: &[Piece], target: &Target, goes: impl Fn(&Piece) -> bool) -> 
         Some(Region { from: piece.from, to, len: piece.len })
     };
     pieces.iter().enumerate().filter(|(_, piece)| goes(piece)).filter_map(of).collect()
-}
-
-/// Never seen: a plan runs on the way that it was made for.
-pub(super) fn no_way() -> Error {
-    Error::new(crate::ErrorKind::Unsupported, "the plan does not fit its way")
 }

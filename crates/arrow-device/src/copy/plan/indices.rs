@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
-use super::pack::Change;
-use super::report::Cut;
-use super::source::Span;
+use super::cut::Cut;
+use super::narrow;
+use super::piece::Change;
 use super::walk::Walk;
-use super::{narrow, step};
 use crate::array::{read_i32, read_i64};
+use crate::copy::source::Span;
+use crate::copy::step;
 use crate::device::driver::Spot;
 use crate::{BufferKind, DataType, Result};
 
@@ -19,7 +20,7 @@ impl Walk<'_> {
     ///
     /// # Safety
     /// As for [`walk`](super::walk::walk).
-    pub(super) unsafe fn follow_indices(&mut self, number: usize) -> Result<()> {
+    pub(in crate::copy) unsafe fn follow_indices(&mut self, number: usize) -> Result<()> {
         let data_type = self.kind(number).field.data_type();
         let looks = self.terms.trims && self.terms.source.is_on_host();
         if self.terms.trims && !looks {

@@ -29,8 +29,8 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::guard;
-use super::pool::{self, Block};
-use super::shared::Shared;
+use crate::pool::block::{self, Block};
+use crate::pool::shared::Shared;
 use crate::{Error, ErrorKind, Result};
 
 /// A C struct that is a node of a tree.
@@ -197,7 +197,7 @@ impl<N: CNode> ArenaRoom<N> {
             }
             _ => {
                 // SAFETY: nobody else has seen the block. Its owner stays in it, and leaks: this is a mistake of this crate.
-                unsafe { pool::give(header.cast()) };
+                unsafe { block::give(header.cast()) };
                 Err(misshapen())
             }
         }
@@ -501,7 +501,7 @@ unsafe fn release_slot<N: CNode>(entry: NonNull<ArenaSlot<N>>) {
     if live.load(Ordering::Acquire) == count || live.fetch_sub(count, Ordering::AcqRel) == count {
         // SAFETY: no node is left, so nobody else has a pointer into the block, and the owner was taken by the root's
         // release, which is among those that are done.
-        unsafe { pool::give(arena.header.cast()) };
+        unsafe { block::give(arena.header.cast()) };
     }
     // Last: dropping these may run anybody's code, exports of the next tree included.
     drop(share);

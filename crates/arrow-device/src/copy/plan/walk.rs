@@ -6,61 +6,62 @@
 use std::borrow::Borrow;
 use std::ops::Range;
 
+use super::cut::{Cut, Note};
 use super::lengths::Awaited;
-use super::pack::{Change, Pieces, ZEROS};
-use super::report::{Cut, Note};
-use super::source::{CopySource, Span};
+use super::pack::Pieces;
+use super::piece::{Change, ZEROS};
 use crate::array::{ArrayNode, Storage, Tree, Window};
+use crate::copy::source::{CopySource, Span};
 use crate::device::driver::{Raw, Spot};
-use crate::exchange::arena::ChildNumbers;
+use crate::ffi::arena::ChildNumbers;
 use crate::schema::{self, Schema};
 use crate::{Array, BufferKind, DataType, Error, ErrorKind, Result, UnionMode};
 
 /// What is to be known before the walk begins.
-pub(super) struct Terms<'a> {
-    pub(super) array: &'a Array,
-    pub(super) source: &'a CopySource,
+pub(in crate::copy) struct Terms<'a> {
+    pub(in crate::copy) array: &'a Array,
+    pub(in crate::copy) source: &'a CopySource,
     /// Only live elements travel.
-    pub(super) trims: bool,
+    pub(in crate::copy) trims: bool,
     /// Nothing comes by the host, so that offsets have to make a detour to be changed.
-    pub(super) is_direct: bool,
-    pub(super) alignment: u64,
+    pub(in crate::copy) is_direct: bool,
+    pub(in crate::copy) alignment: u64,
 }
 
 /// What a walk found out.
-pub(super) struct Walked {
-    pub(super) schema: Schema,
-    pub(super) items: Vec<Item>,
+pub(in crate::copy) struct Walked {
+    pub(in crate::copy) schema: Schema,
+    pub(in crate::copy) items: Vec<Item>,
     /// For each buffer of each node, the number of the piece that fills it, or [`NO_PIECE`].
-    pub(super) slots: Vec<u32>,
+    pub(in crate::copy) slots: Vec<u32>,
     /// For views: how long each data buffer of a node is.
-    pub(super) sizes: Vec<(u32, Vec<i64>)>,
-    pub(super) pieces: Pieces,
-    pub(super) notes: Vec<Note>,
-    pub(super) learned: Learned,
+    pub(in crate::copy) sizes: Vec<(u32, Vec<i64>)>,
+    pub(in crate::copy) pieces: Pieces,
+    pub(in crate::copy) notes: Vec<Note>,
+    pub(in crate::copy) learned: Learned,
 }
 
 /// What it took to know the lengths.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Learned {
-    pub(super) reads: u64,
-    pub(super) bytes: u64,
-    pub(super) waits: u64,
+pub(in crate::copy) struct Learned {
+    pub(in crate::copy) reads: u64,
+    pub(in crate::copy) bytes: u64,
+    pub(in crate::copy) waits: u64,
 }
 
 /// The slot of a buffer that nothing travels of. Not the number of any piece, of which there are no more than slots.
-pub(super) const NO_PIECE: u32 = u32::MAX;
+pub(in crate::copy) const NO_PIECE: u32 = u32::MAX;
 
 /// A node of the result.
 #[derive(Clone)]
-pub(super) struct Item {
+pub(in crate::copy) struct Item {
     /// Its number in the tree that it comes from.
     source: u32,
     state: ItemState,
     /// Where in the slots those of its buffers begin, and how many they are.
-    pub(super) first_slot: u32,
-    pub(super) n_buffers: u32,
-    pub(super) window: Window,
+    pub(in crate::copy) first_slot: u32,
+    pub(in crate::copy) n_buffers: u32,
+    pub(in crate::copy) window: Window,
     /// The elements that are referred to, counted in its buffers, as soon as that is known.
     live: Range<i64>,
     /// The first element that travels: it is before the first live one where a bitmap asks for that.
@@ -77,38 +78,38 @@ enum ItemState {
 
 impl Item {
     /// The elements that travel.
-    pub(super) fn taken(&self) -> Range<i64> {
+    pub(in crate::copy) fn taken(&self) -> Range<i64> {
         self.cut..self.live.end
     }
 
     /// So many of them come before the first live one.
-    pub(super) fn skipped(&self) -> u64 {
+    pub(in crate::copy) fn skipped(&self) -> u64 {
         (self.live.start - self.cut).unsigned_abs()
     }
 }
 
 /// A walk that goes on.
-pub(super) struct Walk<'a> {
-    pub(super) terms: Terms<'a>,
-    pub(super) schema: &'a Schema,
+pub(in crate::copy) struct Walk<'a> {
+    pub(in crate::copy) terms: Terms<'a>,
+    pub(in crate::copy) schema: &'a Schema,
     /// Those of the schema.
     kinds: &'a [schema::SchemaNode],
-    pub(super) tree: &'a Tree,
-    pub(super) items: Vec<Item>,
+    pub(in crate::copy) tree: &'a Tree,
+    pub(in crate::copy) items: Vec<Item>,
     /// So many of them are known and not settled yet.
     known: usize,
-    pub(super) slots: Vec<u32>,
+    pub(in crate::copy) slots: Vec<u32>,
     sizes: Vec<(u32, Vec<i64>)>,
-    pub(super) pieces: Pieces,
-    pub(super) notes: Vec<Note>,
-    pub(super) learned: Learned,
+    pub(in crate::copy) pieces: Pieces,
+    pub(in crate::copy) notes: Vec<Note>,
+    pub(in crate::copy) learned: Learned,
 }
 
 /// Walks over an array.
 ///
 /// # Safety
 /// The source is that of the array. What the host reads is ready.
-pub(super) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
+pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
     let schema = terms.array.schema()?;
     let mut walk = Walk::new(terms, &schema)?;
     let mut awaited = Vec::new();
@@ -283,7 +284,12 @@ impl<'a> Walk<'a> {
     }
 
     /// Where in a buffer the elements that travel are. For offsets these are one more.
-    pub(super) fn span_of(&self, number: usize, index: usize, kind: BufferKind) -> Option<Span> {
+    pub(in crate::copy) fn span_of(
+        &self,
+        number: usize,
+        index: usize,
+        kind: BufferKind,
+    ) -> Option<Span> {
         let taken = self.items.get(number)?.taken();
         let (start, end) = (taken.start.unsigned_abs(), taken.end.unsigned_abs());
         let (from, to) = match kind {
@@ -297,13 +303,13 @@ impl<'a> Walk<'a> {
     }
 
     /// A place in a buffer; `None` where there is no buffer.
-    pub(super) fn spot(&self, number: usize, index: usize, offset: u64) -> Option<Spot> {
+    pub(in crate::copy) fn spot(&self, number: usize, index: usize, offset: u64) -> Option<Spot> {
         let (buffers, n_buffers) = self.tree.table(self.source(number));
         let base = ArrayNode { buffers, n_buffers, ..ArrayNode::EMPTY }.buffer(index);
         (!base.is_null()).then(|| Spot { base: Raw::from_ptr(base.cast_mut()), offset })
     }
 
-    pub(super) fn add(&mut self, number: usize, index: usize, span: Span, change: Change) {
+    pub(in crate::copy) fn add(&mut self, number: usize, index: usize, span: Span, change: Change) {
         if span.len == 0 {
             return;
         }
@@ -332,14 +338,14 @@ impl<'a> Walk<'a> {
         Ok(begin as u32)
     }
 
-    pub(super) fn is_filled(&self, number: usize, index: usize) -> bool {
+    pub(in crate::copy) fn is_filled(&self, number: usize, index: usize) -> bool {
         self.slots.get(self.slot(number, index)).is_some_and(|piece| *piece != NO_PIECE)
     }
 
     // ---- children
 
     /// The numbers of the children.
-    pub(super) fn children(&self, number: usize) -> Range<usize> {
+    pub(in crate::copy) fn children(&self, number: usize) -> Range<usize> {
         let children = self.kind(number).children();
         children.start as usize..children.end as usize
     }
@@ -397,7 +403,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The elements of a child that are referred to, counted from its first one.
-    pub(super) fn set_live(&mut self, child: usize, range: Range<i64>) -> Result<()> {
+    pub(in crate::copy) fn set_live(&mut self, child: usize, range: Range<i64>) -> Result<()> {
         if !self.terms.trims {
             return self.set_whole(child);
         }
@@ -413,7 +419,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    pub(super) fn set_whole(&mut self, child: usize) -> Result<()> {
+    pub(in crate::copy) fn set_whole(&mut self, child: usize) -> Result<()> {
         let whole = self.whole(child);
         self.set_known(child, whole.offset..whole.end());
         Ok(())
@@ -421,7 +427,7 @@ impl<'a> Walk<'a> {
 
     /// Says what a node of the result will be, with so many buffers, whose slots begin there.
     #[inline(always)]
-    pub(super) fn set_settled(
+    pub(in crate::copy) fn set_settled(
         &mut self,
         number: usize,
         window: Window,
@@ -441,7 +447,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn set_all_whole(&mut self, number: usize) -> Result<()> {
+    pub(in crate::copy) fn set_all_whole(&mut self, number: usize) -> Result<()> {
         self.children(number).try_for_each(|child| self.set_whole(child))
     }
 
@@ -475,7 +481,7 @@ impl<'a> Walk<'a> {
     // ---- what is there
 
     /// What the schema says of a node.
-    pub(super) fn kind(&self, number: usize) -> &'a schema::SchemaNode {
+    pub(in crate::copy) fn kind(&self, number: usize) -> &'a schema::SchemaNode {
         match self.kinds.get(number) {
             Some(kind) => kind,
             None => self.schema.root(),
@@ -483,43 +489,43 @@ impl<'a> Walk<'a> {
     }
 
     /// A node of the source.
-    pub(super) fn node(&self, number: usize) -> ArrayNode {
+    pub(in crate::copy) fn node(&self, number: usize) -> ArrayNode {
         self.tree.node(self.source(number))
     }
 
     /// All elements of a node, as the array has it.
-    pub(super) fn whole(&self, number: usize) -> Window {
+    pub(in crate::copy) fn whole(&self, number: usize) -> Window {
         if number == 0 { self.terms.array.window() } else { self.node(number).window }
     }
 
-    pub(super) fn data_buffers(&self, number: usize) -> usize {
+    pub(in crate::copy) fn data_buffers(&self, number: usize) -> usize {
         (self.node(number).n_buffers as usize).saturating_sub(3)
     }
 
     /// The number of a node in the tree that it comes from.
-    pub(super) fn source(&self, number: usize) -> u32 {
+    pub(in crate::copy) fn source(&self, number: usize) -> u32 {
         self.items.get(number).map_or(0, |item| item.source)
     }
 
     /// The array of a node, to ask it for lengths.
-    pub(super) fn array_of(&self, number: usize) -> Array {
+    pub(in crate::copy) fn array_of(&self, number: usize) -> Array {
         let source = self.source(number);
         if number == 0 { self.terms.array.clone() } else { self.terms.array.at_number(source) }
     }
 
     /// For views: how long each data buffer of a node is.
-    pub(super) fn set_sizes(&mut self, number: usize, sizes: Vec<i64>) {
+    pub(in crate::copy) fn set_sizes(&mut self, number: usize, sizes: Vec<i64>) {
         if !sizes.is_empty() {
             self.sizes.push((number as u32, sizes));
         }
     }
 
-    pub(super) fn note(&mut self, number: usize, cut: Cut) {
+    pub(in crate::copy) fn note(&mut self, number: usize, cut: Cut) {
         note(&mut self.notes, self.items.len(), number, cut);
     }
 
     /// An error that names the node, unless it names one already.
-    pub(super) fn placed(&self, error: Error, number: usize) -> Error {
+    pub(in crate::copy) fn placed(&self, error: Error, number: usize) -> Error {
         if error.place().is_some() { error } else { error.at(self.schema.place(number as u32)) }
     }
 }
@@ -544,6 +550,6 @@ fn is_awaited(kind: BufferKind) -> bool {
     )
 }
 
-pub(super) fn invalid(message: String) -> Error {
+pub(in crate::copy) fn invalid(message: String) -> Error {
     Error::new(ErrorKind::InvalidData, message)
 }

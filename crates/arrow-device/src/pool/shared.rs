@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-use super::pool::{self, Block};
+use super::block::{self, Block};
 use crate::Result;
 
 /// A share of a `T`.
@@ -19,7 +19,7 @@ pub(crate) struct Shared<T: 'static>(NonNull<Counted<T>>);
 #[repr(C)]
 struct Counted<T> {
     /// The pool's.
-    _prefix: MaybeUninit<[u8; pool::PREFIX]>,
+    _prefix: MaybeUninit<[u8; block::PREFIX]>,
     shares: AtomicUsize,
     /// Keeps the count, which threads write, on another line of the cache than the value, which they read meanwhile.
     _apart: MaybeUninit<[u8; 56]>,
@@ -50,12 +50,12 @@ impl<T> Vacancy<T> {
     }
 
     /// From which of its bytes on a block has room: aligned to 16, as the block is.
-    const ROOM_AT: usize = size_of::<Counted<T>>().next_multiple_of(16) - pool::PREFIX;
+    const ROOM_AT: usize = size_of::<Counted<T>>().next_multiple_of(16) - block::PREFIX;
 
     /// How much room there is where there was to be room for so many bytes: as many, or some more.
     #[inline(always)]
     pub(crate) fn room_for(bytes: usize) -> usize {
-        pool::capacity(bytes.saturating_add(Self::ROOM_AT)) - Self::ROOM_AT
+        block::capacity(bytes.saturating_add(Self::ROOM_AT)) - Self::ROOM_AT
     }
 
     /// Where the room behind the `T` is, aligned to 16. It is there as long as the value is, and nobody here looks at it.

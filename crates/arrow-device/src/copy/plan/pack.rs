@@ -1,54 +1,14 @@
 //! The pieces that travel, and where in the one allocation each goes.
 
 use super::known::KnownPieces;
-use super::rebase::Rebase;
-use super::source::Span;
+use super::piece::{Change, Piece};
+use crate::copy::source::Span;
 use crate::device::driver::Spot;
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes of one buffer, and their place among all.
-#[derive(Debug)]
-pub(super) struct Piece {
-    pub(super) from: Spot,
-    pub(super) len: u64,
-    /// Where it begins in the packed result, a multiple of the alignment.
-    pub(super) to: u64,
-    pub(super) change: Change,
-}
-
-impl Piece {
-    pub(super) fn span(&self) -> Span {
-        Span { spot: self.from, len: self.len }
-    }
-
-    pub(super) fn end(&self) -> u64 {
-        self.to + self.len
-    }
-
-    /// Whether there is something to read.
-    pub(super) fn has_source(&self) -> bool {
-        !matches!(self.change, Change::Zeros)
-    }
-}
-
-/// What happens to a piece on its way.
-#[derive(Debug)]
-pub(super) enum Change {
-    Nothing,
-    /// Its offsets begin at another number.
-    Rebase(Rebase),
-    /// These are its bytes already.
-    Made(Box<[u8]>),
-    /// It comes from nowhere: zeros, no more of them than [`ZEROS`] has.
-    Zeros,
-}
-
-/// What [`Change::Zeros`] is made of.
-pub(super) static ZEROS: [u8; 8] = [0; 8];
-
 /// All pieces of a copy. What was added before is not added again, so that what is shared moves once.
 #[derive(Debug)]
-pub(super) struct Pieces {
+pub(in crate::copy) struct Pieces {
     list: Vec<Piece>,
     known: KnownPieces,
     /// A power of two.
@@ -60,14 +20,14 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// None yet, and about so many to come.
-    pub(super) fn new(alignment: u64, expected: usize) -> Self {
+    pub(in crate::copy) fn new(alignment: u64, expected: usize) -> Self {
         let (list, known) = (Vec::with_capacity(expected), KnownPieces::new(expected));
         Self { list, known, alignment, end: 0, shared: 0 }
     }
 
     /// Adds a piece and returns its number. `len` is not 0.
     #[inline(always)]
-    pub(super) fn add(&mut self, from: Spot, len: u64, change: Change) -> u32 {
+    pub(in crate::copy) fn add(&mut self, from: Spot, len: u64, change: Change) -> u32 {
         debug_assert!(len > 0, "nothing is no piece");
         if !self.known.is_behind_all(from) {
             let is_same = |known: &Piece| is_same(&known.change, &change);
@@ -85,12 +45,12 @@ impl Pieces {
         self.list.len() as u32 - 1
     }
 
-    pub(super) fn list(&self) -> &[Piece] {
+    pub(in crate::copy) fn list(&self) -> &[Piece] {
         &self.list
     }
 
     /// Refuses what no memory holds: lengths are another party's numbers, and their sum may be anything.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(in crate::copy) fn check(&self) -> Result<()> {
         if i64::try_from(self.end).is_ok() {
             return Ok(());
         }
@@ -99,20 +59,20 @@ impl Pieces {
     }
 
     /// How long the packed result is.
-    pub(super) fn total(&self) -> u64 {
+    pub(in crate::copy) fn total(&self) -> u64 {
         self.end
     }
 
     /// How many bytes move.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::copy) fn bytes(&self) -> u64 {
         self.list.iter().map(|piece| piece.len).sum()
     }
 
-    pub(super) fn shared(&self) -> u64 {
+    pub(in crate::copy) fn shared(&self) -> u64 {
         self.shared
     }
 
-    pub(super) fn alignment(&self) -> u64 {
+    pub(in crate::copy) fn alignment(&self) -> u64 {
         self.alignment
     }
 }
@@ -129,6 +89,7 @@ fn is_same(one: &Change, other: &Change) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::copy::plan::rebase::Rebase;
     use crate::device::driver::Raw;
 
     #[test]

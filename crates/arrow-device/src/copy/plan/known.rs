@@ -5,15 +5,15 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use super::pack::Piece;
-use super::source::Span;
+use super::piece::Piece;
+use crate::copy::source::Span;
 use crate::device::driver::Spot;
 
 /// A table of numbers, in which one looks from a place on until there is a gap.
 ///
 /// Most buffers lie behind all that came before them, and so are new. There is no table before one does not.
 #[derive(Debug)]
-pub(super) struct KnownPieces {
+pub(in crate::copy) struct KnownPieces {
     /// All pieces come from places below this one.
     bound: u64,
     /// As many as a power of two, half of them gaps at least.
@@ -33,7 +33,7 @@ const VARIANTS: u32 = 16;
 
 impl KnownPieces {
     /// None yet, and about so many to come.
-    pub(super) fn new(expected: usize) -> Self {
+    pub(in crate::copy) fn new(expected: usize) -> Self {
         // Odd, so that no bit of what is multiplied with it is lost.
         let secret = RandomState::new().hash_one(0) | 1;
         Self { bound: 0, table: Vec::new(), count: 0, indexed: 0, expected, secret }
@@ -41,7 +41,7 @@ impl KnownPieces {
 
     /// Whether all pieces come from places before this one. Notes the place, if they do.
     #[inline(always)]
-    pub(super) fn is_behind_all(&mut self, from: Spot) -> bool {
+    pub(in crate::copy) fn is_behind_all(&mut self, from: Spot) -> bool {
         let place = place_of(from);
         let is_behind = place >= self.bound;
         if is_behind {
@@ -52,7 +52,7 @@ impl KnownPieces {
 
     /// The number of the piece that comes from there and is the same; otherwise that of the one to come, which is noted.
     #[inline(never)]
-    pub(super) fn find_or_add(
+    pub(in crate::copy) fn find_or_add(
         &mut self,
         pieces: &[Piece],
         from: Span,
@@ -131,7 +131,7 @@ fn place_of(Spot { base, offset }: Spot) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pack::Change;
+    use super::super::piece::Change;
     use super::*;
     use crate::device::driver::Raw;
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// The elements that list views refer to, from the smallest to the largest; their starts begin there afterwards. The first
 /// `skip` are not looked at.
-pub(super) fn list_views<const WIDTH: usize>(
+pub(in crate::copy) fn list_views<const WIDTH: usize>(
     starts: &mut [u8],
     sizes: &[u8],
     skip: usize,
@@ -38,7 +38,7 @@ pub(super) fn list_views<const WIDTH: usize>(
 }
 
 /// The elements of each child that a dense union refers to; the offsets begin there afterwards.
-pub(super) fn union_offsets(
+pub(in crate::copy) fn union_offsets(
     type_ids: &[u8],
     offsets: &mut [u8],
     known: &[i8],
@@ -67,7 +67,7 @@ pub(super) fn union_offsets(
 
 /// The bytes of each data buffer that views refer to; the views point there afterwards. Views that are null, and the first
 /// `skip`, become empty.
-pub(super) fn views(
+pub(in crate::copy) fn views(
     views: &mut [u8],
     is_live: impl Fn(usize) -> bool,
     data_lens: &[u64],
@@ -113,7 +113,7 @@ pub(super) fn views(
 
 /// Which runs hold the elements: from the first that ends after `elements.start` to the one with the last element.
 /// `run_end(n)` reads one.
-pub(super) fn runs<E>(
+pub(in crate::copy) fn runs<E>(
     elements: Range<i64>,
     count: i64,
     mut run_end: impl FnMut(i64) -> Result<i64, E>,

@@ -2,20 +2,20 @@
 
 /// How the offsets of one buffer change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Rebase {
+pub(in crate::copy) struct Rebase {
     /// Offsets are 64 bits wide, not 32.
-    pub(super) is_wide: bool,
+    pub(in crate::copy) is_wide: bool,
     /// What becomes 0.
-    pub(super) first: i64,
+    pub(in crate::copy) first: i64,
     /// So many offsets at the beginning belong to elements that are there for the sake of a bitmap only; they become 0.
-    pub(super) skip: u64,
+    pub(in crate::copy) skip: u64,
 }
 
 impl Rebase {
     /// Changes offsets, of which the first one is `at` bytes into the buffer. Both are multiples of an offset's width.
     ///
     /// Nothing is checked: an offset that was wrong stays wrong.
-    pub(super) fn apply(self, bytes: &mut [u8], at: u64) {
+    pub(in crate::copy) fn apply(self, bytes: &mut [u8], at: u64) {
         if self.is_wide {
             let numbers = bytes.as_chunks_mut::<8>().0;
             self.change(numbers, at / 8, |bytes| {

@@ -1,35 +1,53 @@
 //! [`Plan`]: all that is known of a copy before it runs.
 
+pub(super) mod chunks;
+pub(super) mod columns;
+pub(super) mod cut;
+pub(super) mod indices;
+pub(super) mod known;
+pub(super) mod lengths;
+pub(super) mod narrow;
+pub(super) mod pack;
+pub(super) mod piece;
+pub(super) mod rebase;
+mod report;
+pub(super) mod target_layout;
+pub(super) mod walk;
+
+pub use cut::{Cut, Note};
+
 use std::fmt;
 
-use super::gathered;
+use self::chunks::{StagedShape, shape_of};
+use self::piece::{Change, Piece};
+use self::target_layout::TargetLayout;
+use self::walk::{Learned, Terms, Walked};
 use super::options::Options;
-use super::pack::{Change, Piece};
-use super::report::Note;
 use super::route::{self, CopyRoute, Hop, Way};
 use super::source::CopySource;
-use super::staged;
 use super::step;
-use super::target::TargetLayout;
-use super::walk::{self, Learned, Terms, Walked};
 use crate::{Array, DeviceId, NodePath, Queue, Result};
+
+/// So many times what a chunk of a copy between two devices has, one that the host gathers has: nobody waits for the first
+/// chunk to be read.
+const GATHERED_LARGER: u64 = 4;
 
 /// A copy that is planned and has not run: see [`copy`](crate::copy).
 ///
 /// Printed, it says which way the data goes, what that takes, and what was cut off and why. It keeps the source.
 pub struct Plan {
-    pub(super) array: Array,
-    pub(super) queue: Queue,
-    pub(super) options: Options,
-    pub(super) route: CopyRoute,
-    pub(super) source: CopySource,
-    pub(super) layout: TargetLayout,
+    pub(in crate::copy) array: Array,
+    pub(in crate::copy) queue: Queue,
+    pub(in crate::copy) options: Options,
+    pub(in crate::copy) route: CopyRoute,
+    pub(in crate::copy) source: CopySource,
+    pub(in crate::copy) layout: TargetLayout,
     /// `None` where nothing is copied.
-    pub(super) walked: Option<Walked>,
+    pub(in crate::copy) walked: Option<Walked>,
 }
 
 impl Plan {
-    pub(super) fn new(array: &Array, queue: &Queue, options: &Options) -> Result<Self> {
+    pub(in crate::copy) fn new(array: &Array, queue: &Queue, options: &Options) -> Result<Self> {
         let on_device = |error: crate::Error| match error.device() {
             Some(_) => error,
             None => error.on_device(array.device()),
@@ -78,8 +96,8 @@ impl Plan {
         match &self.route {
             CopyRoute::Shared => vec![hop(Way::Shared, from, to, (0, 0), 0)],
             CopyRoute::Gather => vec![hop(Way::HostCopy, from, to, all, 0)],
-            CopyRoute::FromHost if gathered::applies(self) => {
-                let shape = gathered::shape(self);
+            CopyRoute::FromHost if self.is_gathered() => {
+                let shape = self.shape(self.gathered_chunk());
                 let moved = (shape.bytes_out, shape.regions_out);
                 vec![hop(Way::FromHost, from, to, moved, shape.chunks)]
             }
@@ -103,7 +121,7 @@ impl Plan {
                 hops
             }
             CopyRoute::Staged => {
-                let shape = staged::shape(self);
+                let shape = self.shape(self.options.chunk);
                 vec![
                     hop(Way::ToHost, from, host, (read.0, shape.regions_in), shape.chunks),
                     hop(
@@ -164,15 +182,33 @@ impl Plan {
         self.walked.as_ref().map_or(&[], |walked| &walked.notes)
     }
 
-    pub(super) fn learned(&self) -> Learned {
+    /// Whether the host gathers the data in memory of the driver's, chunk by chunk, for a device that likes few large
+    /// pieces.
+    pub(in crate::copy) fn is_gathered(&self) -> bool {
+        matches!(self.route, CopyRoute::FromHost)
+            && self.queue.device().properties().gathered_writes
+    }
+
+    /// The bytes of a chunk of a gathered copy.
+    pub(in crate::copy) fn gathered_chunk(&self) -> u64 {
+        self.options.chunk.saturating_mul(GATHERED_LARGER)
+    }
+
+    /// What the copy takes in chunks of so many bytes.
+    fn shape(&self, chunk: u64) -> StagedShape {
+        let pieces = self.walked.as_ref().map(|walked| &walked.pieces);
+        pieces.map_or_else(StagedShape::default, |pieces| shape_of(pieces, self.layout, chunk))
+    }
+
+    pub(in crate::copy) fn learned(&self) -> Learned {
         self.walked.as_ref().map_or_else(Learned::default, |walked| walked.learned)
     }
 
-    pub(super) fn place(&self, node: u32) -> NodePath {
+    pub(in crate::copy) fn place(&self, node: u32) -> NodePath {
         self.walked.as_ref().map_or(NodePath::ROOT, |walked| walked.schema.place(node))
     }
 
-    pub(super) fn pieces(&self) -> &[Piece] {
+    pub(in crate::copy) fn pieces(&self) -> &[Piece] {
         self.walked.as_ref().map_or(&[], |walked| walked.pieces.list())
     }
 

@@ -3,17 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::plan::Plan;
-use super::step;
 use super::target::{PackedParts, Target};
-use super::walk::{Item, Walked};
 use crate::array::{ArrayNode, BufferPointer, Built, Nodes, ReadyWhen, Tables, Tree};
+use crate::copy::plan::Plan;
+use crate::copy::plan::walk::{Item, Walked};
+use crate::copy::step;
 use crate::device::BytesOwner;
-use crate::exchange::shared::Shared;
+use crate::pool::shared::Shared;
 use crate::{Array, Buffer, Error, Extent, Result};
 
 /// Builds the result: one tree for a packed one, and one for each node where buffers are separate.
-pub(super) fn build(
+pub(in crate::copy) fn build(
     plan: &Plan,
     walked: &Walked,
     target: Target,
@@ -115,7 +115,7 @@ fn tree_of_trees(
         }
     }
     let root = done.into_iter().next().flatten();
-    root.ok_or_else(super::run::no_way)
+    root.ok_or_else(crate::copy::step::no_way)
 }
 
 /// Where the slots of a node are.

@@ -1,0 +1,5 @@
+//! Recycled memory: blocks that each thread keeps for the next array, and what is stored in such blocks.
+
+pub(crate) mod block;
+pub(crate) mod list;
+pub(crate) mod shared;
