@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::tree::{ArrayNode, BufferPointer, Built, Nodes, Pending, ReadyWhen, Tables, Tree};
+use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
+use super::readiness::{Pending, ReadyWhen};
+use super::tree::{Built, Tree};
 use super::{Array, Window};
 use crate::device::driver::Readiness as DeviceReadiness;
 use crate::pool::shared::Shared;
@@ -31,6 +33,17 @@ pub struct ArrayBuilder {
     children: Vec<Array>,
     dictionary: Option<Array>,
     device: Option<DeviceId>,
+}
+
+impl Array {
+    /// Begins an array of this type: give it a length and buffers, then say how it becomes ready.
+    pub fn builder<S>(schema: S) -> ArrayBuilder
+    where
+        S: TryInto<Schema>,
+        Error: From<S::Error>,
+    {
+        ArrayBuilder::new(schema.try_into().map_err(Error::from))
+    }
 }
 
 impl ArrayBuilder {

@@ -6,7 +6,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use super::tree::StructsBelow;
+use super::structs::StructsBelow;
 use crate::abi::ArrowArray;
 use crate::convention;
 use crate::pool::list::List;

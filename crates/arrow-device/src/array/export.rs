@@ -8,7 +8,10 @@ use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
-use super::tree::{ArrayNode, Built, Pending, ReadyWhen, Storage, Structs, Tree};
+use super::node::ArrayNode;
+use super::readiness::{Pending, ReadyWhen};
+use super::structs::Structs;
+use super::tree::{Built, Storage, Tree};
 use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;

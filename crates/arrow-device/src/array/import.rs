@@ -9,7 +9,9 @@ use std::ptr;
 
 use super::Array;
 use super::check::check;
-use super::tree::{ForeignArray, ReadyWhen, Storage, Structs, StructsBelow, Tree};
+use super::readiness::ReadyWhen;
+use super::structs::{ForeignArray, Structs, StructsBelow};
+use super::tree::{Storage, Tree};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::device::deferred;
 use crate::pool::shared::Vacancy;

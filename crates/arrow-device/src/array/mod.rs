@@ -9,9 +9,16 @@ pub(crate) mod check;
 mod export;
 pub(crate) mod host;
 mod import;
+mod node;
+mod notes;
+mod readiness;
+mod release;
 mod sizes;
-pub(crate) mod tree;
+pub(crate) mod structs;
+mod tree;
 mod view;
+mod wait;
+mod window;
 
 use std::fmt;
 
@@ -21,15 +28,16 @@ pub use host::{HostArray, HostBytes};
 pub(crate) use host::{check_last_offset, read_i32, read_i64};
 pub use view::{BufferPlace, NodeView, View};
 
-use crate::device::driver::Driver;
 use crate::pool::shared::Shared;
 use crate::schema::Schema;
 use crate::{
     BufferKind, DataType, Device, DeviceId, Error, ErrorKind, Extent, Field, Queue, Result, Step,
 };
-pub(crate) use tree::{
-    ArrayNode, BufferPointer, Built, Nodes, Pending, ReadyWhen, Storage, Tables, Tree,
-};
+pub(crate) use node::{ArrayNode, BufferPointer, Nodes, Tables};
+pub(crate) use readiness::{Pending, ReadyWhen};
+pub(crate) use tree::{Built, Storage, Tree};
+pub use wait::Ready;
+pub(crate) use window::Window;
 
 /// An Arrow array on a device: immutable, shared, ready now or after an event.
 ///
@@ -55,56 +63,7 @@ pub struct Array {
     is_batch: bool,
 }
 
-/// Which elements of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) offset: i64,
-    pub(crate) length: i64,
-    /// -1 where it is not known.
-    pub(crate) null_count: i64,
-}
-
-impl Window {
-    pub(crate) fn end(self) -> i64 {
-        self.offset.saturating_add(self.length)
-    }
-
-    /// A part of it. What is known of the nulls stays known where that is possible.
-    #[inline(always)]
-    pub(crate) fn part(self, offset: i64, length: i64) -> Self {
-        let null_count = match self.null_count {
-            0 => 0,
-            _ if length == 0 => 0,
-            all if all == self.length => length,
-            known if length == self.length => known,
-            _ => -1,
-        };
-        Self { offset: self.offset + offset, length, null_count }
-    }
-}
-
-/// When an array's data may be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Ready {
-    /// At once.
-    Now,
-    /// After one event.
-    AfterEvent,
-    /// After several: columns with different events were put together. [`Array::export_on`] joins them.
-    AfterEvents(usize),
-}
-
 impl Array {
-    /// Begins an array of this type: give it a length and buffers, then say how it becomes ready.
-    pub fn builder<S>(schema: S) -> ArrayBuilder
-    where
-        S: TryInto<Schema>,
-        Error: From<S::Error>,
-    {
-        ArrayBuilder::new(schema.try_into().map_err(Error::from))
-    }
-
     pub(crate) fn from_tree(tree: Shared<Tree>) -> Self {
         let window = tree.node(0).window;
         Self::of_root(tree, window)
@@ -156,84 +115,6 @@ impl Array {
     /// The device that all buffers are on.
     pub fn device(&self) -> DeviceId {
         self.tree.device
-    }
-
-    /// When the data may be used. Asks no device.
-    pub fn ready(&self) -> Ready {
-        match self.tree.ready.pending() {
-            [] => Ready::Now,
-            [_] => Ready::AfterEvent,
-            several => Ready::AfterEvents(several.len()),
-        }
-    }
-
-    /// Whether the data may be used by now. Asks the device where there is an event; never waits.
-    pub fn is_ready(&self) -> Result<bool> {
-        let pending = self.tree.ready.pending();
-        for pending in pending {
-            let passed = match pending {
-                Pending::Event(event) => event.is_complete(),
-                Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
-                    // SAFETY: `with_foreign_event` gives a live event of this driver's runtime.
-                    unsafe { driver.is_complete(event) }
-                }),
-            }?;
-            if !passed {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Waits on the host until the data may be used.
-    ///
-    /// For an array that came with an event of its own this needs the device to be open in this process, as [`Device::new`]
-    /// does; whoever has a queue uses [`on`](Self::on) instead and does not wait at all.
-    pub fn wait(&self) -> Result<()> {
-        self.tree.ready.pending().iter().try_for_each(|pending| match pending {
-            Pending::Event(event) => event.synchronize(),
-            Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
-                // SAFETY: as in `is_ready`.
-                unsafe { driver.wait_on_host(event, None) }.map(|_| ())
-            }),
-        })
-    }
-
-    fn with_foreign_event<T>(
-        &self,
-        pending: &Pending,
-        ask: impl FnOnce(&dyn Driver, crate::device::driver::Raw<crate::Event>) -> Result<T>,
-    ) -> Result<T> {
-        let device = self.open_device()?;
-        match pending {
-            Pending::Event(event) => ask(&**device.driver(), event.raw()),
-            Pending::Foreign(sync_event) => {
-                // SAFETY: the `sync_event` of an array on this device that the tree keeps alive.
-                let event = unsafe { device.driver().read_sync_event(*sync_event) }?;
-                ask(&**device.driver(), event)
-            }
-        }
-    }
-
-    pub(crate) fn open_device(&self) -> Result<Device> {
-        let device = match self.tree.telling_memory() {
-            // SAFETY: the tree keeps it.
-            Some(memory) => unsafe { Device::find_holding(self.device(), memory) },
-            None => Device::find(self.device()),
-        };
-        device.ok_or_else(|| {
-            let message = "this device is not open in this process; open it, or name a queue";
-            Error::new(ErrorKind::DeviceMissing, message).on_device(self.device())
-        })
-    }
-
-    /// Orders a queue behind the data and tells where the buffers are.
-    ///
-    /// Costs one wait for each queue and array, however often it is asked, and none where the data was ready from the start.
-    /// The memory is kept until the queue has passed what is submitted before the view is dropped, whatever happens to the
-    /// array.
-    pub fn on(&self, queue: &Queue) -> Result<View> {
-        View::new(self, queue)
     }
 
     /// A part of it: `length` elements from `offset` on. Copies nothing and changes no buffer.

@@ -3,7 +3,6 @@
 //! The future makes all calls of the handler, one after the other, and the last one on every path is `release`, its own drop
 //! included. The consumer's calls only leave a wish and wake the future, on whatever thread they come.
 
-use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int};
 use std::fmt;
 use std::pin::Pin;
@@ -13,10 +12,10 @@ use std::task::{Context, Poll};
 
 use futures_core::Stream;
 
-use super::Failure;
-use super::outgoing::{Outgoing, Sending, StreamPromise};
-use super::protocol::Sound;
-use super::protocol::producer::{Credit, Need, Next};
+use super::failure::Failure;
+use super::outgoing::{Outgoing, Sending};
+use super::outlet::{Outlet, ProducerCredit, StreamPromise, is_waking, with_waking};
+use super::protocol::producer::{Need, Next};
 use super::tickets::{Pinned, Places, Tickets};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
 use crate::ffi::guard;
@@ -24,14 +23,6 @@ use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
 static PRODUCERS: Tickets<Arc<Outlet>> = Tickets::new();
 static PLACES: Places<ArrowAsyncProducer> = Places::new();
-
-pub(super) type ProducerCredit = Credit<Sound, Failure>;
-
-/// What a stream and its tasks share.
-pub(super) struct Outlet {
-    pub(super) promise: StreamPromise,
-    pub(super) credit: ProducerCredit,
-}
 
 /// So many tasks are sent before other futures of the executor get their turn.
 const TURN: usize = 32;
@@ -449,23 +440,4 @@ unsafe fn find(producer: *mut ArrowAsyncProducer) -> Option<Arc<Outlet>> {
     }
     // SAFETY: the place of a producer is never freed, and the member is written only where a place is used again.
     PRODUCERS.find(unsafe { (*producer).private_data })
-}
-
-thread_local! {
-    /// The stream that is being woken from inside a call of its consumer.
-    static WAKING: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Does what may wake the stream. It will not call its consumer meanwhile: `request` "must not synchronously call
-/// `on_next_task` or `on_error`".
-pub(super) fn with_waking<T>(credit: &ProducerCredit, body: impl FnOnce() -> T) -> T {
-    let before =
-        WAKING.try_with(|waking| waking.replace(ptr::from_ref(credit).addr())).unwrap_or(0);
-    let outcome = body();
-    let _ = WAKING.try_with(|waking| waking.set(before));
-    outcome
-}
-
-fn is_waking(credit: &ProducerCredit) -> bool {
-    WAKING.try_with(|waking| waking.get() == ptr::from_ref(credit).addr()).unwrap_or(false)
 }

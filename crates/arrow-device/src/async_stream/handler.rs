@@ -5,34 +5,20 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use super::protocol::Sound;
-use super::protocol::consumer::{CallFault, Consumer, ProducerCalls, Refusal, Verdict};
-use super::stream::StreamInfo;
-use super::task::ForeignTask;
+use super::failure::Failure;
+use super::foreign::{ForeignProducer, ForeignTask};
+use super::protocol::consumer::{CallFault, Refusal, Verdict};
+use super::state::{StreamInfo, StreamState};
+use super::this_thread::this_thread;
 use super::tickets::{Pinned, Places, Tickets};
-use super::{Failure, this_thread};
-use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
+use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncTask, ArrowSchema};
 use crate::ffi::guard;
 use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
 static HANDLERS: Tickets<Arc<StreamState>> = Tickets::new();
 static PLACES: Places<ArrowAsyncDeviceStreamHandler> = Places::new();
-
-/// What the stream, its tasks and its handler share.
-pub(super) struct StreamState {
-    pub(super) consumer: Consumer<Sound, ForeignProducer, ForeignTask, Failure>,
-    pub(super) info: OnceLock<Arc<StreamInfo>>,
-    pub(super) error_metadata: OnceLock<Metadata>,
-}
-
-impl StreamState {
-    pub(super) fn new(window: usize) -> Self {
-        let consumer = Consumer::new(window as u64);
-        Self { consumer, info: OnceLock::new(), error_metadata: OnceLock::new() }
-    }
-}
 
 /// The handler of an [`AsyncStream`](super::AsyncStream), for one producer to be given.
 ///
@@ -90,31 +76,8 @@ impl fmt::Debug for StreamHandler {
     }
 }
 
-/// What was read of a producer, once, when it showed itself.
-#[derive(Clone, Copy)]
-pub(super) struct ForeignProducer {
-    address: *mut ArrowAsyncProducer,
-    request: unsafe extern "C" fn(*mut ArrowAsyncProducer, i64),
-    cancel: unsafe extern "C" fn(*mut ArrowAsyncProducer),
-}
-
 // SAFETY: `cancel` "must be idempotent and thread-safe"; `request` is called by one thread at a time and may be called from
 // any, as the contract of `into_raw` says.
-unsafe impl Send for ForeignProducer {}
-
-impl ProducerCalls for ForeignProducer {
-    fn request(&self, count: i64) {
-        // SAFETY: the producer "must remain valid at least until just before calling `release`", and the protocol calls only
-        // in between: it makes `release` wait for this call.
-        unsafe { (self.request)(self.address, count) }
-    }
-
-    fn cancel(&self) {
-        // SAFETY: as in `request`.
-        unsafe { (self.cancel)(self.address) }
-    }
-}
-
 unsafe extern "C" fn on_schema(
     handler: *mut ArrowAsyncDeviceStreamHandler,
     schema: *mut ArrowSchema,

@@ -51,64 +51,27 @@
 
 mod blocking;
 mod drive;
+mod failure;
 mod feed;
+mod foreign;
 mod handler;
 mod outgoing;
+mod outlet;
 mod protocol;
 mod slots;
+mod state;
 mod stream;
 mod task;
+mod this_thread;
+mod threads;
 mod tickets;
-
-/// What the protocol is built from. The model puts others in their place.
-mod threads {
-    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-}
-
-use std::cell::Cell;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use blocking::{Blocking, block_on};
 pub use drive::{AsyncProducer, Drive, Ending};
+pub use failure::Failure;
 pub use feed::{Fed, Feeder, feed};
 pub use handler::StreamHandler;
 pub use outgoing::Outgoing;
-pub use stream::{Arrays, AsyncStream, Opened, StreamInfo};
+pub use state::StreamInfo;
+pub use stream::{Arrays, AsyncStream, Opened};
 pub use task::Task;
-
-use crate::{Error, Metadata};
-
-/// An error with the pairs that the producer said along with it.
-///
-/// What an [`AsyncProducer`]'s source fails with; a plain [`Error`] becomes one without pairs.
-#[derive(Debug)]
-pub struct Failure {
-    /// What went wrong.
-    pub error: Error,
-    /// What else the producer has to say about it.
-    pub metadata: Metadata,
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Self { error, metadata: Metadata::EMPTY }
-    }
-}
-
-/// A number for this thread, which no other thread of the process ever has.
-fn this_thread() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local! {
-        static NUMBER: Cell<u64> = const { Cell::new(0) };
-    }
-    let fresh = || NEXT.fetch_add(1, Ordering::Relaxed);
-    // While a thread is being torn down it gets a new number each time: no call of its own is running then.
-    NUMBER
-        .try_with(|number| {
-            if number.get() == 0 {
-                number.set(fresh());
-            }
-            number.get()
-        })
-        .unwrap_or_else(|_| fresh())
-}

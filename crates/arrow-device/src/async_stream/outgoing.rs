@@ -5,11 +5,11 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 
-use super::drive::{Outlet, with_waking};
+use super::outlet::{Outlet, StreamPromise, with_waking};
 use super::slots::Slots;
 use crate::abi::{ArrowAsyncTask, ArrowDeviceArray};
 use crate::ffi::guard;
-use crate::{Array, Batch, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
+use crate::{Array, Batch, Error, ErrorKind, Metadata, Result};
 
 static TASKS: Slots<Sent> = Slots::new();
 
@@ -84,31 +84,6 @@ impl fmt::Debug for Outgoing {
             Work::Later(_) => shown.field("array", &"later"),
         };
         shown.field("metadata", &self.metadata).finish()
-    }
-}
-
-/// What a stream says of all its arrays.
-#[derive(Debug)]
-pub(super) struct StreamPromise {
-    pub(super) schema: Schema,
-    pub(super) device_type: DeviceType,
-}
-
-impl StreamPromise {
-    fn check(&self, array: &Array) -> Result<()> {
-        if array.device().device_type != self.device_type {
-            let message = format!("the stream is on devices of type {}", self.device_type);
-            return Err(Error::new(ErrorKind::SchemaMismatch, message).on_device(array.device()));
-        }
-        if !array.fits(&self.schema) {
-            let message = format!(
-                "the stream has arrays of type {}, and this one is of type {}",
-                self.schema.data_type(),
-                array.data_type()
-            );
-            return Err(Error::new(ErrorKind::SchemaMismatch, message));
-        }
-        Ok(())
     }
 }
 

@@ -8,23 +8,13 @@ use std::task::{Context, Poll, ready};
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 
-use super::handler::{StreamHandler, StreamState};
+use super::foreign::ForeignTask;
+use super::handler::StreamHandler;
 use super::protocol::consumer::Inbox;
-use super::task::{ForeignTask, Task};
-use super::this_thread;
-use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
-
-/// What a producer says about a whole stream, with its schema.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct StreamInfo {
-    /// The schema of every array.
-    pub schema: Schema,
-    /// The type of device that every array is on.
-    pub device_type: DeviceType,
-    /// What else there is to say.
-    pub metadata: Metadata,
-}
+use super::state::{StreamInfo, StreamState};
+use super::task::Task;
+use super::this_thread::this_thread;
+use crate::{Array, Error, ErrorKind, Metadata, Result};
 
 /// An asynchronous stream that another party produces: a [`Stream`] of [`Task`]s.
 ///

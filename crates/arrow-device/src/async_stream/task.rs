@@ -1,12 +1,11 @@
 //! One array that is there for the taking.
 
 use std::fmt;
-use std::ptr;
 use std::sync::Arc;
 
-use super::handler::StreamState;
-use super::stream::StreamInfo;
-use crate::abi::{ArrowAsyncTask, ArrowDeviceArray};
+use super::foreign::{ForeignTask, extract};
+use super::state::{StreamInfo, StreamState};
+use crate::abi::ArrowDeviceArray;
 use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
 /// One array of an [`AsyncStream`](super::AsyncStream), not extracted yet.
@@ -87,43 +86,4 @@ impl fmt::Debug for Task {
             .field("metadata", self.metadata())
             .finish_non_exhaustive()
     }
-}
-
-/// A task that was moved in. Extracted with NULL when dropped.
-pub(super) struct ForeignTask {
-    c_task: Option<ArrowAsyncTask>,
-    metadata: Metadata,
-}
-
-// SAFETY: `extract_data` is made to be called on whatever thread wants the array; the rest is only passed on.
-unsafe impl Send for ForeignTask {}
-// SAFETY: with a shared reference to a task only its metadata can be looked at.
-unsafe impl Sync for ForeignTask {}
-
-impl ForeignTask {
-    /// A struct of a producer, whose `extract_data` is there.
-    pub(super) fn new(c_task: ArrowAsyncTask, metadata: Metadata) -> Self {
-        Self { c_task: Some(c_task), metadata }
-    }
-
-    /// Leaves it to the producer.
-    pub(super) fn leave(mut self) {
-        self.c_task = None;
-    }
-}
-
-impl Drop for ForeignTask {
-    fn drop(&mut self) {
-        if let Some(c_task) = self.c_task.take() {
-            extract(c_task, ptr::null_mut());
-        }
-    }
-}
-
-fn extract(mut c_task: ArrowAsyncTask, out: *mut ArrowDeviceArray) -> i32 {
-    // The handler refuses tasks without the callback.
-    let Some(extract_data) = c_task.extract_data else { return libc::EINVAL };
-    // SAFETY: the task was moved here and this is its one call: "it is only valid to call this method exactly once". `out` is
-    // null or a struct of ours.
-    unsafe { extract_data(&raw mut c_task, out) }
 }

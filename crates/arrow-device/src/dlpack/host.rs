@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::dtype::Width;
-use super::tensor::ELEMENTS;
+use super::memory::ELEMENTS;
 use super::{Element, Tensor};
 use crate::{Error, ErrorKind, HostArray, Result};
 
@@ -12,6 +12,18 @@ use crate::{Error, ErrorKind, HostArray, Result};
 pub struct HostTensor {
     tensor: Tensor,
     memory: HostArray,
+}
+
+impl Tensor {
+    /// Waits until the data is ready, and lets the host read it where it lies.
+    ///
+    /// # Errors
+    /// * [`Unsupported`](ErrorKind::Unsupported): the host cannot read this memory, or its producer may still write to it (see
+    ///   [`assume_frozen`](Self::assume_frozen)). Copy it.
+    pub fn host(&self) -> Result<HostTensor> {
+        self.require_frozen("read on the host")?;
+        HostTensor::new(self)
+    }
 }
 
 impl HostTensor {

@@ -13,15 +13,17 @@ use std::sync::{Mutex, OnceLock};
 use super::Dtype;
 use super::managed::{Exported, Form, Managed};
 use super::storage::plain_schema;
-use super::tensor::ELEMENTS;
 use crate::abi::ArrowArray;
-use crate::array::tree::{ForeignArray, Structs, StructsBelow};
+use crate::array::structs::{ForeignArray, Structs, StructsBelow};
 use crate::array::{BufferPointer, ReadyWhen, Storage, Tree};
 use crate::device::driver::Raw;
 use crate::ffi::arena::release_share;
 use crate::pool::shared::Shared;
 use crate::sync::lock;
 use crate::{Array, ArrayBuilder, Buffer, DataType, DeviceId, Error, ErrorKind, Result, Schema};
+
+/// The buffer of an array that has the elements.
+pub(crate) const ELEMENTS: usize = 1;
 
 /// The memory of a tensor, on one device.
 pub(crate) struct TensorMemory {

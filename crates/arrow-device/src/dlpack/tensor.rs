@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use super::Dtype;
 use super::dims::Dims;
 use super::dtype::Width;
 use super::handle::{Handle, HandleVacancy};
-use super::memory::{TensorMemory, array_of};
-use super::{Dtype, HostTensor};
+use super::memory::{ELEMENTS, TensorMemory, array_of};
 use crate::device::driver::Raw;
 use crate::device::{Location, location};
 use crate::pool::shared::Shared;
@@ -57,9 +57,6 @@ pub(crate) enum Origin {
     /// Imported, and its producer may still write to it.
     Writable,
 }
-
-/// The buffer of an array that has the elements.
-pub(crate) const ELEMENTS: usize = 1;
 
 impl Tensor {
     /// A compact tensor in row-major order over a buffer of one's own, which is ready.
@@ -191,16 +188,6 @@ impl Tensor {
     /// before the view is dropped.
     pub fn on(&self, queue: &Queue) -> Result<TensorView> {
         Ok(TensorView { view: self.memory().on(queue)?, tensor: self.clone() })
-    }
-
-    /// Waits until the data is ready, and lets the host read it where it lies.
-    ///
-    /// # Errors
-    /// * [`Unsupported`](ErrorKind::Unsupported): the host cannot read this memory, or its producer may still write to it (see
-    ///   [`assume_frozen`](Self::assume_frozen)). Copy it.
-    pub fn host(&self) -> Result<HostTensor> {
-        self.require_frozen("read on the host")?;
-        HostTensor::new(self)
     }
 
     /// The same, taken as memory that nobody writes to.

@@ -8,7 +8,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr;
 
-use super::packed::Table;
+use super::image::Image;
+use super::storage::Table;
 use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
@@ -16,18 +17,6 @@ use crate::ffi::arena::{
     self, ArenaRoom, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource, as_uninit,
     release_share,
 };
-
-/// What every exported struct of a schema says, links aside.
-pub(crate) struct Image {
-    nodes: Box<[ArrowSchema]>,
-    /// The format strings that are not a part of the program. Names and metadata are kept by the schema.
-    _formats: Box<[Text]>,
-}
-
-// SAFETY: the pointers in the structs lead to bytes that are never written to, and that the image or its schema keeps.
-unsafe impl Send for Image {}
-// SAFETY: as above.
-unsafe impl Sync for Image {}
 
 impl Schema {
     /// Hands the schema to a consumer: fills the struct that the consumer allocated.

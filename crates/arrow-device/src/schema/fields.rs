@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::check::Check;
-use super::import::Record;
-use super::packed::Packed;
-use super::table::SchemaNode;
+use super::node::SchemaNode;
+use super::record::Record;
+use super::storage::Packed;
 use super::text::TextBlob;
 use super::{Field, Metadata, Text, format};
 use crate::Result;

@@ -10,9 +10,11 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 
 use super::check::Check;
-use super::kinds::{Kind, Kinds, NO_TEXT, Role, is_whole, key_of, not_utf8, whole};
+use super::kind::{Kind, NO_TEXT, Role, is_whole, key_of, whole};
+use super::kinds::{Kinds, not_utf8};
 use super::metadata::encoded;
-use super::packed::{Draft, Packed, PackedRoom};
+use super::record::Record;
+use super::storage::{Draft, Packed, PackedRoom};
 use super::table::{MAX_DEPTH, MAX_NODES};
 use super::text::TextSpan;
 use super::{DataType, Field, Schema, Text, format};
@@ -67,16 +69,6 @@ impl Drop for ForeignSchema<'_> {
             self.0.release = None;
         }
     }
-}
-
-/// What a node says beside its format and what is below it, which its [`Check`] tells.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Record {
-    pub(super) name: TextSpan,
-    pub(super) flags: i64,
-    /// Where in the metadata of all nodes that of this one starts, plus one; 0 where there is none.
-    pub(super) metadata: u32,
-    pub(super) parent: u32,
 }
 
 /// A schema, as far as it was read. Nodes are numbered level by level.
@@ -494,7 +486,7 @@ mod tests {
     use std::ffi::CString;
 
     use super::super::Layout;
-    use super::super::check::Rule;
+    use super::super::rules::Rule;
     use super::*;
 
     unsafe extern "C" fn release(schema: *mut ArrowSchema) {

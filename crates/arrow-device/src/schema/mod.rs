@@ -14,12 +14,17 @@ mod export;
 mod field;
 mod fields;
 mod format;
+mod image;
 mod import;
+mod kind;
 mod kinds;
 mod layout;
 mod metadata;
-mod packed;
+mod node;
 mod questions;
+mod record;
+mod rules;
+mod storage;
 mod table;
 mod text;
 
@@ -35,5 +40,7 @@ pub use metadata::{Metadata, MetadataPairs};
 pub use table::Schema;
 pub use text::Text;
 
-pub(crate) use check::{Check, MAX_BUFFERS, NO_BUFFER, Nullability, Rule, can_be_absent};
-pub(crate) use table::{MAX_DEPTH, MAX_NODES, SchemaNode};
+pub(crate) use check::{Check, Nullability};
+pub(crate) use node::SchemaNode;
+pub(crate) use rules::{MAX_BUFFERS, NO_BUFFER, Rule, can_be_absent};
+pub(crate) use table::{MAX_DEPTH, MAX_NODES};

@@ -5,10 +5,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::check::{Check, Rule};
-use super::export::Image;
-use super::packed::{Draft, Table};
-use super::{DataType, Field, Layout, Metadata};
+use super::check::Check;
+use super::image::Image;
+use super::node::SchemaNode;
+use super::rules::Rule;
+use super::storage::{Draft, Table};
+use super::{DataType, Field, Metadata};
 use crate::ffi::arena::ChildNumbers;
 use crate::pool::shared::Shared;
 use crate::{Error, ErrorKind, NodePath, Result, Step};
@@ -35,35 +37,6 @@ pub(crate) const MAX_NODES: usize = 1 << 20;
 /// ```
 #[derive(Clone)]
 pub struct Schema(Shared<Table>);
-
-/// One node. Nodes are numbered level by level, so that the children of one are consecutive.
-pub(crate) struct SchemaNode {
-    pub(crate) field: Field,
-    pub(crate) layout: Layout,
-    parent: u32,
-    first_child: u32,
-    /// Children; where there is a dictionary, it counts as the last one.
-    children: u32,
-    has_dictionary: bool,
-}
-
-impl SchemaNode {
-    /// The numbers of the children, without the dictionary.
-    pub(crate) fn children(&self) -> std::ops::Range<u32> {
-        let regular = self.children - u32::from(self.has_dictionary);
-        self.first_child..self.first_child + regular
-    }
-
-    /// The number of the dictionary.
-    pub(crate) fn dictionary(&self) -> Option<u32> {
-        self.has_dictionary.then(|| self.first_child + self.children - 1)
-    }
-
-    /// The numbers of the children and the dictionary.
-    pub(crate) fn below(&self) -> std::ops::Range<u32> {
-        self.first_child..self.first_child + self.children
-    }
-}
 
 impl Schema {
     /// The schema of arrays of this field's type.
@@ -266,24 +239,6 @@ impl Schema {
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Shared::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl SchemaNode {
-    /// A node whose children are where its check says.
-    pub(super) fn checked(field: Field, parent: u32, check: &Check) -> Self {
-        let below = Check::below(Some(check));
-        Self {
-            first_child: below.first,
-            children: below.count,
-            has_dictionary: below.has_dictionary,
-            ..Self::new(field, parent)
-        }
-    }
-
-    fn new(field: Field, parent: u32) -> Self {
-        let layout = Layout::of(field.data_type());
-        Self { field, layout, parent, first_child: 0, children: 0, has_dictionary: false }
     }
 }
 

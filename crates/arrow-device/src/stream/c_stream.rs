@@ -4,12 +4,18 @@ use std::ffi::{c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use super::producer::Manner;
 use crate::abi::{
     ArrowArray, ArrowArrayStream, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema,
 };
 use crate::schema::Schema;
-use crate::{Array, DeviceType, Result};
+use crate::{Array, DeviceType, Queue, Result};
+
+/// How arrays that are not ready are handed on.
+pub(super) enum Manner {
+    AsItIs,
+    On(Queue),
+    Settled,
+}
 
 /// A C struct for streams.
 pub(super) trait CStream: Sized + 'static {

@@ -7,13 +7,50 @@ use std::ffi::{CStr, c_int};
 
 use super::ArrayStream;
 use super::c_stream::{CStream, Callbacks, GetLastError, GetNext};
-use crate::abi::ArrowSchema;
+use crate::abi::{ArrowArrayStream, ArrowDeviceArrayStream, ArrowSchema};
 use crate::schema::Schema;
 use crate::{Array, Error, ErrorKind, Result};
 
+impl ArrayStream {
+    /// Takes a stream over from the producer that filled the struct, and asks it for the schema.
+    ///
+    /// The struct is moved: the source is marked released, whatever the outcome. The producer's `release` is called once:
+    /// after the end, after an error, or when the stream is dropped, on the thread where that happens.
+    ///
+    /// # Errors
+    /// * [`Released`](ErrorKind::Released): the stream is released.
+    /// * [`Malformed`](ErrorKind::Malformed): a callback is missing, or the schema is malformed.
+    /// * What the producer says, if it fails to give the schema.
+    ///
+    /// # Safety
+    /// `stream` is null, or points to a struct that may be read and written and that holds what the Arrow C device stream
+    /// interface says: either it is released, or its callbacks, where they are not null,
+    ///
+    /// * can be called on any thread, one at a time, with the struct at any address,
+    /// * write a struct that is as [`Schema::import`] or [`Array::import`] wants it, or return an error, and then nothing is
+    ///   owed for what was written,
+    /// * give a text, after an error, that ends with a NUL byte, or null.
+    ///
+    /// Everything that the errors name need not be ruled out.
+    pub unsafe fn import(stream: *mut ArrowDeviceArrayStream) -> Result<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { import(stream) }
+    }
+
+    /// Takes over a stream of plain `ArrowArray`s, which lie in host memory. It is a stream on the type of device
+    /// [`CPU`](DeviceType::CPU), like any other.
+    ///
+    /// # Safety
+    /// As for [`import`](Self::import), with the buffers in host memory.
+    pub unsafe fn import_host(stream: *mut ArrowArrayStream) -> Result<Self> {
+        // SAFETY: promised by the caller.
+        unsafe { import(stream) }
+    }
+}
+
 /// # Safety
 /// As for [`ArrayStream::import`].
-pub(super) unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
+unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
     let refused = |kind, message: &'static str| Error::new(kind, message).during("import");
     // SAFETY: as promised by the caller.
     let Some(source) = (unsafe { stream.as_mut() }) else {

@@ -15,10 +15,8 @@ mod producer;
 use std::fmt;
 use std::iter::FusedIterator;
 
-use crate::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
 use crate::schema::Schema;
-use crate::{Array, Batch, DeviceType, Error, ErrorKind, Queue, Result};
-use producer::Manner;
+use crate::{Array, Batch, DeviceType, Error, ErrorKind, Result};
 
 /// Arrays of one type on one type of device, one after the other: an iterator of [`Result`]s of [`Array`]s.
 ///
@@ -113,83 +111,6 @@ impl ArrayStream {
     ) -> Self {
         let source = Some(ArraySource(Box::new(source)));
         Self { schema, device_type, source, is_at_end: false, fitting: None }
-    }
-
-    /// Takes a stream over from the producer that filled the struct, and asks it for the schema.
-    ///
-    /// The struct is moved: the source is marked released, whatever the outcome. The producer's `release` is called once:
-    /// after the end, after an error, or when the stream is dropped, on the thread where that happens.
-    ///
-    /// # Errors
-    /// * [`Released`](ErrorKind::Released): the stream is released.
-    /// * [`Malformed`](ErrorKind::Malformed): a callback is missing, or the schema is malformed.
-    /// * What the producer says, if it fails to give the schema.
-    ///
-    /// # Safety
-    /// `stream` is null, or points to a struct that may be read and written and that holds what the Arrow C device stream
-    /// interface says: either it is released, or its callbacks, where they are not null,
-    ///
-    /// * can be called on any thread, one at a time, with the struct at any address,
-    /// * write a struct that is as [`Schema::import`] or [`Array::import`] wants it, or return an error, and then nothing is
-    ///   owed for what was written,
-    /// * give a text, after an error, that ends with a NUL byte, or null.
-    ///
-    /// Everything that the errors name need not be ruled out.
-    pub unsafe fn import(stream: *mut ArrowDeviceArrayStream) -> Result<Self> {
-        // SAFETY: promised by the caller.
-        unsafe { foreign::import(stream) }
-    }
-
-    /// Takes over a stream of plain `ArrowArray`s, which lie in host memory. It is a stream on the type of device
-    /// [`CPU`](DeviceType::CPU), like any other.
-    ///
-    /// # Safety
-    /// As for [`import`](Self::import), with the buffers in host memory.
-    pub unsafe fn import_host(stream: *mut ArrowArrayStream) -> Result<Self> {
-        // SAFETY: promised by the caller.
-        unsafe { foreign::import(stream) }
-    }
-
-    /// Hands the stream to a consumer: fills the struct that the consumer allocated.
-    ///
-    /// The struct is overwritten without being released. From then on the stream is the consumer's until it calls `release`,
-    /// and it may use and release it on any thread.
-    ///
-    /// Each array is handed on as by [`Array::export`]: no device is called, its event goes out unchanged, and columns with
-    /// different events are an error; for those use [`export_on`](Self::export_on).
-    ///
-    /// An error or a panic of the iterator, or an array that does not belong into the stream, reaches the consumer as an
-    /// `errno` value ([`Error::errno`]) and a text that holds the error and its causes. It gets the same again if it goes on
-    /// asking, so that nobody takes what came before for all there is.
-    pub fn export(self, out: &mut ArrowDeviceArrayStream) {
-        *out = producer::export(self, Manner::AsItIs);
-    }
-
-    /// [`export`](Self::export), with the events of each array joined on this queue: see [`Array::export_on`]. What several
-    /// columns on different queues need, as those of a [`Batch`].
-    pub fn export_on(self, queue: &Queue, out: &mut ArrowDeviceArrayStream) {
-        *out = producer::export(self, Manner::On(queue.clone()));
-    }
-
-    /// [`export`](Self::export) without events, for consumers that are known to ignore them: `get_next` waits on the host
-    /// until the array is ready.
-    pub fn export_settled(self, out: &mut ArrowDeviceArrayStream) {
-        *out = producer::export(self, Manner::Settled);
-    }
-
-    /// Hands the stream to a consumer that only knows plain `ArrowArray`s, which lie in host memory.
-    ///
-    /// An error for a stream on any other type of device; `out` is left as it was then, and the stream is dropped.
-    pub fn export_host(self, out: &mut ArrowArrayStream) -> Result<()> {
-        if self.device_type != DeviceType::CPU {
-            let message = format!(
-                "only host memory travels without the device interface, and these arrays lie on {}",
-                self.device_type
-            );
-            return Err(Error::new(ErrorKind::Unsupported, message).during("export"));
-        }
-        *out = producer::export(self, Manner::AsItIs);
-        Ok(())
     }
 
     /// The schema of every array. Asks nobody.

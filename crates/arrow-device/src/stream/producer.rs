@@ -8,18 +8,11 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
 
 use super::ArrayStream;
-use super::c_stream::{CStream, Callbacks};
-use crate::abi::ArrowSchema;
+use super::c_stream::{CStream, Callbacks, Manner};
+use crate::abi::{ArrowArrayStream, ArrowDeviceArrayStream, ArrowSchema};
 use crate::ffi::guard;
 use crate::schema::Schema;
-use crate::{Error, ErrorKind, Queue, Result, error};
-
-/// How arrays that are not ready are handed on.
-pub(super) enum Manner {
-    AsItIs,
-    On(Queue),
-    Settled,
-}
+use crate::{DeviceType, Error, ErrorKind, Queue, Result, error};
 
 /// What a stream's `private_data` is.
 struct Producer {
@@ -38,8 +31,52 @@ struct LastError {
     text: CString,
 }
 
+impl ArrayStream {
+    /// Hands the stream to a consumer: fills the struct that the consumer allocated.
+    ///
+    /// The struct is overwritten without being released. From then on the stream is the consumer's until it calls `release`,
+    /// and it may use and release it on any thread.
+    ///
+    /// Each array is handed on as by [`Array::export`]: no device is called, its event goes out unchanged, and columns with
+    /// different events are an error; for those use [`export_on`](Self::export_on).
+    ///
+    /// An error or a panic of the iterator, or an array that does not belong into the stream, reaches the consumer as an
+    /// `errno` value ([`Error::errno`]) and a text that holds the error and its causes. It gets the same again if it goes on
+    /// asking, so that nobody takes what came before for all there is.
+    pub fn export(self, out: &mut ArrowDeviceArrayStream) {
+        *out = export(self, Manner::AsItIs);
+    }
+
+    /// [`export`](Self::export), with the events of each array joined on this queue: see [`Array::export_on`]. What several
+    /// columns on different queues need, as those of a [`Batch`].
+    pub fn export_on(self, queue: &Queue, out: &mut ArrowDeviceArrayStream) {
+        *out = export(self, Manner::On(queue.clone()));
+    }
+
+    /// [`export`](Self::export) without events, for consumers that are known to ignore them: `get_next` waits on the host
+    /// until the array is ready.
+    pub fn export_settled(self, out: &mut ArrowDeviceArrayStream) {
+        *out = export(self, Manner::Settled);
+    }
+
+    /// Hands the stream to a consumer that only knows plain `ArrowArray`s, which lie in host memory.
+    ///
+    /// An error for a stream on any other type of device; `out` is left as it was then, and the stream is dropped.
+    pub fn export_host(self, out: &mut ArrowArrayStream) -> Result<()> {
+        if self.device_type != DeviceType::CPU {
+            let message = format!(
+                "only host memory travels without the device interface, and these arrays lie on {}",
+                self.device_type
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message).during("export"));
+        }
+        *out = export(self, Manner::AsItIs);
+        Ok(())
+    }
+}
+
 /// The struct of a stream that is the consumer's from now on.
-pub(super) fn export<S: CStream>(stream: ArrayStream, manner: Manner) -> S {
+fn export<S: CStream>(stream: ArrayStream, manner: Manner) -> S {
     let (schema, device_type) = (stream.schema.clone(), stream.device_type);
     let stream = Some(stream);
     let producer = Producer { schema, stream, manner, failure: None, last_error: None };

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::data::invalid;
+use super::errors::invalid;
 use crate::{BufferKind, DataType, HostArray, HostBytes, Result};
 
 /// Which elements of an array are null, by its own bitmap. Unions and run-end encoding have none, and so no nulls here.

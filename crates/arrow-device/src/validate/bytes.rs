@@ -1,7 +1,8 @@
 //! Text and bytes: with offsets, and as views.
 
 use super::bitmap::Validity;
-use super::data::{elements, invalid_element};
+use super::elements::elements;
+use super::errors::invalid_element;
 use super::lists::check_order;
 use crate::array::host::read_i32;
 use crate::{BufferKind, Extent, HostArray, HostBytes, Result};

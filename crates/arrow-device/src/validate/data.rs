@@ -3,9 +3,9 @@
 //! Visits a node at a time. What one type needs is in `bitmap`, `bytes`, `lists` and `references`; each checks one node, reads
 //! its children's lengths and bitmaps and nothing else of them, and trusts no value before it has been checked.
 
-use super::{bitmap, bytes, lists, references};
+use super::{bitmap, bytes, errors, lists, references};
 use crate::copy::Options;
-use crate::{Array, DataType, Error, ErrorKind, HostArray, Queue, Result, UnionMode};
+use crate::{Array, DataType, Error, HostArray, Queue, Result, UnionMode};
 
 impl Array {
     /// Checks all data of this array and everything below it, where it lies. Waits until it is ready.
@@ -33,7 +33,7 @@ impl Array {
         self.validate_layout()?;
         let host = self.host()?;
         self.nodes_below()?.into_iter().try_for_each(|array| {
-            let place = super::place(self, &array);
+            let place = errors::place(self, &array);
             check(&host.of(array))
                 .map_err(|error| error.during("validate").at(place).on_device(self.device()))
         })
@@ -79,27 +79,4 @@ fn check(node: &HostArray) -> Result<()> {
         // Every pattern of bits is a value, and the layout covers the children.
         _ => Ok(()),
     }
-}
-
-/// The elements of the array in one of its buffers, and `more` after the last one, each as its bytes: they need not be
-/// aligned.
-pub(super) fn elements<'bytes, const SIZE: usize>(
-    node: &HostArray,
-    bytes: &'bytes [u8],
-    more: usize,
-) -> Result<&'bytes [[u8; SIZE]]> {
-    let (pieces, _) = bytes.as_chunks::<SIZE>();
-    let (from, count) = (node.array().offset(), node.array().len());
-    let end = from.saturating_add(count).saturating_add(more);
-    pieces
-        .get(from..end)
-        .ok_or_else(|| invalid(format!("{} bytes are too few for {end} times {SIZE}", bytes.len())))
-}
-
-pub(super) fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidData, message)
-}
-
-pub(super) fn invalid_element(index: usize, message: impl std::fmt::Display) -> Error {
-    invalid(format!("element {index}: {message}"))
 }

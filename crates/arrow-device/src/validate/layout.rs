@@ -2,9 +2,10 @@
 //!
 //! The rules are import's own; what is added for arrays that are here already are the lengths of buffers, where they are known.
 
+use super::errors::place;
 use crate::abi::ArrowDeviceArray;
 use crate::array::check;
-use crate::array::tree::ForeignArray;
+use crate::array::structs::ForeignArray;
 use crate::schema::Schema;
 use crate::{Array, DeviceId, DeviceType, Error, ErrorKind, Extent, Result};
 
@@ -44,7 +45,7 @@ impl Array {
         checked?;
         self.nodes_below()?.iter().try_for_each(|node| {
             buffers_are_long_enough(node)
-                .map_err(|error| error.at(super::place(self, node)).on_device(self.device()))
+                .map_err(|error| error.at(place(self, node)).on_device(self.device()))
         })
     }
 }

@@ -1,7 +1,8 @@
 //! Offsets, list views and maps.
 
 use super::bitmap::Validity;
-use super::data::{elements, invalid_element};
+use super::elements::elements;
+use super::errors::invalid_element;
 use crate::{BufferKind, HostArray, Result};
 
 /// The offsets of lists stay within the child.

@@ -38,6 +38,8 @@
 mod bitmap;
 mod bytes;
 mod data;
+mod elements;
+mod errors;
 mod layout;
 mod lists;
 mod references;
@@ -45,8 +47,6 @@ mod structure;
 
 pub use layout::layout;
 pub use structure::{schema_structure, structure};
-
-use crate::{Array, NodePath};
 
 /// What a tree of structs consists of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,9 +58,4 @@ pub struct Summary {
     pub buffers: usize,
     /// Levels below the root.
     pub depth: usize,
-}
-
-/// The way from an array to a node below it.
-fn place(root: &Array, node: &Array) -> NodePath {
-    NodePath::new(root.tree().schema.steps_between(root.node_number(), node.node_number()))
 }

@@ -1,7 +1,8 @@
 //! Dictionary keys, union members and runs: numbers that refer to other arrays.
 
 use super::bitmap::Validity;
-use super::data::{elements, invalid, invalid_element};
+use super::elements::elements;
+use super::errors::{invalid, invalid_element};
 use crate::{DataType, HostArray, Result};
 
 /// Keys that are not null point into the dictionary.

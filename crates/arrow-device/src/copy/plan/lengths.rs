@@ -3,20 +3,13 @@
 use super::cut::Cut;
 use super::piece::Change;
 use super::rebase::Rebase;
-use super::walk::{Walk, invalid};
+use super::walk::{Awaited, Walk, invalid};
 use crate::array::{ArrayNode, check_last_offset, read_i32, read_i64};
 use crate::copy::source::{CopySource, Span, host_address};
 use crate::copy::step;
 use crate::device::driver::{Raw, Spot};
 use crate::schema::Schema;
 use crate::{BufferKind, DataType, Extent, Result};
-
-/// A node whose first and last offset have to be read.
-pub(in crate::copy) struct Awaited {
-    number: usize,
-    is_wide: bool,
-    spans: Option<[Span; 2]>,
-}
 
 /// Where the live elements of a node begin and end behind its offsets.
 #[derive(Clone, Copy, Debug)]

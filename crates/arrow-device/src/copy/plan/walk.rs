@@ -7,7 +7,6 @@ use std::borrow::Borrow;
 use std::ops::Range;
 
 use super::cut::{Cut, Note};
-use super::lengths::Awaited;
 use super::pack::Pieces;
 use super::piece::{Change, ZEROS};
 use crate::array::{ArrayNode, Storage, Tree, Window};
@@ -103,6 +102,13 @@ pub(in crate::copy) struct Walk<'a> {
     pub(in crate::copy) pieces: Pieces,
     pub(in crate::copy) notes: Vec<Note>,
     pub(in crate::copy) learned: Learned,
+}
+
+/// A node whose first and last offset have to be read.
+pub(in crate::copy) struct Awaited {
+    pub(super) number: usize,
+    pub(super) is_wide: bool,
+    pub(super) spans: Option<[Span; 2]>,
 }
 
 /// Walks over an array.

@@ -8,11 +8,12 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
-use super::check::{Check, Rule};
-use super::export::Image;
-use super::import::Record;
-use super::kinds::Named;
-use super::table::SchemaNode;
+use super::check::Check;
+use super::image::Image;
+use super::kind::Named;
+use super::node::SchemaNode;
+use super::record::Record;
+use super::rules::Rule;
 use super::text::TextSpan;
 use crate::pool::block;
 use crate::pool::shared::{Shared, Unique, Vacancy};

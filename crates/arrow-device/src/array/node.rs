@@ -1,0 +1,105 @@
+//! [`ArrayNode`]: what is known of a node without a look at its data; and tables of nodes that were made here.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use super::window::Window;
+use crate::Extent;
+use crate::abi::ArrowArray;
+use crate::schema::Nullability;
+
+/// One node: what is known of it without a look at its data.
+#[derive(Clone, Copy)]
+pub(crate) struct ArrayNode {
+    pub(crate) window: Window,
+    /// `n_buffers` pointers.
+    pub(crate) buffers: *const *const c_void,
+    pub(crate) n_buffers: u32,
+    /// Where in [`Tables::extents`] those of its buffers begin.
+    pub(crate) extents: u32,
+}
+
+impl ArrayNode {
+    /// The lengths of the buffers were not given.
+    pub(crate) const NO_EXTENTS: u32 = u32::MAX;
+
+    /// A node without anything.
+    pub(crate) const EMPTY: Self = Self {
+        window: Window { length: 0, offset: 0, null_count: 0 },
+        buffers: std::ptr::null(),
+        n_buffers: 0,
+        extents: Self::NO_EXTENTS,
+    };
+
+    /// What a struct says that was seen to keep to its rule.
+    #[inline(always)]
+    pub(super) fn of(source: &ArrowArray, nulls: Nullability) -> Self {
+        let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
+        let n_buffers = n_buffers as u32;
+        let extents = Self::NO_EXTENTS;
+        let node =
+            Self { window: Window { offset, length, null_count }, buffers, n_buffers, extents };
+        let null_count = match nulls {
+            // Without a bitmap nothing is null, counted or not.
+            Nullability::InBitmap if null_count != 0 && node.buffer(0).is_null() => 0,
+            Nullability::InBitmap => null_count,
+            Nullability::All => length,
+            Nullability::None => 0,
+        };
+        Self { window: Window { offset, length, null_count }, ..node }
+    }
+
+    /// A buffer's address or handle; null where there is none.
+    #[inline]
+    pub(crate) fn buffer(&self, index: usize) -> *const c_void {
+        if index >= self.n_buffers as usize {
+            return std::ptr::null();
+        }
+        // SAFETY: whoever made the node vouches for `n_buffers` entries: import by its contract (the C data interface says
+        // "the number of pointers is given by `n_buffers`"), construction by its own table.
+        unsafe { self.buffers.wrapping_add(index).read() }
+    }
+}
+
+/// The nodes of a tree that was put together here. A single one needs no table of its own.
+pub(crate) enum Nodes {
+    One([ArrayNode; 1]),
+    Many(Box<[ArrayNode]>),
+}
+
+impl Nodes {
+    #[inline(always)]
+    pub(crate) fn as_slice(&self) -> &[ArrayNode] {
+        match self {
+            Self::One(node) => node,
+            Self::Many(nodes) => nodes,
+        }
+    }
+}
+
+impl From<Vec<ArrayNode>> for Nodes {
+    fn from(nodes: Vec<ArrayNode>) -> Self {
+        match <[ArrayNode; 1]>::try_from(nodes) {
+            Ok(node) => Self::One(node),
+            Err(nodes) => Self::Many(nodes.into()),
+        }
+    }
+}
+
+/// Buffer tables of nodes that were made here, and the lengths of the buffers.
+pub(crate) struct Tables {
+    pub(crate) extents: Box<[Extent]>,
+    /// Never read through this: it keeps the tables that nodes point to.
+    pub(crate) _pointers: Arc<[BufferPointer]>,
+}
+
+/// An entry of a buffer table.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct BufferPointer(pub(crate) *const c_void);
+
+// SAFETY: an address on some device, that only whoever names a queue of it uses.
+unsafe impl Send for BufferPointer {}
+
+// SAFETY: as above.
+unsafe impl Sync for BufferPointer {}

@@ -1,0 +1,105 @@
+//! [`Structs`]: the C structs of an imported tree, which stay where the producer put them and are the table of nodes.
+
+use std::ops::Range;
+
+use super::node::ArrayNode;
+use super::window::Window;
+use crate::abi::ArrowArray;
+use crate::pool::list::List;
+use crate::schema::{Check, Nullability};
+
+/// The structs of an imported tree, all of which keep to their rules. They are the consumer's from the import to the release,
+/// so nobody writes to them: `import`'s caller promises it.
+pub(crate) struct Structs {
+    base: ForeignArray,
+    below: StructsBelow,
+}
+
+/// Where the structs below the base are.
+pub(crate) enum StructsBelow {
+    /// They are its children and no more, so its own table leads to all of them, in the order of their numbers.
+    Children,
+    /// A table of what lies deeper, too.
+    Table(List<*const ArrowArray>),
+}
+
+impl Structs {
+    /// # Safety
+    /// The tree was checked: the base keeps to the rule of the schema's root, what `below` leads to are the structs of the
+    /// nodes from 1 on, and each keeps to its rule. They stay until the base is released.
+    pub(crate) unsafe fn new(base: ForeignArray, below: StructsBelow) -> Self {
+        Self { base, below }
+    }
+
+    pub(crate) fn base(&self) -> &ArrowArray {
+        &self.base.0
+    }
+
+    /// Which elements a base has that keeps to its rule.
+    #[inline(always)]
+    pub(crate) fn root(base: &ArrowArray, checks: &[Check]) -> Window {
+        let nulls = checks.first().map_or(Nullability::InBitmap, |check| check.nulls);
+        ArrayNode::of(base, nulls).window
+    }
+
+    /// The structs of the nodes from 1 on.
+    #[inline(always)]
+    pub(crate) fn below(&self) -> &[*const ArrowArray] {
+        let ArrowArray { children, n_children, .. } = *self.base();
+        match &self.below {
+            StructsBelow::Table(table) => table,
+            StructsBelow::Children if n_children == 0 => &[],
+            // SAFETY: `new`'s caller saw that the base has a table of so many children, which nobody writes to.
+            StructsBelow::Children => unsafe {
+                std::slice::from_raw_parts(children.cast_const().cast(), n_children as usize)
+            },
+        }
+    }
+
+    /// A node; nothing for a number that is none. The checks are those of the whole schema.
+    #[inline(always)]
+    pub(crate) fn node(&self, number: u32, checks: &[Check]) -> Option<ArrayNode> {
+        Some(ArrayNode::of(self.get(number)?, checks.get(number as usize)?.nulls))
+    }
+
+    /// Some nodes below the base.
+    #[inline(always)]
+    pub(crate) fn nodes<'a>(
+        &'a self,
+        numbers: Range<u32>,
+        checks: &'a [Check],
+    ) -> impl ExactSizeIterator<Item = ArrayNode> + 'a {
+        let (start, end) = (numbers.start as usize, numbers.end as usize);
+        let structs =
+            self.below().get(start.wrapping_sub(1)..end.wrapping_sub(1)).unwrap_or_default();
+        let checks = checks.get(start..end).unwrap_or_default();
+        structs.iter().zip(checks).map(|(source, check)| {
+            // SAFETY: `new`'s caller saw a struct there, and it stays as long as the base.
+            ArrayNode::of(unsafe { &**source }, check.nulls)
+        })
+    }
+
+    /// The struct of a node.
+    #[inline(always)]
+    pub(super) fn get(&self, number: u32) -> Option<&ArrowArray> {
+        match (number as usize).checked_sub(1) {
+            None => Some(self.base()),
+            // SAFETY: `new`'s caller saw a struct there, and it stays as long as the base.
+            Some(index) => self.below().get(index).map(|struct_| unsafe { &**struct_ }),
+        }
+    }
+}
+
+/// A base structure that another party filled and this one owns now.
+pub(crate) struct ForeignArray(pub(crate) ArrowArray);
+
+impl Drop for ForeignArray {
+    fn drop(&mut self) {
+        if let Some(release) = self.0.release {
+            // SAFETY: the struct was moved here and is not released yet; the specification asks the consumer to "call the
+            // base structure's release callback" exactly once, at whatever address the struct is, and `import`'s contract
+            // says that the producer's callback can be called on any thread.
+            unsafe { release(&raw mut self.0) }
+        }
+    }
+}

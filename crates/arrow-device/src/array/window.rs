@@ -1,0 +1,29 @@
+//! [`Window`]: which elements of a node an array has.
+
+/// Which elements of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub(crate) offset: i64,
+    pub(crate) length: i64,
+    /// -1 where it is not known.
+    pub(crate) null_count: i64,
+}
+
+impl Window {
+    pub(crate) fn end(self) -> i64 {
+        self.offset.saturating_add(self.length)
+    }
+
+    /// A part of it. What is known of the nulls stays known where that is possible.
+    #[inline(always)]
+    pub(crate) fn part(self, offset: i64, length: i64) -> Self {
+        let null_count = match self.null_count {
+            0 => 0,
+            _ if length == 0 => 0,
+            all if all == self.length => length,
+            known if length == self.length => known,
+            _ => -1,
+        };
+        Self { offset: self.offset + offset, length, null_count }
+    }
+}

@@ -1,0 +1,3 @@
+//! What the protocol is built from. The model checker's tests compile the protocol over other locks in the place of these.
+
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};

@@ -1,0 +1,51 @@
+//! [`SchemaNode`]: one node of a schema, with its field and the numbers of what lies below it.
+
+use super::check::Check;
+use super::{Field, Layout};
+
+/// One node. Nodes are numbered level by level, so that the children of one are consecutive.
+pub(crate) struct SchemaNode {
+    pub(crate) field: Field,
+    pub(crate) layout: Layout,
+    pub(super) parent: u32,
+    pub(super) first_child: u32,
+    /// Children; where there is a dictionary, it counts as the last one.
+    pub(super) children: u32,
+    pub(super) has_dictionary: bool,
+}
+
+impl SchemaNode {
+    /// The numbers of the children, without the dictionary.
+    pub(crate) fn children(&self) -> std::ops::Range<u32> {
+        let regular = self.children - u32::from(self.has_dictionary);
+        self.first_child..self.first_child + regular
+    }
+
+    /// The number of the dictionary.
+    pub(crate) fn dictionary(&self) -> Option<u32> {
+        self.has_dictionary.then(|| self.first_child + self.children - 1)
+    }
+
+    /// The numbers of the children and the dictionary.
+    pub(crate) fn below(&self) -> std::ops::Range<u32> {
+        self.first_child..self.first_child + self.children
+    }
+}
+
+impl SchemaNode {
+    /// A node whose children are where its check says.
+    pub(super) fn checked(field: Field, parent: u32, check: &Check) -> Self {
+        let below = Check::below(Some(check));
+        Self {
+            first_child: below.first,
+            children: below.count,
+            has_dictionary: below.has_dictionary,
+            ..Self::new(field, parent)
+        }
+    }
+
+    pub(super) fn new(field: Field, parent: u32) -> Self {
+        let layout = Layout::of(field.data_type());
+        Self { field, layout, parent, first_child: 0, children: 0, has_dictionary: false }
+    }
+}

@@ -1,0 +1,16 @@
+//! What the errors of validation say, and of which node.
+
+use crate::{Array, Error, ErrorKind, NodePath};
+
+/// The way from an array to a node below it.
+pub(super) fn place(root: &Array, node: &Array) -> NodePath {
+    NodePath::new(root.tree().schema.steps_between(root.node_number(), node.node_number()))
+}
+
+pub(super) fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::InvalidData, message)
+}
+
+pub(super) fn invalid_element(index: usize, message: impl std::fmt::Display) -> Error {
+    invalid(format!("element {index}: {message}"))
+}
