@@ -17,10 +17,9 @@ use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::driver::SyncEvent;
-use crate::ffi::arena::{
-    self, ArenaRoom, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource, as_uninit,
-    release_share,
-};
+use crate::ffi::build::{ArenaRoom, as_uninit};
+use crate::ffi::node::{CNode, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource};
+use crate::ffi::release::release_share;
 use crate::pool::shared::Shared;
 use crate::schema::{Check, Schema};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
@@ -548,7 +547,7 @@ impl TreeShare for OfNode {
     }
 }
 
-impl arena::CNode for ArrowArray {
+impl CNode for ArrowArray {
     type Owner = ExportedTree;
     type Plain = ArrayNode;
 

@@ -17,7 +17,7 @@ use crate::abi::ArrowArray;
 use crate::array::structs::{ForeignArray, Structs, StructsBelow};
 use crate::array::{BufferPointer, ReadyWhen, Storage, Tree};
 use crate::device::driver::Raw;
-use crate::ffi::arena::release_share;
+use crate::ffi::release::release_share;
 use crate::pool::shared::Shared;
 use crate::sync::lock;
 use crate::{Array, ArrayBuilder, Buffer, DataType, DeviceId, Error, ErrorKind, Result, Schema};

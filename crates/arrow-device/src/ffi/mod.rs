@@ -1,4 +1,8 @@
-//! What every C face of this library needs: exported trees in one block of memory, and the guard that ends panics.
+//! What every C face of this library needs: exported trees in one block of memory, their release, and the guard that
+//! ends panics.
 
 pub(crate) mod arena;
+pub(crate) mod build;
 pub(crate) mod guard;
+pub(crate) mod node;
+pub(crate) mod release;

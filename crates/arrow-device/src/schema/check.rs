@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{DataType, Layout};
-use crate::ffi::arena::ChildNumbers;
+use crate::ffi::node::ChildNumbers;
 
 /// Which elements of a type may be null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,10 +13,9 @@ use super::storage::Table;
 use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;
-use crate::ffi::arena::{
-    self, ArenaRoom, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource, as_uninit,
-    release_share,
-};
+use crate::ffi::build::{ArenaRoom, as_uninit};
+use crate::ffi::node::{CNode, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource};
+use crate::ffi::release::release_share;
 
 impl Schema {
     /// Hands the schema to a consumer: fills the struct that the consumer allocated.
@@ -120,7 +119,7 @@ impl TreeSource<ArrowSchema> for Drawing<'_> {
     }
 }
 
-impl arena::CNode for ArrowSchema {
+impl CNode for ArrowSchema {
     type Owner = ExportedSchema;
     type Plain = Self;
 

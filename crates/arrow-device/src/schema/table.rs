@@ -11,7 +11,7 @@ use super::node::SchemaNode;
 use super::rules::Rule;
 use super::storage::{Draft, Table};
 use super::{DataType, Field, Metadata};
-use crate::ffi::arena::ChildNumbers;
+use crate::ffi::node::ChildNumbers;
 use crate::pool::shared::Shared;
 use crate::{Error, ErrorKind, NodePath, Result, Step};
 

@@ -12,7 +12,7 @@ use super::piece::{Change, ZEROS};
 use crate::array::{ArrayNode, Storage, Tree, Window};
 use crate::copy::source::{CopySource, Span};
 use crate::device::driver::{Raw, Spot};
-use crate::ffi::arena::ChildNumbers;
+use crate::ffi::node::ChildNumbers;
 use crate::schema::{self, Schema};
 use crate::{Array, BufferKind, DataType, Error, ErrorKind, Result, UnionMode};
 

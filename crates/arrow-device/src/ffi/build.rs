@@ -1,0 +1,259 @@
+//! Filling an arena: the structs of a whole tree, written once, where the consumer will find them.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicUsize};
+
+use super::arena::{Arena, ArenaHeader, ArenaSlot, LEAVES, Numbers};
+use super::node::{CNode, Links, TreeSource};
+use super::release::release;
+use crate::pool::block::{self, Block};
+use crate::{Error, ErrorKind, Result};
+
+/// Memory for an arena.
+pub(crate) struct ArenaRoom<N: CNode> {
+    block: Block,
+    size: usize,
+    nodes: PhantomData<N>,
+}
+
+impl<N: CNode> ArenaRoom<N> {
+    /// For so many nodes, the root included. An error where there is no memory.
+    #[inline(always)]
+    pub(crate) fn new(size: usize) -> Result<Self> {
+        const {
+            assert!(
+                align_of::<ArenaHeader<N>>() <= 16
+                    && align_of::<ArenaSlot<N>>() <= align_of::<usize>()
+            )
+        };
+        let Some(bytes) = bytes_for::<N>(size) else { return Err(too_large()) };
+        Ok(Self { block: Block::new(bytes)?, size, nodes: PhantomData })
+    }
+
+    /// Builds the arena, writes the struct of the root, and returns where the event's handle is kept. Where there is an error,
+    /// nothing is written. The owner keeps all that the plain nodes refer to, and so does a share of it for its node and all
+    /// below.
+    #[inline(always)]
+    pub(crate) fn build(
+        self,
+        (root, plain): (u32, N::Plain),
+        tree: &impl TreeSource<N>,
+        owner: N::Owner,
+        event: *mut c_void,
+        out: &mut MaybeUninit<N>,
+    ) -> Result<*mut *mut c_void> {
+        let Self { block, size, .. } = self;
+        let header = block.into_bytes().cast::<ArenaHeader<N>>();
+        // SAFETY: the block is large enough for a header and aligned to 16.
+        unsafe {
+            header.write(ArenaHeader { live: AtomicUsize::new(size), owner: Some(owner), event })
+        };
+        let arena = Arena { header };
+        let child_table = arena.slot(size).cast::<*mut N>().as_ptr();
+        let mut filling = Filling { arena, tree, size, next_slot: 1, child_table };
+        match filling.below(0, root) {
+            Ok((links, numbers)) if filling.next_slot == size => {
+                let slot = arena.slot(0).as_ptr();
+                // SAFETY: the slot lies in the block, which nobody else sees yet; its node is not written, and atomics and
+                // numbers have no destructor, so the assignments read nothing of what was there before.
+                unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
+                // SAFETY: as above.
+                unsafe { (*slot).numbers = numbers };
+                out.write(N::linked(plain, links));
+                // SAFETY: the header is initialised; this makes a pointer to one of its members.
+                Ok(unsafe { &raw mut (*header.as_ptr()).event })
+            }
+            _ => {
+                // SAFETY: nobody else has seen the block. Its owner stays in it, and leaks: this is a mistake of this crate.
+                unsafe { block::give(header.cast()) };
+                Err(misshapen())
+            }
+        }
+    }
+}
+
+/// A place that is written and not read.
+#[inline(always)]
+pub(crate) fn as_uninit<T>(out: &mut T) -> &mut MaybeUninit<T> {
+    // SAFETY: `MaybeUninit<T>` "is guaranteed to have the same size, alignment, and ABI as `T`", and only whole structs are
+    // written there.
+    unsafe { &mut *ptr::from_mut(out).cast() }
+}
+
+#[cold]
+fn too_large() -> Error {
+    Error::new(ErrorKind::OutOfMemory, "the tree is too large").during("export")
+}
+
+#[cold]
+fn misshapen() -> Error {
+    Error::new(ErrorKind::InvalidArgument, "the shape of the tree is not that of its size")
+}
+
+#[inline(always)]
+fn bytes_for<N: CNode>(size: usize) -> Option<usize> {
+    // The root is in no table, so one entry is spare.
+    let each = size_of::<ArenaSlot<N>>() + size_of::<*mut N>();
+    size.checked_mul(each)?.checked_add(size_of::<ArenaHeader<N>>())
+}
+
+/// An arena that is being filled.
+struct Filling<'tree, N: CNode, S> {
+    arena: Arena<N>,
+    tree: &'tree S,
+    size: usize,
+    /// The first slot that is not taken.
+    next_slot: usize,
+    /// Where the next table of children goes.
+    child_table: *mut *mut N,
+}
+
+/// The tree has more nodes than the arena has slots.
+struct TooLarge;
+
+impl<N: CNode, S: TreeSource<N>> Filling<'_, N, S> {
+    /// Fills everything below a slot, and returns what leads there.
+    #[inline(always)]
+    fn below(&mut self, index: usize, source: u32) -> Result<(Links<N>, Numbers), TooLarge> {
+        let below = self.tree.below(source);
+        let count = below.count as usize;
+        let first_slot = self.next_slot;
+        if count > self.size - first_slot.min(self.size) {
+            return Err(TooLarge);
+        }
+        self.next_slot += count;
+        let table = self.child_table;
+        self.child_table = table.wrapping_add(count);
+        let siblings = Siblings {
+            slot: self.arena.slot(first_slot).as_ptr(),
+            table,
+            index: first_slot as u32,
+            numbers: below.first..below.first.saturating_add(below.count),
+        };
+        if below.are_leaves {
+            self.leaves(siblings)?;
+        } else {
+            self.parents(siblings)?;
+        }
+        let regular = count - usize::from(below.has_dictionary);
+        let dictionary = if below.has_dictionary {
+            self.arena.slot(first_slot + regular).as_ptr().cast()
+        } else {
+            ptr::null_mut()
+        };
+        let links = Links {
+            n_children: regular as i64,
+            children: if regular > 0 { table } else { ptr::null_mut() },
+            dictionary,
+            release: release::<N>,
+            private_data: self.arena.slot(index).as_ptr().cast(),
+        };
+        let numbers = Numbers {
+            index: index as u32,
+            source,
+            first_child: first_slot as u32,
+            children: below.count | if below.are_leaves { LEAVES } else { 0 },
+        };
+        Ok((links, numbers))
+    }
+
+    /// Fills the slots of siblings that have nothing below them.
+    #[inline(never)]
+    fn leaves(&mut self, siblings: Siblings<N>) -> Result<(), TooLarge> {
+        let nodes = siblings.nodes(self.tree)?;
+        let mut place = Siblings { numbers: siblings.numbers.clone(), ..siblings };
+        for node in nodes {
+            let (links, numbers) = place.leaf(0);
+            // SAFETY: there is a slot for each node, since there are as many nodes as numbers.
+            unsafe { place.write(0, N::linked(node, links), numbers) };
+            place.advance();
+        }
+        Ok(())
+    }
+
+    /// The same for siblings that may have something below them.
+    #[inline(never)]
+    fn parents(&mut self, siblings: Siblings<N>) -> Result<(), TooLarge> {
+        let tree = self.tree;
+        let nodes = siblings.nodes(tree)?;
+        for (child, node) in siblings.places().zip(nodes) {
+            let source = siblings.numbers.start + child;
+            let (links, numbers) = if tree.below(source).count == 0 {
+                siblings.leaf(child)
+            } else {
+                self.below((siblings.index + child) as usize, source)?
+            };
+            // SAFETY: as above.
+            unsafe { siblings.write(child, N::linked(node, links), numbers) };
+        }
+        Ok(())
+    }
+}
+
+/// Nodes of one parent: where they go, and which they are.
+struct Siblings<N: CNode> {
+    /// The first of as many slots.
+    slot: *mut ArenaSlot<N>,
+    /// The table of their parent.
+    table: *mut *mut N,
+    /// The number of the first slot.
+    index: u32,
+    /// Their numbers in the tree that is exported.
+    numbers: Range<u32>,
+}
+
+impl<N: CNode> Siblings<N> {
+    /// All but the first.
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.slot = self.slot.wrapping_add(1);
+        self.table = self.table.wrapping_add(1);
+        self.index = self.index.wrapping_add(1);
+        self.numbers.start += 1;
+    }
+
+    /// From 0 on.
+    #[inline(always)]
+    fn places(&self) -> Range<u32> {
+        0..self.numbers.end - self.numbers.start
+    }
+
+    #[inline(always)]
+    fn nodes<S: TreeSource<N>>(
+        &self,
+        tree: &S,
+    ) -> Result<impl ExactSizeIterator<Item = N::Plain>, TooLarge> {
+        let nodes = tree.children(self.numbers.clone());
+        if nodes.len() == self.places().len() { Ok(nodes) } else { Err(TooLarge) }
+    }
+
+    /// The links and numbers of a node that has nothing below it.
+    #[inline(always)]
+    fn leaf(&self, child: u32) -> (Links<N>, Numbers) {
+        let links = Links {
+            n_children: 0,
+            children: ptr::null_mut(),
+            dictionary: ptr::null_mut(),
+            release: release::<N>,
+            private_data: self.slot.wrapping_add(child as usize).cast(),
+        };
+        let (index, source) = (self.index + child, self.numbers.start + child);
+        (links, Numbers { index, source, first_child: 0, children: LEAVES })
+    }
+
+    /// # Safety
+    /// `child` is one of the places.
+    #[inline(always)]
+    unsafe fn write(&self, child: u32, node: N, numbers: Numbers) {
+        let slot = self.slot.wrapping_add(child as usize);
+        let entry = self.table.wrapping_add(child as usize);
+        // SAFETY: as many words of the tables of children are this parent's as it has children.
+        unsafe { entry.write(slot.cast()) };
+        // SAFETY: a slot of the block, which nobody else sees yet.
+        unsafe { slot.write(ArenaSlot { node, share: AtomicPtr::new(ptr::null_mut()), numbers }) };
+    }
+}

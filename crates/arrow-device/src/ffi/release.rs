@@ -1,0 +1,165 @@
+//! The release callbacks of every struct that is exported here.
+//!
+//! Releasing a node walks what is still in place below it, never what was moved out, and subtracts once from the count of
+//! the arena; whoever reaches zero gives the block back.
+
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
+
+use super::arena::{Arena, ArenaSlot, released};
+use super::guard;
+use super::node::{CNode, TreeOwner, TreeShare};
+use crate::pool::block;
+use crate::pool::shared::Shared;
+
+/// The callback of every node of every tree exported here.
+///
+/// # Safety
+/// As the specification says of a release callback: `node` is a struct that this producer filled, or a bitwise move of one,
+/// at whatever address, and not released yet (a null pointer and a released struct are tolerated).
+pub(super) unsafe extern "C" fn release<N: CNode>(node: *mut N) {
+    guard::silent(|| {
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        let Some(node) = (unsafe { node.as_mut() }) else { return };
+        if node.release_mut().take().is_none() {
+            return;
+        }
+        if let Some(slot) = NonNull::new(node.private_data()) {
+            // SAFETY: `private_data` is the consumer's to keep, so it is what `build` wrote: the slot. The arena is live
+            // because this node is counted and was not released before.
+            unsafe { release_slot(slot.cast::<ArenaSlot<N>>()) }
+        }
+    });
+}
+
+/// The callback of a struct that has nothing below it and needs no arena: it holds a share of what keeps it.
+///
+/// # Safety
+/// As the specification says of a release callback: `node` is a struct whose `private_data` is a share of a `T`, as
+/// [`Shared::into_raw`] gave it, or a bitwise move of one, and not released yet (a null pointer and a released struct are
+/// tolerated).
+pub(crate) unsafe extern "C" fn release_share<N: CNode, T: 'static>(node: *mut N) {
+    guard::silent(|| {
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        let Some(node) = (unsafe { node.as_mut() }) else { return };
+        if node.release_mut().take().is_some() {
+            // SAFETY: `private_data` is the consumer's to keep, so it is the share that was given away; it is taken back once,
+            // since a release "MUST" mark the struct as released.
+            drop(unsafe { Shared::<T>::from_raw(node.private_data()) });
+        }
+    });
+}
+
+/// Releases a node and everything in place below it.
+///
+/// # Safety
+/// The slot belongs to a live arena, and its node is not released yet.
+unsafe fn release_slot<N: CNode>(entry: NonNull<ArenaSlot<N>>) {
+    // SAFETY: promised by the caller.
+    let arena = unsafe { Arena::of(entry) };
+    // SAFETY: as above.
+    let is_root = unsafe { (*entry.as_ptr()).numbers }.index == 0;
+    let mut walk = ReleaseWalk { arena, count: 1, moved: Vec::new(), mark: !is_root };
+    walk.below(entry);
+    let ReleaseWalk { count, moved, .. } = walk;
+
+    let mut owner = None;
+    let mut share = None;
+    if is_root {
+        // SAFETY: only the release of the root touches the owner, and it runs once.
+        owner = unsafe { (*arena.header.as_ptr()).owner.take() };
+        if let Some(owner) = &owner {
+            moved.iter().for_each(|slot| hand_over(arena, *slot, &|source| owner.share(source)));
+        }
+    } else {
+        // SAFETY: the slot lies in a live arena; its share is atomic.
+        let taken = unsafe { (*entry.as_ptr()).share.swap(released(), Ordering::AcqRel) };
+        if !taken.is_null() && taken != released() {
+            // SAFETY: `hand_over` made it from a box, and the swap gave it to this thread alone.
+            let own = unsafe { Box::from_raw(taken) };
+            moved.iter().for_each(|slot| hand_over(arena, *slot, &|source| own.narrow(source)));
+            share = Some(own);
+        }
+        // Otherwise the root still owns everything, and its release looks below this node for what was moved out.
+    }
+
+    // SAFETY: the arena is live: this thread has not subtracted its nodes yet.
+    let live = unsafe { &(*arena.header.as_ptr()).live };
+    // Whoever sees no more than its own nodes is the last: nodes only become fewer.
+    if live.load(Ordering::Acquire) == count || live.fetch_sub(count, Ordering::AcqRel) == count {
+        // SAFETY: no node is left, so nobody else has a pointer into the block, and the owner was taken by the root's
+        // release, which is among those that are done.
+        unsafe { block::give(arena.header.cast()) };
+    }
+    // Last: dropping these may run anybody's code, exports of the next tree included.
+    drop(share);
+    drop(owner);
+}
+
+/// What lies below a node that is released.
+struct ReleaseWalk<N: CNode> {
+    arena: Arena<N>,
+    /// Nodes in place, the first one included.
+    count: usize,
+    /// Nodes that were moved out; what is below them goes with them.
+    moved: Vec<NonNull<ArenaSlot<N>>>,
+    /// Whether nodes in place are marked as released, for the release of the root to see.
+    mark: bool,
+}
+
+impl<N: CNode> ReleaseWalk<N> {
+    fn below(&mut self, parent: NonNull<ArenaSlot<N>>) {
+        // SAFETY: a slot of a live arena; what is read here does not change after `build`.
+        let numbers = unsafe { (*parent.as_ptr()).numbers };
+        for index in numbers.child_slots() {
+            let slot = self.arena.slot(index);
+            // SAFETY: while the parent is being released, its children in place belong to this call; the specification
+            // does not let a consumer move one at the same time.
+            let node = unsafe { &mut (*slot.as_ptr()).node };
+            match node.release_mut().take() {
+                None => self.moved.push(slot),
+                Some(callback)
+                    if ptr::fn_addr_eq(callback, release::<N> as unsafe extern "C" fn(*mut N)) =>
+                {
+                    self.count += 1;
+                    if self.mark {
+                        // SAFETY: as above; the share is atomic.
+                        unsafe { (*slot.as_ptr()).share.store(released(), Ordering::Release) };
+                    }
+                    // Of a leaf no more is looked at than its callback: what else its slot has is on another line of the cache.
+                    if !numbers.has_only_leaves() {
+                        self.below(slot);
+                    }
+                }
+                Some(callback) => {
+                    *node.release_mut() = Some(callback);
+                    // SAFETY: the consumer put a callback of its own here, which expects the struct it stands in; it calls
+                    // ours in turn, for this node alone.
+                    unsafe { callback(node) }
+                }
+            }
+        }
+    }
+}
+
+/// Gives a node that was moved out, or what was moved out from below it, a share of its own.
+fn hand_over<N: CNode>(
+    arena: Arena<N>,
+    slot: NonNull<ArenaSlot<N>>,
+    share_of: &dyn Fn(u32) -> <N::Owner as TreeOwner>::Share,
+) {
+    // SAFETY: a slot of a live arena; numbers do not change after `build`.
+    let numbers = unsafe { (*slot.as_ptr()).numbers };
+    let share = Box::into_raw(Box::new(share_of(numbers.source)));
+    // SAFETY: as above; the share is atomic.
+    let state = unsafe { &(*slot.as_ptr()).share };
+    if state.compare_exchange(ptr::null_mut(), share, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        return;
+    }
+    // SAFETY: nobody else saw it.
+    drop(unsafe { Box::from_raw(share) });
+    // The node is released already. What was moved out from below it before is still waiting for its share.
+    for index in numbers.child_slots() {
+        hand_over(arena, arena.slot(index), share_of);
+    }
+}
