@@ -8,8 +8,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr;
 
-use super::image::Image;
-use super::storage::Table;
+use super::storage::{Image, Table};
 use super::{Schema, Text};
 use crate::Result;
 use crate::abi::ArrowSchema;

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::check::Check;
 use super::node::SchemaNode;
-use super::record::Record;
-use super::storage::Packed;
+use super::storage::{Packed, Record};
 use super::text::TextBlob;
 use super::{Field, Metadata, Text, format};
 use crate::Result;

@@ -5,7 +5,8 @@
 //! - [`Layout`] says which buffers an array of a type has.
 //! - [`Schema`] is a type as a flat table, which is how arrays are checked and walked; it alone is read from C structs
 //!   (`import`, with `kinds` of formats) and written to them (`export`). The other files work on bytes that were read already.
-//!   What an import reads is `packed`; `fields` are made of it later.
+//!   What an import reads goes into `storage`; `fields` are made of it later. `rules` says what the C struct of a node must
+//!   keep to, and `check` has that as numbers for each node.
 
 mod check;
 mod data_type;
@@ -14,7 +15,6 @@ mod export;
 mod field;
 mod fields;
 mod format;
-mod image;
 mod import;
 mod kind;
 mod kinds;
@@ -22,7 +22,6 @@ mod layout;
 mod metadata;
 mod node;
 mod questions;
-mod record;
 mod rules;
 mod storage;
 mod table;

@@ -8,13 +8,13 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 
+use super::Text;
 use super::check::Check;
-use super::image::Image;
 use super::kind::Named;
 use super::node::SchemaNode;
-use super::record::Record;
 use super::rules::Rule;
 use super::text::TextSpan;
+use crate::abi::ArrowSchema;
 use crate::pool::block;
 use crate::pool::shared::{Shared, Unique, Vacancy};
 use crate::{Error, ErrorKind, Result};
@@ -37,6 +37,28 @@ pub(super) struct Packed {
     pub(super) metadata: PackedItems<u8>,
     pub(super) text: PackedItems<u8>,
 }
+
+/// What a node says beside its format and what is below it, which its [`Check`] tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record {
+    pub(super) name: TextSpan,
+    pub(super) flags: i64,
+    /// Where in the metadata of all nodes that of this one starts, plus one; 0 where there is none.
+    pub(super) metadata: u32,
+    pub(super) parent: u32,
+}
+
+/// What every exported struct of a schema says, links aside.
+pub(crate) struct Image {
+    pub(super) nodes: Box<[ArrowSchema]>,
+    /// The format strings that are not a part of the program. Names and metadata are kept by the schema.
+    pub(super) _formats: Box<[Text]>,
+}
+
+// SAFETY: the pointers in the structs lead to bytes that are never written to, and that the image or its schema keeps.
+unsafe impl Send for Image {}
+// SAFETY: as above.
+unsafe impl Sync for Image {}
 
 /// For how many items there is room, or has to be.
 #[derive(Clone, Copy, Default)]

@@ -6,10 +6,9 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::check::Check;
-use super::image::Image;
 use super::node::SchemaNode;
 use super::rules::Rule;
-use super::storage::{Draft, Table};
+use super::storage::{Draft, Image, Table};
 use super::{DataType, Field, Metadata};
 use crate::ffi::node::ChildNumbers;
 use crate::pool::shared::Shared;
