@@ -3,10 +3,9 @@
 //! Both are open. An array of a device type that nobody here knows can still be imported, looked at and handed on, so a
 //! device type is an integer with names for the values that are known, never an `enum`.
 
-use std::fmt;
-use std::str::FromStr;
+mod parse;
 
-use crate::{Error, ErrorKind};
+use std::fmt;
 
 /// The kind of device that can access an array's buffers.
 ///
@@ -99,20 +98,6 @@ impl fmt::Debug for DeviceType {
     }
 }
 
-impl FromStr for DeviceType {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let known = Self::KNOWN.iter().find(|(_, name)| *name == text);
-        known.map(|(device_type, _)| *device_type).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                format!("`{text}` is no device type; `cuda` is one"),
-            )
-        })
-    }
-}
-
 /// One device: its type, and which one of that type.
 ///
 /// What the number counts differs from type to type: see the table in [`convention`](crate::convention).
@@ -155,28 +140,5 @@ impl fmt::Display for DeviceId {
 impl fmt::Debug for DeviceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for DeviceId {
-    type Err = Error;
-
-    /// `cpu`, `cuda` (the first one) or `cuda:1`.
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let Some((name, number)) = text.split_once(':') else {
-            let device_type = text.parse()?;
-            return Ok(if device_type == DeviceType::CPU {
-                Self::CPU
-            } else {
-                Self::new(device_type, 0)
-            });
-        };
-        let id = number.parse().map_err(|_| {
-            Error::new(
-                ErrorKind::InvalidArgument,
-                format!("`{number}` is no device number; `cuda:1` has one"),
-            )
-        })?;
-        Ok(Self::new(name.parse()?, id))
     }
 }
