@@ -1,7 +1,9 @@
-//! The functions of the CUDA driver, found in its library at run time, and what CUDA does in its own way.
+//! The functions of the CUDA driver, found in its library at run time, and what CUDA does in its
+//! own way.
 //!
-//! The declarations are those of `cuda.h`, with its versioned names. A `CUdeviceptr` is a number as wide as an address on all
-//! systems that CUDA runs on, and is declared as one here. `ARROW_DEVICE_CUDA_LIBRARY` names another library to load.
+//! The declarations are those of `cuda.h`, with its versioned names. A `CUdeviceptr` is a number as
+//! wide as an address on all systems that CUDA runs on, and is declared as one here.
+//! `ARROW_DEVICE_CUDA_LIBRARY` names another library to load.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
@@ -156,7 +158,8 @@ impl Api for Cuda {
 
     fn leave(&self, (): ()) {
         let mut context = ptr::null_mut();
-        // SAFETY: a handle is written. It is the context that `enter` pushed; below it is the thread's own.
+        // SAFETY: a handle is written. It is the context that `enter` pushed; below it is the
+        // thread's own.
         let _ = unsafe { (self.own.pop_context)(&mut context) };
     }
 

@@ -11,7 +11,8 @@ use crate::{Code, CopyList, Functions, Handle, Loaded, ReadyDevice, Vendor};
 
 /// A driver, and what its vendor does in its own way.
 ///
-/// Functions that work on a device are called between [`enter`](Self::enter) and [`leave`](Self::leave).
+/// Functions that work on a device are called between [`enter`](Self::enter) and
+/// [`leave`](Self::leave).
 pub trait Api: fmt::Debug + Send + Sync + 'static {
     /// What [`enter`](Self::enter) found and [`leave`](Self::leave) puts back.
     type Saved;
@@ -26,14 +27,14 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
 
     /// The names.
     fn vendor(&self) -> &'static Vendor {
-        self.loaded().vendor
+        self.loaded().found().vendor
     }
 
     /// The driver's version in words.
     fn version(&self) -> Result<String, Code>;
 
-    /// Gets a device ready: where there are contexts, retains the primary one. Called once for each device in the life of the
-    /// process, after the driver was initialised.
+    /// Gets a device ready: where there are contexts, retains the primary one. Called once for each
+    /// device in the life of the process, after the driver was initialised.
     fn get_ready(&self, ordinal: i32) -> Result<ReadyDevice, Code>;
 
     /// The device of this number, made ready by the first call.
@@ -81,11 +82,12 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Lets the current device reach the memory of another one. `None` where there is no function for it.
+    /// Lets the current device reach the memory of another one. `None` where there is no function
+    /// for it.
     fn enable_peer(&self, peer: &ReadyDevice) -> Option<Code>;
 
-    /// The number that the driver has for the host's memory, when it is asked for the type of an address. The device's memory
-    /// has the next one.
+    /// The number that the driver has for the host's memory, when it is asked for the type of an
+    /// address. The device's memory has the next one.
     fn host_memory_type(&self) -> Result<u32, Code>;
 
     /// The vendor's name of a code.

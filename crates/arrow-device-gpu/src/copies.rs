@@ -13,7 +13,7 @@ impl<A: Api> GpuDriver<A> {
     /// All copies in one call, where there is one for it and more than one to make.
     ///
     /// # Safety
-    /// As [`Driver::copy`], in an entered device.
+    /// As [`Driver::copy`](arrow_device::driver::Driver::copy), in an entered device.
     pub(crate) unsafe fn copy_all(
         &self,
         stream: Handle,
@@ -32,8 +32,8 @@ impl<A: Api> GpuDriver<A> {
             // SAFETY: promised by the caller.
             None => unsafe { list.submit(self.api.functions(), stream) }?,
         };
-        // A driver may have the function and not the ability, or not for this kind of host memory. What is wrong with the copies
-        // themselves is wrong with them one by one, too.
+        // A driver may have the function and not the ability, or not for this kind of host memory.
+        // What is wrong with the copies themselves is wrong with them one by one, too.
         if matches!(code, INVALID_VALUE | NOT_SUPPORTED) {
             self.api.forget_error();
             return None;
@@ -42,7 +42,7 @@ impl<A: Api> GpuDriver<A> {
     }
 
     /// # Safety
-    /// As [`Driver::copy`], in an entered device.
+    /// As [`Driver::copy`](arrow_device::driver::Driver::copy), in an entered device.
     pub(crate) unsafe fn copy_one(
         &self,
         stream: Handle,
@@ -80,7 +80,8 @@ impl<A: Api> GpuDriver<A> {
                     unsafe { self.api.copy(to.0, from.0, len, stream) }
                 })
             }
-            // SAFETY: promised by the caller. Where all memory has one range of addresses, these tell where each side is.
+            // SAFETY: promised by the caller. Where all memory has one range of addresses, these
+            // tell where each side is.
             _ => unsafe { self.api.copy(to, from, len, stream) },
         }
     }

@@ -39,7 +39,8 @@ impl CopyList {
         }
     }
 
-    /// Submits the copies by the function that both vendors have; `None` where the driver is too old.
+    /// Submits the copies by the function that both vendors have; `None` where the driver is too
+    /// old.
     ///
     /// # Safety
     /// As for [`Api::copy`](crate::Api::copy), for each of the copies.

@@ -1,5 +1,5 @@
-//! Tables of the functions of a driver's library: [`functions!`](crate::functions) declares one, and [`Functions`] is the
-//! one that both vendors share.
+//! Tables of the functions of a driver's library: [`functions!`](crate::functions) declares one,
+//! and [`Functions`] is the one that both vendors share.
 
 use std::ffi::{c_char, c_void};
 
@@ -44,11 +44,12 @@ pub struct CopyAttributes {
 
 /// Declares a table of functions, and how each of them is found in a library.
 ///
-/// A row is `required` or `optional`, then a field with the function's type, then the function's name in the library. The table's
-/// `find` fails where a required function is missing, and leaves an optional one out.
+/// A row is `required` or `optional`, then a field with the function's type, then the function's
+/// name in the library. The table's `find` fails where a required function is missing, and leaves
+/// an optional one out.
 ///
-/// A table that is `named by` another struct has no names in its rows: that struct is declared as well, with a name for each
-/// row, and is given to `find`.
+/// A table that is `named by` another struct has no names in its rows: that struct is declared as
+/// well, with a name for each row, and is given to `find`.
 #[macro_export]
 macro_rules! functions {
     (

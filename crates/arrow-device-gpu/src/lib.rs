@@ -1,8 +1,9 @@
 //! What `arrow-device-cuda` and `arrow-device-rocm` have in common.
 //!
-//! The driver interfaces of CUDA and HIP have the same shape: devices with ordinals, streams, events, device, pinned and
-//! managed memory. [`GpuDriver`] is written once over that shape. What differs is behind [`Api`], which each of the two
-//! crates implements: what the functions are called, how a device is made current, and what constants are called.
+//! The driver interfaces of CUDA and HIP have the same shape: devices with ordinals, streams,
+//! events, device, pinned and managed memory. [`GpuDriver`] is written once over that shape. What
+//! differs is behind [`Api`], which each of the two crates implements: what the functions are
+//! called, how a device is made current, and what constants are called.
 //!
 //! Nobody else needs this crate; it changes together with the two.
 

@@ -8,17 +8,17 @@ use libloading::Library;
 
 use crate::{Code, Functions, Handle, Vendor, ok, process};
 
-/// A library that was found. It stays loaded until the process ends, because memory that was handed out is released through
-/// it.
+/// A library that was found. It stays loaded until the process ends, because memory that was handed
+/// out is released through it.
 #[derive(Debug)]
 pub struct Found {
     library: &'static Library,
     name: String,
     missing: Mutex<Vec<&'static str>>,
-    vendor: &'static Vendor,
+    pub(crate) vendor: &'static Vendor,
 }
 
-/// A device that is ready for calls, as these name it.
+/// A device that is ready for calls: the numbers and the handle by which calls name it.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadyDevice {
     /// Its number in this process.
@@ -29,8 +29,8 @@ pub struct ReadyDevice {
     pub context: Handle,
 }
 
-// SAFETY: the vendors' handles may be used on any thread, says the first rule of both manuals: contexts are usable from all
-// threads, one at a time per call.
+// SAFETY: the vendors' handles may be used on any thread, says the first rule of both manuals:
+// contexts are usable from all threads, one at a time per call.
 unsafe impl Send for ReadyDevice {}
 // SAFETY: as for `Send`; it is three numbers that do not change.
 unsafe impl Sync for ReadyDevice {}
@@ -38,15 +38,15 @@ unsafe impl Sync for ReadyDevice {}
 /// What both vendors have of a driver that was loaded.
 #[derive(Debug)]
 pub struct Loaded {
-    pub(crate) found: Found,
-    pub(crate) functions: Functions,
-    pub(crate) vendor: &'static Vendor,
-    /// The devices that were made ready, for the life of the process: memory that was exported outlives whoever opened
-    /// the device.
+    found: Found,
+    functions: Functions,
+    /// The devices that were made ready, for the life of the process: memory that was exported
+    /// outlives whoever opened the device.
     ready: Mutex<Vec<ReadyDevice>>,
 }
 
-/// The driver of a vendor, loaded by the first call. An error stays one for the life of the process.
+/// The driver of a vendor, loaded by the first call. An error stays one for the life of the
+/// process.
 ///
 /// `whole` adds the functions that only this vendor has.
 ///
@@ -73,7 +73,7 @@ impl Loaded {
         let found = find(vendor)?;
         // SAFETY: promised by the caller.
         let functions = unsafe { Functions::find(&found, &vendor.functions) }?;
-        Ok(Self { found, functions, vendor, ready: Mutex::default() })
+        Ok(Self { found, functions, ready: Mutex::default() })
     }
 
     /// The library that was found.
@@ -86,7 +86,8 @@ impl Loaded {
         &self.functions
     }
 
-    /// The device of this number, which `get_ready` makes ready when it is asked for the first time.
+    /// The device of this number, which `get_ready` makes ready when it is asked for the first
+    /// time.
     pub(crate) fn ready(
         &self,
         ordinal: i32,
@@ -104,8 +105,8 @@ impl Loaded {
     }
 }
 
-/// Loads the library that the vendor's variable names in the environment, or the first of the vendor's libraries that there is.
-/// An error says what to do.
+/// Loads the library that the vendor's variable names in the environment, or the first of the
+/// vendor's libraries that there is. An error says what to do.
 fn find(vendor: &'static Vendor) -> Result<Found, String> {
     let names = match std::env::var_os(vendor.library_variable) {
         Some(name) => vec![name],
@@ -114,8 +115,8 @@ fn find(vendor: &'static Vendor) -> Result<Found, String> {
     let mut problems = Vec::new();
     for name in names {
         let name_shown = name.to_string_lossy().into_owned();
-        // SAFETY: `Library::new` asks that the library's initialisers are sound; these names are those of the vendor's
-        // driver, or were given by whoever runs the program.
+        // SAFETY: `Library::new` asks that the library's initialisers are sound; these names are
+        // those of the vendor's driver, or were given by whoever runs the program.
         match unsafe { Library::new(&name) } {
             Ok(library) => {
                 process::watch();

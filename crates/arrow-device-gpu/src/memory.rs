@@ -56,7 +56,8 @@ impl<A: Api> GpuDriver<A> {
         Ok(Raw::from_ptr(memory))
     }
 
-    /// Memory that is there when the stream has come so far; `None` where the device or the driver has none such.
+    /// Memory that is there when the stream has come so far; `None` where the device or the driver
+    /// has none such.
     ///
     /// # Safety
     /// The stream is alive.
@@ -79,8 +80,8 @@ impl<A: Api> GpuDriver<A> {
         done.map(|()| Some(memory).filter(|memory| !memory.is_null()))
     }
 
-    /// Managed memory may be larger than the device's; what does not fit is moved to and fro, or ends the process on devices
-    /// that cannot.
+    /// Managed memory may be larger than the device's; what does not fit is moved to and fro, or
+    /// ends the process on devices that cannot.
     fn require_free(&self, len: u64) -> Result<()> {
         let (mut free, mut total) = (0, 0);
         self.call("ask for free memory", |functions| {
@@ -99,16 +100,18 @@ impl<A: Api> GpuDriver<A> {
     /// It was allocated as this kind, and nothing uses it any more.
     pub(crate) unsafe fn free_kind(&self, memory: Handle, kind: Kind) {
         let _ = self.call_apart("free", |functions| match kind {
-            // SAFETY: promised by the caller. Also for what was allocated in the order of a stream: "This API will not perform
-            // any implicit synchronization when the pointer was allocated with cuMemAllocAsync. Callers must ensure that all
-            // accesses to this pointer have completed", as they have.
+            // SAFETY: promised by the caller. Also for what was allocated in the order of a stream:
+            // "This API will not perform any implicit synchronization when the pointer was
+            // allocated with cuMemAllocAsync. Callers must ensure that all accesses to this pointer
+            // have completed", as they have.
             Kind::Device | Kind::Managed => unsafe { (functions.mem_free)(memory) },
             // SAFETY: promised by the caller.
             Kind::Host => unsafe { (functions.mem_free_host)(memory) },
         });
     }
 
-    /// Pinned memory, initialised; `None` where there is none to be had, and plain memory has to do.
+    /// Pinned memory, initialised; `None` where there is none to be had, and plain memory has to
+    /// do.
     pub(crate) fn allocate_pinned_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
         let size = usize::try_from(len).unwrap_or(usize::MAX);
         let mut memory = ptr::null_mut();
@@ -122,14 +125,15 @@ impl<A: Api> GpuDriver<A> {
         }
         let address = NonNull::new(memory.cast::<u8>());
         if let Some(address) = address {
-            // SAFETY: `size` bytes of host memory that nobody else has ("the driver returns page-locked memory accessible to
-            // the host").
+            // SAFETY: `size` bytes of host memory that nobody else has ("the driver returns
+            // page-locked memory accessible to the host").
             unsafe { address.write_bytes(0, size) };
         }
         Ok(address)
     }
 
-    /// What lies at an address; `None` where the driver does not know it, as for plain memory of the host.
+    /// What lies at an address; `None` where the driver does not know it, as for plain memory of
+    /// the host.
     ///
     /// # Safety
     /// None: the driver looks the address up and does not follow it.
@@ -161,11 +165,12 @@ impl<A: Api> GpuDriver<A> {
         (code == 0).then_some((start.addr(), size))
     }
 
-    /// What kind of memory lies at an address; `None` where the driver does not know the address. A device is current.
+    /// What kind of memory lies at an address; `None` where the driver does not know the address. A
+    /// device is current.
     fn kind_at(&self, address: Handle) -> Result<Option<Kind>, Code> {
         let memory_type = match self.ask_about(address, MEMORY_TYPE, 0_u32) {
-            // "If ptr was not allocated by, mapped by, or registered with a CUcontext which uses unified virtual addressing
-            // CUDA_ERROR_INVALID_VALUE is returned."
+            // "If ptr was not allocated by, mapped by, or registered with a CUcontext which uses
+            // unified virtual addressing CUDA_ERROR_INVALID_VALUE is returned."
             Err(INVALID_VALUE) => {
                 self.api.forget_error();
                 return Ok(None);
@@ -194,7 +199,8 @@ impl<A: Api> GpuDriver<A> {
     /// As [`attribute`](Self::attribute), with the driver's code where it fails.
     fn ask_about<T>(&self, address: Handle, attribute: i32, mut value: T) -> Result<T, Code> {
         let out = (&raw mut value).cast();
-        // SAFETY: the attributes that are asked for are numbers of this width; the address is looked up and not followed.
+        // SAFETY: the attributes that are asked for are numbers of this width; the address is
+        // looked up and not followed.
         ok(unsafe { (self.api.functions().pointer_attribute)(out, attribute, address) })?;
         Ok(value)
     }

@@ -54,8 +54,8 @@ impl<A: Api> GpuDriver<A> {
         }
     }
 
-    /// Lets this device reach what another one allocates in the order of its streams. A device without such pools has nothing
-    /// there to be reached.
+    /// Lets this device reach what another one allocates in the order of its streams. A device
+    /// without such pools has nothing there to be reached.
     fn open_pool(&self, peer: &ReadyDevice) {
         let functions = self.api.functions();
         let (Some(default_pool), Some(set_access)) =

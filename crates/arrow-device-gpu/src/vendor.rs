@@ -19,7 +19,8 @@ pub struct Vendor {
     pub managed: Option<DeviceType>,
     /// What to do where the library is missing or too old.
     pub install: &'static str,
-    /// The number of the attribute that managed memory can be used by host and device at the same time.
+    /// The number of the attribute that managed memory can be used by host and device at the same
+    /// time.
     pub concurrent_managed_access: i32,
     /// The number of the attribute that there is managed memory.
     pub managed_memory: i32,

@@ -1,6 +1,7 @@
 //! The functions of HIP, found in its library at run time, and what HIP does in its own way.
 //!
-//! The declarations are those of `hip_runtime_api.h`. `ARROW_DEVICE_HIP_LIBRARY` names another library to load.
+//! The declarations are those of `hip_runtime_api.h`. `ARROW_DEVICE_HIP_LIBRARY` names another
+//! library to load.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
@@ -67,7 +68,8 @@ static VENDOR: Vendor = Vendor {
 
 const INVALID_DEVICE: Code = 101;
 const BY_ADDRESS: i32 = 4;
-/// From this version on host memory is 1 and device memory 2, as with CUDA; before, they were 0 and 1.
+/// From this version on host memory is 1 and device memory 2, as with CUDA; before, they were 0 and
+/// 1.
 const RENUMBERED: i32 = 60_000_000;
 
 functions! {
@@ -186,7 +188,8 @@ impl Api for Hip {
     fn error_name(&self, code: Code) -> Option<Cow<'static, str>> {
         // SAFETY: any number may be asked about.
         let name = unsafe { (self.own.error_name)(code) };
-        // SAFETY: "a pointer to the NULL-terminated error name", which is part of the library and stays.
+        // SAFETY: "a pointer to the NULL-terminated error name", which is part of the library and
+        // stays.
         unsafe { text(name) }
     }
 
