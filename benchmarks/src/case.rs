@@ -42,8 +42,8 @@ impl fmt::Display for Peer {
     }
 }
 
-/// What is done, to what and how much of it: [`workload`](Case::workload), [`shape`](Case::shape) and [`size`](Case::size) of
-/// a case.
+/// What is done, to what and how much of it: [`workload`](Case::workload), [`shape`](Case::shape)
+/// and [`size`](Case::size) of a case.
 pub type WorkloadKey = (&'static str, &'static str, u64);
 
 /// A workload by one peer at one size.

@@ -3,7 +3,8 @@
 use arrow_device::copy::Options;
 use arrow_device::{Array, DeviceType, Extent, Queue, Result};
 
-/// How many bytes the elements take, as far as that is known without asking a device; `None` where it is not.
+/// How many bytes the elements take, as far as that is known without asking a device; `None` where
+/// it is not.
 pub(crate) fn nbytes(array: &Array) -> Result<Option<u64>> {
     if array.device().device_type == DeviceType::CPU {
         let options = Options::new().always(true);

@@ -32,7 +32,8 @@ struct Header<T> {
     _owner: T,
 }
 
-/// The block of a tree, which is being filled. Dropping it frees the block and leaves the tree's memory alone.
+/// The block of a tree, which is being filled. Dropping it frees the block and leaves the tree's
+/// memory alone.
 pub(crate) struct TreeBlock<T> {
     header: NonNull<Header<T>>,
     layout: Layout,

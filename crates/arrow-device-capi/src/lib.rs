@@ -9,7 +9,7 @@
 //!   call                                what every function does: errors, panics, pointers
 //!   error                               the caller's error struct
 //!   context                             callbacks of the caller, and their end
-//!   backends, memory_kinds, open        which devices there are, their kinds of memory, and opening them
+//!   backends, memory_kinds, open        which devices there are, and opening them
 //!   vulkan                              Vulkan devices, queues and memory of the application's
 //!   device, allocator, driver           devices; the caller's memory, the caller's device
 //!   queue                               queues and events

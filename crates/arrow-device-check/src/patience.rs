@@ -1,4 +1,5 @@
-//! How long a child waits for a peer that has threads of its own. The parent sets it, and the judges keep to it.
+//! How long a child waits for a peer that has threads of its own. The parent sets it, and the
+//! judges keep to it.
 
 use std::env;
 use std::time::Duration;

@@ -17,7 +17,8 @@ use crate::site::RawSite;
 use crate::span::Span;
 use crate::track::{History, What};
 
-/// Fresh memory holds garbage up to here, because on a device it does; the rest of a large allocation is zero.
+/// Fresh memory holds garbage up to here, because on a device it does; the rest of a large
+/// allocation is zero.
 const GARBAGE: u64 = 64 * 1024;
 
 impl State {

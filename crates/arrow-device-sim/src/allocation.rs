@@ -57,5 +57,6 @@ impl PartHandle {
     }
 }
 
-/// Handles of parts are numbers that are no addresses of this process, from here on, each used once.
+/// Handles of parts are numbers that are no addresses of this process, from here on, each used
+/// once.
 pub(crate) const FIRST_PART: usize = 0x0700;

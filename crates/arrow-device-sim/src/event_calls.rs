@@ -1,7 +1,7 @@
 //! Events: made, recorded behind the work of a queue, waited for, destroyed.
 //!
-//! A wait takes the queue and the work that the event stands for at that moment. What becomes of the event
-//! afterwards does not matter to it.
+//! A wait takes the queue and the work that the event stands for at that moment. What becomes of
+//! the event afterwards does not matter to it.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -35,7 +35,8 @@ impl State {
         if let Some(slot) = self.events.slot(event) {
             slot.destroyed = Some(site);
             slot.recorded = None;
-            // SAFETY: a table of ours. Whoever waits for the event was ordered behind its work already.
+            // SAFETY: a table of ours. Whoever waits for the event was ordered behind its work
+            // already.
             unsafe { EventTable::end(slot.table) };
             self.events.retired.push_back(number);
         }

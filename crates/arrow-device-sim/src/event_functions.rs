@@ -34,7 +34,8 @@ unsafe fn parts<'a>(event: *const EventTable) -> (&'a Engine, Raw<Event>) {
 }
 
 unsafe extern "C" fn query(event: *const EventTable) -> c_int {
-    // SAFETY: the header says that the functions are called with their own table, while the event is alive.
+    // SAFETY: the header says that the functions are called with their own table, while the event
+    // is alive.
     let (engine, event) = unsafe { parts(event) };
     match engine.is_complete(event) {
         Ok(true) => 0,

@@ -50,7 +50,8 @@ pub(crate) struct Recorded {
 }
 
 impl Events {
-    /// No event yet. The functions of those that are made are set by [`set_table`](Self::set_table).
+    /// No event yet. The functions of those that are made are set by
+    /// [`set_table`](Self::set_table).
     pub(crate) fn new() -> Self {
         Self {
             slots: Vec::new(),

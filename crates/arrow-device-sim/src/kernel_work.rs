@@ -43,8 +43,8 @@ impl KernelMemory {
     pub fn values<T: Plain>(&self, number: usize) -> Vec<T> {
         let bytes = self.input(number);
         let read = |chunk: &[u8]| {
-            // SAFETY: the chunk has the size of `T`, any bytes of which are a value (`Plain`); the read need not
-            // be aligned.
+            // SAFETY: the chunk has the size of `T`, any bytes of which are a value (`Plain`); the
+            // read need not be aligned.
             unsafe { chunk.as_ptr().cast::<T>().read_unaligned() }
         };
         bytes.chunks_exact(size_of::<T>()).map(read).collect()

@@ -1,4 +1,5 @@
-//! Memory of a logical device: allocating, parts of what was allocated, and which `VkBuffer` is where.
+//! Memory of a logical device: allocating, parts of what was allocated, and which `VkBuffer` is
+//! where.
 //!
 //! Vulkan does not tell what a buffer is bound to, so a table does, for all buffers that were made or adopted
 //! here. Others' are not in it: of those only the handle is known.

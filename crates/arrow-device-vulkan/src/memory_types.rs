@@ -1,4 +1,5 @@
-//! What types of memory a device has, and what is known of a buffer: which memory it is bound to, and where.
+//! What types of memory a device has, and what is known of a buffer: which memory it is bound to,
+//! and where.
 
 use std::ptr::NonNull;
 
@@ -25,7 +26,8 @@ pub(crate) struct BufferLocation {
     pub(crate) address: Option<NonNull<u8>>,
 }
 
-// SAFETY: handles, and an address that is used under the rules of `Driver::map`, which holds on every thread.
+// SAFETY: handles, and an address that is used under the rules of `Driver::map`, which holds on
+// every thread.
 unsafe impl Send for BufferLocation {}
 
 /// A type of memory that buffers of this crate can be bound to.
@@ -61,8 +63,8 @@ impl MemoryTypes {
         let heaps = properties.memory_heaps_as_slice();
         let list = |(index, memory_type): (usize, &vk::MemoryType)| {
             let heap = heaps.get(memory_type.heap_index as usize)?.size;
-            // "memoryTypeBits is a bitmask and contains one bit set for every supported memory type", and is the
-            // same for all buffers of the same usage.
+            // "memoryTypeBits is a bitmask and contains one bit set for every supported memory
+            // type", and is the same for all buffers of the same usage.
             let is_allowed = needs.memory_type_bits.checked_shr(index as u32)? & 1 == 1;
             let flags = memory_type.property_flags;
             let special = vk::MemoryPropertyFlags::PROTECTED

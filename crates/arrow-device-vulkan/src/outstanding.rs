@@ -30,5 +30,6 @@ pub(crate) struct Piece {
     pub(crate) len: u64,
 }
 
-// SAFETY: memory that the caller of `Driver::copy` keeps until the queue has passed, for whichever thread.
+// SAFETY: memory that the caller of `Driver::copy` keeps until the queue has passed, for whichever
+// thread.
 unsafe impl Send for Piece {}

@@ -127,7 +127,8 @@ fn load(build: &Build) -> Result<ExchangeFunctions, String> {
 
 fn get<T: Copy>(library: &'static Library, name: &str) -> T {
     let name = format!("exchange_{name}");
-    // SAFETY: each member of `ExchangeFunctions` is declared in `exchange.h` as the function of its name is.
+    // SAFETY: each member of `ExchangeFunctions` is declared in `exchange.h` as the function of its
+    // name is.
     *unsafe { library.get::<T>(name.as_bytes()) }.unwrap()
 }
 

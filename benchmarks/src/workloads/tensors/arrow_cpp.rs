@@ -166,7 +166,8 @@ impl Drop for TensorSlot {
 }
 
 fn get<T: Copy>(library: &Library, name: &str) -> T {
-    // SAFETY: the types in `TensorSource` are those of the functions in `native/tensors_arrow_cpp.cc`.
+    // SAFETY: the types in `TensorSource` are those of the functions in
+    // `native/tensors_arrow_cpp.cc`.
     *unsafe { library.get::<T>(name.as_bytes()) }.unwrap()
 }
 

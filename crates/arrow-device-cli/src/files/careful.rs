@@ -1,4 +1,5 @@
-//! What the readers of others make of a file that is broken: errors, and panics, which become errors here and are said once.
+//! What the readers of others make of a file that is broken: errors, and panics, which become
+//! errors here and are said once.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -40,7 +41,8 @@ fn words(payload: &(dyn Any + Send)) -> String {
     words.unwrap_or("the reader failed").to_owned()
 }
 
-/// What a reader says of a file that ends early, was changed, or has what the reader lacks: which is which it does not tell.
+/// What a reader says of a file that ends early, was changed, or has what the reader lacks: which
+/// is which it does not tell.
 pub(super) fn not_whole(what: &str, reason: impl Into<Failure>) -> Failure {
     let reason = reason.into();
     Failure::new(format!(
