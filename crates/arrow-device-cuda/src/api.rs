@@ -112,7 +112,7 @@ pub(crate) fn load() -> Result<&'static Cuda> {
 impl Cuda {
     fn new(loaded: Loaded) -> Result<Self, String> {
         // SAFETY: these are the functions of `cuda.h`, declared after it.
-        let own = unsafe { CudaFunctions::find(loaded.found()) }?;
+        let own = unsafe { CudaFunctions::find(&loaded.found) }?;
         Ok(Self { loaded, own })
     }
 

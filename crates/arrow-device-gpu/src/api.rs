@@ -22,12 +22,12 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
 
     /// The functions that both vendors have.
     fn functions(&self) -> &Functions {
-        self.loaded().functions()
+        &self.loaded().functions
     }
 
     /// The names.
     fn vendor(&self) -> &'static Vendor {
-        self.loaded().found().vendor
+        self.loaded().found.vendor
     }
 
     /// The driver's version in words.

@@ -59,7 +59,7 @@ pub fn diagnose<A: Api>(runtime: &'static str, api: Result<&A>) -> Diagnosis {
             return diagnosis;
         }
     };
-    let found = api.loaded().found();
+    let found = &api.loaded().found;
     diagnosis.library = Some(found.name().to_owned());
     diagnosis.version = api.version().ok();
     diagnosis.missing = found.missing();

@@ -38,8 +38,10 @@ unsafe impl Sync for ReadyDevice {}
 /// What both vendors have of a driver that was loaded.
 #[derive(Debug)]
 pub struct Loaded {
-    found: Found,
-    functions: Functions,
+    /// The library.
+    pub found: Found,
+    /// The functions that both vendors have.
+    pub functions: Functions,
     /// The devices that were made ready, for the life of the process: memory that was exported
     /// outlives whoever opened the device.
     ready: Mutex<Vec<ReadyDevice>>,
@@ -74,16 +76,6 @@ impl Loaded {
         // SAFETY: promised by the caller.
         let functions = unsafe { Functions::find(&found, &vendor.functions) }?;
         Ok(Self { found, functions, ready: Mutex::default() })
-    }
-
-    /// The library that was found.
-    pub fn found(&self) -> &Found {
-        &self.found
-    }
-
-    /// The functions that both vendors have.
-    pub fn functions(&self) -> &Functions {
-        &self.functions
     }
 
     /// The device of this number, which `get_ready` makes ready when it is asked for the first

@@ -104,7 +104,7 @@ pub(crate) fn load() -> Result<&'static Hip> {
 impl Hip {
     fn new(loaded: Loaded) -> Result<Self, String> {
         // SAFETY: these are the functions of `hip_runtime_api.h`, declared after it.
-        let own = unsafe { HipFunctions::find(loaded.found()) }?;
+        let own = unsafe { HipFunctions::find(&loaded.found) }?;
         Ok(Self { loaded, own })
     }
 

@@ -1,8 +1,8 @@
 //! Device memory: addresses that the host cannot read, and bytes behind them that the engine can.
 //!
-//! On Linux a [`DeviceBytes`] is a part of one large range of address space without access rights; the engine works
-//! through a second mapping of the same pages. Elsewhere, and where no such range can be had, it is a weaker
-//! thing: see [`Protection`].
+//! On Linux a [`DeviceBytes`] is a part of one large range of address space without access rights; the
+//! engine works through a second mapping of the same pages. Elsewhere, and where no such range can be
+//! had, it is a weaker thing: see [`Protection`].
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod guarded;
