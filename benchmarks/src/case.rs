@@ -42,6 +42,10 @@ impl fmt::Display for Peer {
     }
 }
 
+/// What is done, to what and how much of it: [`workload`](Case::workload), [`shape`](Case::shape)
+/// and [`size`](Case::size) of a case.
+pub type WorkloadKey = (&'static str, &'static str, u64);
+
 /// A workload by one peer at one size.
 pub struct Case {
     /// What is done, the same words for all peers: `export`.
@@ -61,7 +65,7 @@ pub struct Case {
 impl Case {
     /// One that is timed as a whole.
     pub fn whole(
-        (workload, shape, size): (&'static str, &'static str, u64),
+        (workload, shape, size): WorkloadKey,
         peer: Peer,
         mut once: impl FnMut() + 'static,
     ) -> Self {
@@ -78,7 +82,7 @@ impl Case {
     /// What is large is made, timed and cleared away one by one, as it would be in a program, so that memory is recycled.
     /// What is small would be lost in the cost of looking at the clock, and goes in groups.
     pub fn step<A: 'static, B: 'static>(
-        (workload, shape, size): (&'static str, &'static str, u64),
+        (workload, shape, size): WorkloadKey,
         peer: Peer,
         mut before: impl FnMut() -> A + 'static,
         mut timed: impl FnMut(A) -> B + 'static,
@@ -104,7 +108,7 @@ impl Case {
     /// One of which only the second step is timed, as by [`step`](Self::step), of things that stay where they are: for what
     /// is so small that moving it would be told as a part of it. All slots are prepared, then timed, then cleared away.
     pub fn in_place<S: 'static>(
-        (workload, shape, size): (&'static str, &'static str, u64),
+        (workload, shape, size): WorkloadKey,
         peer: Peer,
         mut slots: Vec<S>,
         mut before: impl FnMut(&mut S) + 'static,

@@ -3,8 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
-use arrow_device::copy::Options;
-use arrow_device::{Array, Batch, DataType, DeviceId, DeviceType, Extent, Queue, Ready, View};
+use arrow_device::{Array, Batch, DataType, DeviceId, DeviceType, Queue, Ready, View};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PySlice, PyTuple};
@@ -15,7 +14,7 @@ use crate::error::{OrRaise, invalid};
 use crate::live::{Kind, Live};
 use crate::schema::{PyDataType, PySchema, check_request, position};
 use crate::tensor::PyTensor;
-use crate::{backends, exchange, html, interrupt, kwargs, tensor};
+use crate::{backends, exchange, html, interrupt, kwargs, sizes, tensor};
 
 /// Two capsules: a schema's and an array's.
 type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
@@ -179,7 +178,7 @@ impl PyArray {
     /// the buffers; only the device knows how long those of strings are.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        py.detach(|| nbytes(&self.array)).or_raise()
+        py.detach(|| sizes::nbytes(&self.array)).or_raise()
     }
 
     /// Whether the data may be used by now. Asks the device where there is an event; never waits.
@@ -435,32 +434,6 @@ impl PyArray {
 /// An array of the class and with the permissions of another.
 fn like(slf: &Bound<'_, PyArray>, array: Array) -> PyResult<Py<PyArray>> {
     wrap_like(slf.py(), array, slf.is_instance_of::<PyBatch>(), slf.get().host_copies)
-}
-
-/// See [`PyArray::nbytes`].
-pub(crate) fn nbytes(array: &Array) -> arrow_device::Result<Option<u64>> {
-    if array.device().device_type == DeviceType::CPU {
-        let options = Options::new().always(true);
-        return array.plan_copy(&Queue::host(), &options).map(|plan| Some(plan.bytes()));
-    }
-    buffer_bytes(array)
-}
-
-/// The length of all buffers; `None` where one is not known.
-fn buffer_bytes(array: &Array) -> arrow_device::Result<Option<u64>> {
-    let mut all = 0_u64;
-    for index in 0..array.buffer_count() {
-        match array.extent(index) {
-            Extent::Exact(len) | Extent::AtLeast(len) => all = all.saturating_add(len),
-            Extent::Unknown => return Ok(None),
-        }
-    }
-    let children = (0..array.child_count()).map(|index| array.child(index));
-    for below in children.chain(array.dictionary().map(Ok)) {
-        let Some(len) = buffer_bytes(&below?)? else { return Ok(None) };
-        all = all.saturating_add(len);
-    }
-    Ok(Some(all))
 }
 
 #[pymethods]

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
 
+use crate::found::{Found, index, number};
 use crate::{gpus, software};
 
 /// One way to devices.
@@ -22,13 +23,6 @@ pub(crate) struct Backend {
     pub(crate) list: fn() -> Result<Vec<Found>>,
     /// Opens one.
     pub(crate) open: fn(DeviceId) -> Result<Device>,
-}
-
-/// A device that can be opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub(crate) id: DeviceId,
-    pub(crate) name: String,
 }
 
 /// A new backend is a new row here, and a dependency.
@@ -84,17 +78,6 @@ pub(crate) const BACKENDS: &[Backend] = &[
         open: |id| arrow_device_rocm::open_with(gpus::ordinal(id)?, gpus::kind(id.device_type)),
     },
 ];
-
-pub(crate) fn number(index: usize) -> i64 {
-    i64::try_from(index).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn index(id: DeviceId) -> Result<usize> {
-    usize::try_from(id.id).map_err(|_| {
-        let message = format!("there is no device number {}", id.id);
-        Error::new(ErrorKind::DeviceMissing, message).on_device(id)
-    })
-}
 
 /// An open device, and the queue for the package's own work on it.
 #[derive(Clone, Debug)]

@@ -44,7 +44,7 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     }
     let ndim = buffer.dimensions();
     let is_empty = dims.iter().take(ndim).any(|length| *length == 0);
-    let block = Box::leak(Box::new(Block {
+    let block = Box::leak(Box::new(ViewedTensor {
         managed: DLManagedTensorVersioned {
             version: DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: DLPACK_MINOR_VERSION },
             manager_ctx: ptr::null_mut(),
@@ -79,7 +79,7 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 }
 
 /// A tensor over memory that a view holds.
-struct Block {
+struct ViewedTensor {
     managed: DLManagedTensorVersioned,
     /// Lengths, then strides.
     dims: Vec<i64>,
@@ -88,7 +88,7 @@ struct Block {
 
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
     // SAFETY: called once, by the tensor that `take` imported, with the pointer that it was given.
-    let block = unsafe { (*managed).manager_ctx }.cast::<Block>();
+    let block = unsafe { (*managed).manager_ctx }.cast::<ViewedTensor>();
     // SAFETY: `take` leaked this box.
     drop(unsafe { Box::from_raw(block) });
 }

@@ -126,12 +126,12 @@ unsafe extern "C" fn allocate(
     set_error: SetError,
 ) -> c_int {
     // SAFETY: the caller passes a tensor whose type, shape and device are those that it wants.
-    let made = catch_unwind(|| unsafe { Block::like(prototype) });
+    let made = catch_unwind(|| unsafe { AllocatedTensor::like(prototype) });
     let made = made.unwrap_or_else(|_| Err(Error::new(ErrorKind::Panicked, "a panic")));
     match made {
         Ok(block) => {
             // SAFETY: the caller passes a place for the pointer.
-            unsafe { out.write(Block::hand_over(block)) };
+            unsafe { out.write(AllocatedTensor::hand_over(block)) };
             0
         }
         Err(error) => {
@@ -151,7 +151,7 @@ unsafe extern "C" fn allocate(
 }
 
 /// A tensor that was allocated for a stranger, who fills it.
-struct Block {
+struct AllocatedTensor {
     managed: DLManagedTensorVersioned,
     /// Lengths, then strides.
     dims: Vec<i64>,
@@ -159,7 +159,7 @@ struct Block {
     _live: Live,
 }
 
-impl Block {
+impl AllocatedTensor {
     /// # Safety
     /// `prototype` is null or points to a tensor whose shape has as many entries as it has dimensions.
     unsafe fn like(prototype: *const DLTensor) -> Result<Box<Self>> {
@@ -243,7 +243,7 @@ fn strides(shape: &[i64]) -> Vec<i64> {
 /// The deleter of what was allocated here: on any thread, without the interpreter.
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
     // SAFETY: consumers call it once with the pointer that they were given, and change nothing in it.
-    let block = unsafe { (*managed).manager_ctx }.cast::<Block>();
+    let block = unsafe { (*managed).manager_ctx }.cast::<AllocatedTensor>();
     // SAFETY: `hand_over` leaked this box.
     let block = unsafe { Box::from_raw(block) };
     // A panic must not reach the consumer.

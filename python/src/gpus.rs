@@ -3,7 +3,7 @@
 use arrow_device::{DeviceId, DeviceType, Result};
 use arrow_device_cuda::Kind;
 
-use crate::backends::{Found, index, number};
+use crate::found::{Found, index, number};
 
 /// By the place in the driver's list. The number that arrays carry is a handle, which there is once a device is open.
 pub(crate) fn list_vulkan() -> Result<Vec<Found>> {

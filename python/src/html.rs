@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use arrow_device::{Array, Batch, DeviceType, Ready};
 
-use crate::array::nbytes;
 use crate::backends;
+use crate::sizes::nbytes;
 
 /// Rows of a batch that `repr` shows.
 const ROWS: usize = 10;

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use arrow_device::{Device, DeviceId, Error, ErrorKind, Result};
 use arrow_device_sim::Sim;
 
-use crate::backends::Found;
+use crate::found::Found;
 
 /// How many there are.
 const DEVICES: usize = 2;

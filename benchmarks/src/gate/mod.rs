@@ -63,12 +63,12 @@ pub struct Finding {
     /// The workload.
     pub workload: String,
     /// What there is to say.
-    pub what: What,
+    pub what: CountChange,
 }
 
-/// See [`Finding`].
+/// How one count of a workload differs from what the file has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum CountChange {
     /// More than before: the count, what it was, what it is.
     Worse(String, u64, u64),
     /// Less than before.
@@ -84,7 +84,7 @@ pub enum What {
 impl Finding {
     /// Whether the gate stays shut.
     pub fn is_failure(&self) -> bool {
-        !matches!(self.what, What::Better(..))
+        !matches!(self.what, CountChange::Better(..))
     }
 }
 
@@ -93,16 +93,18 @@ impl fmt::Display for Finding {
         let bless = "ARROW_DEVICE_BLESS=1 writes it down";
         write!(f, "{}: ", self.workload)?;
         match &self.what {
-            What::Worse(count, before, now) => write!(f, "{now} {count}, {before} before"),
-            What::Better(count, before, now) => {
+            CountChange::Worse(count, before, now) => write!(f, "{now} {count}, {before} before"),
+            CountChange::Better(count, before, now) => {
                 write!(f, "{now} {count}, {before} before: better; {bless}")
             }
-            What::Broken(count, promise, now) => {
+            CountChange::Broken(count, promise, now) => {
                 write!(f, "{now} {count}, at most {promise} promised")
             }
-            What::New => write!(f, "not in the file of counts; {bless}"),
-            What::Missing(None) => write!(f, "in the file of counts, but not measured; {bless}"),
-            What::Missing(Some(count)) => {
+            CountChange::New => write!(f, "not in the file of counts; {bless}"),
+            CountChange::Missing(None) => {
+                write!(f, "in the file of counts, but not measured; {bless}")
+            }
+            CountChange::Missing(Some(count)) => {
                 write!(f, "{count} is in the file of counts, but was not counted; {bless}")
             }
         }
@@ -126,36 +128,36 @@ pub fn compare(
         for (count, &promise) in promises.get(workload).into_iter().flatten() {
             match counts.get(count) {
                 Some(&value) if value > promise => {
-                    find(workload, What::Broken(count.clone(), promise, value));
+                    find(workload, CountChange::Broken(count.clone(), promise, value));
                 }
                 None if count != INSTRUCTIONS || has_instructions => {
-                    find(workload, What::Missing(Some(count.clone())));
+                    find(workload, CountChange::Missing(Some(count.clone())));
                 }
                 _ => {}
             }
         }
         let Some(before) = kept.workloads.get(workload) else {
-            find(workload, What::New);
+            find(workload, CountChange::New);
             continue;
         };
         for (count, &before) in before.iter().filter(|(count, _)| is_compared(count)) {
             let Some(&value) = counts.get(count) else {
-                find(workload, What::Missing(Some(count.clone())));
+                find(workload, CountChange::Missing(Some(count.clone())));
                 continue;
             };
             let slack = if count == INSTRUCTIONS { before / 50 } else { 0 };
             if value > before + slack {
-                find(workload, What::Worse(count.clone(), before, value));
+                find(workload, CountChange::Worse(count.clone(), before, value));
             } else if value + slack < before {
-                find(workload, What::Better(count.clone(), before, value));
+                find(workload, CountChange::Better(count.clone(), before, value));
             }
         }
         if counts.keys().any(|count| is_compared(count) && !before.contains_key(count)) {
-            find(workload, What::New);
+            find(workload, CountChange::New);
         }
     }
     for workload in kept.workloads.keys().filter(|name| !now.workloads.contains_key(*name)) {
-        find(workload, What::Missing(None));
+        find(workload, CountChange::Missing(None));
     }
     findings
 }
@@ -170,7 +172,7 @@ mod tests {
         Record { toolchain: "one".into(), workloads: BTreeMap::from([("export".into(), counts)]) }
     }
 
-    fn findings(kept: &Record, now: &Record) -> Vec<What> {
+    fn findings(kept: &Record, now: &Record) -> Vec<CountChange> {
         let found = compare(kept, now, &BTreeMap::new(), true);
         found.into_iter().map(|finding| finding.what).collect()
     }
@@ -185,11 +187,11 @@ mod tests {
     fn one_more_allocation_is_worse_and_one_less_is_better() {
         let (one, two) = (record(&[(ALLOCATIONS, 1)]), record(&[(ALLOCATIONS, 2)]));
         let worse = compare(&one, &two, &BTreeMap::new(), true);
-        assert_eq!(worse[0].what, What::Worse(ALLOCATIONS.into(), 1, 2));
+        assert_eq!(worse[0].what, CountChange::Worse(ALLOCATIONS.into(), 1, 2));
         assert!(worse[0].is_failure());
         assert_eq!(worse[0].to_string(), "export: 2 allocations, 1 before");
         let better = compare(&two, &one, &BTreeMap::new(), true);
-        assert_eq!(better[0].what, What::Better(ALLOCATIONS.into(), 2, 1));
+        assert_eq!(better[0].what, CountChange::Better(ALLOCATIONS.into(), 2, 1));
         assert!(!better[0].is_failure());
     }
 
@@ -197,10 +199,10 @@ mod tests {
     fn instructions_may_rise_by_two_hundredths() {
         let before = record(&[(INSTRUCTIONS, 10_000)]);
         assert_eq!(findings(&before, &record(&[(INSTRUCTIONS, 10_200)])), []);
-        let worse = What::Worse(INSTRUCTIONS.into(), 10_000, 10_210);
+        let worse = CountChange::Worse(INSTRUCTIONS.into(), 10_000, 10_210);
         assert_eq!(findings(&before, &record(&[(INSTRUCTIONS, 10_210)])), [worse]);
         assert_eq!(findings(&before, &record(&[(INSTRUCTIONS, 9_800)])), []);
-        let better = What::Better(INSTRUCTIONS.into(), 10_000, 9_790);
+        let better = CountChange::Better(INSTRUCTIONS.into(), 10_000, 9_790);
         assert_eq!(findings(&before, &record(&[(INSTRUCTIONS, 9_790)])), [better]);
     }
 
@@ -211,9 +213,9 @@ mod tests {
         now.toolchain = "another".into();
         let promise = Counts::from([(INSTRUCTIONS.to_owned(), 15_000)]);
         let found = compare(&before, &now, &BTreeMap::from([("export".into(), promise)]), true);
-        let found: Vec<What> = found.into_iter().map(|finding| finding.what).collect();
-        let broken = What::Broken(INSTRUCTIONS.into(), 15_000, 20_000);
-        assert_eq!(found, [broken, What::Worse(ALLOCATIONS.into(), 1, 2)]);
+        let found: Vec<CountChange> = found.into_iter().map(|finding| finding.what).collect();
+        let broken = CountChange::Broken(INSTRUCTIONS.into(), 15_000, 20_000);
+        assert_eq!(found, [broken, CountChange::Worse(ALLOCATIONS.into(), 1, 2)]);
     }
 
     #[test]
@@ -221,7 +223,7 @@ mod tests {
         let before = record(&[(INSTRUCTIONS, 10_000), (ALLOCATIONS, 1)]);
         let promises = BTreeMap::from([("export".to_owned(), before.workloads["export"].clone())]);
         let found = compare(&before, &record(&[]), &promises, false);
-        assert!(found.iter().all(|f| f.what == What::Missing(Some(ALLOCATIONS.into()))));
+        assert!(found.iter().all(|f| f.what == CountChange::Missing(Some(ALLOCATIONS.into()))));
         assert_eq!(found.len(), 2);
         assert_eq!(compare(&before, &record(&[]), &promises, true).len(), 4);
     }
@@ -229,9 +231,9 @@ mod tests {
     #[test]
     fn a_workload_or_a_count_that_only_one_side_has_is_told() {
         let (none, one) = (Record { toolchain: "one".into(), ..Record::default() }, record(&[]));
-        assert_eq!(findings(&none, &one), [What::New]);
-        assert_eq!(findings(&one, &none), [What::Missing(None)]);
-        assert_eq!(findings(&one, &record(&[(ALLOCATIONS, 0)])), [What::New]);
+        assert_eq!(findings(&none, &one), [CountChange::New]);
+        assert_eq!(findings(&one, &none), [CountChange::Missing(None)]);
+        assert_eq!(findings(&one, &record(&[(ALLOCATIONS, 0)])), [CountChange::New]);
         assert!(compare(&none, &one, &BTreeMap::new(), true)[0].is_failure());
         assert!(compare(&one, &none, &BTreeMap::new(), true)[0].is_failure());
     }

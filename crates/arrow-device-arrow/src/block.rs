@@ -32,8 +32,9 @@ struct Header<T> {
     _owner: T,
 }
 
-/// A block that is being filled. Dropping it frees the block and leaves the tree's memory alone.
-pub(crate) struct Block<T> {
+/// The block of a tree, which is being filled. Dropping it frees the block and leaves the tree's
+/// memory alone.
+pub(crate) struct TreeBlock<T> {
     header: NonNull<Header<T>>,
     layout: Layout,
     /// Where the lanes begin.
@@ -94,7 +95,7 @@ impl Room<'_> {
     }
 }
 
-impl<T: Send + Sync + 'static> Block<T> {
+impl<T: Send + Sync + 'static> TreeBlock<T> {
     /// A block for a tree that needs this.
     pub(crate) fn new(needs: Needs) -> Result<Self> {
         let (layout, starts) = Self::layout(needs)
@@ -146,7 +147,7 @@ fn lane<'block, U>(start: *mut u8, left: usize) -> Lane<'block, U> {
     Lane { next: start.cast(), left, block: PhantomData }
 }
 
-impl<T> Drop for Block<T> {
+impl<T> Drop for TreeBlock<T> {
     fn drop(&mut self) {
         // SAFETY: allocated with this layout, and not handed to a base structure: `own` forgets the block.
         unsafe { std::alloc::dealloc(self.header.as_ptr().cast(), self.layout) }

@@ -52,24 +52,29 @@ pub unsafe extern "C" fn ardev_device_with_allocator(
         let free = given.free.ok_or_else(|| null("allocator.free"))?;
         // SAFETY: rule 2 of the header.
         let device = unsafe { get(device, "device") }?;
-        let allocator =
-            Callers(Arc::new(Functions { context, allocate, free, bind: given.vulkan_binding }));
+        let allocator = CallersAllocator(Arc::new(AllocatorFunctions {
+            context,
+            allocate,
+            free,
+            bind: given.vulkan_binding,
+        }));
         out?.give(ArdevDevice(device.0.with_allocator(allocator)))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
 }
 
-struct Callers(Arc<Functions>);
+/// An allocator that calls the caller's functions.
+struct CallersAllocator(Arc<AllocatorFunctions>);
 
-struct Functions {
+struct AllocatorFunctions {
     context: Context,
     allocate: ArdevAllocate,
     free: ArdevFree,
     bind: Option<ArdevBind>,
 }
 
-impl Allocator for Callers {
+impl Allocator for CallersAllocator {
     fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory> {
         let functions = &self.0;
         let queue = queue.map_or(std::ptr::null_mut(), |queue| queue.raw().as_ptr());
@@ -81,7 +86,7 @@ impl Allocator for Callers {
         if base.is_null() {
             return Err(crate::call::invalid("`allocate` succeeded and gave no memory"));
         }
-        let block = Block { functions: functions.clone(), base: Raw::from_ptr(base), len };
+        let block = CallersMemory { functions: functions.clone(), base: Raw::from_ptr(base), len };
         if let Some(bind) = functions.bind {
             let mut binding = ArdevVulkanBinding::NONE;
             // SAFETY: the header asks for a function that can be called so.
@@ -95,16 +100,16 @@ impl Allocator for Callers {
     }
 }
 
-/// Memory that goes back to the caller.
-struct Block {
-    functions: Arc<Functions>,
+/// Memory that the caller allocated, and that goes back to the caller.
+struct CallersMemory {
+    functions: Arc<AllocatorFunctions>,
     base: Raw<Memory>,
     len: u64,
 }
 
-impl Drop for Block {
+impl Drop for CallersMemory {
     fn drop(&mut self) {
-        let Functions { context, free, .. } = &*self.functions;
+        let AllocatorFunctions { context, free, .. } = &*self.functions;
         // SAFETY: `allocate` gave it, and this is the only owner.
         unsafe { free(context.pointer, self.base.as_ptr(), self.len) }
     }

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use arrow_device::abi::ArrowAsyncDeviceStreamHandler;
-use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, Ending, block_on};
-use arrow_device::{ArrayStream, Error, ErrorKind, Result};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream, Ending, block_on};
+use arrow_device::{ArrayStream, Error, ErrorKind};
 use futures_core::Stream;
 
 use crate::call::{Out, get, null, run};
@@ -32,12 +32,6 @@ pub unsafe extern "C" fn ardev_stream_from_async(
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
-}
-
-/// Waits for the schema, and makes the rest a stream that waits for each array.
-pub(crate) fn wait_until_open(mut stream: AsyncStream) -> Result<ArrayStream> {
-    let info = block_on(stream.opened())?;
-    Ok(ArrayStream::new(info.schema.clone(), info.device_type, Blocking::new(stream.arrays())))
 }
 
 #[unsafe(no_mangle)]

@@ -165,6 +165,13 @@ pub(crate) fn not_built_in(device_type: DeviceType) -> Error {
     Error::new(ErrorKind::Unsupported, message).during("open")
 }
 
+pub(crate) fn no_such_memory(device_type: DeviceType, memory: i32) -> Error {
+    let message = format!(
+        "devices of type {device_type} have no kind of memory {memory}: the header says which there are"
+    );
+    Error::new(ErrorKind::Unsupported, message).during("open")
+}
+
 /// All rows of the list.
 fn rows() -> Vec<ArdevDeviceInfo> {
     let of_type = |device_type| match backend(device_type) {
@@ -252,7 +259,7 @@ fn mistakes(_: DeviceId) -> Option<String> {
 #[cfg(feature = "opencl")]
 mod opencl {
     use super::*;
-    use crate::open::{ARDEV_MEMORY_AUTOMATIC, ARDEV_MEMORY_SVM, no_such_memory};
+    use crate::memory_kinds::{ARDEV_MEMORY_AUTOMATIC, ARDEV_MEMORY_SVM};
     use arrow_device_opencl::Kind;
 
     pub(super) fn list() -> Result<Vec<(i64, String)>> {
@@ -299,8 +306,8 @@ mod opencl {
 #[cfg(feature = "vulkan")]
 pub(crate) mod vulkan {
     use super::*;
-    use crate::open::{
-        ARDEV_MEMORY_AUTOMATIC, ARDEV_MEMORY_DEVICE_ONLY, ARDEV_MEMORY_HOST_VISIBLE, no_such_memory,
+    use crate::memory_kinds::{
+        ARDEV_MEMORY_AUTOMATIC, ARDEV_MEMORY_DEVICE_ONLY, ARDEV_MEMORY_HOST_VISIBLE,
     };
     use arrow_device_vulkan::Placement;
 

@@ -12,10 +12,10 @@ use crate::queue::ArdevQueue;
 use crate::view::ArdevPlace;
 
 #[derive(Debug)]
-pub struct ArdevBuffer(Mutex<State>);
+pub struct ArdevBuffer(Mutex<BufferState>);
 
 #[derive(Debug)]
-enum State {
+enum BufferState {
     /// This program's alone.
     Own(Memory),
     Shared(Buffer),
@@ -24,34 +24,34 @@ enum State {
 }
 
 impl ArdevBuffer {
-    fn new(state: State) -> Self {
+    fn new(state: BufferState) -> Self {
         Self(Mutex::new(state))
     }
 
     /// Memory that is this program's alone.
     pub(crate) fn own(memory: Memory) -> Self {
-        Self::new(State::Own(memory))
+        Self::new(BufferState::Own(memory))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BufferState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes, which nobody writes to from now on.
     pub(crate) fn share(&self) -> Result<Buffer> {
         let mut state = self.state();
-        let buffer = match std::mem::replace(&mut *state, State::Gone) {
-            State::Own(memory) => memory.into_buffer(),
-            State::Shared(buffer) => buffer,
-            State::Gone => return Err(invalid("the buffer was lost in an earlier failure")),
+        let buffer = match std::mem::replace(&mut *state, BufferState::Gone) {
+            BufferState::Own(memory) => memory.into_buffer(),
+            BufferState::Shared(buffer) => buffer,
+            BufferState::Gone => return Err(invalid("the buffer was lost in an earlier failure")),
         };
-        *state = State::Shared(buffer.clone());
+        *state = BufferState::Shared(buffer.clone());
         Ok(buffer)
     }
 
     fn place(&self, queue: &Queue) -> Result<ArdevPlace> {
         match &mut *self.state() {
-            State::Own(memory) => {
+            BufferState::Own(memory) => {
                 let (spot, len) = (memory.spot(queue)?, memory.len());
                 let size = i64::try_from(len).unwrap_or(i64::MAX);
                 Ok(ArdevPlace { base: spot.base.as_ptr().cast_const(), offset: spot.offset, size })
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn ardev_buffer_wrap(
         let device = DeviceId::new(DeviceType(device_type), device_id);
         // SAFETY: the header asks for so many bytes on this device, until `release`, which the context calls.
         let buffer = unsafe { Buffer::foreign(device, base, size, context) };
-        out.give(ArdevBuffer::new(State::Shared(buffer)))
+        out.give(ArdevBuffer::new(BufferState::Shared(buffer)))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn ardev_buffer_slice(
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
         let part = unsafe { get(buffer, "buffer") }?.share()?.slice(offset, size)?;
-        out.give(ArdevBuffer::new(State::Shared(part)))
+        out.give(ArdevBuffer::new(BufferState::Shared(part)))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }

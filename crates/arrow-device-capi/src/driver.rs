@@ -138,13 +138,13 @@ struct Table {
     id: DeviceId,
     runtime: Runtime,
     properties: Properties,
-    functions: Functions,
+    functions: DriverFunctions,
     has_event_objects: bool,
     context: Context,
 }
 
-/// The functions, those that have to be there being there.
-struct Functions {
+/// The functions of a driver that a program brought. Those that have to be there are there.
+struct DriverFunctions {
     allocate: ArdevAllocate,
     free: ArdevFree,
     open_queue: Give,
@@ -163,7 +163,7 @@ struct Functions {
     part: Option<(Part, Take)>,
 }
 
-impl Functions {
+impl DriverFunctions {
     fn of(given: &ArdevDriver) -> Result<Self> {
         fn required<T>(function: Option<T>, name: &str) -> Result<T> {
             function.ok_or_else(|| null(&format!("driver.{name}")))
@@ -204,7 +204,7 @@ impl Table {
     /// The table is what the header says; its name is null or ends with a NUL.
     unsafe fn new(given: &ArdevDriver, context: Context) -> Result<Self> {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
-        let functions = Functions::of(given)?;
+        let functions = DriverFunctions::of(given)?;
         let id = DeviceId::new(DeviceType(given.device_type), given.device_id);
         if id.device_type == DeviceType::CPU {
             return Err(invalid("ARROW_DEVICE_CPU is the host, and there is one already"));

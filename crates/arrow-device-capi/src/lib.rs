@@ -9,7 +9,7 @@
 //!   call                                what every function does: errors, panics, pointers
 //!   error                               the caller's error struct
 //!   context                             callbacks of the caller, and their end
-//!   backends, open                      which devices there are, and opening them
+//!   backends, memory_kinds, open        which devices there are, and opening them
 //!   vulkan                              Vulkan devices, queues and memory of the application's
 //!   device, allocator, driver           devices; the caller's memory, the caller's device
 //!   queue                               queues and events
@@ -42,6 +42,7 @@ mod context;
 mod device;
 mod driver;
 mod error;
+mod memory_kinds;
 mod open;
 mod queue;
 mod release;
@@ -63,6 +64,7 @@ pub use context::ArdevRelease;
 pub use device::*;
 pub use driver::*;
 pub use error::*;
+pub use memory_kinds::*;
 pub use open::*;
 pub use queue::*;
 pub use release::*;

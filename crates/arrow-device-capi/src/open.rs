@@ -5,15 +5,11 @@ use std::ptr::NonNull;
 
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
 
-use crate::backends::{backend, not_built_in};
+use crate::backends::{backend, no_such_memory, not_built_in};
 use crate::call::{Out, null, run};
 use crate::device::ArdevDevice;
 use crate::error::ArdevError;
-
-pub const ARDEV_MEMORY_AUTOMATIC: i32 = 0;
-pub const ARDEV_MEMORY_SVM: i32 = 1;
-pub const ARDEV_MEMORY_HOST_VISIBLE: i32 = 2;
-pub const ARDEV_MEMORY_DEVICE_ONLY: i32 = 3;
+use crate::memory_kinds::ARDEV_MEMORY_AUTOMATIC;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ardev_device_open(
@@ -60,13 +56,6 @@ pub unsafe extern "C" fn ardev_device_open_with(
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
-}
-
-pub(crate) fn no_such_memory(device_type: DeviceType, memory: i32) -> Error {
-    let message = format!(
-        "devices of type {device_type} have no kind of memory {memory}: the header says which there are"
-    );
-    Error::new(ErrorKind::Unsupported, message).during("open")
 }
 
 #[unsafe(no_mangle)]

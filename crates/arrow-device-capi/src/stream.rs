@@ -5,20 +5,19 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
-use arrow_device::async_stream::AsyncStream;
+use arrow_device::async_stream::{AsyncStream, Blocking, block_on};
 use arrow_device::{ArrayStream, Result};
 
 use crate::array::ArdevArray;
-use crate::asynchronous::wait_until_open;
 use crate::call::{Out, free, get, invalid, run};
 use crate::error::ArdevError;
 use crate::queue::ArdevQueue;
 use crate::schema::ArdevSchema;
 
 /// Calls come one at a time, whatever threads they are made on.
-pub struct ArdevStream(Mutex<State>);
+pub struct ArdevStream(Mutex<StreamState>);
 
-enum State {
+enum StreamState {
     Open(ArrayStream),
     /// What an asynchronous producer will fill, which has not said of what type.
     Awaited(AsyncStream),
@@ -28,11 +27,11 @@ enum State {
 
 impl ArdevStream {
     pub(crate) fn new(stream: ArrayStream) -> Self {
-        Self(Mutex::new(State::Open(stream)))
+        Self(Mutex::new(StreamState::Open(stream)))
     }
 
     pub(crate) fn awaited(stream: AsyncStream) -> Self {
-        Self(Mutex::new(State::Awaited(stream)))
+        Self(Mutex::new(StreamState::Awaited(stream)))
     }
 
     /// Uses the stream. Waits until it is there.
@@ -41,7 +40,7 @@ impl ArdevStream {
         let mut stream = take(&mut state)?;
         // A stream that panics is empty after that.
         let outcome = act(&mut stream);
-        *state = State::Open(stream);
+        *state = StreamState::Open(stream);
         outcome
     }
 
@@ -51,12 +50,18 @@ impl ArdevStream {
     }
 }
 
-fn take(state: &mut State) -> Result<ArrayStream> {
-    match std::mem::replace(state, State::Empty) {
-        State::Open(stream) => Ok(stream),
-        State::Awaited(stream) => wait_until_open(stream),
-        State::Empty => Err(invalid("the stream was handed on, or failed before it began")),
+fn take(state: &mut StreamState) -> Result<ArrayStream> {
+    match std::mem::replace(state, StreamState::Empty) {
+        StreamState::Open(stream) => Ok(stream),
+        StreamState::Awaited(stream) => wait_until_open(stream),
+        StreamState::Empty => Err(invalid("the stream was handed on, or failed before it began")),
     }
+}
+
+/// Waits for the schema, and makes the rest a stream that waits for each array.
+fn wait_until_open(mut stream: AsyncStream) -> Result<ArrayStream> {
+    let info = block_on(stream.opened())?;
+    Ok(ArrayStream::new(info.schema.clone(), info.device_type, Blocking::new(stream.arrays())))
 }
 
 impl fmt::Debug for ArdevStream {

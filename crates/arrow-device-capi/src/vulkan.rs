@@ -238,9 +238,11 @@ mod built {
         );
         for queue in queues {
             let lock: Arc<dyn SubmitLock> = match (queue.lock, queue.unlock) {
-                (Some(lock), Some(unlock)) => {
-                    Arc::new(Callers { context: Context::new(queue.context, None), lock, unlock })
-                }
+                (Some(lock), Some(unlock)) => Arc::new(CallersLock {
+                    context: Context::new(queue.context, None),
+                    lock,
+                    unlock,
+                }),
                 _ => Arc::new(Mutex::new(())),
             };
             all = all.with_queue(number(queue.handle), queue.family, lock);
@@ -311,13 +313,13 @@ mod built {
     }
 
     /// A lock of the application's.
-    struct Callers {
+    struct CallersLock {
         context: Context,
         lock: ArdevLock,
         unlock: ArdevLock,
     }
 
-    impl SubmitLock for Callers {
+    impl SubmitLock for CallersLock {
         fn while_locked(&self, submit: &mut dyn FnMut()) {
             // SAFETY: the header asks for a function that can be called so.
             unsafe { (self.lock)(self.context.pointer) };

@@ -2,7 +2,6 @@
 
 use std::env;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::judge;
 use crate::notes::Notes;
@@ -12,8 +11,6 @@ use crate::peer::{Kind, Peer, Side};
 pub(crate) const NOTES: &str = "ARROW_DEVICE_CHECK_NOTES";
 /// The peer, the kind, the side and the scenario, a line each.
 pub(crate) const TASK: &str = "ARROW_DEVICE_CHECK_TASK";
-/// How many seconds to wait for a peer with threads of its own.
-pub(crate) const PATIENCE: &str = "ARROW_DEVICE_CHECK_PATIENCE";
 
 /// What a child has to do.
 #[derive(Debug)]
@@ -69,10 +66,4 @@ impl Task {
             }
         }
     }
-}
-
-/// How long to wait for a peer that has threads of its own.
-pub(crate) fn patience() -> Duration {
-    let seconds = env::var(PATIENCE).ok().and_then(|seconds| seconds.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(10))
 }

@@ -36,6 +36,7 @@ mod judge;
 mod notes;
 mod options;
 mod parent;
+mod patience;
 mod peer;
 mod python;
 mod report;
@@ -45,8 +46,10 @@ use std::process::ExitCode;
 
 pub use bench::{Bench, Context, Opened, Where};
 pub use options::{Failure, Options, run};
-pub use parent::{Launcher, Limits, Subject, check, check_some};
-pub use peer::{Advance, Entry, Kind, OpenBench, Opener, Peer, Protocol, Side, usual_places};
+pub use parent::{Launcher, Limits, check, check_some};
+pub use peer::{
+    Advance, Entry, Kind, OpenBench, Opener, Peer, Protocol, Side, Subject, usual_places,
+};
 pub use report::{Finding, Report, Seen, Verdict};
 
 /// Does what this process was started for, if it was started to try something. Then it should end.

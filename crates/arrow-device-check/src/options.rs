@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::parent::{self, Launcher, Limits, Subject};
-use crate::peer::{self, Kind, Side};
+use crate::parent::{self, Launcher, Limits};
+use crate::peer::{self, Kind, Side, Subject};
 use crate::python;
 use crate::report::Report;
 

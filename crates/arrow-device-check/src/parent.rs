@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::child::{NOTES, PATIENCE, TASK, Task};
+use crate::child::{NOTES, TASK, Task};
 use crate::judge::{self, RUNS, Scenario};
 use crate::notes::{self, Note};
-use crate::peer::{Kind, Side};
+use crate::patience::PATIENCE;
+use crate::peer::Subject;
 use crate::report::{Report, Verdict};
 
 /// How to start a child: a program that ends up in [`child`](crate::child_if_asked).
@@ -44,17 +45,6 @@ impl Launcher {
         })?;
         Ok(Self { program, arguments: Vec::new(), variables: Vec::new(), remedy })
     }
-}
-
-/// What is to be checked.
-#[derive(Clone, Debug)]
-pub struct Subject {
-    /// How the child finds it.
-    pub peer: String,
-    /// What is exchanged.
-    pub kind: Kind,
-    /// What it does.
-    pub side: Side,
 }
 
 /// How long things may take.

@@ -39,6 +39,17 @@ pub enum Side {
     Relay,
 }
 
+/// What is to be checked.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// How the child finds it.
+    pub peer: String,
+    /// What is exchanged.
+    pub kind: Kind,
+    /// What it does.
+    pub side: Side,
+}
+
 impl Kind {
     /// All of them.
     pub const ALL: [Self; 5] =

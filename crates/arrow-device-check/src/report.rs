@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use crate::parent::Subject;
+use crate::peer::Subject;
 use crate::rules::{self, Rule};
 
 /// What is to be said of a rule.

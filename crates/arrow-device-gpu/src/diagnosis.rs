@@ -5,8 +5,8 @@ use std::fmt;
 
 use arrow_device::{Error, Result};
 
-use crate::error::INVALID_VALUE;
-use crate::{Api, Code, Place, error};
+use crate::code::INVALID_VALUE;
+use crate::{Api, Code, ReadyDevice, error};
 
 /// A device that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,9 +59,9 @@ pub fn diagnose<A: Api>(runtime: &'static str, api: Result<&A>) -> Diagnosis {
             return diagnosis;
         }
     };
-    let (found, version) = api.library();
+    let found = &api.loaded().found;
     diagnosis.library = Some(found.name().to_owned());
-    diagnosis.version = version.ok();
+    diagnosis.version = api.version().ok();
     diagnosis.missing = found.missing();
     match list(api) {
         Ok(devices) => diagnosis.devices = devices,
@@ -89,9 +89,9 @@ pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
     }
     let vendor = api.vendor();
     let listed = |ordinal: i32| {
-        let place = Place { ordinal, device: ordinal, context: std::ptr::null_mut() };
+        let device = ReadyDevice { ordinal, device: ordinal, context: std::ptr::null_mut() };
         let attribute =
-            |number| attribute(api, &place, number).map_err(|code| error(api, code, OPERATION));
+            |number| attribute(api, &device, number).map_err(|code| error(api, code, OPERATION));
         let mut memory = 0;
         // SAFETY: a number is written.
         let code = unsafe { (api.functions().device_total_memory)(&mut memory, ordinal) };
@@ -100,7 +100,7 @@ pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
         }
         Ok(Listed {
             ordinal: ordinal.unsigned_abs() as usize,
-            name: name(api, &place),
+            name: name(api, &device),
             memory: memory as u64,
             has_managed_memory: vendor.managed.is_some() && attribute(vendor.managed_memory)? != 0,
             has_concurrent_managed_access: attribute(vendor.concurrent_managed_access)? != 0,
@@ -110,13 +110,13 @@ pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
 }
 
 /// The device's name, or what to call it where the driver does not say.
-pub(crate) fn name(api: &impl Api, place: &Place) -> String {
+pub(crate) fn name(api: &impl Api, device: &ReadyDevice) -> String {
     let mut text = [0 as c_char; 256];
     let room = text.len() as i32 - 1;
     // SAFETY: there is room for so many bytes, and one more that stays 0.
-    let code = unsafe { (api.functions().device_name)(text.as_mut_ptr(), room, place.device) };
+    let code = unsafe { (api.functions().device_name)(text.as_mut_ptr(), room, device.device) };
     if code != 0 {
-        return format!("{} device {}", api.vendor().name, place.ordinal);
+        return format!("{} device {}", api.vendor().name, device.ordinal);
     }
     // SAFETY: the text ends with a zero inside the array: its last byte was not given away.
     let text = unsafe { CStr::from_ptr(text.as_ptr()) };
@@ -124,10 +124,10 @@ pub(crate) fn name(api: &impl Api, place: &Place) -> String {
 }
 
 /// A property of a device; 0 where the driver has never heard of it.
-pub(crate) fn attribute(api: &impl Api, place: &Place, attribute: i32) -> Result<i32, Code> {
+pub(crate) fn attribute(api: &impl Api, device: &ReadyDevice, attribute: i32) -> Result<i32, Code> {
     let mut value = 0;
     // SAFETY: a number is written.
-    match unsafe { (api.functions().device_attribute)(&mut value, attribute, place.device) } {
+    match unsafe { (api.functions().device_attribute)(&mut value, attribute, device.device) } {
         0 => Ok(value),
         INVALID_VALUE => {
             api.forget_error();

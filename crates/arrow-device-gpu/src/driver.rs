@@ -17,8 +17,10 @@ use arrow_device::driver::{
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
-use crate::error::{self, error_on};
-use crate::{Api, Code, Functions, Handle, Kind, Place, process};
+use crate::code::NOT_READY;
+use crate::copy_list::address;
+use crate::error::error_on;
+use crate::{Api, Code, Functions, Handle, Kind, ReadyDevice, process};
 
 /// A stream that does not wait for the legacy default stream.
 const NON_BLOCKING: u32 = 1;
@@ -36,7 +38,7 @@ const PAUSE: Duration = Duration::from_micros(50);
 pub struct GpuDriver<A: Api> {
     pub(crate) api: &'static A,
     pub(crate) kind: Kind,
-    pub(crate) place: Place,
+    pub(crate) device: ReadyDevice,
     pub(crate) id: DeviceId,
     properties: Properties,
     /// Cleared when the device turns out to have no stream-ordered allocation.
@@ -44,7 +46,7 @@ pub struct GpuDriver<A: Api> {
     /// Events that nobody has any more.
     events: Mutex<Vec<Raw<Event>>>,
     /// Devices that were asked about, and whether their memory can be reached.
-    peers: Mutex<Vec<(i64, bool)>>,
+    pub(crate) peers: Mutex<Vec<(i64, bool)>>,
 }
 
 /// The device is the current one of this thread until this is dropped.
@@ -98,9 +100,9 @@ impl<A: Api> GpuDriver<A> {
         };
         let number = i32::try_from(ordinal).unwrap_or(i32::MAX);
         let id = DeviceId::new(device_type, i64::from(number));
-        let place = api.place(number).map_err(|code| error_on(api, code, "open", id))?;
+        let device = api.ready(number).map_err(|code| error_on(api, code, "open", id))?;
         let attribute = |number| {
-            let value = crate::diagnosis::attribute(api, &place, number);
+            let value = crate::diagnosis::attribute(api, &device, number);
             value.map_err(|code| error_on(api, code, "open", id))
         };
         if kind == Kind::Managed && attribute(vendor.managed_memory)? == 0 {
@@ -114,13 +116,13 @@ impl<A: Api> GpuDriver<A> {
             Kind::Managed if attribute(vendor.concurrent_managed_access)? == 0 => HostAccess::None,
             Kind::Managed => HostAccess::Mapped,
         };
-        let properties = Properties::new(crate::diagnosis::name(api, &place))
+        let properties = Properties::new(crate::diagnosis::name(api, &device))
             .with_host_access(host_access)
             .with_gathered_writes(kind != Kind::Host);
         Ok(Self {
             api,
             kind,
-            place,
+            device,
             id,
             properties,
             allocates_in_order: AtomicBool::new(kind == Kind::Device),
@@ -129,7 +131,7 @@ impl<A: Api> GpuDriver<A> {
         })
     }
 
-    fn error(&self, code: Code, operation: &'static str) -> Error {
+    pub(crate) fn error(&self, code: Code, operation: &'static str) -> Error {
         error_on(self.api, code, operation, self.id)
     }
 
@@ -139,7 +141,7 @@ impl<A: Api> GpuDriver<A> {
 
     pub(crate) fn enter(&self, operation: &'static str) -> Result<Entered<'_, A>> {
         process::check().map_err(|error| error.during(operation).on_device(self.id))?;
-        let saved = self.api.enter(&self.place).map_err(|code| self.error(code, operation))?;
+        let saved = self.api.enter(&self.device).map_err(|code| self.error(code, operation))?;
         Ok(Entered { api: self.api, saved: Some(saved) })
     }
 
@@ -189,99 +191,12 @@ impl<A: Api> GpuDriver<A> {
         self.check(function(functions), operation)
     }
 
-    /// Whether the memory of another device can be reached; asks, and lets it be, once.
-    fn reaches_peer(&self, ordinal: i64) -> Result<bool> {
-        if ordinal == i64::from(self.place.ordinal) {
-            return Ok(true);
-        }
-        if let Some((_, reaches)) = lock(&self.peers).iter().find(|(known, _)| *known == ordinal) {
-            return Ok(*reaches);
-        }
-        let reaches = self.ask_for_peer(ordinal)?;
-        lock(&self.peers).push((ordinal, reaches));
-        Ok(reaches)
-    }
-
-    fn ask_for_peer(&self, ordinal: i64) -> Result<bool> {
-        let Ok(ordinal) = i32::try_from(ordinal) else { return Ok(false) };
-        let _entered = self.enter("reach a peer")?;
-        let Some(can_access) = self.api.functions().device_can_access_peer else {
-            return Ok(false);
-        };
-        let Ok(peer) = self.api.place(ordinal) else { return Ok(false) };
-        let mut answer = 0;
-        // SAFETY: both are devices of this process.
-        let code = unsafe { can_access(&mut answer, self.place.device, peer.device) };
-        self.check(code, "reach a peer")?;
-        if answer == 0 {
-            return Ok(false);
-        }
-        match self.api.enable_peer(&self.place, &peer) {
-            None => Ok(false),
-            Some(0) => Ok(true),
-            Some(error::PEER_ACCESS_ALREADY_ENABLED) => {
-                self.api.forget_error();
-                Ok(true)
-            }
-            Some(code) => Err(self.error(code, "reach a peer")),
-        }
-    }
-
-    /// # Safety
-    /// As [`Driver::copy`], in an entered device.
-    unsafe fn copy_one(&self, stream: Handle, route: Route<'_>, region: &Region) -> Code {
-        let functions = self.api.functions();
-        let (to, from) = (address(region.to), address(region.from));
-        let len = region.len as usize;
-        let own = self.kind == Kind::Device;
-        match route {
-            // SAFETY: promised by the caller.
-            Route::FromHost if own => unsafe {
-                (functions.memcpy_host_to_device)(to, from, len, stream)
-            },
-            // SAFETY: promised by the caller.
-            Route::ToHost if own => unsafe {
-                (functions.memcpy_device_to_host)(to, from, len, stream)
-            },
-            // SAFETY: promised by the caller.
-            Route::Within if own => unsafe {
-                (functions.memcpy_device_to_device)(to, from, len, stream)
-            },
-            Route::FromPeer(peer) if self.is_elsewhere(peer.id()) => {
-                let ordinal = i32::try_from(peer.id().id).unwrap_or(i32::MAX);
-                let there = match self.api.place(ordinal) {
-                    Ok(there) => there,
-                    Err(code) => return code,
-                };
-                let (to, from) = ((to, &self.place), (from, &there));
-                // SAFETY: promised by the caller.
-                let code = unsafe { self.api.copy_from_peer(to, from, len, stream) };
-                code.unwrap_or_else(|| {
-                    // SAFETY: promised by the caller.
-                    unsafe { self.api.copy(to.0, from.0, len, stream) }
-                })
-            }
-            // SAFETY: promised by the caller. Where all memory has one range of addresses, these tell where each side is.
-            _ => unsafe { self.api.copy(to, from, len, stream) },
-        }
-    }
-
-    /// Whether that is the memory of another device itself, and not of the host.
-    fn is_elsewhere(&self, memory: DeviceId) -> bool {
-        memory.device_type == self.api.vendor().device && memory.id != i64::from(self.place.ordinal)
-    }
-
     fn take_event(&self) -> Option<Raw<Event>> {
         lock(&self.events).pop()
     }
 }
 
-/// Where a spot is.
-pub(crate) fn address(spot: Spot) -> Handle {
-    spot.base.as_ptr().cast::<u8>().wrapping_add(spot.offset as usize).cast()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -530,42 +445,12 @@ impl<A: Api> GpuDriver<A> {
         let _apart = Apart::new(functions);
         match function(functions) {
             0 => Ok(true),
-            error::NOT_READY => {
+            NOT_READY => {
                 self.api.forget_error();
                 Ok(false)
             }
             code => Err(self.error(code, operation)),
         }
-    }
-
-    /// All copies in one call, where there is one for it and more than one to make.
-    ///
-    /// # Safety
-    /// As [`Driver::copy`], in an entered device.
-    unsafe fn copy_all(
-        &self,
-        stream: Handle,
-        route: Route<'_>,
-        regions: &[Region],
-    ) -> Option<Code> {
-        let is_peer = matches!(route, Route::FromPeer(peer) if self.is_elsewhere(peer.id()));
-        if regions.len() < 2 || is_peer {
-            return None;
-        }
-        let mut batch = crate::Batch {
-            to: regions.iter().map(|region| address(region.to)).collect(),
-            from: regions.iter().map(|region| address(region.from)).collect(),
-            len: regions.iter().map(|region| region.len as usize).collect(),
-        };
-        // SAFETY: promised by the caller.
-        let code = unsafe { self.api.copy_batch(&mut batch, stream) }?;
-        // A driver may have the function and not the ability, or not for this kind of host memory. What is wrong with the copies
-        // themselves is wrong with them one by one, too.
-        if matches!(code, error::INVALID_VALUE | error::NOT_SUPPORTED) {
-            self.api.forget_error();
-            return None;
-        }
-        Some(code)
     }
 
     /// Whether memory is allocated in the order of queues.

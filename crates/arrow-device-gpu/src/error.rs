@@ -2,13 +2,8 @@
 
 use arrow_device::{DeviceId, Error, ErrorKind};
 
+use crate::code::{INVALID_VALUE, NOT_READY, NOT_SUPPORTED, OUT_OF_MEMORY};
 use crate::{Api, Code};
-
-pub(crate) const INVALID_VALUE: Code = 1;
-pub(crate) const OUT_OF_MEMORY: Code = 2;
-pub(crate) const NOT_READY: Code = 600;
-pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Code = 704;
-pub(crate) const NOT_SUPPORTED: Code = 801;
 
 /// The error for a code that is not success.
 pub fn error(api: &impl Api, code: Code, operation: &'static str) -> Error {

@@ -1,34 +1,114 @@
-//! Finding a driver's library, and functions in it.
+//! Finding a driver's library, the functions in it, and the devices that it has.
 
 use std::ffi::OsString;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use arrow_device::{Error, ErrorKind, Result};
 use libloading::Library;
 
-use crate::{Vendor, process};
+use crate::{Code, Functions, Handle, Vendor, ok, process};
 
-/// A library that was found. It stays loaded until the process ends, because memory that was handed out is released through
-/// it.
+/// A library that was found. It stays loaded until the process ends, because memory that was handed
+/// out is released through it.
 #[derive(Debug)]
 pub struct Found {
     library: &'static Library,
     name: String,
     missing: Mutex<Vec<&'static str>>,
-    vendor: &'static Vendor,
+    pub(crate) vendor: &'static Vendor,
 }
 
-/// Loads the library that `variable` names in the environment, or the first of these names that there is. An error says what to
-/// do.
-pub fn find(vendor: &'static Vendor, variable: &str, names: &[&str]) -> Result<Found, String> {
-    let names = match std::env::var_os(variable) {
+/// A device that is ready for calls: the numbers and the handle by which calls name it.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadyDevice {
+    /// Its number in this process.
+    pub ordinal: i32,
+    /// Its handle, which some functions take in place of the number.
+    pub device: i32,
+    /// Its primary context; null where the vendor has none to name.
+    pub context: Handle,
+}
+
+// SAFETY: the vendors' handles may be used on any thread, says the first rule of both manuals:
+// contexts are usable from all threads, one at a time per call.
+unsafe impl Send for ReadyDevice {}
+// SAFETY: as for `Send`; it is three numbers that do not change.
+unsafe impl Sync for ReadyDevice {}
+
+/// What both vendors have of a driver that was loaded.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The library.
+    pub found: Found,
+    /// The functions that both vendors have.
+    pub functions: Functions,
+    /// The devices that were made ready, for the life of the process: memory that was exported
+    /// outlives whoever opened the device.
+    ready: Mutex<Vec<ReadyDevice>>,
+}
+
+/// The driver of a vendor, loaded by the first call. An error stays one for the life of the
+/// process.
+///
+/// `whole` adds the functions that only this vendor has.
+///
+/// # Safety
+/// The vendor's names are those of functions that have in its libraries the types of [`Functions`].
+pub unsafe fn load<A>(
+    vendor: &'static Vendor,
+    loaded: &'static OnceLock<Result<A, String>>,
+    whole: fn(Loaded) -> Result<A, String>,
+) -> Result<&'static A> {
+    let loaded = loaded.get_or_init(|| {
+        // SAFETY: promised by the caller.
+        whole(unsafe { Loaded::new(vendor) }?)
+    });
+    loaded.as_ref().map_err(|message| {
+        Error::new(ErrorKind::DriverMissing, message.clone()).during("load the driver")
+    })
+}
+
+impl Loaded {
+    /// # Safety
+    /// As for [`load`].
+    unsafe fn new(vendor: &'static Vendor) -> Result<Self, String> {
+        let found = find(vendor)?;
+        // SAFETY: promised by the caller.
+        let functions = unsafe { Functions::find(&found, &vendor.functions) }?;
+        Ok(Self { found, functions, ready: Mutex::default() })
+    }
+
+    /// The device of this number, which `get_ready` makes ready when it is asked for the first
+    /// time.
+    pub(crate) fn ready(
+        &self,
+        ordinal: i32,
+        get_ready: impl FnOnce() -> Result<ReadyDevice, Code>,
+    ) -> Result<ReadyDevice, Code> {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = ready.iter().find(|device| device.ordinal == ordinal) {
+            return Ok(*known);
+        }
+        // SAFETY: the flags have to be 0; it may be called any number of times.
+        ok(unsafe { (self.functions.init)(0) })?;
+        let device = get_ready()?;
+        ready.push(device);
+        Ok(device)
+    }
+}
+
+/// Loads the library that the vendor's variable names in the environment, or the first of the
+/// vendor's libraries that there is. An error says what to do.
+fn find(vendor: &'static Vendor) -> Result<Found, String> {
+    let names = match std::env::var_os(vendor.library_variable) {
         Some(name) => vec![name],
-        None => names.iter().map(OsString::from).collect(),
+        None => vendor.libraries.iter().map(OsString::from).collect(),
     };
     let mut problems = Vec::new();
     for name in names {
         let name_shown = name.to_string_lossy().into_owned();
-        // SAFETY: `Library::new` asks that the library's initialisers are sound; these names are those of the vendor's
-        // driver, or were given by whoever runs the program.
+        // SAFETY: `Library::new` asks that the library's initialisers are sound; these names are
+        // those of the vendor's driver, or were given by whoever runs the program.
         match unsafe { Library::new(&name) } {
             Ok(library) => {
                 process::watch();
@@ -58,20 +138,17 @@ impl Found {
         })
     }
 
-    /// A function that may be missing; [`missing`](Self::missing) remembers it.
+    /// A function that may be missing, which is no error; [`missing`](Self::missing) remembers it.
     ///
     /// # Safety
     /// As for [`required`](Self::required).
-    pub unsafe fn optional<T: Copy>(&self, name: &'static str) -> Option<T> {
+    pub unsafe fn optional<T: Copy>(&self, name: &'static str) -> Result<Option<T>, String> {
         // SAFETY: promised by the caller.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
-        match found {
-            Ok(symbol) => Some(*symbol),
-            Err(_) => {
-                self.missing.lock().unwrap_or_else(|error| error.into_inner()).push(name);
-                None
-            }
+        if found.is_err() {
+            self.missing.lock().unwrap_or_else(PoisonError::into_inner).push(name);
         }
+        Ok(found.ok().map(|symbol| *symbol))
     }
 
     /// The name that it was found by.
@@ -81,6 +158,6 @@ impl Found {
 
     /// The optional functions that it does not have.
     pub fn missing(&self) -> Vec<&'static str> {
-        self.missing.lock().unwrap_or_else(|error| error.into_inner()).clone()
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

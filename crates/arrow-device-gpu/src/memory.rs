@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use arrow_device::driver::{Allocation, Raw};
 use arrow_device::{DeviceId, Error, ErrorKind, Memory, Queue, Result};
 
-use crate::error::NOT_SUPPORTED;
-use crate::{Api, GpuDriver, Handle, Kind};
+use crate::code::{INVALID_VALUE, NOT_SUPPORTED};
+use crate::{Api, Code, GpuDriver, Handle, Kind, ok};
 
 /// Pinned memory that every device of the runtime reaches.
 const PORTABLE: u32 = 1;
-/// Managed memory that every stream may use.
-const GLOBAL: u32 = 1;
 
+const MEMORY_TYPE: i32 = 2;
+const IS_MANAGED: i32 = 8;
 const DEVICE_ORDINAL: i32 = 9;
 const RANGE_START: i32 = 11;
 const RANGE_SIZE: i32 = 12;
@@ -46,11 +46,7 @@ impl<A: Api> GpuDriver<A> {
             })?,
             Kind::Managed => {
                 self.require_free(len)?;
-                self.call_apart("allocate", |functions| match functions.mem_alloc_managed {
-                    // SAFETY: the address is written.
-                    Some(allocate) => unsafe { allocate(out, size, GLOBAL) },
-                    None => NOT_SUPPORTED,
-                })?;
+                self.call_apart("allocate", |_| self.api.allocate_managed(out, size))?;
             }
         }
         if memory.is_null() {
@@ -60,7 +56,8 @@ impl<A: Api> GpuDriver<A> {
         Ok(Raw::from_ptr(memory))
     }
 
-    /// Memory that is there when the stream has come so far; `None` where the device or the driver has none such.
+    /// Memory that is there when the stream has come so far; `None` where the device or the driver
+    /// has none such.
     ///
     /// # Safety
     /// The stream is alive.
@@ -83,8 +80,8 @@ impl<A: Api> GpuDriver<A> {
         done.map(|()| Some(memory).filter(|memory| !memory.is_null()))
     }
 
-    /// Managed memory may be larger than the device's; what does not fit is moved to and fro, or ends the process on devices
-    /// that cannot.
+    /// Managed memory may be larger than the device's; what does not fit is moved to and fro, or
+    /// ends the process on devices that cannot.
     fn require_free(&self, len: u64) -> Result<()> {
         let (mut free, mut total) = (0, 0);
         self.call("ask for free memory", |functions| {
@@ -103,16 +100,18 @@ impl<A: Api> GpuDriver<A> {
     /// It was allocated as this kind, and nothing uses it any more.
     pub(crate) unsafe fn free_kind(&self, memory: Handle, kind: Kind) {
         let _ = self.call_apart("free", |functions| match kind {
-            // SAFETY: promised by the caller. Also for what was allocated in the order of a stream: "This API will not perform
-            // any implicit synchronization when the pointer was allocated with cuMemAllocAsync. Callers must ensure that all
-            // accesses to this pointer have completed", as they have.
+            // SAFETY: promised by the caller. Also for what was allocated in the order of a stream:
+            // "This API will not perform any implicit synchronization when the pointer was
+            // allocated with cuMemAllocAsync. Callers must ensure that all accesses to this pointer
+            // have completed", as they have.
             Kind::Device | Kind::Managed => unsafe { (functions.mem_free)(memory) },
             // SAFETY: promised by the caller.
             Kind::Host => unsafe { (functions.mem_free_host)(memory) },
         });
     }
 
-    /// Pinned memory, initialised; `None` where there is none to be had, and plain memory has to do.
+    /// Pinned memory, initialised; `None` where there is none to be had, and plain memory has to
+    /// do.
     pub(crate) fn allocate_pinned_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
         let size = usize::try_from(len).unwrap_or(usize::MAX);
         let mut memory = ptr::null_mut();
@@ -126,21 +125,21 @@ impl<A: Api> GpuDriver<A> {
         }
         let address = NonNull::new(memory.cast::<u8>());
         if let Some(address) = address {
-            // SAFETY: `size` bytes of host memory that nobody else has ("the driver returns page-locked memory accessible to
-            // the host").
+            // SAFETY: `size` bytes of host memory that nobody else has ("the driver returns
+            // page-locked memory accessible to the host").
             unsafe { address.write_bytes(0, size) };
         }
         Ok(address)
     }
 
-    /// What lies at an address; `None` where the driver does not know it, as for plain memory of the host.
+    /// What lies at an address; `None` where the driver does not know it, as for plain memory of
+    /// the host.
     ///
     /// # Safety
     /// None: the driver looks the address up and does not follow it.
     pub(crate) unsafe fn locate_address(&self, address: Handle) -> Result<Option<Allocation>> {
         let _entered = self.enter("locate")?;
-        // SAFETY: a device is current.
-        let kind = unsafe { self.api.kind_at(address) };
+        let kind = self.kind_at(address);
         let kind = kind.or_else(|code| self.check(code, "locate").map(|()| None))?;
         let Some(device_type) = kind.and_then(|kind| self.api.vendor().device_type(kind)) else {
             return Ok(None);
@@ -166,11 +165,43 @@ impl<A: Api> GpuDriver<A> {
         (code == 0).then_some((start.addr(), size))
     }
 
+    /// What kind of memory lies at an address; `None` where the driver does not know the address. A
+    /// device is current.
+    fn kind_at(&self, address: Handle) -> Result<Option<Kind>, Code> {
+        let memory_type = match self.ask_about(address, MEMORY_TYPE, 0_u32) {
+            // "If ptr was not allocated by, mapped by, or registered with a CUcontext which uses
+            // unified virtual addressing CUDA_ERROR_INVALID_VALUE is returned."
+            Err(INVALID_VALUE) => {
+                self.api.forget_error();
+                return Ok(None);
+            }
+            other => other?,
+        };
+        // A truth value of which only the lowest byte is certain to be written.
+        let is_managed = self.ask_about(address, IS_MANAGED, 0_u32);
+        if is_managed.is_ok_and(|is_managed| is_managed & 0xff != 0) {
+            return Ok(Some(Kind::Managed));
+        }
+        let host = self.api.host_memory_type()?;
+        Ok(match memory_type {
+            known if known == host => Some(Kind::Host),
+            known if known == host + 1 => Some(Kind::Device),
+            _ => None,
+        })
+    }
+
     /// One attribute of an address, as wide as the vendor's manual says.
-    fn attribute<T: Copy>(&self, address: Handle, attribute: i32, mut value: T) -> Result<T> {
+    fn attribute<T: Copy>(&self, address: Handle, attribute: i32, value: T) -> Result<T> {
+        let answer = self.ask_about(address, attribute, value);
+        answer.map_err(|code| self.error(code, "locate"))
+    }
+
+    /// As [`attribute`](Self::attribute), with the driver's code where it fails.
+    fn ask_about<T>(&self, address: Handle, attribute: i32, mut value: T) -> Result<T, Code> {
         let out = (&raw mut value).cast();
-        // SAFETY: the attributes that are asked for are numbers of this width.
-        let code = unsafe { (self.api.functions().pointer_attribute)(out, attribute, address) };
-        self.check(code, "locate").map(|()| value)
+        // SAFETY: the attributes that are asked for are numbers of this width; the address is
+        // looked up and not followed.
+        ok(unsafe { (self.api.functions().pointer_attribute)(out, attribute, address) })?;
+        Ok(value)
     }
 }

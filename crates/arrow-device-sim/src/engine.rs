@@ -5,23 +5,21 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
 use arrow_device::driver::Raw;
 use arrow_device::{DeviceId, Error, ErrorKind, Queue, Result};
 
-use crate::allocation::{Allocation, Placement};
+use crate::allocation::{Allocation, FIRST_PART, PartHandle, Placement};
 use crate::builder::{Kind, Settings};
 use crate::clock::Clock;
 use crate::events::Events;
 use crate::fault::{self, Call, Effect, Faults};
-use crate::parts::{self, Part};
-use crate::queue::{QueueState, Work};
+use crate::queue::{QueueState, Step, Work};
 use crate::random::Random;
 use crate::report::{Action, Actor, Mistake, Report};
-use crate::run::Step;
 use crate::site::{RawSite, SiteId, Sites};
 use crate::table::Table;
 use crate::track::{Access, What};
@@ -60,7 +58,7 @@ pub(crate) struct State {
     /// Allocations by their address, freed ones included until the address is used again.
     pub(crate) by_address: BTreeMap<usize, usize>,
     /// Handles for parts of allocations, by their number.
-    pub(crate) parts: BTreeMap<usize, Part>,
+    pub(crate) parts: BTreeMap<usize, PartHandle>,
     pub(crate) next_part: usize,
     pub(crate) events: Events,
     /// What the host knows to be finished: what it has waited for. One clock for all its threads.
@@ -91,7 +89,8 @@ pub(crate) struct DeviceState {
 }
 
 impl Engine {
-    pub(crate) fn new(number: usize, settings: &Settings, ids: &[DeviceId]) -> Arc<Self> {
+    /// An engine whose events have no functions yet: see [`start`](Self::start).
+    pub(crate) fn new(number: usize, settings: &Settings, ids: &[DeviceId]) -> Self {
         let mut devices = Table::default();
         for id in ids {
             let limit = settings.memory_limit;
@@ -110,8 +109,8 @@ impl Engine {
             allocations: Table::default(),
             by_address: BTreeMap::new(),
             parts: BTreeMap::new(),
-            next_part: parts::FIRST,
-            events: Events::default(),
+            next_part: FIRST_PART,
+            events: Events::new(),
             host: Clock::default(),
             sites: Sites::default(),
             names: Table::default(),
@@ -126,15 +125,13 @@ impl Engine {
             work_time: settings.work_time,
             waited: Duration::ZERO,
         };
-        let engine = Arc::new(Self {
+        Self {
             state: Mutex::new(state),
             turn: Condvar::new(),
             number,
             backtraces: settings.backtraces,
             own_code: settings.own_code.clone(),
-        });
-        engine.lock().events.set_engine(Arc::as_ptr(&engine));
-        engine
+        }
     }
 
     /// Locks. A panic cannot leave the state half changed where it matters: nothing in this crate panics under

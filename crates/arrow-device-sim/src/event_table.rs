@@ -7,10 +7,16 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use arrow_device::driver::{Raw, Waiting};
-use arrow_device::{Error, ErrorKind, Event, Queue, Result};
+use arrow_device::driver::Raw;
+use arrow_device::{Error, ErrorKind, Event, Result};
 
-use crate::engine::Engine;
+/// The type of [`EventTable::query`].
+pub(crate) type Query = unsafe extern "C" fn(event: *const EventTable) -> c_int;
+/// The type of [`EventTable::wait`].
+pub(crate) type Wait = unsafe extern "C" fn(event: *const EventTable, nanoseconds: i64) -> c_int;
+/// The type of [`EventTable::queue_wait`].
+pub(crate) type QueueWait =
+    unsafe extern "C" fn(event: *const EventTable, queue: *mut c_void) -> c_int;
 
 /// An event of a software device, as it is shown in `ArrowDeviceArray.sync_event`.
 ///
@@ -46,18 +52,33 @@ impl EventTable {
     /// What [`magic`](Self::magic) is once the event is destroyed.
     const GONE: u64 = u64::from_be_bytes(*b"DESTROYD");
 
-    /// A table for an event of an engine, on the heap. Its address is the event's handle.
-    pub(crate) fn allocate(engine: *const Engine) -> NonNull<Self> {
-        NonNull::from(Box::leak(Box::new(Self::alive(engine))))
+    /// What the table of an event has while the event is alive.
+    pub(crate) fn alive(
+        query: Option<Query>,
+        wait: Option<Wait>,
+        queue_wait: Option<QueueWait>,
+        context: *mut c_void,
+    ) -> Self {
+        let (magic, version, size) = (Self::MAGIC, Self::VERSION, size_of::<Self>() as u32);
+        Self { magic, version, size, query, wait, queue_wait, context }
+    }
+
+    fn like(other: &Self) -> Self {
+        Self::alive(other.query, other.wait, other.queue_wait, other.context)
+    }
+
+    /// A table like another one, on the heap. Its address is the event's handle.
+    pub(crate) fn allocate(alive: &Self) -> NonNull<Self> {
+        NonNull::from(Box::leak(Box::new(Self::like(alive))))
     }
 
     /// Makes a table that was [`end`](Self::end)ed alive again.
     ///
     /// # Safety
     /// `allocate` gave the table, and nobody else uses it.
-    pub(crate) unsafe fn revive(table: NonNull<Self>, engine: *const Engine) {
+    pub(crate) unsafe fn revive(table: NonNull<Self>, alive: &Self) {
         // SAFETY: promised by the caller.
-        unsafe { table.write(Self::alive(engine)) }
+        unsafe { table.write(Self::like(alive)) }
     }
 
     /// Marks the event as destroyed, for whoever still looks.
@@ -74,18 +95,6 @@ impl EventTable {
     pub(crate) unsafe fn free(table: NonNull<Self>) {
         // SAFETY: promised by the caller; `allocate` made it from a box.
         drop(unsafe { Box::from_raw(table.as_ptr()) });
-    }
-
-    fn alive(engine: *const Engine) -> Self {
-        Self {
-            magic: Self::MAGIC,
-            version: Self::VERSION,
-            size: size_of::<Self>() as u32,
-            query: Some(query),
-            wait: Some(wait),
-            queue_wait: Some(queue_wait),
-            context: engine.cast_mut().cast(),
-        }
     }
 }
 
@@ -154,52 +163,6 @@ pub(crate) unsafe fn wait_for_foreign(
 fn foreign_error(code: c_int) -> Error {
     let kind = ErrorKind::from_errno(code);
     Error::new(kind, "the producer's event reports an error").from_vendor(code.into(), "errno")
-}
-
-/// The engine and the handle of an event of ours.
-///
-/// # Safety
-/// `event` is a table that `EventTable::allocate` gave, and its engine is alive.
-unsafe fn parts<'a>(event: *const EventTable) -> (&'a Engine, Raw<Event>) {
-    // SAFETY: promised by the caller.
-    let engine = unsafe { (*event).context }.cast::<Engine>();
-    // SAFETY: the engine outlives its events.
-    (unsafe { &*engine }, Raw::from_ptr(event.cast_mut().cast()))
-}
-
-unsafe extern "C" fn query(event: *const EventTable) -> c_int {
-    // SAFETY: the header says that the functions are called with their own table, while the event is alive.
-    let (engine, event) = unsafe { parts(event) };
-    match engine.is_complete(event) {
-        Ok(true) => 0,
-        Ok(false) => ErrorKind::NotReady.errno(),
-        Err(error) => error.kind().errno(),
-    }
-}
-
-unsafe extern "C" fn wait(event: *const EventTable, nanoseconds: i64) -> c_int {
-    // SAFETY: as in `query`.
-    let (engine, event) = unsafe { parts(event) };
-    let limit = u64::try_from(nanoseconds).ok().map(Duration::from_nanos);
-    match engine.wait_on_host(event, limit) {
-        Ok(true) => 0,
-        Ok(false) => ErrorKind::TimedOut.errno(),
-        Err(error) => error.kind().errno(),
-    }
-}
-
-unsafe extern "C" fn queue_wait(event: *const EventTable, queue: *mut c_void) -> c_int {
-    // SAFETY: as in `query`.
-    let (engine, event) = unsafe { parts(event) };
-    let queue: Raw<Queue> = Raw::from_ptr(queue);
-    if !engine.has_queue(queue) {
-        return ErrorKind::NotReachable.errno();
-    }
-    match engine.wait(queue, event) {
-        Ok(Waiting::Queued) => 0,
-        Ok(Waiting::HostMustWait) => ErrorKind::NotReachable.errno(),
-        Err(error) => error.kind().errno(),
-    }
 }
 
 #[cfg(target_pointer_width = "64")]

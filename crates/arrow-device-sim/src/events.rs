@@ -1,77 +1,71 @@
-//! Events: made, recorded behind the work of a queue, waited for, destroyed.
-//!
-//! A wait takes the queue and the work that the event stands for at that moment. What becomes of the event
-//! afterwards does not matter to it.
+//! The events of an engine: their tables, what they stand for, and those of other parties.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::ptr::NonNull;
-use std::time::Duration;
 
-use arrow_device::driver::{Raw, Waiting};
-use arrow_device::{Error, ErrorKind, Event, Queue, Result};
+use arrow_device::Event;
+use arrow_device::driver::Raw;
 
 use crate::clock::Clock;
-use crate::engine::{Engine, State, misuse};
-use crate::event_table::{self, EventTable};
-use crate::fault::Call;
-use crate::queue::Work;
-use crate::report::{Mistake, Report};
-use crate::run::Outcome;
-use crate::site::{RawSite, SiteId};
+use crate::event_table::EventTable;
+use crate::site::SiteId;
 
 /// So many destroyed events are remembered before their tables are used again.
 const REMEMBERED: usize = 1024;
 
 /// All events of an engine.
 pub(crate) struct Events {
-    slots: Vec<Slot>,
-    by_table: HashMap<usize, usize>,
+    slots: Vec<EventSlot>,
+    pub(crate) by_table: HashMap<usize, usize>,
     /// Destroyed ones, oldest first.
-    retired: VecDeque<usize>,
+    pub(crate) retired: VecDeque<usize>,
     /// Tables of other parties that were looked at and are events.
-    foreign: HashSet<usize>,
-    engine: *const Engine,
+    pub(crate) foreign: HashSet<usize>,
+    /// What the table of an event has while it is alive.
+    alive: EventTable,
     made: u64,
 }
 
-// SAFETY: `engine` is only written into tables. The tables are this value's own.
+// SAFETY: what `alive` points to is only written into tables. The tables are this value's own.
 unsafe impl Send for Events {}
 
-struct Slot {
-    table: NonNull<EventTable>,
+/// An event.
+pub(crate) struct EventSlot {
+    pub(crate) table: NonNull<EventTable>,
     /// The event's number, for people, from 1.
-    number: u64,
-    device: usize,
-    made: SiteId,
-    recorded: Option<Recorded>,
-    destroyed: Option<SiteId>,
+    pub(crate) number: u64,
+    pub(crate) device: usize,
+    pub(crate) made: SiteId,
+    pub(crate) recorded: Option<Recorded>,
+    pub(crate) destroyed: Option<SiteId>,
 }
 
 /// What an event stands for.
 #[derive(Clone)]
-struct Recorded {
-    queue: usize,
-    work: u64,
-    clock: Clock,
-    site: SiteId,
+pub(crate) struct Recorded {
+    pub(crate) queue: usize,
+    pub(crate) work: u64,
+    pub(crate) clock: Clock,
+    pub(crate) site: SiteId,
 }
 
-impl Default for Events {
-    fn default() -> Self {
+impl Events {
+    /// No event yet. The functions of those that are made are set by
+    /// [`set_table`](Self::set_table).
+    pub(crate) fn new() -> Self {
         Self {
             slots: Vec::new(),
             by_table: HashMap::new(),
             retired: VecDeque::new(),
             foreign: HashSet::new(),
-            engine: std::ptr::null(),
+            alive: EventTable::alive(None, None, None, std::ptr::null_mut()),
             made: 0,
         }
     }
-}
 
-impl Events {
-    pub(crate) fn set_engine(&mut self, engine: *const Engine) {
-        self.engine = engine;
+    /// What the tables of events have from now on.
+    pub(crate) fn set_table(&mut self, alive: EventTable) {
+        self.alive = alive;
     }
 
     /// The events that are not destroyed: their numbers and where they were made.
@@ -80,7 +74,7 @@ impl Events {
         alive.map(|slot| (slot.number, slot.made))
     }
 
-    fn make(&mut self, device: usize, made: SiteId) -> Raw<Event> {
+    pub(crate) fn make(&mut self, device: usize, made: SiteId) -> Raw<Event> {
         self.made += 1;
         let number = self.made;
         let table = if self.retired.len() > REMEMBERED
@@ -88,25 +82,38 @@ impl Events {
             && let Some(slot) = self.slots.get_mut(oldest)
         {
             // SAFETY: a table of ours that was retired.
-            unsafe { EventTable::revive(slot.table, self.engine) };
-            *slot =
-                Slot { table: slot.table, number, device, made, recorded: None, destroyed: None };
+            unsafe { EventTable::revive(slot.table, &self.alive) };
+            *slot = EventSlot {
+                table: slot.table,
+                number,
+                device,
+                made,
+                recorded: None,
+                destroyed: None,
+            };
             slot.table
         } else {
-            let table = EventTable::allocate(self.engine);
+            let table = EventTable::allocate(&self.alive);
             self.by_table.insert(table.addr().get(), self.slots.len());
-            self.slots.push(Slot { table, number, device, made, recorded: None, destroyed: None });
+            self.slots.push(EventSlot {
+                table,
+                number,
+                device,
+                made,
+                recorded: None,
+                destroyed: None,
+            });
             table
         };
         Raw::from_ptr(table.as_ptr().cast())
     }
 
-    fn slot(&mut self, event: Raw<Event>) -> Option<&mut Slot> {
+    pub(crate) fn slot(&mut self, event: Raw<Event>) -> Option<&mut EventSlot> {
         let number = self.by_table.get(&event.bits())?;
         self.slots.get_mut(*number)
     }
 
-    fn is_foreign(&self, event: Raw<Event>) -> bool {
+    pub(crate) fn is_foreign(&self, event: Raw<Event>) -> bool {
         self.foreign.contains(&event.bits()) && !self.by_table.contains_key(&event.bits())
     }
 }
@@ -116,265 +123,6 @@ impl Drop for Events {
         for slot in &self.slots {
             // SAFETY: the engine goes, and with it everything that could name the event.
             unsafe { EventTable::free(slot.table) }
-        }
-    }
-}
-
-impl State {
-    pub(crate) fn make_event(&mut self, device: usize, site: RawSite) -> Result<Raw<Event>> {
-        let site = self.sites.add(site);
-        self.attempt(Call::MakeEvent, device)?;
-        Ok(self.events.make(device, site))
-    }
-
-    pub(crate) fn destroy_event(&mut self, event: Raw<Event>, site: RawSite) {
-        let site = self.sites.add(site);
-        if event.is_null() || self.usable(event, "destroy an event", site).is_err() {
-            return;
-        }
-        let Some(number) = self.events.by_table.get(&event.bits()).copied() else { return };
-        if let Some(slot) = self.events.slot(event) {
-            slot.destroyed = Some(site);
-            slot.recorded = None;
-            // SAFETY: a table of ours. Whoever waits for the event was ordered behind its work already.
-            unsafe { EventTable::end(slot.table) };
-            self.events.retired.push_back(number);
-        }
-    }
-
-    pub(crate) fn record(
-        &mut self,
-        queue: Raw<Queue>,
-        event: Raw<Event>,
-        site: RawSite,
-    ) -> Result<()> {
-        let site = self.sites.add(site);
-        let queue = self.open_one(queue, "record", site)?;
-        self.usable(event, "record", site)?;
-        self.attempt(Call::Record, self.queues[queue].device)?;
-        let state = &self.queues[queue];
-        let recorded = Recorded { queue, work: state.submitted, clock: state.clock.clone(), site };
-        let Some(slot) = self.events.slot(event) else { return Ok(()) };
-        slot.device = state.device;
-        let number = slot.number;
-        let before = slot.recorded.replace(recorded);
-        if let Some(before) = before.filter(|_| !self.loose_events) {
-            let first = self.host_action("record", before.site);
-            let here = self.host_action("record", site);
-            let report = Report::new(Mistake::EventRecordedTwice).first(first).second(here);
-            self.report(report.note(format!("It is event {number}.")));
-        }
-        Ok(())
-    }
-
-    /// Makes a queue wait. For an event of another party the host has to.
-    fn wait(&mut self, queue: Raw<Queue>, event: Raw<Event>, site: RawSite) -> Result<Waiting> {
-        let site = self.sites.add(site);
-        let queue = self.open_one(queue, "wait", site)?;
-        let device = self.queues[queue].device;
-        self.attempt(Call::Wait, device)?;
-        if self.events.is_foreign(event) {
-            return Ok(Waiting::HostMustWait);
-        }
-        self.usable(event, "wait", site)?;
-        let Some(Recorded { queue: other, work, clock, .. }) =
-            self.recorded(event, "wait", site)?
-        else {
-            return Ok(Waiting::Queued);
-        };
-        let state = &mut self.queues[queue];
-        // On the queue itself, and for what it waited for already, the order is there.
-        if other != queue && state.clock.join(&clock) {
-            state.submitted += 1;
-            let point = state.last();
-            state.clock.advance(point);
-            state.pending.push_back(Work::Wait { queue: other, work });
-        }
-        Ok(Waiting::Queued)
-    }
-
-    /// What an event stands for. One that stands for nothing is reported and `None`.
-    fn recorded(
-        &mut self,
-        event: Raw<Event>,
-        what: &'static str,
-        site: SiteId,
-    ) -> Result<Option<Recorded>> {
-        let Some(slot) = self.events.slot(event) else { return Ok(None) };
-        let (device, number, recorded) = (slot.device, slot.number, slot.recorded.clone());
-        self.check_alive(device)?;
-        if recorded.is_none() && !self.loose_events {
-            let here = self.host_action(what, site);
-            let report = Report::new(Mistake::EventNotRecorded).second(here);
-            self.report(report.note(format!("It is event {number}.")));
-        }
-        Ok(recorded)
-    }
-
-    /// Whether it has passed, and what the host knows then.
-    fn is_complete(&mut self, event: Raw<Event>, site: RawSite) -> Result<bool> {
-        let site = self.sites.add(site);
-        self.usable(event, "ask an event", site)?;
-        let Some(recorded) = self.recorded(event, "ask an event", site)? else { return Ok(true) };
-        if self.queues[recorded.queue].done < recorded.work {
-            return Ok(false);
-        }
-        self.host_knows(&recorded.clock);
-        Ok(true)
-    }
-
-    /// Reports what is no event of ours, or none any more.
-    fn usable(&mut self, event: Raw<Event>, what: &'static str, site: SiteId) -> Result<()> {
-        let Some(slot) = self.events.slot(event) else {
-            let here = self.host_action(what, site);
-            self.report(Report::new(Mistake::UnknownEvent).second(here));
-            return Err(misuse("this handle is no event of the simulator"));
-        };
-        let (number, destroyed) = (slot.number, slot.destroyed);
-        if let Some(destroyed) = destroyed {
-            let here = self.host_action(what, site);
-            let first = self.host_action("destroy an event", destroyed);
-            let report = Report::new(Mistake::EventDestroyed).first(first).second(here);
-            self.report(report.note(format!("It is event {number}.")));
-            return Err(misuse("the event was destroyed"));
-        }
-        Ok(())
-    }
-}
-
-impl Engine {
-    /// Takes an event that an array shows.
-    ///
-    /// # Safety
-    /// As [`Driver::read_sync_event`](arrow_device::driver::Driver::read_sync_event).
-    pub(crate) unsafe fn adopt(&self, sync_event: NonNull<std::ffi::c_void>) -> Result<Raw<Event>> {
-        let event = Raw::from_ptr(sync_event.as_ptr());
-        let site = self.site();
-        let mut state = self.lock();
-        if state.events.slot(event).is_some() {
-            let site = state.sites.add(site);
-            state.usable(event, "read `sync_event`", site)?;
-            return Ok(event);
-        }
-        drop(state);
-        // SAFETY: promised by the caller.
-        unsafe { event_table::check(sync_event) }?;
-        self.lock().events.foreign.insert(event.bits());
-        Ok(event)
-    }
-
-    pub(crate) fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
-        let site = self.site();
-        self.with(|state| state.wait(queue, event, site))
-    }
-
-    pub(crate) fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        let site = self.site();
-        if self.lock().events.is_foreign(event) {
-            // SAFETY: `adopt` checked it, and the caller of the driver keeps the array alive.
-            return unsafe { event_table::query_foreign(event) };
-        }
-        self.with(|state| state.is_complete(event, site))
-    }
-
-    pub(crate) fn wait_on_host(&self, event: Raw<Event>, limit: Option<Duration>) -> Result<bool> {
-        let site = self.site();
-        let mut state = self.lock();
-        if state.events.is_foreign(event) {
-            drop(state);
-            // SAFETY: as in `is_complete`.
-            return unsafe { event_table::wait_for_foreign(event, limit) };
-        }
-        let site = state.sites.add(site);
-        state.usable(event, "wait on the host", site)?;
-        let device = state.events.slot(event).map_or(0, |slot| slot.device);
-        if let Err(error) = state.attempt(Call::HostWait, device) {
-            self.unlock(state);
-            return Err(error);
-        }
-        let Some(recorded) = state.recorded(event, "wait on the host", site)? else {
-            return Ok(true);
-        };
-        let (mut state, outcome) = self.run(state, &[(recorded.queue, recorded.work)], limit);
-        let alive = state.check_alive(device);
-        if outcome == Outcome::Reached && alive.is_ok() {
-            state.host_knows(&recorded.clock);
-        }
-        self.unlock(state);
-        alive?;
-        outcome.into_result()
-    }
-
-    pub(crate) fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
-        let site = self.site();
-        let mut state = self.lock();
-        let site = state.sites.add(site);
-        let queue = state.open_one(queue, "synchronize", site)?;
-        let device = state.queues[queue].device;
-        if let Err(error) = state.attempt(Call::HostWait, device) {
-            self.unlock(state);
-            return Err(error);
-        }
-        let (work, clock) = (state.queues[queue].submitted, state.queues[queue].clock.clone());
-        let (mut state, outcome) = self.run(state, &[(queue, work)], None);
-        let alive = state.check_alive(device);
-        if outcome == Outcome::Reached && alive.is_ok() {
-            state.host_knows(&clock);
-        }
-        self.unlock(state);
-        alive?;
-        outcome.into_result().map(|_| ())
-    }
-
-    pub(crate) fn synchronize_device(&self, device: usize) -> Result<()> {
-        let state = self.lock();
-        state.check_alive(device)?;
-        let (mut goals, mut clock) = (Vec::new(), Clock::default());
-        for (number, queue) in state.queues.iter().enumerate() {
-            if queue.device == device {
-                goals.push((number, queue.submitted));
-                clock.join(&queue.clock);
-            }
-        }
-        let (mut state, outcome) = self.run(state, &goals, None);
-        let alive = state.check_alive(device);
-        if outcome == Outcome::Reached && alive.is_ok() {
-            state.host_knows(&clock);
-        }
-        self.unlock(state);
-        alive?;
-        outcome.into_result().map(|_| ())
-    }
-
-    pub(crate) fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        let site = self.site();
-        self.with(|state| {
-            let site = state.sites.add(site);
-            let queue = state.open_one(queue, "ask a queue", site)?;
-            state.check_alive(state.queues[queue].device)?;
-            let idle = state.queues[queue].is_idle();
-            if idle {
-                let clock = state.queues[queue].clock.clone();
-                state.host_knows(&clock);
-            }
-            Ok(idle)
-        })
-    }
-
-    pub(crate) fn has_queue(&self, queue: Raw<Queue>) -> bool {
-        self.lock().queue_handles.contains_key(&queue.bits())
-    }
-}
-
-impl Outcome {
-    fn into_result(self) -> Result<bool> {
-        match self {
-            Self::Reached => Ok(true),
-            Self::OutOfTime => Ok(false),
-            Self::InsideKernel => Err(Error::new(
-                ErrorKind::InvalidArgument,
-                "a kernel waits for the device that runs it; order the queues instead",
-            )),
         }
     }
 }

@@ -55,13 +55,13 @@ pub(crate) enum Effect {
 /// The plan, and how far it is carried out.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    plans: Vec<Plan>,
+    plans: Vec<PlannedFault>,
     /// What was made to fail, in order.
     fired: Vec<&'static str>,
 }
 
 #[derive(Debug)]
-struct Plan {
+struct PlannedFault {
     /// `None` counts every call.
     call: Option<Call>,
     /// How many calls still succeed.
@@ -71,7 +71,7 @@ struct Plan {
 
 impl Faults {
     pub(crate) fn plan(&mut self, call: Option<Call>, nth: u64, effect: Effect) {
-        self.plans.push(Plan { call, left: nth.saturating_sub(1), effect });
+        self.plans.push(PlannedFault { call, left: nth.saturating_sub(1), effect });
     }
 
     /// Counts a call; returns what is to happen to it.

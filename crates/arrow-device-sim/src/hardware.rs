@@ -9,10 +9,9 @@ use arrow_device::{DeviceId, DeviceType, Event, Queue, Result};
 
 use crate::builder::Settings;
 use crate::engine::Engine;
-use crate::kernel::KernelMemory;
+use crate::kernel_work::{KernelMemory, Launch};
 use crate::report::Report;
 use crate::site::Site;
-use crate::submit::Launch;
 use crate::{Builder, memory, site};
 
 pub use crate::allocation::Placement;
@@ -79,7 +78,7 @@ impl Hardware {
         };
         let ids: Vec<DeviceId> =
             (0..settings.devices).map(|n| DeviceId::new(DeviceType::EXT_DEV, n as i64)).collect();
-        Self { engine: Engine::new(0, &settings, &ids) }
+        Self { engine: Engine::start(0, &settings, &ids) }
     }
 
     // ---- memory

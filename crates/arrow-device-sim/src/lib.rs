@@ -111,11 +111,14 @@
 
 pub mod catalogue;
 
+mod allocate;
 mod allocation;
 mod builder;
 mod clock;
 mod driver;
 mod engine;
+mod event_calls;
+mod event_functions;
 mod event_table;
 mod events;
 mod expect;
@@ -123,6 +126,7 @@ mod fault;
 #[doc(hidden)]
 pub mod hardware;
 mod kernel;
+mod kernel_work;
 mod memory;
 mod parts;
 mod pump;
@@ -132,6 +136,7 @@ mod report;
 mod run;
 mod sim;
 mod site;
+mod span;
 mod submit;
 mod table;
 mod track;
@@ -141,10 +146,11 @@ pub use builder::{Builder, Kind, for_each_fault, sweep};
 pub use driver::SimDriver;
 pub use event_table::EventTable;
 pub use fault::Call;
-pub use kernel::{Kernel, KernelMemory};
+pub use kernel::Kernel;
+pub use kernel_work::KernelMemory;
 pub use memory::Protection;
 pub use pump::Pump;
+pub use queue::Step;
 pub use report::{Action, Actor, Mistake, Report, Subject};
-pub use run::Step;
 pub use sim::Sim;
 pub use site::Site;

@@ -1,33 +1,14 @@
 //! Handles for parts of an allocation: sub-buffers, as devices of handles have them.
 
-use std::ops::Range;
-
 use arrow_device::driver::{Raw, Spot};
 use arrow_device::{Memory, Result};
 
+use crate::allocation::PartHandle;
 use crate::engine::{State, misuse};
 use crate::fault::Call;
-use crate::queue::Part as Found;
 use crate::report::{Action, Mistake, Report};
-use crate::site::{RawSite, SiteId};
-
-/// A part that has a handle.
-#[derive(Clone, Copy)]
-pub(crate) struct Part {
-    pub(crate) allocation: usize,
-    offset: u64,
-    pub(crate) len: u64,
-    pub(crate) made: SiteId,
-}
-
-impl Part {
-    pub(crate) fn bytes(self) -> Range<u64> {
-        self.offset..self.offset + self.len
-    }
-}
-
-/// Handles of parts are numbers that are no addresses of this process, from here on, each used once.
-pub(crate) const FIRST: usize = 0x0700;
+use crate::site::RawSite;
+use crate::span::Span;
 
 impl State {
     /// Makes a handle. What it is part of must be an allocation, and no part itself.
@@ -51,7 +32,7 @@ impl State {
         };
         let handle = self.next_part;
         self.next_part += 16;
-        let part = Part { allocation: found.allocation, offset: found.offset, len, made };
+        let part = PartHandle { allocation: found.allocation, offset: found.offset, len, made };
         self.parts.insert(handle, part);
         Ok(Raw::from_bits(handle))
     }
@@ -68,15 +49,15 @@ impl State {
     pub(crate) fn find_in_part(
         &mut self,
         device: usize,
-        part: Part,
+        part: PartHandle,
         spot: Spot,
         len: u64,
         here: impl FnOnce(&Self) -> Action,
-    ) -> Option<Found> {
+    ) -> Option<Span> {
         let offset = part.offset + spot.offset;
         let is_reached = self.reaches(device, part.allocation);
         let mistake = match spot.offset.saturating_add(len) <= part.len {
-            true if is_reached => return Some(Found { allocation: part.allocation, offset, len }),
+            true if is_reached => return Some(Span { allocation: part.allocation, offset, len }),
             true => Mistake::UnreachableMemory,
             false => Mistake::OutOfBounds,
         };

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use crate::clock::{Clock, Point};
-use crate::kernel::KernelWork;
+use crate::kernel_work::KernelWork;
 use crate::site::SiteId;
+use crate::span::Span;
 use crate::track::Access;
 
 /// A queue, open or closed. Never removed: work that was submitted before the close still finishes.
@@ -61,7 +62,7 @@ pub(crate) enum Work {
         access: Access,
     },
     Fill {
-        at: Option<Part>,
+        at: Option<Span>,
         byte: u8,
     },
     /// The bytes of an allocation that was freed in the order of the queue go.
@@ -71,18 +72,10 @@ pub(crate) enum Work {
     Kernel(KernelWork),
 }
 
-/// Bytes of an allocation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    pub(crate) allocation: usize,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-}
-
 /// One side of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Side {
-    Device(Part),
+    Device(Span),
     Host(HostAddress),
     /// Bytes of the host that were taken when the copy was submitted.
     Staged,
@@ -108,4 +101,13 @@ pub(crate) struct Piece {
     pub(crate) host_bytes: Box<[u8]>,
     /// The same of a destination in memory that the host and the device share.
     pub(crate) target_bytes: Box<[u8]>,
+}
+
+/// One piece of work that has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The queue, in the order in which the simulator opened them, from 1.
+    pub queue: usize,
+    /// The work, in the order in which it was submitted to that queue, from 1.
+    pub work: u64,
 }

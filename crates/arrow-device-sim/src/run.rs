@@ -6,19 +6,11 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::engine::{Engine, State};
-use crate::kernel::{KernelMemory, KernelWork};
-use crate::queue::{Part, Piece, Side, Work};
+use crate::kernel_work::{KernelMemory, KernelWork};
+use crate::queue::{Piece, Side, Step, Work};
 use crate::report::{Mistake, Report};
+use crate::span::Span;
 use crate::track::Access;
-
-/// One piece of work that has run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The queue, in the order in which the simulator opened them, from 1.
-    pub queue: usize,
-    /// The work, in the order in which it was submitted to that queue, from 1.
-    pub work: u64,
-}
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +108,7 @@ impl Engine {
         kernel: KernelWork,
     ) -> MutexGuard<'a, State> {
         let KernelWork { access, reads, writes, run } = kernel;
-        let bytes = |parts: &[(Option<Part>, u64)]| {
+        let bytes = |parts: &[(Option<Span>, u64)]| {
             parts.iter().map(|(part, len)| state.bytes(*part, *len)).collect()
         };
         let mut memory = KernelMemory { inputs: bytes(&reads), outputs: bytes(&writes) };
@@ -131,7 +123,7 @@ impl Engine {
             state.report(Report::new(Mistake::KernelPanicked).second(here).note(message));
         }
         for ((part, _), bytes) in writes.into_iter().zip(&memory.outputs) {
-            if let Some(Part { allocation, offset, .. }) = part
+            if let Some(Span { allocation, offset, .. }) = part
                 && let Some(block) = &mut state.allocations[allocation].block
             {
                 block.write(offset, bytes);
@@ -181,7 +173,7 @@ impl State {
         }
     }
 
-    fn bytes(&self, part: Option<Part>, len: u64) -> Vec<u8> {
+    fn bytes(&self, part: Option<Span>, len: u64) -> Vec<u8> {
         let block = part.and_then(|part| self.allocations[part.allocation].block.as_ref());
         match (block, part) {
             (Some(block), Some(part)) => block.read(part.offset, len),
@@ -189,7 +181,7 @@ impl State {
         }
     }
 
-    fn run_fill(&mut self, part: Part, byte: u8) {
+    fn run_fill(&mut self, part: Span, byte: u8) {
         if let Some(block) = &mut self.allocations[part.allocation].block {
             block.fill(part.offset, part.len, byte);
         }
@@ -278,7 +270,7 @@ impl State {
 
     /// Whether memory that the host shares is not what it was when the copy was submitted. Nothing noted, nothing
     /// changed.
-    fn has_changed(&self, part: Part, noted: &[u8]) -> bool {
+    fn has_changed(&self, part: Span, noted: &[u8]) -> bool {
         let block = self.allocations[part.allocation].block.as_ref();
         !noted.is_empty() && block.is_some_and(|block| *block.read(part.offset, part.len) != *noted)
     }

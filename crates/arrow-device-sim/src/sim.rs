@@ -15,8 +15,8 @@ use crate::fault::{Call, Effect};
 use crate::kernel::Kernel;
 use crate::memory::{self, Protection};
 use crate::pump::Pump;
+use crate::queue::Step;
 use crate::report::Report;
-use crate::run::Step;
 use crate::site::Site;
 
 /// A simulator: one or several software devices, and everything that they saw.
@@ -44,7 +44,7 @@ impl Sim {
         let ids: Vec<DeviceId> = (first..first + settings.devices)
             .map(|number| DeviceId::new(DeviceType::EXT_DEV, TAG | number as i64))
             .collect();
-        let engine = Engine::new(first, settings, &ids);
+        let engine = Engine::start(first, settings, &ids);
         let devices = ids.iter().enumerate().map(|(number, id)| {
             let name = format!("software device {}", number + 1);
             let properties = settings.kind.properties(name, settings.parts);

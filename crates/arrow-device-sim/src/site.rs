@@ -16,10 +16,10 @@ const DEPTH: usize = 24;
 
 /// A place in a program: the line that a report blames.
 #[derive(Clone)]
-pub struct Site(Kind);
+pub struct Site(SiteKind);
 
 #[derive(Clone)]
-enum Kind {
+enum SiteKind {
     Line(&'static Location<'static>),
     Stack(Arc<[usize]>),
     Unknown,
@@ -112,12 +112,12 @@ fn is_file_inside(file: &Path) -> bool {
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Line(line) => write!(f, "{}:{}", line.file(), line.line()),
-            Kind::Stack(stack) => match Self::user_frame(stack) {
+            SiteKind::Line(line) => write!(f, "{}:{}", line.file(), line.line()),
+            SiteKind::Stack(stack) => match Self::user_frame(stack) {
                 Some(frame) => f.write_str(&frame),
                 None => f.write_str("an unknown place"),
             },
-            Kind::Unknown => f.write_str("an unknown place"),
+            SiteKind::Unknown => f.write_str("an unknown place"),
         }
     }
 }
@@ -193,11 +193,11 @@ impl Sites {
             return SiteId(*number);
         }
         let site = Site(match &raw {
-            RawSite::Line(line) => Kind::Line(line),
+            RawSite::Line(line) => SiteKind::Line(line),
             RawSite::Stack(frames, count) => {
-                Kind::Stack(frames.iter().copied().take(*count).collect())
+                SiteKind::Stack(frames.iter().copied().take(*count).collect())
             }
-            RawSite::Unknown => Kind::Unknown,
+            RawSite::Unknown => SiteKind::Unknown,
         });
         let number = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
         self.list.push(site);
@@ -206,7 +206,7 @@ impl Sites {
     }
 
     pub(crate) fn of(&self, id: SiteId) -> Site {
-        self.list.get(id.0 as usize).cloned().unwrap_or(Site(Kind::Unknown))
+        self.list.get(id.0 as usize).cloned().unwrap_or(Site(SiteKind::Unknown))
     }
 }
 

@@ -8,20 +8,13 @@ use arrow_device::{Queue, Result};
 
 use crate::engine::State;
 use crate::fault::Call;
-use crate::kernel::{KernelWork, Run};
+use crate::kernel_work::{KernelWork, Launch};
 use crate::memory;
-use crate::queue::{HostAddress, Part, Piece, Side, Work};
+use crate::queue::{HostAddress, Piece, Side, Work};
 use crate::report::{Action, Mistake, Report};
 use crate::site::RawSite;
+use crate::span::Span;
 use crate::track::{Access, Behind, Conflict, What};
-
-/// A kernel that is to be launched.
-pub(crate) struct Launch {
-    pub(crate) name: String,
-    pub(crate) reads: Vec<(Spot, u64)>,
-    pub(crate) writes: Vec<(Spot, u64)>,
-    pub(crate) run: Run,
-}
 
 /// What the destination of a copy to the host holds until the copy has run: bytes that nobody takes for a result.
 pub(crate) const NOT_YET: u8 = 0xd5;
@@ -119,7 +112,7 @@ impl State {
         self.attempt(Call::Submit, device)?;
         let name = self.names.push(launch.name);
         let access = self.begin(queue, What::Kernel(name), site);
-        let mut found = |parts: Vec<(Spot, u64)>, writes: bool| -> Vec<(Option<Part>, u64)> {
+        let mut found = |parts: Vec<(Spot, u64)>, writes: bool| -> Vec<(Option<Span>, u64)> {
             let part = |(spot, len)| {
                 (self.find(device, spot, len, |state| state.action(&access, writes)), len)
             };
@@ -190,8 +183,8 @@ impl State {
     }
 
     /// Notes an access, and reports what it is not ordered behind or may not do.
-    fn judge(&mut self, part: Part, access: Access, writes: bool, twice: bool) {
-        let Part { allocation: number, offset, len } = part;
+    fn judge(&mut self, part: Span, access: Access, writes: bool, twice: bool) {
+        let Span { allocation: number, offset, len } = part;
         if len == 0 {
             return;
         }

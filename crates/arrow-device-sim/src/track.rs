@@ -66,7 +66,7 @@ impl Behind<'_> {
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Stretch {
+struct HistoryStretch {
     end: u64,
     write: Option<Access>,
     reads: Vec<Access>,
@@ -74,11 +74,11 @@ struct Stretch {
 
 /// The stretches of one allocation, by where they begin. Together they are the whole of it, without gaps.
 #[derive(Debug)]
-pub(crate) struct History(BTreeMap<u64, Stretch>);
+pub(crate) struct History(BTreeMap<u64, HistoryStretch>);
 
 impl History {
     pub(crate) fn new(len: u64, allocated: Option<Access>) -> Self {
-        let all = Stretch { end: len, write: allocated, reads: Vec::new() };
+        let all = HistoryStretch { end: len, write: allocated, reads: Vec::new() };
         Self(BTreeMap::from([(0, all)]))
     }
 
@@ -105,7 +105,7 @@ impl History {
     }
 
     /// Changes the stretches of these bytes and no others.
-    fn each(&mut self, bytes: &Range<u64>, mut change: impl FnMut(u64, &mut Stretch)) {
+    fn each(&mut self, bytes: &Range<u64>, mut change: impl FnMut(u64, &mut HistoryStretch)) {
         if let Some(stretch) = self.exactly(bytes) {
             return change(bytes.start, stretch);
         }
@@ -117,7 +117,7 @@ impl History {
     }
 
     /// The stretch that is these bytes and no others: the usual case, since buffers are used whole.
-    fn exactly(&mut self, bytes: &Range<u64>) -> Option<&mut Stretch> {
+    fn exactly(&mut self, bytes: &Range<u64>) -> Option<&mut HistoryStretch> {
         self.0.get_mut(&bytes.start).filter(|stretch| stretch.end == bytes.end)
     }
 
@@ -188,7 +188,7 @@ impl History {
     }
 }
 
-impl Stretch {
+impl HistoryStretch {
     fn read(&mut self, start: u64, by: Access, behind: &Behind<'_>, found: &mut Vec<Conflict>) {
         self.forget(behind.host);
         if let Some(write) = self.write.filter(|write| behind.conflicts(write, &by)) {

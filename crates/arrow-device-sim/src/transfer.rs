@@ -12,9 +12,10 @@ use crate::allocation::Placement;
 use crate::engine::State;
 use crate::fault::Call;
 use crate::memory::{self, PAGE};
-use crate::queue::{HostAddress, Part, Piece, Side, Work};
+use crate::queue::{HostAddress, Piece, Side, Work};
 use crate::report::{Mistake, Report};
 use crate::site::RawSite;
+use crate::span::Span;
 use crate::submit::{self, NOT_YET};
 use crate::track::{Access, What};
 
@@ -243,7 +244,7 @@ impl State {
     }
 
     /// Reports a write that the host has not waited for, whatever the queue is ordered behind.
-    fn must_be_complete(&mut self, part: Part, access: &Access) {
+    fn must_be_complete(&mut self, part: Span, access: &Access) {
         let bytes = part.offset..part.offset + part.len;
         let history = &self.allocations[part.allocation].history;
         let Some(found) = history.unfinished_write(&bytes, &self.host) else { return };
@@ -257,7 +258,7 @@ impl State {
     }
 
     /// What the host has in memory that it shares, where no work is to change it any more.
-    fn note(&self, part: Part) -> Box<[u8]> {
+    fn note(&self, part: Span) -> Box<[u8]> {
         if self.is_shared_and(part, |history, bytes| {
             history.unfinished_write(bytes, &self.host).is_none()
         }) && let Some(block) = &self.allocations[part.allocation].block
@@ -268,7 +269,7 @@ impl State {
     }
 
     /// Makes a destination that the host can see look like no result, where no work uses it any more.
-    fn mark_not_yet(&mut self, part: Part) -> Box<[u8]> {
+    fn mark_not_yet(&mut self, part: Span) -> Box<[u8]> {
         let is_free =
             self.is_shared_and(part, |history, _| history.unfinished(&self.host).is_none());
         if is_free && let Some(block) = &mut self.allocations[part.allocation].block {
@@ -280,7 +281,7 @@ impl State {
 
     fn is_shared_and(
         &self,
-        part: Part,
+        part: Span,
         is_so: impl FnOnce(&crate::track::History, &Range<u64>) -> bool,
     ) -> bool {
         let allocation = &self.allocations[part.allocation];

@@ -20,7 +20,7 @@ use crate::Placement;
 use crate::handles::Owner;
 use crate::lane::Work;
 use crate::logical::Logical;
-use crate::memory::{MemoryType, advance};
+use crate::memory_types::{MemoryType, advance};
 
 /// How often `is_idle` looks whether a queue has got to what was submitted just now.
 const LOOKS: u32 = 200;

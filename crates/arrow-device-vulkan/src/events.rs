@@ -11,24 +11,11 @@ use ash::vk::{self, Handle};
 
 use crate::lane::{ALL_COMMANDS, Lane, Work, everything};
 use crate::logical::{Logical, lock};
+use crate::outstanding::DoomedEvent;
 
 /// How often a wait asks again at once, before it begins to pause.
 const EAGER: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(100);
-
-/// The end of a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Point {
-    pub(crate) lane: usize,
-    pub(crate) value: u64,
-}
-
-/// An event that nobody has any more, and that is still to be set.
-#[derive(Debug)]
-pub(crate) struct Doomed {
-    pub(crate) event: vk::Event,
-    point: Point,
-}
 
 impl Logical {
     pub(crate) fn make_event(&self) -> Result<vk::Event> {
@@ -46,7 +33,7 @@ impl Logical {
         match known {
             // "All submitted commands that refer to event must have completed execution".
             Some(Some(point)) => {
-                lock(&self.doomed).push(Doomed { event, point });
+                lock(&self.doomed).push(DoomedEvent { event, point });
                 self.destroy_doomed();
             }
             // SAFETY: promised by the caller; nothing was submitted with it.
@@ -63,7 +50,7 @@ impl Logical {
         }
         let passed: Vec<u64> =
             self.lanes.iter().map(|lane| lane.passed(&self.vk).unwrap_or(0)).collect();
-        let is_over = |doomed: &mut Doomed| {
+        let is_over = |doomed: &mut DoomedEvent| {
             passed.get(doomed.point.lane).is_some_and(|passed| *passed >= doomed.point.value)
         };
         for over in doomed.extract_if(.., is_over) {

@@ -33,6 +33,13 @@ pub(crate) struct Lane {
     state: Mutex<State>,
 }
 
+/// The end of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) lane: usize,
+    pub(crate) value: u64,
+}
+
 struct State {
     pool: vk::CommandPool,
     free: Vec<vk::CommandBuffer>,

@@ -113,6 +113,8 @@ mod lane;
 mod loader;
 mod logical;
 mod memory;
+mod memory_types;
+mod outstanding;
 mod own;
 mod staging;
 mod transfer;
@@ -127,7 +129,7 @@ use ash::vk::{self, Handle};
 
 use driver::VulkanDriver;
 use logical::Logical;
-use memory::Block;
+use memory_types::BufferLocation;
 
 pub use handles::{Handles, Placement, SharedQueue, SubmitLock};
 
@@ -254,7 +256,7 @@ pub unsafe fn adopt_memory(
         return Err(logical.error(ErrorKind::InvalidArgument, message).during("adopt_memory"));
     }
     let memory = vk::DeviceMemory::from_raw(memory);
-    let block = Block { memory, offset, len, address: mapped.map(NonNull::cast) };
+    let block = BufferLocation { memory, offset, len, address: mapped.map(NonNull::cast) };
     logical.remember(vk::Buffer::from_raw(buffer), block);
     let owner = Adopted { logical, buffer: vk::Buffer::from_raw(buffer), _owner: owner };
     // SAFETY: promised by the caller.

@@ -15,12 +15,11 @@ use ash::vk::{self, Handle};
 
 use crate::Handles;
 use crate::error::{check_on, error};
-use crate::events::{Doomed, Point};
-use crate::lane::{Lane, Work};
+use crate::lane::{Lane, Point, Work};
 use crate::loader::{self, require};
-use crate::memory::{Block, MemoryTypes};
+use crate::memory_types::{BufferLocation, MemoryTypes};
+use crate::outstanding::{DoomedEvent, HostWrite};
 use crate::staging::{Spare, StagingBuffer};
-use crate::transfer::HostWrite;
 
 /// How long the end of the last work is waited for before its objects are given up.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,7 +32,7 @@ pub(crate) struct Logical {
     /// The families of the lanes, each once.
     pub(crate) families: Vec<u32>,
     pub(crate) types: MemoryTypes,
-    pub(crate) blocks: Mutex<HashMap<u64, Block>>,
+    pub(crate) blocks: Mutex<HashMap<u64, BufferLocation>>,
     pub(crate) spare: Spare,
     /// Staging that others copy from and to, by the address of its first byte.
     pub(crate) pinned: Mutex<BTreeMap<usize, StagingBuffer>>,
@@ -41,7 +40,7 @@ pub(crate) struct Logical {
     pub(crate) write_count: AtomicUsize,
     /// The events that were made here; those that are recorded, with the point they stand for.
     pub(crate) events: Mutex<HashMap<u64, Option<Point>>>,
-    pub(crate) doomed: Mutex<Vec<Doomed>>,
+    pub(crate) doomed: Mutex<Vec<DoomedEvent>>,
     next_lane: AtomicUsize,
     is_lost: AtomicBool,
     handles: Handles,

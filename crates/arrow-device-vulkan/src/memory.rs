@@ -1,5 +1,5 @@
-//! Memory of a logical device: what types there are, allocating, parts of what was allocated, and which `VkBuffer`
-//! is where.
+//! Memory of a logical device: allocating, parts of what was allocated, and which `VkBuffer` is
+//! where.
 //!
 //! Vulkan does not tell what a buffer is bound to, so a table does, for all buffers that were made or adopted
 //! here. Others' are not in it: of those only the handle is known.
@@ -10,116 +10,8 @@ use arrow_device::{Error, ErrorKind, Result};
 use ash::vk::{self, Handle};
 
 use crate::logical::{Logical, lock};
+use crate::memory_types::{BufferLocation, MemoryType, advance, create_buffer};
 use crate::staging::StagingBuffer;
-
-const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
-    vk::BufferUsageFlags::STORAGE_BUFFER.as_raw()
-        | vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
-        | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
-);
-/// What the host can use without telling the driver of each access.
-const VISIBLE: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
-    vk::MemoryPropertyFlags::HOST_VISIBLE.as_raw()
-        | vk::MemoryPropertyFlags::HOST_COHERENT.as_raw(),
-);
-
-/// Where a buffer lies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Block {
-    pub(crate) memory: vk::DeviceMemory,
-    pub(crate) offset: u64,
-    pub(crate) len: u64,
-    /// Where the host sees its first byte.
-    pub(crate) address: Option<NonNull<u8>>,
-}
-
-// SAFETY: handles, and an address that is used under the rules of `Driver::map`, which holds on every thread.
-unsafe impl Send for Block {}
-
-/// A type of memory that buffers of this crate can be bound to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MemoryType {
-    pub(crate) index: u32,
-    /// The whole heap.
-    heap: u64,
-    pub(crate) is_visible: bool,
-}
-
-/// What there is to choose from.
-pub(crate) struct MemoryTypes {
-    all: Vec<(MemoryType, vk::MemoryPropertyFlags)>,
-    pub(crate) alignment: u64,
-    /// No allocation is larger.
-    pub(crate) largest: u64,
-}
-
-impl MemoryTypes {
-    /// Those that fit the kind of buffer that is made here.
-    pub(crate) fn new(
-        device: &ash::Device,
-        families: &[u32],
-        properties: &vk::PhysicalDeviceMemoryProperties,
-        largest: u64,
-    ) -> Result<Self, vk::Result> {
-        let probe = create_buffer(device, families, 1)?;
-        // SAFETY: it was just made.
-        let needs = unsafe { device.get_buffer_memory_requirements(probe) };
-        // SAFETY: as above, and nothing uses it.
-        unsafe { device.destroy_buffer(probe, None) };
-        let heaps = properties.memory_heaps_as_slice();
-        let list = |(index, memory_type): (usize, &vk::MemoryType)| {
-            let heap = heaps.get(memory_type.heap_index as usize)?.size;
-            // "memoryTypeBits is a bitmask and contains one bit set for every supported memory type", and is the
-            // same for all buffers of the same usage.
-            let is_allowed = needs.memory_type_bits.checked_shr(index as u32)? & 1 == 1;
-            let flags = memory_type.property_flags;
-            let special = vk::MemoryPropertyFlags::PROTECTED
-                | vk::MemoryPropertyFlags::LAZILY_ALLOCATED
-                | vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD;
-            let is_plain = !flags.intersects(special);
-            let is_visible = flags.contains(VISIBLE);
-            let found = MemoryType { index: index as u32, heap, is_visible };
-            (is_allowed && is_plain).then_some((found, flags))
-        };
-        let types = properties.memory_types_as_slice().iter().enumerate();
-        Ok(Self { all: types.filter_map(list).collect(), alignment: needs.alignment, largest })
-    }
-
-    /// The first type with all of this; the driver's order says which is better.
-    fn find(&self, wanted: vk::MemoryPropertyFlags) -> Option<MemoryType> {
-        self.all.iter().find(|(_, flags)| flags.contains(wanted)).map(|(found, _)| *found)
-    }
-
-    /// The device's own, if the host reads it fast.
-    pub(crate) fn unified(&self) -> Option<MemoryType> {
-        let cached = vk::MemoryPropertyFlags::HOST_CACHED;
-        self.find(vk::MemoryPropertyFlags::DEVICE_LOCAL | VISIBLE | cached)
-    }
-
-    pub(crate) fn device_local(&self) -> Option<MemoryType> {
-        let first = || self.all.first().map(|(found, _)| *found);
-        self.find(vk::MemoryPropertyFlags::DEVICE_LOCAL).or_else(first)
-    }
-
-    pub(crate) fn host_visible(&self) -> Option<MemoryType> {
-        let cached = vk::MemoryPropertyFlags::HOST_CACHED;
-        self.unified().or_else(|| self.find(VISIBLE | cached)).or_else(|| self.find(VISIBLE))
-    }
-}
-
-fn create_buffer(
-    device: &ash::Device,
-    families: &[u32],
-    len: u64,
-) -> Result<vk::Buffer, vk::Result> {
-    let info = vk::BufferCreateInfo::default().size(len).usage(USAGE);
-    let info = match families {
-        [] | [_] => info,
-        several => info.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(several),
-    };
-    // SAFETY: the device is alive in whoever calls; the length is not 0.
-    unsafe { device.create_buffer(&info, None) }
-}
 
 impl Logical {
     /// Allocates; where the host sees the memory, it does from the start.
@@ -127,7 +19,7 @@ impl Logical {
         &self,
         memory_type: MemoryType,
         len: u64,
-    ) -> Result<(vk::Buffer, Block)> {
+    ) -> Result<(vk::Buffer, BufferLocation)> {
         // "maxMemoryAllocationSize is the maximum allowed size for a single memory allocation", and no memory type
         // gives more than its heap has; asking for more is a mistake, not a question.
         if len > self.types.largest.min(memory_type.heap) {
@@ -148,7 +40,7 @@ impl Logical {
         buffer: vk::Buffer,
         memory_type: MemoryType,
         len: u64,
-    ) -> Result<Block> {
+    ) -> Result<BufferLocation> {
         // SAFETY: the buffer was just made.
         let needs = unsafe { self.vk.get_buffer_memory_requirements(buffer) };
         // Parts have requirements of their own, which end at a multiple of the alignment.
@@ -165,7 +57,7 @@ impl Logical {
             false => Ok(None),
         });
         match mapped {
-            Ok(address) => Ok(Block { memory, offset: 0, len, address }),
+            Ok(address) => Ok(BufferLocation { memory, offset: 0, len, address }),
             Err(error) => {
                 // SAFETY: nothing uses it; the buffer that is bound to it is destroyed by the caller and not used
                 // before.
@@ -193,15 +85,15 @@ impl Logical {
         unsafe { self.vk.free_memory(memory, None) };
     }
 
-    pub(crate) fn remember(&self, buffer: vk::Buffer, block: Block) {
+    pub(crate) fn remember(&self, buffer: vk::Buffer, block: BufferLocation) {
         lock(&self.blocks).insert(buffer.as_raw(), block);
     }
 
-    pub(crate) fn forget(&self, buffer: vk::Buffer) -> Option<Block> {
+    pub(crate) fn forget(&self, buffer: vk::Buffer) -> Option<BufferLocation> {
         lock(&self.blocks).remove(&buffer.as_raw())
     }
 
-    pub(crate) fn block_of(&self, buffer: vk::Buffer) -> Option<Block> {
+    pub(crate) fn block_of(&self, buffer: vk::Buffer) -> Option<BufferLocation> {
         lock(&self.blocks).get(&buffer.as_raw()).copied()
     }
 
@@ -231,7 +123,7 @@ impl Logical {
             unsafe { self.vk.destroy_buffer(part, None) };
         })?;
         let address = whole.address.map(|address| advance(address, offset));
-        self.remember(part, Block { memory: whole.memory, offset: begin, len, address });
+        self.remember(part, BufferLocation { memory: whole.memory, offset: begin, len, address });
         Ok(part)
     }
 
@@ -263,9 +155,4 @@ impl Logical {
             unsafe { self.free_memory(rest.buffer, rest.memory) };
         }
     }
-}
-
-/// So many bytes further on in the same mapping.
-pub(crate) fn advance(address: NonNull<u8>, bytes: u64) -> NonNull<u8> {
-    NonNull::new(address.as_ptr().wrapping_add(bytes as usize)).unwrap_or(address)
 }

@@ -11,33 +11,14 @@ use arrow_device::driver::{Region, Route, Spot};
 use arrow_device::{ErrorKind, Result};
 use ash::vk::{self, Handle};
 
-use crate::events::Point;
-use crate::lane::{Lane, Work};
+use crate::lane::{Lane, Point, Work};
 use crate::logical::{Logical, lock};
-use crate::memory::advance;
+use crate::memory_types::advance;
+use crate::outstanding::{HostWrite, Piece};
 use crate::staging::StagingBuffer;
 
 /// Pieces in a staging buffer begin at multiples of this, which devices copy fast.
 const PIECE: u64 = 16;
-
-/// Bytes that are to go from a staging buffer to the host, once a point has passed.
-#[derive(Debug)]
-pub(crate) struct HostWrite {
-    point: Point,
-    staging: StagingBuffer,
-    pieces: Vec<Piece>,
-}
-
-/// A region's place on both sides.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    host: NonNull<u8>,
-    staging: u64,
-    len: u64,
-}
-
-// SAFETY: memory that the caller of `Driver::copy` keeps until the queue has passed, for whichever thread.
-unsafe impl Send for Piece {}
 
 /// Copies between two buffers.
 type Batch = ((vk::Buffer, vk::Buffer), Vec<vk::BufferCopy>);

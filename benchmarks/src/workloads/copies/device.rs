@@ -7,12 +7,9 @@
 use arrow_device::{Batch, Device, Recycler};
 
 use super::{integers, opencl, settle, vulkan};
-use crate::case::{Case, Peer};
+use crate::case::{Case, Peer, WorkloadKey};
 
 const COLUMNS: usize = 1000;
-
-/// A workload, its shape and how many rows.
-pub(super) type What = (&'static str, &'static str, u64);
 
 pub(super) fn cases() -> Vec<Case> {
     let shape = "1000 columns of int64";
@@ -40,7 +37,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Batches of as many rows each time, as a stream has them; and the same where each has a row more or less than the one before,
 /// so that no handle fits again.
-fn ours(what: What, device: &Device, rows: usize) -> [Case; 2] {
+fn ours(what: WorkloadKey, device: &Device, rows: usize) -> [Case; 2] {
     let changing = Peer::ArrowDeviceFrom("other handles each time");
     [(Peer::ArrowDevice, [rows, rows]), (changing, [rows, rows - 1])].map(|(peer, rows)| {
         let device = device.with_allocator(Recycler::new(256 << 20));

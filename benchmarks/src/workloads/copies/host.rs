@@ -4,9 +4,8 @@ use arrow_device::copy::Options;
 use arrow_device::{Batch, Queue, Recycler};
 
 use super::by_hand::Sources;
-use super::device::What;
 use super::integers;
-use crate::case::{Case, Peer};
+use crate::case::{Case, Peer, WorkloadKey};
 
 const WORKLOAD: &str = "copy host to host";
 
@@ -38,7 +37,7 @@ pub(super) fn options() -> Options {
     Options::new().always(true).allocator(Recycler::new(256 << 20))
 }
 
-fn ours(what: What, batch: impl Fn() -> Batch + 'static) -> Case {
+fn ours(what: WorkloadKey, batch: impl Fn() -> Batch + 'static) -> Case {
     let (mut made, options) = (None, options());
     Case::whole(what, Peer::ArrowDevice, move || {
         let batch = made.get_or_insert_with(&batch);
@@ -48,7 +47,7 @@ fn ours(what: What, batch: impl Fn() -> Batch + 'static) -> Case {
 
 /// Somebody who has the room already, and threads that are begun for each copy.
 fn by_hand(
-    what: What,
+    what: WorkloadKey,
     name: &'static str,
     threads: usize,
     batch: impl Fn() -> Batch + 'static,

@@ -8,26 +8,25 @@ use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use foreign_peers::build::{self, Build};
 use libloading::Library;
 
-use super::device::What;
-use crate::case::{Case, Peer};
+use crate::case::{Case, Peer, WorkloadKey};
 
-type Hold = unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray) -> *mut c_void;
+type HoldBatch = unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray) -> *mut c_void;
 
-/// One of the two.
+/// Arrow C++ or nanoarrow, as a library that copies.
 #[derive(Clone, Copy)]
-pub(super) struct Native {
+pub(super) struct NativeCopier {
     peer: Peer,
-    hold: Hold,
+    hold: HoldBatch,
     copy: unsafe extern "C" fn(*mut c_void) -> c_int,
     #[cfg_attr(not(test), allow(dead_code, reason = "a test looks at the outcome"))]
     sum: unsafe extern "C" fn(*mut c_void, *mut i64) -> c_int,
 }
 
 /// Those that are there. A reason is printed for one that is not.
-pub(super) fn all() -> Vec<Native> {
+pub(super) fn all() -> Vec<NativeCopier> {
     let peers = [(Peer::ArrowCpp, arrow_cpp()), (Peer::Nanoarrow, nanoarrow())];
     let loaded = peers.map(|(peer, library)| match library {
-        Ok(library) => Some(Native::new(peer, library)),
+        Ok(library) => Some(NativeCopier::new(peer, library)),
         Err(reason) => {
             println!("left out: {peer}: {reason}");
             None
@@ -77,7 +76,7 @@ fn here(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("native").join(file)
 }
 
-impl Native {
+impl NativeCopier {
     fn new(peer: Peer, library: Library) -> Self {
         let library: &Library = Box::leak(Box::new(library));
         macro_rules! function {
@@ -101,7 +100,7 @@ impl Native {
     }
 
     /// Copies a batch on the host.
-    pub(super) fn case(self, what: What, batch: impl Fn() -> Batch + 'static) -> Case {
+    pub(super) fn case(self, what: WorkloadKey, batch: impl Fn() -> Batch + 'static) -> Case {
         let mut held = None;
         Case::whole(what, self.peer, move || {
             let held = *held.get_or_insert_with(|| self.hold(&batch()));

@@ -9,8 +9,7 @@ use arrow_device::Batch;
 use libloading::Library;
 
 use super::by_hand::Sources;
-use super::device::What;
-use crate::case::{Case, Peer};
+use crate::case::{Case, Peer, WorkloadKey};
 
 type Handle = *mut c_void;
 type Wait = (u32, *const Handle, *mut Handle);
@@ -55,7 +54,7 @@ struct Api {
     finish: unsafe extern "C" fn(Handle) -> i32,
 }
 
-struct Hand {
+struct OpenClHand {
     api: Api,
     context: Handle,
     queue: Handle,
@@ -70,27 +69,27 @@ const NOTHING: Wait = (0, ptr::null(), ptr::null_mut());
 
 /// How the memory is filled.
 #[derive(Clone, Copy)]
-enum How {
+enum OpenClFill {
     Write { blocking: bool },
     Mapped { parts: bool },
 }
 
 /// All ways, over one batch.
-pub(super) fn by_hand(what: What, batch: impl Fn() -> Batch + 'static) -> Vec<Case> {
-    let made: Rc<OnceCell<Hand>> = Rc::default();
+pub(super) fn by_hand(what: WorkloadKey, batch: impl Fn() -> Batch + 'static) -> Vec<Case> {
+    let made: Rc<OnceCell<OpenClHand>> = Rc::default();
     let batch = Rc::new(batch);
     let ways = [
-        ("write each, blocking", How::Write { blocking: true }),
-        ("write each, one wait", How::Write { blocking: false }),
-        ("mapped gather", How::Mapped { parts: false }),
-        ("mapped, handles", How::Mapped { parts: true }),
+        ("write each, blocking", OpenClFill::Write { blocking: true }),
+        ("write each, one wait", OpenClFill::Write { blocking: false }),
+        ("mapped gather", OpenClFill::Mapped { parts: false }),
+        ("mapped, handles", OpenClFill::Mapped { parts: true }),
     ];
     let case = |(name, how)| {
         let (made, batch) = (made.clone(), batch.clone());
-        let hand = move || made.get_or_init(|| Hand::new(&batch())) as *const Hand;
+        let hand = move || made.get_or_init(|| OpenClHand::new(&batch())) as *const OpenClHand;
         let after = hand.clone();
         // SAFETY: the cell keeps it as long as the case.
-        let timed = move |hand: *const Hand| unsafe { &*hand }.fill(how);
+        let timed = move |hand: *const OpenClHand| unsafe { &*hand }.fill(how);
         // SAFETY: as above.
         let after = move |memory| unsafe { &*after() }.free(memory);
         Case::step(what, Peer::ByHand(name), hand, timed, after)
@@ -98,7 +97,7 @@ pub(super) fn by_hand(what: What, batch: impl Fn() -> Batch + 'static) -> Vec<Ca
     ways.map(case).into()
 }
 
-impl Hand {
+impl OpenClHand {
     fn new(batch: &Batch) -> Self {
         // SAFETY: the loader's initializers are trusted.
         let library: &Library =
@@ -165,13 +164,13 @@ impl Hand {
     }
 
     /// Fills it and waits. The memory, and handles for its parts.
-    fn fill(&self, how: How) -> Vec<Handle> {
+    fn fill(&self, how: OpenClFill) -> Vec<Handle> {
         let (Self { api, queue, end, .. }, mut code) = (self, 0);
         let (count, list, event) = NOTHING;
         let memory = self.memory();
         let mut all = vec![memory];
         match how {
-            How::Write { blocking } => {
+            OpenClFill::Write { blocking } => {
                 for ((from, len), at) in self.sources.buffers.iter().zip(&self.places) {
                     let (wait, from, len) = (u32::from(blocking), *from, *len);
                     // SAFETY: the source stays, and the memory has room.
@@ -180,7 +179,7 @@ impl Hand {
                     };
                 }
             }
-            How::Mapped { parts } => {
+            OpenClFill::Mapped { parts } => {
                 let flags = MAP_TO_FILL;
                 // SAFETY: all of the memory, which nothing uses.
                 let address = unsafe {

@@ -8,10 +8,9 @@ use arrow_device_vulkan::{Handles, SharedQueue, handles_of};
 use ash::vk::{self, Handle};
 
 use super::by_hand::Sources;
-use super::device::What;
-use crate::case::{Case, Peer};
+use crate::case::{Case, Peer, WorkloadKey};
 
-struct Hand {
+struct VulkanHand {
     /// Keeps the device, and has the queue's lock.
     handles: Handles,
     vk: ash::Device,
@@ -21,16 +20,16 @@ struct Hand {
     alignment: usize,
     pool: vk::CommandPool,
     fence: vk::Fence,
-    staging: Memory,
+    staging: MappedBuffer,
     sources: Sources,
     places: Vec<usize>,
     end: usize,
     /// What was filled before and is free again.
-    spare: RefCell<Vec<Memory>>,
+    spare: RefCell<Vec<MappedBuffer>>,
 }
 
 /// A buffer, its memory, where the host sees it, and buffers for its parts.
-struct Memory {
+struct MappedBuffer {
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
     address: *mut u8,
@@ -39,7 +38,7 @@ struct Memory {
 
 /// How the memory is filled.
 #[derive(Clone, Copy)]
-enum How {
+enum VulkanFill {
     /// From a staging buffer that is there already, a command for each column.
     Copies {
         submit_each: bool,
@@ -51,24 +50,25 @@ enum How {
 
 /// All ways, over one batch.
 pub(super) fn by_hand(
-    what: What,
+    what: WorkloadKey,
     device: &Device,
     batch: impl Fn() -> Batch + 'static,
 ) -> Vec<Case> {
-    let made: Rc<OnceCell<Hand>> = Rc::default();
+    let made: Rc<OnceCell<VulkanHand>> = Rc::default();
     let batch = Rc::new(batch);
     let ways = [
-        ("submit each, blocking", How::Copies { submit_each: true }),
-        ("copy each, one submit", How::Copies { submit_each: false }),
-        ("mapped gather", How::Mapped { parts: false }),
-        ("mapped, handles", How::Mapped { parts: true }),
+        ("submit each, blocking", VulkanFill::Copies { submit_each: true }),
+        ("copy each, one submit", VulkanFill::Copies { submit_each: false }),
+        ("mapped gather", VulkanFill::Mapped { parts: false }),
+        ("mapped, handles", VulkanFill::Mapped { parts: true }),
     ];
     let case = |(name, how)| {
         let (made, batch, device) = (made.clone(), batch.clone(), device.clone());
-        let hand = move || made.get_or_init(|| Hand::new(&device, &batch())) as *const Hand;
+        let hand =
+            move || made.get_or_init(|| VulkanHand::new(&device, &batch())) as *const VulkanHand;
         let after = hand.clone();
         // SAFETY: the cell keeps it as long as the case.
-        let timed = move |hand: *const Hand| unsafe { &*hand }.fill(how);
+        let timed = move |hand: *const VulkanHand| unsafe { &*hand }.fill(how);
         // SAFETY: as above.
         let after = move |memory| unsafe { &*after() }.free(memory);
         Case::step(what, Peer::ByHand(name), hand, timed, after)
@@ -88,7 +88,7 @@ fn create_buffer(device: &ash::Device, len: usize) -> vk::Buffer {
     unsafe { device.create_buffer(&info, None) }.unwrap()
 }
 
-impl Hand {
+impl VulkanHand {
     fn new(device: &Device, batch: &Batch) -> Self {
         let handles = handles_of(device).unwrap();
         // SAFETY: the loader's initializers are trusted.
@@ -139,11 +139,11 @@ impl Hand {
     }
 
     /// Fills memory and waits.
-    fn fill(&self, how: How) -> Memory {
+    fn fill(&self, how: VulkanFill) -> MappedBuffer {
         let spare = self.spare.borrow_mut().pop();
         let mut memory = spare.unwrap_or_else(|| allocate(&self.vk, self.memory_type, self.end));
         match how {
-            How::Copies { submit_each } => {
+            VulkanFill::Copies { submit_each } => {
                 // SAFETY: the staging buffer has room, and nothing uses it.
                 unsafe {
                     self.sources.gather(&self.places, 0..self.places.len(), self.staging.address)
@@ -157,7 +157,7 @@ impl Hand {
                 let each = if submit_each { 1 } else { regions.len() };
                 regions.chunks(each).for_each(|regions| self.submit(&memory, regions));
             }
-            How::Mapped { parts } => {
+            VulkanFill::Mapped { parts } => {
                 // SAFETY: it is mapped, and has room.
                 unsafe { self.sources.gather(&self.places, 0..self.places.len(), memory.address) };
                 let parts = self.sources.buffers.iter().zip(&self.places).filter(|_| parts);
@@ -176,7 +176,7 @@ impl Hand {
     }
 
     /// A command for each region, and a wait.
-    fn submit(&self, memory: &Memory, regions: &[vk::BufferCopy]) {
+    fn submit(&self, memory: &MappedBuffer, regions: &[vk::BufferCopy]) {
         let info = vk::CommandBufferAllocateInfo::default()
             .command_pool(self.pool)
             .command_buffer_count(1);
@@ -210,7 +210,7 @@ impl Hand {
         unsafe { self.vk.free_command_buffers(self.pool, &commands) };
     }
 
-    fn free(&self, mut memory: Memory) {
+    fn free(&self, mut memory: MappedBuffer) {
         for part in memory.parts.drain(..) {
             // SAFETY: nothing uses it any more.
             unsafe { self.vk.destroy_buffer(part, None) };
@@ -219,7 +219,7 @@ impl Hand {
     }
 }
 
-fn allocate(vk: &ash::Device, memory_type: u32, len: usize) -> Memory {
+fn allocate(vk: &ash::Device, memory_type: u32, len: usize) -> MappedBuffer {
     let buffer = create_buffer(vk, len);
     // SAFETY: it was just made.
     let needs = unsafe { vk.get_buffer_memory_requirements(buffer) };
@@ -232,5 +232,5 @@ fn allocate(vk: &ash::Device, memory_type: u32, len: usize) -> Memory {
     unsafe { vk.bind_buffer_memory(buffer, memory, 0) }.unwrap();
     // SAFETY: the host sees memory of this type, and it is not mapped yet.
     let address = unsafe { vk.map_memory(memory, 0, vk::WHOLE_SIZE, vk::MemoryMapFlags::empty()) };
-    Memory { buffer, memory, address: address.unwrap().cast(), parts: Vec::new() }
+    MappedBuffer { buffer, memory, address: address.unwrap().cast(), parts: Vec::new() }
 }

@@ -13,7 +13,7 @@ use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
 
 /// What was asked of the driver.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct DriverTally {
     /// Work that was handed over: a list of copies, a mapping, its end.
     pub(super) submissions: AtomicU64,
     /// Calls in which the host may wait for the device.
@@ -24,7 +24,7 @@ pub(super) struct Tally {
     pub(super) handles: AtomicU64,
 }
 
-impl Tally {
+impl DriverTally {
     /// Begins again.
     pub(super) fn clear(&self) {
         let Self { submissions, waits, moved, handles } = self;
@@ -39,8 +39,8 @@ fn more(count: &AtomicU64, by: u64) {
 }
 
 /// The device again, counting.
-pub(super) fn watch(device: &Device) -> (Device, Arc<Tally>) {
-    let tally = Arc::new(Tally::default());
+pub(super) fn watch(device: &Device) -> (Device, Arc<DriverTally>) {
+    let tally = Arc::new(DriverTally::default());
     let driver = Watched { driver: device.driver().clone(), tally: tally.clone() };
     (Device::new(driver), tally)
 }
@@ -48,7 +48,7 @@ pub(super) fn watch(device: &Device) -> (Device, Arc<Tally>) {
 #[derive(Debug)]
 struct Watched {
     driver: Arc<dyn Driver>,
-    tally: Arc<Tally>,
+    tally: Arc<DriverTally>,
 }
 
 // SAFETY: each promise is that of the driver beneath, which is handed every call as it is.

@@ -6,7 +6,7 @@ use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_schema_60::{DataType, Field, Schema, SchemaRef};
 
 use super::data::Data;
-use super::from_arrow_rs::{Slot, case};
+use super::from_arrow_rs::{BatchSlot, case};
 use super::party::Party;
 use crate::case::{Case, Peer};
 
@@ -21,13 +21,13 @@ pub(super) enum Imported {
 }
 
 /// A field, or the schema of a batch with its columns as a struct.
-pub(super) type Known = (Field, Option<SchemaRef>);
+pub(super) type KnownFields = (Field, Option<SchemaRef>);
 
 impl Party for ArrowRs {
     /// A batch is held as the struct array that it has to be for C, so that only the export itself is timed.
-    type Held = (ArrayRef, Known);
-    type Known = Known;
-    type Place = Option<Imported>;
+    type Held = (ArrayRef, KnownFields);
+    type Known = KnownFields;
+    type Target = Option<Imported>;
 
     fn peer(self) -> Peer {
         Peer::ArrowRs
@@ -58,7 +58,7 @@ impl Party for ArrowRs {
         unsafe { (&raw mut *out).cast::<FFI_ArrowSchema>().write(exported.unwrap()) };
     }
 
-    fn know(self, schema: &mut ArrowSchema, is_batch: bool) -> Known {
+    fn know(self, schema: &mut ArrowSchema, is_batch: bool) -> KnownFields {
         // SAFETY: both are the `ArrowSchema` of the interface.
         let schema = unsafe { &*(&raw const *schema).cast::<FFI_ArrowSchema>() };
         if is_batch {
@@ -70,7 +70,12 @@ impl Party for ArrowRs {
         }
     }
 
-    fn import(self, known: &mut Known, array: &mut ArrowDeviceArray, place: &mut Self::Place) {
+    fn import(
+        self,
+        known: &mut KnownFields,
+        array: &mut ArrowDeviceArray,
+        place: &mut Self::Target,
+    ) {
         let data_type = known.0.data_type().clone();
         // SAFETY: an array that keeps to the interface, of this type.
         let data = unsafe { from_ffi_and_data_type(take(array), data_type) }.unwrap();
@@ -88,22 +93,22 @@ impl Party for ArrowRs {
         schema: &mut ArrowSchema,
         array: &mut ArrowDeviceArray,
         is_batch: bool,
-        place: &mut Self::Place,
+        place: &mut Self::Target,
     ) {
         let mut known = self.know(schema, is_batch);
         self.import(&mut known, array, place);
     }
 
-    fn clear(self, place: &mut Self::Place) {
+    fn clear(self, place: &mut Self::Target) {
         *place = None;
     }
 
-    fn column(self, place: &Self::Place, column: usize) -> usize {
+    fn column(self, place: &Self::Target, column: usize) -> usize {
         let Some(Imported::Batch(batch)) = place else { panic!("no batch was imported") };
         batch.column(column).len()
     }
 
-    fn number(self, place: &Self::Place, column: usize, row: usize) -> Option<i64> {
+    fn number(self, place: &Self::Target, column: usize, row: usize) -> Option<i64> {
         let array = match place.as_ref().unwrap() {
             Imported::Array(array) => array,
             Imported::Batch(batch) => batch.column(column),
@@ -115,7 +120,7 @@ impl Party for ArrowRs {
 
 /// Export of a batch that is given away, as its own stream does it.
 pub(super) fn export_of_a_batch(data: &Data) -> Case {
-    let export = |slot: &mut Slot| {
+    let export = |slot: &mut BatchSlot| {
         let batch = StructArray::from(slot.batch.take().unwrap());
         put(FFI_ArrowArray::new(&batch.to_data()), &mut slot.array);
     };

@@ -12,7 +12,7 @@ use arrow_device::{Device, DeviceId, DeviceType, Event, Memory, Queue, Result};
 
 /// What the device was asked for.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct WorkTally {
     /// Lists of copies.
     pub(super) copies: AtomicU64,
     /// Events that a queue waits for, and events that are recorded.
@@ -21,7 +21,7 @@ pub(super) struct Tally {
     pub(super) waits: AtomicU64,
 }
 
-impl Tally {
+impl WorkTally {
     /// What was counted since the last look.
     pub(super) fn take(&self) -> [u64; 3] {
         [&self.copies, &self.events, &self.waits].map(|count| count.swap(0, Ordering::Relaxed))
@@ -29,8 +29,8 @@ impl Tally {
 }
 
 /// Opens it.
-pub(super) fn open() -> (Device, Arc<Tally>) {
-    let tally = Arc::new(Tally::default());
+pub(super) fn open() -> (Device, Arc<WorkTally>) {
+    let tally = Arc::new(WorkTally::default());
     let host = Device::host().driver().clone();
     let driver = AtOnce { host, properties: Properties::new("at once"), tally: tally.clone() };
     (Device::new(driver), tally)
@@ -40,7 +40,7 @@ pub(super) fn open() -> (Device, Arc<Tally>) {
 struct AtOnce {
     host: Arc<dyn Driver>,
     properties: Properties,
-    tally: Arc<Tally>,
+    tally: Arc<WorkTally>,
 }
 
 /// All events are this one, and have passed.

@@ -12,7 +12,7 @@ use super::data::Data;
 use super::party::Party;
 use crate::case::Peer;
 
-type Hold = unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray, c_int) -> *mut c_void;
+type HoldData = unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray, c_int) -> *mut c_void;
 type Know = unsafe extern "C" fn(*mut ArrowSchema, c_int, *mut c_void) -> c_int;
 type Import = unsafe extern "C" fn(*mut c_void, *mut ArrowDeviceArray, *mut c_void) -> c_int;
 type ImportBoth =
@@ -20,8 +20,8 @@ type ImportBoth =
 type Validate = unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray, c_int) -> c_int;
 
 #[derive(Debug)]
-struct Functions {
-    hold: Hold,
+struct ExchangeFunctions {
+    hold: HoldData,
     export: unsafe extern "C" fn(*const c_void, *mut ArrowDeviceArray) -> c_int,
     export_schema: unsafe extern "C" fn(*const c_void, *mut ArrowSchema) -> c_int,
     know: Know,
@@ -38,28 +38,28 @@ struct Functions {
     validate: Validate,
 }
 
-/// One of the two.
+/// Arrow C++ or nanoarrow, as a library that exports and imports.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Native {
+pub(super) struct NativeParty {
     peer: Peer,
-    functions: &'static Functions,
+    functions: &'static ExchangeFunctions,
 }
 
-/// `None`, with a reason printed, where it cannot be.
-pub(super) fn arrow_cpp() -> Option<Native> {
-    static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
+/// Arrow C++, or `None`, with a reason printed, where it cannot be.
+pub(super) fn arrow_cpp() -> Option<NativeParty> {
+    static LOADED: OnceLock<Result<ExchangeFunctions, String>> = OnceLock::new();
     native(Peer::ArrowCpp, LOADED.get_or_init(load_arrow_cpp))
 }
 
-/// As for the other.
-pub(super) fn nanoarrow() -> Option<Native> {
-    static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
+/// nanoarrow, or `None`, with a reason printed, where it cannot be.
+pub(super) fn nanoarrow() -> Option<NativeParty> {
+    static LOADED: OnceLock<Result<ExchangeFunctions, String>> = OnceLock::new();
     native(Peer::Nanoarrow, LOADED.get_or_init(load_nanoarrow))
 }
 
-fn native(peer: Peer, loaded: &'static Result<Functions, String>) -> Option<Native> {
+fn native(peer: Peer, loaded: &'static Result<ExchangeFunctions, String>) -> Option<NativeParty> {
     match loaded {
-        Ok(functions) => Some(Native { peer, functions }),
+        Ok(functions) => Some(NativeParty { peer, functions }),
         Err(reason) => {
             println!("left out: {peer}: {reason}");
             None
@@ -71,7 +71,7 @@ fn here(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("native").join(file)
 }
 
-fn load_arrow_cpp() -> Result<Functions, String> {
+fn load_arrow_cpp() -> Result<ExchangeFunctions, String> {
     let wheel = build::wheel("pyarrow").ok_or("its wheel is not there")?;
     if !build::has_compiler("CXX", "c++") {
         return Err("a C++ compiler is not there".to_owned());
@@ -86,7 +86,7 @@ fn load_arrow_cpp() -> Result<Functions, String> {
     load(&build)
 }
 
-fn load_nanoarrow() -> Result<Functions, String> {
+fn load_nanoarrow() -> Result<ExchangeFunctions, String> {
     let unpacked = build::unpacked("nanoarrow").ok_or("its sources are not there")?;
     if !build::has_compiler("CC", "cc") {
         return Err("a C compiler is not there".to_owned());
@@ -106,11 +106,11 @@ fn load_nanoarrow() -> Result<Functions, String> {
     load(&build)
 }
 
-fn load(build: &Build) -> Result<Functions, String> {
+fn load(build: &Build) -> Result<ExchangeFunctions, String> {
     // SAFETY: the initializers of Arrow C++ may run at any time, and nanoarrow has none.
     let library = unsafe { Library::new(build.run()) }.map_err(|error| error.to_string())?;
     let library: &'static Library = Box::leak(Box::new(library));
-    Ok(Functions {
+    Ok(ExchangeFunctions {
         hold: get(library, "hold"),
         export: get(library, "export"),
         export_schema: get(library, "export_schema"),
@@ -127,7 +127,8 @@ fn load(build: &Build) -> Result<Functions, String> {
 
 fn get<T: Copy>(library: &'static Library, name: &str) -> T {
     let name = format!("exchange_{name}");
-    // SAFETY: each member of `Functions` is declared in `exchange.h` as the function of its name is.
+    // SAFETY: each member of `ExchangeFunctions` is declared in `exchange.h` as the function of its
+    // name is.
     *unsafe { library.get::<T>(name.as_bytes()) }.unwrap()
 }
 
@@ -143,9 +144,9 @@ unsafe impl Sync for Held {}
 /// `EXCHANGE_PLACE` bytes. Whoever put something there takes it away.
 #[derive(Debug)]
 #[repr(C, align(16))]
-pub(super) struct Place([u64; 64]);
+pub(super) struct ImportTarget([u64; 64]);
 
-impl Default for Place {
+impl Default for ImportTarget {
     fn default() -> Self {
         Self([0; 64])
     }
@@ -153,20 +154,20 @@ impl Default for Place {
 
 /// A schema, at a place that does not move.
 #[derive(Debug)]
-pub(super) struct Known(Box<Place>, &'static Functions);
+pub(super) struct KnownSchema(Box<ImportTarget>, &'static ExchangeFunctions);
 
-impl Drop for Known {
+impl Drop for KnownSchema {
     fn drop(&mut self) {
         // SAFETY: it was filled when this was made.
         unsafe { (self.1.forget)(at(&mut self.0)) };
     }
 }
 
-fn at(place: &mut Place) -> *mut c_void {
+fn at(place: &mut ImportTarget) -> *mut c_void {
     (&raw mut *place).cast()
 }
 
-impl Native {
+impl NativeParty {
     /// Whether everything about an array is valid. Both structs are released.
     #[cfg(test)]
     pub(super) fn is_valid(
@@ -180,10 +181,10 @@ impl Native {
     }
 }
 
-impl Party for Native {
+impl Party for NativeParty {
     type Held = Held;
-    type Known = Known;
-    type Place = Place;
+    type Known = KnownSchema;
+    type Target = ImportTarget;
 
     fn peer(self) -> Peer {
         self.peer
@@ -209,14 +210,19 @@ impl Party for Native {
         assert_eq!(unsafe { (self.functions.export_schema)(held.0, out) }, 0);
     }
 
-    fn know(self, schema: &mut ArrowSchema, is_batch: bool) -> Known {
-        let mut place = Box::<Place>::default();
+    fn know(self, schema: &mut ArrowSchema, is_batch: bool) -> KnownSchema {
+        let mut place = Box::<ImportTarget>::default();
         // SAFETY: a schema that keeps to the interface, and a place with nothing in it.
         assert_eq!(unsafe { (self.functions.know)(schema, is_batch.into(), at(&mut place)) }, 0);
-        Known(place, self.functions)
+        KnownSchema(place, self.functions)
     }
 
-    fn import(self, known: &mut Known, array: &mut ArrowDeviceArray, place: &mut Place) {
+    fn import(
+        self,
+        known: &mut KnownSchema,
+        array: &mut ArrowDeviceArray,
+        place: &mut ImportTarget,
+    ) {
         // SAFETY: a schema, an array of it that keeps to the interface, and a place with nothing in it.
         assert_eq!(unsafe { (self.functions.import)(at(&mut known.0), array, at(place)) }, 0);
     }
@@ -226,24 +232,24 @@ impl Party for Native {
         schema: &mut ArrowSchema,
         array: &mut ArrowDeviceArray,
         is_batch: bool,
-        place: &mut Place,
+        place: &mut ImportTarget,
     ) {
         let import = self.functions.import_both;
         // SAFETY: both keep to the interface, and the place has nothing in it.
         assert_eq!(unsafe { import(schema, array, is_batch.into(), at(place)) }, 0);
     }
 
-    fn clear(self, place: &mut Place) {
+    fn clear(self, place: &mut ImportTarget) {
         // SAFETY: something was imported to the place.
         unsafe { (self.functions.clear)(at(place)) };
     }
 
-    fn column(self, place: &Place, column: usize) -> usize {
+    fn column(self, place: &ImportTarget, column: usize) -> usize {
         // SAFETY: a batch was imported to the place, which has such a column.
         unsafe { (self.functions.column)((&raw const *place).cast(), column as i64) as usize }
     }
 
-    fn number(self, place: &Place, column: usize, row: usize) -> Option<i64> {
+    fn number(self, place: &ImportTarget, column: usize, row: usize) -> Option<i64> {
         let number = self.functions.number;
         // SAFETY: as above, with numbers in the column.
         let number = unsafe { number((&raw const *place).cast(), column as i64, row as i64) };

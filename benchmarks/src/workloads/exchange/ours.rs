@@ -38,7 +38,7 @@ pub(super) fn arrow_rs(data: &Data) -> RecordBatch {
 impl Party for Ours {
     type Held = (Array, Schema);
     type Known = Schema;
-    type Place = Option<Array>;
+    type Target = Option<Array>;
 
     fn peer(self) -> Peer {
         match self {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 
 use super::data::Data;
-use crate::case::{Case, Peer};
+use crate::case::{Case, Peer, WorkloadKey};
 
 /// An implementation of the C data interface. What goes wrong panics.
 pub(super) trait Party: Copy + Send + Sync + 'static {
@@ -17,7 +17,7 @@ pub(super) trait Party: Copy + Send + Sync + 'static {
     /// A schema that it has imported.
     type Known: 'static;
     /// Where it imports to. It stays where it is.
-    type Place: Default + 'static;
+    type Target: Default + 'static;
 
     fn peer(self) -> Peer;
     /// Takes the data over.
@@ -26,36 +26,41 @@ pub(super) trait Party: Copy + Send + Sync + 'static {
     fn export_schema(self, held: &Self::Held, out: &mut ArrowSchema);
     fn know(self, schema: &mut ArrowSchema, is_batch: bool) -> Self::Known;
     /// Imports an array whose schema is known.
-    fn import(self, known: &mut Self::Known, array: &mut ArrowDeviceArray, place: &mut Self::Place);
+    fn import(
+        self,
+        known: &mut Self::Known,
+        array: &mut ArrowDeviceArray,
+        place: &mut Self::Target,
+    );
     fn import_both(
         self,
         schema: &mut ArrowSchema,
         array: &mut ArrowDeviceArray,
         is_batch: bool,
-        place: &mut Self::Place,
+        place: &mut Self::Target,
     );
-    fn clear(self, place: &mut Self::Place);
+    fn clear(self, place: &mut Self::Target);
     /// The length of a column of an imported batch, got at as a user gets at it.
-    fn column(self, place: &Self::Place, column: usize) -> usize;
+    fn column(self, place: &Self::Target, column: usize) -> usize;
     /// A number of a column of an imported batch, or of an imported array; nothing where it is null.
     #[cfg_attr(
         not(all(test, feature = "peers")),
         allow(dead_code, reason = "tests look at the outcome")
     )]
-    fn number(self, place: &Self::Place, column: usize, row: usize) -> Option<i64>;
+    fn number(self, place: &Self::Target, column: usize, row: usize) -> Option<i64>;
 }
 
 /// Room for one exchange.
-pub(super) struct Slot<P: Party> {
+pub(super) struct ExchangeSlot<P: Party> {
     pub(super) schema: ArrowSchema,
     pub(super) array: ArrowDeviceArray,
-    pub(super) place: P::Place,
+    pub(super) place: P::Target,
 }
 
-impl<P: Party> Slot<P> {
+impl<P: Party> ExchangeSlot<P> {
     pub(super) fn new() -> Self {
         let (schema, array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
-        Self { schema, array, place: P::Place::default() }
+        Self { schema, array, place: P::Target::default() }
     }
 }
 
@@ -65,15 +70,15 @@ fn nothing<T>(_: &mut T) {}
 /// One case: what is prepared, timed and cleared away.
 fn case<P: Party>(
     party: P,
-    (workload, shape, size): (&'static str, &'static str, u64),
-    before: impl FnMut(&mut Slot<P>) + 'static,
-    timed: impl FnMut(&mut Slot<P>) + 'static,
-    after: impl FnMut(&mut Slot<P>) + 'static,
+    (workload, shape, size): WorkloadKey,
+    before: impl FnMut(&mut ExchangeSlot<P>) + 'static,
+    timed: impl FnMut(&mut ExchangeSlot<P>) + 'static,
+    after: impl FnMut(&mut ExchangeSlot<P>) + 'static,
 ) -> Case {
     // What is small is lost in the cost of looking at the clock. Of what is large only one is there at a time, as it would
     // be in a program.
     let slots = if size >= 100 { 1 } else { 16 };
-    let slots = (0..slots).map(|_| Slot::new()).collect();
+    let slots = (0..slots).map(|_| ExchangeSlot::new()).collect();
     Case::in_place((workload, shape, size), party.peer(), slots, before, timed, after)
 }
 
@@ -81,9 +86,10 @@ fn case<P: Party>(
 pub(super) fn as_producer<P: Party>(party: P, data: &Data) -> Vec<Case> {
     let of = |workload| (workload, data.shape, data.size);
     let held = || party.hold(data);
-    let export = move |held: &P::Held, slot: &mut Slot<P>| party.export(held, &mut slot.array);
+    let export =
+        move |held: &P::Held, slot: &mut ExchangeSlot<P>| party.export(held, &mut slot.array);
     let (a, b, c, d) = (held(), held(), held(), held());
-    let export_both = move |slot: &mut Slot<P>| {
+    let export_both = move |slot: &mut ExchangeSlot<P>| {
         party.export_schema(&b, &mut slot.schema);
         export(&b, slot);
     };
@@ -95,9 +101,9 @@ pub(super) fn as_producer<P: Party>(party: P, data: &Data) -> Vec<Case> {
         }),
         case(party, of("release"), move |slot| export(&c, slot), release_array, nothing),
     ];
-    let schema = move |slot: &mut Slot<P>| party.export_schema(&d, &mut slot.schema);
+    let schema = move |slot: &mut ExchangeSlot<P>| party.export_schema(&d, &mut slot.schema);
     if data.shape == "batch" || data.shape == "int64" {
-        let done = |slot: &mut Slot<P>| release_schema(&mut slot.schema);
+        let done = |slot: &mut ExchangeSlot<P>| release_schema(&mut slot.schema);
         cases.push(case(party, of("export of a schema"), nothing, schema, done));
     }
     cases
@@ -108,20 +114,20 @@ pub(super) fn as_consumer<P: Party>(party: P, data: &Data) -> Vec<Case> {
     let of = |workload| (workload, data.shape, data.size);
     let is_batch = data.is_batch;
     let mut known = known(party, data);
-    let clear = move |slot: &mut Slot<P>| {
+    let clear = move |slot: &mut ExchangeSlot<P>| {
         party.clear(&mut slot.place);
         // Some read a schema and leave it to the caller.
         release_schema(&mut slot.schema);
     };
     let (a, b, c) = (data.clone(), data.clone(), data.clone());
-    let before_both = move |slot: &mut Slot<P>| {
+    let before_both = move |slot: &mut ExchangeSlot<P>| {
         b.export(&mut slot.array);
         b.export_schema(&mut slot.schema);
     };
-    let both = move |slot: &mut Slot<P>| {
+    let both = move |slot: &mut ExchangeSlot<P>| {
         party.import_both(&mut slot.schema, &mut slot.array, is_batch, &mut slot.place);
     };
-    let one = move |slot: &mut Slot<P>| {
+    let one = move |slot: &mut ExchangeSlot<P>| {
         party.import(&mut known, &mut slot.array, &mut slot.place);
     };
     let mut cases = vec![
@@ -129,11 +135,11 @@ pub(super) fn as_consumer<P: Party>(party: P, data: &Data) -> Vec<Case> {
         case(party, of("import with schema"), before_both, both, clear),
     ];
     if data.shape == "batch" {
-        let learn = move |slot: &mut Slot<P>| {
+        let learn = move |slot: &mut ExchangeSlot<P>| {
             drop(black_box(party.know(&mut slot.schema, is_batch)));
         };
-        let done = |slot: &mut Slot<P>| release_schema(&mut slot.schema);
-        let before = move |slot: &mut Slot<P>| c.export_schema(&mut slot.schema);
+        let done = |slot: &mut ExchangeSlot<P>| release_schema(&mut slot.schema);
+        let before = move |slot: &mut ExchangeSlot<P>| c.export_schema(&mut slot.schema);
         cases.push(case(party, of("import of a schema"), before, learn, done));
     }
     cases
@@ -143,15 +149,15 @@ pub(super) fn as_consumer<P: Party>(party: P, data: &Data) -> Vec<Case> {
 pub(super) fn project<P: Party>(party: P, data: &Data, columns: u64) -> Case {
     let mut known = known(party, data);
     let source = data.clone();
-    let timed = move |slot: &mut Slot<P>| {
+    let timed = move |slot: &mut ExchangeSlot<P>| {
         party.import(&mut known, &mut slot.array, &mut slot.place);
         for column in 0..columns as usize {
             black_box(party.column(&slot.place, column));
         }
     };
-    let clear = move |slot: &mut Slot<P>| party.clear(&mut slot.place);
-    let before = move |slot: &mut Slot<P>| source.export(&mut slot.array);
-    let slots = vec![Slot::new()];
+    let clear = move |slot: &mut ExchangeSlot<P>| party.clear(&mut slot.place);
+    let before = move |slot: &mut ExchangeSlot<P>| source.export(&mut slot.array);
+    let slots = vec![ExchangeSlot::new()];
     let key = ("import and get at columns", "of a batch of 1000", columns);
     Case::in_place(key, party.peer(), slots, before, timed, clear)
 }
@@ -164,7 +170,7 @@ pub(super) fn pair<P: Party, C: Party>(
 ) -> Case {
     let held = producer.hold(data);
     let mut known = known(consumer, data);
-    let mut slot: Slot<C> = Slot::new();
+    let mut slot: ExchangeSlot<C> = ExchangeSlot::new();
     let once = move || {
         producer.export(&held, &mut slot.array);
         consumer.import(&mut known, &mut slot.array, &mut slot.place);
@@ -186,7 +192,7 @@ pub(super) fn contended<P: Party>(
         let one = || {
             let (held, start) = (Arc::clone(&held), Arc::clone(&start));
             thread::spawn(move || {
-                let mut slot = Slot::<P>::new();
+                let mut slot = ExchangeSlot::<P>::new();
                 let mut once = || {
                     party.export(&held, &mut slot.array);
                     release(&mut slot.array);
@@ -213,7 +219,7 @@ pub(super) fn known<P: Party>(party: P, data: &Data) -> P::Known {
     known
 }
 
-fn release_array<P: Party>(slot: &mut Slot<P>) {
+fn release_array<P: Party>(slot: &mut ExchangeSlot<P>) {
     release(&mut slot.array);
 }
 

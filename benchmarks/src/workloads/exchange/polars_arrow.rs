@@ -15,7 +15,7 @@ pub(super) struct PolarsArrow;
 impl Party for PolarsArrow {
     type Held = (Box<dyn Array>, Field);
     type Known = Field;
-    type Place = Option<Box<dyn Array>>;
+    type Target = Option<Box<dyn Array>>;
 
     fn peer(self) -> Peer {
         Peer::PolarsArrow
@@ -50,7 +50,7 @@ impl Party for PolarsArrow {
         unsafe { ffi::import_field_from_c(schema) }.unwrap()
     }
 
-    fn import(self, known: &mut Field, array: &mut ArrowDeviceArray, place: &mut Self::Place) {
+    fn import(self, known: &mut Field, array: &mut ArrowDeviceArray, place: &mut Self::Target) {
         // SAFETY: both are the `ArrowArray` of the interface.
         let moved = unsafe { (&raw const array.array).cast::<ffi::ArrowArray>().read() };
         array.array.release = None;
@@ -63,22 +63,22 @@ impl Party for PolarsArrow {
         schema: &mut ArrowSchema,
         array: &mut ArrowDeviceArray,
         is_batch: bool,
-        place: &mut Self::Place,
+        place: &mut Self::Target,
     ) {
         let mut known = self.know(schema, is_batch);
         self.import(&mut known, array, place);
     }
 
-    fn clear(self, place: &mut Self::Place) {
+    fn clear(self, place: &mut Self::Target) {
         *place = None;
     }
 
-    fn column(self, place: &Self::Place, column: usize) -> usize {
+    fn column(self, place: &Self::Target, column: usize) -> usize {
         let array = place.as_ref().unwrap().as_any().downcast_ref::<StructArray>().unwrap();
         array.values()[column].len()
     }
 
-    fn number(self, place: &Self::Place, column: usize, row: usize) -> Option<i64> {
+    fn number(self, place: &Self::Target, column: usize, row: usize) -> Option<i64> {
         let array = place.as_ref().unwrap();
         let array = match array.as_any().downcast_ref::<StructArray>() {
             Some(batch) => &batch.values()[column],

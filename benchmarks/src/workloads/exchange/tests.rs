@@ -7,9 +7,9 @@ use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 
 use super::arrow_rs::ArrowRs;
 use super::data::{Data, ROWS};
-use super::native::{self, Native};
+use super::native::{self, NativeParty};
 use super::ours::{self, Ours};
-use super::party::{Party, Slot, known, release, release_schema};
+use super::party::{ExchangeSlot, Party, known, release, release_schema};
 use super::polars_arrow::PolarsArrow;
 use super::{arrow_rs, from_arrow_rs};
 
@@ -18,7 +18,7 @@ fn everything() -> Vec<Data> {
     flat.into_iter().chain([Data::batch(1), Data::batch(10), Data::mixed(8)]).collect()
 }
 
-fn native_peers() -> impl Iterator<Item = Native> {
+fn native_peers() -> impl Iterator<Item = NativeParty> {
     [native::arrow_cpp(), native::nanoarrow()].into_iter().flatten()
 }
 
@@ -75,7 +75,7 @@ fn is_imported_whole<P: Party>(party: P) {
     for data in [Data::flat("int64"), Data::batch(10)] {
         let mut known = known(party, &data);
         for both in [false, true] {
-            let mut slot = Slot::<P>::new();
+            let mut slot = ExchangeSlot::<P>::new();
             let before = RELEASED.load(Ordering::Relaxed);
             watched(&data, &mut slot.array);
             if both {

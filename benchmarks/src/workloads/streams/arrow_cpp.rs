@@ -12,17 +12,17 @@ use super::exported::structs;
 use super::{ASYNC_COLUMNS, BATCHES, COLUMNS, WARM, WINDOWS, batch};
 use crate::case::{Case, Peer};
 
-type Opaque = *mut std::ffi::c_void;
+type ArrowCppObject = *mut std::ffi::c_void;
 
 /// What the shared library has.
 #[derive(Clone, Copy)]
-struct Functions {
-    open: unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray, i32) -> Opaque,
-    next: unsafe extern "C" fn(Opaque) -> i64,
+struct ArrowCppFunctions {
+    open: unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray, i32) -> ArrowCppObject,
+    next: unsafe extern "C" fn(ArrowCppObject) -> i64,
     #[cfg_attr(not(test), allow(dead_code, reason = "the proof that it is correct"))]
-    last: unsafe extern "C" fn(Opaque) -> i64,
-    batch: unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray) -> Opaque,
-    exchange: unsafe extern "C" fn(Opaque, u64, i64, i64, *mut i64) -> i64,
+    last: unsafe extern "C" fn(ArrowCppObject) -> i64,
+    batch: unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray) -> ArrowCppObject,
+    exchange: unsafe extern "C" fn(ArrowCppObject, u64, i64, i64, *mut i64) -> i64,
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -55,7 +55,7 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// A batch of theirs, kept until the process ends.
 #[derive(Clone, Copy)]
-struct Theirs(Functions, Opaque);
+struct Theirs(ArrowCppFunctions, ArrowCppObject);
 
 impl Theirs {
     fn exchange(self, window: usize, p99: bool) -> Duration {
@@ -71,7 +71,7 @@ impl Theirs {
 }
 
 /// A stream, which is kept until the process ends.
-fn open(functions: Functions, columns: u64, is_device: bool) -> Opaque {
+fn open(functions: ArrowCppFunctions, columns: u64, is_device: bool) -> ArrowCppObject {
     let (mut schema, mut array) = structs(&batch(columns));
     // SAFETY: both are good, and moved.
     let stream = unsafe { (functions.open)(&raw mut schema, &raw mut array, is_device.into()) };
@@ -79,7 +79,7 @@ fn open(functions: Functions, columns: u64, is_device: bool) -> Opaque {
     stream
 }
 
-fn open_batch(functions: Functions, columns: u64) -> Opaque {
+fn open_batch(functions: ArrowCppFunctions, columns: u64) -> ArrowCppObject {
     let (mut schema, mut array) = structs(&batch(columns));
     // SAFETY: both are good, and moved.
     let batch = unsafe { (functions.batch)(&raw mut schema, &raw mut array) };
@@ -87,12 +87,12 @@ fn open_batch(functions: Functions, columns: u64) -> Opaque {
     batch
 }
 
-fn functions() -> Option<Functions> {
-    static LOADED: OnceLock<Option<Functions>> = OnceLock::new();
+fn functions() -> Option<ArrowCppFunctions> {
+    static LOADED: OnceLock<Option<ArrowCppFunctions>> = OnceLock::new();
     *LOADED.get_or_init(load)
 }
 
-fn load() -> Option<Functions> {
+fn load() -> Option<ArrowCppFunctions> {
     let Some(wheel) = build::wheel("pyarrow") else {
         println!("Arrow C++ is left out: `cargo xtask test --setup` installs it");
         return None;
@@ -106,7 +106,7 @@ fn load() -> Option<Functions> {
         .run();
     // SAFETY: the initializers of Arrow C++ may run at any time.
     let library: &'static Library = Box::leak(Box::new(unsafe { Library::new(library) }.unwrap()));
-    Some(Functions {
+    Some(ArrowCppFunctions {
         // SAFETY: as the source has it.
         open: unsafe { *library.get(b"bench_cpp_open").unwrap() },
         // SAFETY: as above.

@@ -11,15 +11,15 @@ use super::exported::structs;
 use super::{COLUMNS, batch};
 use crate::case::{Case, Peer};
 
-type Opaque = *mut std::ffi::c_void;
+type NanoarrowStream = *mut std::ffi::c_void;
 
 /// What the shared library has.
 #[derive(Clone, Copy)]
-struct Functions {
-    open: unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowArray) -> Opaque,
-    next: unsafe extern "C" fn(Opaque) -> i64,
+struct NanoarrowFunctions {
+    open: unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowArray) -> NanoarrowStream,
+    next: unsafe extern "C" fn(NanoarrowStream) -> i64,
     #[cfg_attr(not(test), allow(dead_code, reason = "the proof that it is correct"))]
-    last: unsafe extern "C" fn(Opaque) -> i64,
+    last: unsafe extern "C" fn(NanoarrowStream) -> i64,
 }
 
 pub(super) fn cases() -> Vec<Case> {
@@ -37,7 +37,7 @@ pub(super) fn cases() -> Vec<Case> {
 }
 
 /// A stream, which is kept until the process ends.
-fn open(functions: Functions, columns: u64) -> Opaque {
+fn open(functions: NanoarrowFunctions, columns: u64) -> NanoarrowStream {
     let (mut schema, mut array) = structs(&batch(columns));
     // SAFETY: both are good, and moved.
     let stream = unsafe { (functions.open)(&raw mut schema, &raw mut array.array) };
@@ -45,12 +45,12 @@ fn open(functions: Functions, columns: u64) -> Opaque {
     stream
 }
 
-fn functions() -> Option<Functions> {
-    static LOADED: OnceLock<Option<Functions>> = OnceLock::new();
+fn functions() -> Option<NanoarrowFunctions> {
+    static LOADED: OnceLock<Option<NanoarrowFunctions>> = OnceLock::new();
     *LOADED.get_or_init(load)
 }
 
-fn load() -> Option<Functions> {
+fn load() -> Option<NanoarrowFunctions> {
     let Some(unpacked) = build::unpacked("nanoarrow") else {
         println!("nanoarrow is left out: `cargo xtask test --setup` installs it");
         return None;
@@ -68,7 +68,7 @@ fn load() -> Option<Functions> {
     // SAFETY: it has no initializers.
     let library = unsafe { Library::new(build.run()) }.unwrap();
     let library: &'static Library = Box::leak(Box::new(library));
-    Some(Functions {
+    Some(NanoarrowFunctions {
         // SAFETY: as the source has it.
         open: unsafe { *library.get(b"bench_nanoarrow_open").unwrap() },
         // SAFETY: as above.

@@ -21,20 +21,20 @@ pub(super) fn cases() -> Vec<Case> {
     };
     let mut cases: Vec<Case> =
         [FLAT, DEEP].into_iter().flat_map(|shape| of(&library, shape)).collect();
-    let source = Source::new(&library, FLAT);
+    let source = TensorSource::new(&library, FLAT);
     let there_and_back = move || assert_eq!(source.array_round_trip(), COUNT);
     cases.push(Case::whole(named("array round trip", FLAT), Peer::ArrowCpp, there_and_back));
     cases
 }
 
 fn of(library: &Rc<Library>, shape: &'static str) -> [Case; 3] {
-    let source = Source::new(library, shape);
+    let source = TensorSource::new(library, shape);
     let export = move |()| source.export();
     let made = tensor(shape);
-    let (makes, imports) = (Source::new(library, shape), Source::new(library, shape));
+    let (makes, imports) = (TensorSource::new(library, shape), TensorSource::new(library, shape));
     let before = move || (handed_over(&made), makes.slot());
     let import = move |(managed, slot)| imports.import(managed, slot);
-    let source = Source::new(library, shape);
+    let source = TensorSource::new(library, shape);
     let there_and_back = move || assert_eq!(source.round_trip(), COUNT);
     [
         Case::step(named("tensor export", shape), Peer::ArrowCpp, || (), export, drop),
@@ -59,7 +59,7 @@ fn load() -> Result<Library, String> {
 }
 
 /// Their tensor and their array over the same numbers, and the functions, looked up once.
-struct Source {
+struct TensorSource {
     raw: *mut c_void,
     export: unsafe extern "C" fn(*mut c_void) -> *mut Form,
     import: unsafe extern "C" fn(*mut Form, *mut c_void) -> c_int,
@@ -81,9 +81,9 @@ struct SlotFunctions {
 }
 
 /// Where an imported tensor of theirs is put.
-struct Slot(*mut c_void, SlotFunctions);
+struct TensorSlot(*mut c_void, SlotFunctions);
 
-impl Source {
+impl TensorSource {
     fn new(library: &Rc<Library>, shape: &str) -> Self {
         type Make = unsafe extern "C" fn(*const i64, i64, *const i64, i64) -> *mut c_void;
         let (numbers, shape) = (numbers(), dimensions(shape));
@@ -117,12 +117,12 @@ impl Source {
         unsafe { Managed::from_raw(made) }.unwrap()
     }
 
-    fn slot(&self) -> Slot {
+    fn slot(&self) -> TensorSlot {
         // SAFETY: takes nothing.
-        Slot(unsafe { (self.slots.make)() }, self.slots)
+        TensorSlot(unsafe { (self.slots.make)() }, self.slots)
     }
 
-    fn import(&self, managed: Managed<Form>, slot: Slot) -> Slot {
+    fn import(&self, managed: Managed<Form>, slot: TensorSlot) -> TensorSlot {
         // SAFETY: a tensor that is handed over, and a slot of theirs.
         let failed = unsafe { (self.import)(managed.into_raw(), slot.0) };
         assert_eq!(failed, 0, "it was refused");
@@ -140,14 +140,14 @@ impl Source {
     }
 }
 
-impl Drop for Source {
+impl Drop for TensorSource {
     fn drop(&mut self) {
         // SAFETY: freed once, here.
         unsafe { (self.free)(self.raw) }
     }
 }
 
-impl Slot {
+impl TensorSlot {
     /// How many elements the tensor in it has; -1 where there is none.
     fn count(&self) -> i64 {
         // SAFETY: the slot is not freed.
@@ -155,7 +155,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for TensorSlot {
     fn drop(&mut self) {
         assert_ne!(self.count(), 0);
         // SAFETY: the slot is not freed.
@@ -166,7 +166,8 @@ impl Drop for Slot {
 }
 
 fn get<T: Copy>(library: &Library, name: &str) -> T {
-    // SAFETY: the types in `Source` are those of the functions in `native/tensors_arrow_cpp.cc`.
+    // SAFETY: the types in `TensorSource` are those of the functions in
+    // `native/tensors_arrow_cpp.cc`.
     *unsafe { library.get::<T>(name.as_bytes()) }.unwrap()
 }
 
@@ -183,7 +184,7 @@ mod tests {
             Err(reason) => return skip("pyarrow", &reason),
         };
         for shape in [FLAT, DEEP] {
-            let source = Source::new(&library, shape);
+            let source = TensorSource::new(&library, shape);
             super::super::check(source.export(), shape);
             let taken = source.import(handed_over(&tensor(shape)), source.slot());
             assert_eq!(taken.count(), COUNT);

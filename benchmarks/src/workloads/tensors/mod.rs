@@ -15,7 +15,7 @@ use arrow_device::abi::dlpack::DLManagedTensorVersioned;
 use arrow_device::dlpack::{CopyPolicy, Dtype, Managed, Order, Tensor};
 use arrow_device::{Array, Buffer, DataType};
 
-use crate::case::Case;
+use crate::case::{Case, WorkloadKey};
 pub(super) use ours::COUNTED;
 
 /// The form that all of them hand over.
@@ -23,9 +23,6 @@ type Form = DLManagedTensorVersioned;
 
 /// How many numbers there are.
 const COUNT: i64 = 4096;
-
-/// What a workload is called, what it is done to, and how many there are of it.
-type Named = (&'static str, &'static str, u64);
 
 pub(super) fn cases() -> Vec<Case> {
     #[allow(unused_mut, reason = "the peers are not always there")]
@@ -38,7 +35,7 @@ pub(super) fn cases() -> Vec<Case> {
 const FLAT: &str = "one dimension";
 const DEEP: &str = "four dimensions";
 
-fn named(workload: &'static str, shape: &'static str) -> Named {
+fn named(workload: &'static str, shape: &'static str) -> WorkloadKey {
     (workload, shape, 1)
 }
 

@@ -11,7 +11,7 @@ use arrow_device::{Array, Batch, DataType, Error, ErrorKind, Field, Result, Sche
 use super::arrow;
 use super::arrow::array::{Array as _, ArrayRef, RecordBatch};
 use super::arrow::schema as rs;
-use crate::block::{Block, Needs, Room};
+use crate::block::{Needs, Room, TreeBlock};
 
 mod data;
 mod parts;
@@ -155,7 +155,7 @@ impl Tree for RecordBatch {
 fn take<T: Tree>(schema: &Schema, owner: T) -> Result<Array> {
     let mut needs = Needs::default();
     owner.count(schema, &mut needs)?;
-    let mut block = Block::<T>::new(needs)?;
+    let mut block = TreeBlock::<T>::new(needs)?;
     let mut room = block.room();
     let base = owner.write(schema, &mut room)?;
     let is_plain = room.is_plain;

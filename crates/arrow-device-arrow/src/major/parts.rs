@@ -1,7 +1,7 @@
 //! What an array of arrow-rs is made of, by our type of it.
 //!
 //! Each array is looked at once, as the array of arrow-rs that its type says; what is not that is refused. Most columns are
-//! [leaves](Leaf), which are told in registers; all else is [`Parts`].
+//! [leaves](Leaf), which are told in registers; all else is [`ArrayParts`].
 
 use std::ptr;
 
@@ -15,7 +15,7 @@ use super::arrow::schema;
 use super::{mismatch, types};
 
 /// What an array of arrow-rs has.
-pub(super) struct Parts<'a> {
+pub(super) struct ArrayParts<'a> {
     pub(super) length: usize,
     pub(super) nulls: Option<&'a NullBuffer>,
     pub(super) buffers: Buffers<'a>,
@@ -88,13 +88,13 @@ impl<'a> Leaf<'a> {
         self.nulls.is_none_or(|nulls| nulls.offset() % 8 == 0)
     }
 
-    fn parts(self) -> Parts<'a> {
+    fn parts(self) -> ArrayParts<'a> {
         let Self { length, nulls, elements, width, bytes } = self;
         let buffers = match bytes.is_null() {
             true => Buffers::Elements(elements, width),
             false => Buffers::Text(elements, width, bytes),
         };
-        Parts { length, nulls, buffers, below: Below::Nothing }
+        ArrayParts { length, nulls, buffers, below: Below::Nothing }
     }
 }
 
@@ -204,11 +204,11 @@ fn bits(array: &dyn Array) -> Option<Leaf<'_>> {
 /// # Errors
 /// It is not arrow-rs's array of this type.
 #[inline(never)]
-pub(super) fn parts<'a>(data_type: &'a DataType, array: &'a dyn Array) -> Result<Parts<'a>> {
+pub(super) fn parts<'a>(data_type: &'a DataType, array: &'a dyn Array) -> Result<ArrayParts<'a>> {
     known_parts(data_type, array).ok_or_else(|| refused(data_type, array))
 }
 
-fn known_parts<'a>(data_type: &'a DataType, array: &'a dyn Array) -> Option<Parts<'a>> {
+fn known_parts<'a>(data_type: &'a DataType, array: &'a dyn Array) -> Option<ArrayParts<'a>> {
     if let Some(leaf) = leaf(data_type, array) {
         return Some(leaf.parts());
     }
@@ -238,20 +238,20 @@ fn known_parts<'a>(data_type: &'a DataType, array: &'a dyn Array) -> Option<Part
             let array = array.as_fixed_size_list_opt()?;
             let below = Below::Item(item.data_type(), &**array.values());
             let parts = childless(array.len(), array.nulls(), Buffers::Bitmap);
-            (array.value_length() == *size).then_some(Parts { below, ..parts })
+            (array.value_length() == *size).then_some(ArrayParts { below, ..parts })
         }
         DataType::Map { entries, .. } => {
             let array = array.as_map_opt()?;
             let offsets = Buffers::Elements(array.offsets().inner().inner(), size_of::<i32>());
             let below = Below::Item(entries.data_type(), array.entries());
-            Some(Parts { below, ..childless(array.len(), array.nulls(), offsets) })
+            Some(ArrayParts { below, ..childless(array.len(), array.nulls(), offsets) })
         }
         DataType::Struct(fields) => {
             let array = array.as_struct_opt()?;
             let columns = array.columns();
             let below = Below::Columns(fields, columns);
             let parts = childless(array.len(), array.nulls(), Buffers::Bitmap);
-            (columns.len() == fields.len()).then_some(Parts { below, ..parts })
+            (columns.len() == fields.len()).then_some(ArrayParts { below, ..parts })
         }
         DataType::Union { mode, type_ids, fields } => {
             let schema::DataType::Union(members, _) = array.data_type() else { return None };
@@ -266,13 +266,13 @@ fn known_parts<'a>(data_type: &'a DataType, array: &'a dyn Array) -> Option<Part
             };
             let are_alike = type_ids.iter().copied().eq(members.iter().map(|(id, _)| id));
             let below = Below::Members(type_ids, fields, array);
-            are_alike.then_some(Parts { below, ..childless(ids.len(), None, buffers) })
+            are_alike.then_some(ArrayParts { below, ..childless(ids.len(), None, buffers) })
         }
         DataType::Dictionary { index, values, .. } => {
             let dictionary = array.as_any_dictionary_opt()?;
             let keys = leaf(index, dictionary.keys())?.parts();
             let below = Below::Values(values.data_type(), &**dictionary.values());
-            Some(Parts { below, ..keys })
+            Some(ArrayParts { below, ..keys })
         }
         DataType::RunEndEncoded { run_ends, values } => match run_ends.data_type() {
             DataType::Int16 => runs::<of::Int16Type>(values, array),
@@ -284,32 +284,42 @@ fn known_parts<'a>(data_type: &'a DataType, array: &'a dyn Array) -> Option<Part
     }
 }
 
-fn childless<'a>(length: usize, nulls: Option<&'a NullBuffer>, buffers: Buffers<'a>) -> Parts<'a> {
-    Parts { length, nulls, buffers, below: Below::Nothing }
+fn childless<'a>(
+    length: usize,
+    nulls: Option<&'a NullBuffer>,
+    buffers: Buffers<'a>,
+) -> ArrayParts<'a> {
+    ArrayParts { length, nulls, buffers, below: Below::Nothing }
 }
 
-fn views<T: of::ByteViewType>(array: &dyn Array) -> Option<Parts<'_>> {
+fn views<T: of::ByteViewType>(array: &dyn Array) -> Option<ArrayParts<'_>> {
     let array = array.as_byte_view_opt::<T>()?;
     let buffers = Buffers::Views(array.views().inner(), array.data_buffers());
     Some(childless(array.len(), array.nulls(), buffers))
 }
 
-fn list<'a, O: OffsetSizeTrait>(item: &'a Field, array: &'a dyn Array) -> Option<Parts<'a>> {
+fn list<'a, O: OffsetSizeTrait>(item: &'a Field, array: &'a dyn Array) -> Option<ArrayParts<'a>> {
     let array = array.as_list_opt::<O>()?;
     let offsets = Buffers::Elements(array.offsets().inner().inner(), size_of::<O>());
     let below = Below::Item(item.data_type(), &**array.values());
-    Some(Parts { below, ..childless(array.len(), array.nulls(), offsets) })
+    Some(ArrayParts { below, ..childless(array.len(), array.nulls(), offsets) })
 }
 
-fn list_view<'a, O: OffsetSizeTrait>(item: &'a Field, array: &'a dyn Array) -> Option<Parts<'a>> {
+fn list_view<'a, O: OffsetSizeTrait>(
+    item: &'a Field,
+    array: &'a dyn Array,
+) -> Option<ArrayParts<'a>> {
     let array = array.as_list_view_opt::<O>()?;
     let (offsets, sizes) = (array.offsets().inner(), array.sizes().inner());
     let below = Below::Item(item.data_type(), &**array.values());
     let ranges = Buffers::Ranges(offsets, sizes, size_of::<O>());
-    Some(Parts { below, ..childless(array.len(), array.nulls(), ranges) })
+    Some(ArrayParts { below, ..childless(array.len(), array.nulls(), ranges) })
 }
 
-fn runs<'a, R: of::RunEndIndexType>(values: &'a Field, array: &'a dyn Array) -> Option<Parts<'a>> {
+fn runs<'a, R: of::RunEndIndexType>(
+    values: &'a Field,
+    array: &'a dyn Array,
+) -> Option<ArrayParts<'a>> {
     let array: &RunArray<R> = array.as_run_opt()?;
     let run_ends = array.run_ends();
     let below = Below::Runs {
@@ -318,7 +328,7 @@ fn runs<'a, R: of::RunEndIndexType>(values: &'a Field, array: &'a dyn Array) -> 
         values: values.data_type(),
         array: &**array.values(),
     };
-    Some(Parts { below, ..childless(array.len(), None, Buffers::NoneFrom(run_ends.offset())) })
+    Some(ArrayParts { below, ..childless(array.len(), None, Buffers::NoneFrom(run_ends.offset())) })
 }
 
 /// Why an array has no parts.

@@ -13,7 +13,7 @@ use arrow_device::{DataType, Error, ErrorKind, Field, Result};
 
 use super::arrow::array::{Array, ArrayRef, RecordBatch};
 use super::arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
-use super::parts::{Below, Buffers, Leaf, Parts, leaf, parts};
+use super::parts::{ArrayParts, Below, Buffers, Leaf, leaf, parts};
 use crate::block::{Lane, Needs, Room, mark_released};
 
 /// Adds what the columns of a batch need.
@@ -31,7 +31,7 @@ pub(super) fn write_batch(
     room.is_plain = true;
     let (buffers, length) = (Buffers::Bitmap, batch.num_rows());
     let below = Below::Columns(fields, batch.columns());
-    write(Parts { length, nulls: None, buffers, below }, room)
+    write(ArrayParts { length, nulls: None, buffers, below }, room)
 }
 
 /// Writes an array's tables and everything below it, and gives its struct.
@@ -49,7 +49,7 @@ pub(super) fn count_array(
     array: &dyn Array,
     needs: &mut Needs,
 ) -> Result<()> {
-    let Parts { buffers, below, .. } = parts(data_type, array)?;
+    let ArrayParts { buffers, below, .. } = parts(data_type, array)?;
     if let Buffers::Views(_, data) = buffers {
         needs.sizes += data.len();
     }
@@ -118,8 +118,8 @@ fn usual_count(data_type: &DataType) -> usize {
 }
 
 #[inline(always)]
-fn write(parts: Parts<'_>, room: &mut Room<'_>) -> Result<ArrowArray> {
-    let Parts { length, nulls, buffers, below } = parts;
+fn write(parts: ArrayParts<'_>, room: &mut Room<'_>) -> Result<ArrowArray> {
+    let ArrayParts { length, nulls, buffers, below } = parts;
     let count = buffers.count();
     let (offset, table) = match buffers {
         Buffers::None => (0, room.pointers.put([])),
@@ -230,7 +230,8 @@ fn write_below(below: Below<'_>, node: &mut ArrowArray, room: &mut Room<'_>) -> 
         }
         Below::Runs { run_ends, count, values, array } => {
             let buffers = Buffers::Elements(run_ends, 0);
-            let run_ends = Parts { length: count, nulls: None, buffers, below: Below::Nothing };
+            let run_ends =
+                ArrayParts { length: count, nulls: None, buffers, below: Below::Nothing };
             let both = [write(run_ends, room)?, write_array(values, array, room)?];
             write_children(both, node, room)?;
         }

@@ -6,8 +6,8 @@ use arrow_device_testkit::pushed::{Source, SourceFault};
 
 use super::{RUNS, Scenario};
 use crate::bench::{Bench, Where};
-use crate::child::patience;
 use crate::notes::{Notes, Words};
+use crate::patience::patience;
 use crate::peer::{Advance, Entry, Peer};
 
 pub(super) const SCENARIOS: &[Scenario] = &[

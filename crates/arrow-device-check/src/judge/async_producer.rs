@@ -6,8 +6,8 @@ use arrow_device_testkit::pushed::{Outcome, Sink, SinkFault};
 
 use super::{RUNS, Scenario};
 use crate::bench::{Bench, Where};
-use crate::child::patience;
 use crate::notes::{Notes, Words};
+use crate::patience::patience;
 use crate::peer::{Advance, Entry, Peer};
 
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -87,10 +87,10 @@ fn start(peer: &Peer, bench: &Bench, notes: &Notes, sink: Sink) -> Option<Runnin
     start_with(produce, bench, notes, sink)
 }
 
-type Produce =
+type ProduceAsync =
     dyn Fn(&Bench, *mut arrow_device::abi::ArrowAsyncDeviceStreamHandler) -> (i32, Advance);
 
-fn start_with(produce: &Produce, bench: &Bench, notes: &Notes, sink: Sink) -> Option<Running> {
+fn start_with(produce: &ProduceAsync, bench: &Bench, notes: &Notes, sink: Sink) -> Option<Running> {
     notes.now("ASY-16", "starting a stream, which must not wait for its consumer");
     let (code, advance) = produce(bench, sink.handler());
     let running = Running { sink, advance };

@@ -17,13 +17,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "a stream",
         place: Where::Host,
-        run: |peer, bench, notes| judge(peer, bench, notes, script(), Expected::Ends),
+        run: |peer, bench, notes| judge(peer, bench, notes, script(), ExpectedEnd::Ends),
     },
     Scenario {
         name: "a stream without arrays",
         place: Where::Host,
         run: |peer, bench, notes| {
-            judge(peer, bench, notes, Script { steps: Vec::new(), ..script() }, Expected::Ends)
+            judge(peer, bench, notes, Script { steps: Vec::new(), ..script() }, ExpectedEnd::Ends)
         },
     },
     Scenario {
@@ -35,7 +35,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
                 bench,
                 notes,
                 script().then(Step::Error(libc::EIO, Some("the cable was pulled"))),
-                Expected::Fails("STR-5"),
+                ExpectedEnd::Fails("STR-5"),
             )
         },
     },
@@ -48,26 +48,26 @@ pub(super) const SCENARIOS: &[Scenario] = &[
                 bench,
                 notes,
                 script().then(Step::Error(libc::EIO, None)),
-                Expected::Fails("STR-9"),
+                ExpectedEnd::Fails("STR-9"),
             )
         },
     },
     Scenario {
         name: "an array on another type of device",
         place: Where::Host,
-        run: |peer, bench, notes| judge(peer, bench, notes, stray(), Expected::Fails("STR-2")),
+        run: |peer, bench, notes| judge(peer, bench, notes, stray(), ExpectedEnd::Fails("STR-2")),
     },
     Scenario {
         name: "an array of the host in a stream on a device",
         place: Where::Host,
         run: |peer, bench, notes| {
-            judge(peer, bench, notes, of_the_host(), Expected::Fails("STR-2"))
+            judge(peer, bench, notes, of_the_host(), ExpectedEnd::Fails("STR-2"))
         },
     },
 ];
 
 /// What a right consumer says in the end.
-enum Expected {
+enum ExpectedEnd {
     Ends,
     Fails(&'static str),
 }
@@ -112,26 +112,26 @@ pub(super) fn of_the_host() -> Script {
 /// How long a call waits for another one to overlap with it.
 const WATCH: Watch = Watch(Duration::from_millis(20));
 
-fn judge(peer: &Peer, bench: &Bench, notes: &Notes, script: Script, expected: Expected) {
+fn judge(peer: &Peer, bench: &Bench, notes: &Notes, script: Script, expected: ExpectedEnd) {
     let Entry::ConsumeStream(consume) = &peer.entry else { return };
     let books = Books::default();
     let fault = Some(ProducerFault::MixesTypes);
     let mut stream = produce_watched(&script, fault, &books, WATCH);
     match expected {
-        Expected::Ends => notes.now(RUNS, "consuming a stream"),
-        Expected::Fails(id) => notes.now(id, "consuming a stream that fails"),
+        ExpectedEnd::Ends => notes.now(RUNS, "consuming a stream"),
+        ExpectedEnd::Fails(id) => notes.now(id, "consuming a stream that fails"),
     }
     let code = consume(bench, &raw mut stream);
     outcome(code, &expected, notes);
     settle(&stream, &books, &script, notes);
 }
 
-fn outcome(code: i32, expected: &Expected, notes: &Notes) {
+fn outcome(code: i32, expected: &ExpectedEnd, notes: &Notes) {
     match expected {
-        Expected::Ends => {
+        ExpectedEnd::Ends => {
             notes.check("SYS-1", code == 0, || format!("a good stream was refused with {code}"));
         }
-        Expected::Fails(id) => {
+        ExpectedEnd::Fails(id) => {
             let why = if *id == "STR-2" {
                 "an array on another type of device was accepted"
             } else {

@@ -23,8 +23,8 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 /// More arrays than this are not asked for.
 const MOST: usize = 10_000;
 
-/// A code, and the text that goes with it.
-pub(super) type Failure = (c_int, Option<Vec<u8>>);
+/// A code that a call of a stream returned, and the text that goes with it.
+type StreamFailure = (c_int, Option<Vec<u8>>);
 
 /// A stream that is held, and what came out of it.
 pub(super) struct Held {
@@ -55,7 +55,7 @@ impl Held {
         self.left.push(left);
     }
 
-    fn failure(&mut self, code: c_int) -> Failure {
+    fn failure(&mut self, code: c_int) -> StreamFailure {
         let stream = &raw mut *self.stream;
         // SAFETY: the stream's own callback, called with it while it is not released.
         let text = self.stream.get_last_error.map(|get| unsafe { get(stream) });
@@ -65,7 +65,7 @@ impl Held {
         (code, text.map(bytes))
     }
 
-    pub(super) fn schema(&mut self) -> Result<SeenSchema, Failure> {
+    pub(super) fn schema(&mut self) -> Result<SeenSchema, StreamFailure> {
         self.move_on();
         let stream = &raw mut *self.stream;
         let mut out = ArrowSchema::empty();
@@ -84,7 +84,7 @@ impl Held {
     }
 
     /// The next array, nothing at the end.
-    pub(super) fn next(&mut self, notes: &Notes) -> Result<Option<Seen>, Failure> {
+    pub(super) fn next(&mut self, notes: &Notes) -> Result<Option<Seen>, StreamFailure> {
         self.move_on();
         let stream = &raw mut *self.stream;
         let mut out = ArrowDeviceArray { reserved: [-1; 3], ..ArrowDeviceArray::empty() };
@@ -111,10 +111,10 @@ fn open(peer: &Peer, bench: &Bench, notes: &Notes) -> Option<Box<ArrowDeviceArra
     open_with(produce, bench, notes)
 }
 
-type Produce = dyn Fn(&Bench, *mut ArrowDeviceArrayStream) -> c_int;
+type ProduceStream = dyn Fn(&Bench, *mut ArrowDeviceArrayStream) -> c_int;
 
 fn open_with(
-    produce: &Produce,
+    produce: &ProduceStream,
     bench: &Bench,
     notes: &Notes,
 ) -> Option<Box<ArrowDeviceArrayStream>> {
@@ -129,7 +129,7 @@ fn open_with(
     is_there.then_some(stream)
 }
 
-fn text_of((code, text): &Failure) -> String {
+fn text_of((code, text): &StreamFailure) -> String {
     let text = text.as_deref().map_or("no text".into(), String::from_utf8_lossy);
     format!("{code} ({text})")
 }
@@ -362,7 +362,7 @@ fn failing(peer: &Peer, bench: &Bench, notes: &Notes) {
     release(held, notes);
 }
 
-fn error((code, text): &Failure, notes: &Notes) {
+fn error((code, text): &StreamFailure, notes: &Notes) {
     notes.check("STR-5", *code > 0, || format!("{code} is no errno value"));
     let is_text = text.as_deref().is_none_or(|text| std::str::from_utf8(text).is_ok());
     notes.check("STR-5", is_text, || "the text of the error is not UTF-8".into());

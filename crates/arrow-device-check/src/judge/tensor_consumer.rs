@@ -13,14 +13,14 @@ macro_rules! tried {
         &[$(Scenario {
             name: $name,
             place: Where::Host,
-            run: |peer, bench, notes| judge(peer, bench, notes, [$id, $name], Expected::$expected, $change),
+            run: |peer, bench, notes| judge(peer, bench, notes, [$id, $name], ExpectedAnswer::$expected, $change),
         }),*]
     };
 }
 
 /// What a right consumer answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Expected {
+enum ExpectedAnswer {
     /// That it is fine.
     Taken,
     /// That it is not.
@@ -75,7 +75,7 @@ fn judge(
     bench: &Bench,
     notes: &Notes,
     [id, name]: [&str; 2],
-    expected: Expected,
+    expected: ExpectedAnswer,
     change: fn(&mut Recipe),
 ) {
     let mut recipe = Recipe::default();
@@ -97,12 +97,12 @@ fn judge(
         _ => return,
     };
     let is_right = match expected {
-        Expected::Taken => code == 0,
-        Expected::Refused => code != 0,
-        Expected::Any => true,
+        ExpectedAnswer::Taken => code == 0,
+        ExpectedAnswer::Refused => code != 0,
+        ExpectedAnswer::Any => true,
     };
     notes.check(id, is_right, || match expected {
-        Expected::Taken => format!("{name} was refused with {code}"),
+        ExpectedAnswer::Taken => format!("{name} was refused with {code}"),
         _ => format!("{name} was accepted"),
     });
     let is_deleted = !recipe.has_deleter || deletions.reaches(1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow_device::{Array, ArrayStream, DeviceType, Error, ErrorKind, Result};
 
 use super::checksum;
-use crate::files::Source;
+use crate::files::OpenedFile;
 
 /// How often somebody looks whether there was an interruption, while nothing comes.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -34,7 +34,7 @@ impl Sums {
 type Message = Option<Result<(Array, u64)>>;
 
 /// Begins to read. The stream ends with an error after an interruption, also where the file is a pipe that says nothing.
-pub(super) fn start(source: Source, interrupted: Arc<AtomicBool>) -> (ArrayStream, Sums) {
+pub(super) fn start(source: OpenedFile, interrupted: Arc<AtomicBool>) -> (ArrayStream, Sums) {
     let (send, messages) = mpsc::sync_channel(1);
     let (send_sum, sums) = mpsc::channel();
     let schema = source.schema.clone();
@@ -51,7 +51,7 @@ pub(super) fn start(source: Source, interrupted: Arc<AtomicBool>) -> (ArrayStrea
     (ArrayStream::new(schema, DeviceType::CPU, arrays), Sums(sums))
 }
 
-fn read(source: Source, send: &SyncSender<Message>) {
+fn read(source: OpenedFile, send: &SyncSender<Message>) {
     for batch in source.batches {
         let summed = batch.and_then(|batch| {
             let array = Array::from(batch);

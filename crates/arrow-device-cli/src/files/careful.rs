@@ -1,9 +1,12 @@
-//! The readers of others panic over some of what is wrong in a file. Here that is one more error, and it is said once.
+//! What the readers of others make of a file that is broken: errors, and panics, which become
+//! errors here and are said once.
 
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
+
+use crate::failure::Failure;
 
 thread_local! {
     /// Whether a panic on this thread becomes an error.
@@ -36,4 +39,14 @@ fn words(payload: &(dyn Any + Send)) -> String {
     let words = payload.downcast_ref::<&str>().copied();
     let words = words.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     words.unwrap_or("the reader failed").to_owned()
+}
+
+/// What a reader says of a file that ends early, was changed, or has what the reader lacks: which
+/// is which it does not tell.
+pub(super) fn not_whole(what: &str, reason: impl Into<Failure>) -> Failure {
+    let reason = reason.into();
+    Failure::new(format!(
+        "{what} cannot be read, because the file is not whole, is broken or has what this reader lacks; fetch or write it \
+         again ({reason})"
+    ))
 }

@@ -7,12 +7,16 @@ mod careful;
 #[cfg(feature = "files")]
 mod parquet;
 #[cfg(feature = "files")]
+mod position;
+#[cfg(feature = "files")]
 mod read;
 #[cfg(feature = "files")]
 mod write;
 
 #[cfg(feature = "files")]
-pub(crate) use read::{Position, Source, open};
+pub(crate) use position::Position;
+#[cfg(feature = "files")]
+pub(crate) use read::{OpenedFile, open};
 #[cfg(feature = "files")]
 pub(crate) use write::Writer;
 

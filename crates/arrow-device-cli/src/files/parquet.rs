@@ -12,7 +12,8 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 
-use super::read::{Position, not_whole};
+use super::careful::not_whole;
+use super::position::Position;
 use crate::failure::Outcome;
 
 /// How large a batch should be: enough that what a copy costs beside its bytes does not matter.

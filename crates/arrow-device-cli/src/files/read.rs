@@ -3,8 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::RecordBatch;
 use arrow_device::{Batch, Error, ErrorKind, Result, Schema};
@@ -13,51 +11,28 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_schema::ArrowError;
 
 use super::Format;
-use super::careful::carefully;
+use super::careful::{carefully, not_whole};
 use super::parquet::Groups;
+use super::position::Position;
 use crate::failure::{Failure, Outcome};
 
-/// A file that is being read.
-pub(crate) struct Source {
+/// A file that was opened to be read.
+pub(crate) struct OpenedFile {
     pub(crate) schema: Schema,
     pub(crate) position: Position,
     /// Its batches, one after the other.
     pub(crate) batches: Box<dyn Iterator<Item = Result<Batch>> + Send>,
 }
 
-/// How much of a file was read. Clones are about the same file.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Position {
-    done: Arc<AtomicU64>,
-    /// 0 where it is not known.
-    total: u64,
-}
-
-impl Position {
-    pub(super) fn of(total: u64) -> Self {
-        Self { done: Arc::default(), total }
-    }
-
-    pub(super) fn advance(&self, by: u64) {
-        self.done.fetch_add(by, Ordering::Relaxed);
-    }
-
-    /// From 0 to 1, where it is known how much there is.
-    pub(crate) fn share(&self) -> Option<f64> {
-        let done = self.done.load(Ordering::Relaxed);
-        (self.total > 0).then(|| (done as f64 / self.total as f64).min(1.0))
-    }
-}
-
 /// Opens a file by what is in it. A stream may come out of a pipe.
-pub(crate) fn open(path: &Path) -> Outcome<Source> {
+pub(crate) fn open(path: &Path) -> Outcome<OpenedFile> {
     super::has_name(path)?;
     let opened = carefully(|| open_any(path));
     let opened = opened.unwrap_or_else(|why| Err(not_whole("it", Failure::new(why))));
     opened.map_err(|failure| failure.during(path.display()))
 }
 
-fn open_any(path: &Path) -> Outcome<Source> {
+fn open_any(path: &Path) -> Outcome<OpenedFile> {
     let mut file = File::open(path).map_err(unreadable)?;
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
@@ -110,7 +85,7 @@ fn source(
     schema: &arrow_schema::Schema,
     position: Position,
     mut batches: impl Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send + 'static,
-) -> Outcome<Source> {
+) -> Outcome<OpenedFile> {
     let schema = Schema::from_arrow(schema)?;
     let of_batches = schema.clone();
     let mut number = 0_u64;
@@ -133,7 +108,7 @@ fn source(
             batch.map_err(|failure| Error::new(ErrorKind::InvalidData, failure.to_string()))?;
         Batch::from_arrow((&of_batches, batch))
     });
-    Ok(Source { schema, position, batches: Box::new(batches) })
+    Ok(OpenedFile { schema, position, batches: Box::new(batches) })
 }
 
 /// What the system says of a file that it does not show, and what to do.
@@ -146,15 +121,6 @@ fn unreadable(error: io::Error) -> Failure {
         _ => "it cannot be read; name another file, or a copy of it",
     };
     Failure::new(format!("{what_to_do} ({error})"))
-}
-
-/// What a reader says of a file that ends early, was changed, or has what the reader lacks: which is which it does not tell.
-pub(super) fn not_whole(what: &str, reason: impl Into<Failure>) -> Failure {
-    let reason = reason.into();
-    Failure::new(format!(
-        "{what} cannot be read, because the file is not whole, is broken or has what this reader lacks; fetch or write it \
-         again ({reason})"
-    ))
 }
 
 /// A file that counts what is read of it.

@@ -14,8 +14,8 @@ use super::survey::Survey;
 /// What is farther apart than this is shown apart.
 const NEAR: u64 = 4096;
 
-/// All of it.
-pub(super) struct Memory {
+/// Where all buffers lie.
+pub(super) struct MemoryMap {
     pub(super) regions: Vec<Region>,
 }
 
@@ -24,11 +24,11 @@ pub(super) struct Region {
     pub(super) device: DeviceId,
     pub(super) has_handles: bool,
     /// By address.
-    pub(super) blocks: Vec<Block>,
+    pub(super) blocks: Vec<MemoryBlock>,
 }
 
 /// A buffer, or several that begin at the same place.
-pub(super) struct Block {
+pub(super) struct MemoryBlock {
     pub(super) address: usize,
     pub(super) extent: Extent,
     pub(super) users: Vec<User>,
@@ -43,17 +43,18 @@ pub(super) struct User {
     pub(super) kind: String,
 }
 
-impl Memory {
+impl MemoryMap {
     pub(super) fn of(surveys: &[Survey]) -> Self {
-        let mut places: BTreeMap<(DeviceId, usize), Block> = BTreeMap::new();
+        let mut places: BTreeMap<(DeviceId, usize), MemoryBlock> = BTreeMap::new();
         for (batch, survey) in surveys.iter().enumerate() {
             for (column, node) in survey.nodes() {
                 for buffer in node.buffers.iter().filter(|buffer| buffer.address != 0) {
-                    let block = places.entry((buffer.device, buffer.address)).or_insert(Block {
-                        address: buffer.address,
-                        extent: buffer.extent,
-                        users: Vec::new(),
-                    });
+                    let block =
+                        places.entry((buffer.device, buffer.address)).or_insert(MemoryBlock {
+                            address: buffer.address,
+                            extent: buffer.extent,
+                            users: Vec::new(),
+                        });
                     if buffer.extent.at_least() > block.extent.at_least() {
                         block.extent = buffer.extent;
                     }
@@ -81,7 +82,7 @@ impl Memory {
     }
 
     /// Blocks that more than one buffer uses.
-    pub(super) fn shared(&self) -> impl Iterator<Item = &Block> {
+    pub(super) fn shared(&self) -> impl Iterator<Item = &MemoryBlock> {
         self.regions.iter().flat_map(|region| &region.blocks).filter(|block| block.users.len() > 1)
     }
 
@@ -102,7 +103,7 @@ impl Region {
 
     /// Behind the last byte that is known of.
     pub(super) fn end(&self) -> u64 {
-        self.blocks.iter().map(Block::end).max().unwrap_or(0)
+        self.blocks.iter().map(MemoryBlock::end).max().unwrap_or(0)
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -114,7 +115,7 @@ impl Region {
     }
 }
 
-impl Block {
+impl MemoryBlock {
     pub(super) fn end(&self) -> u64 {
         (self.address as u64).saturating_add(self.extent.at_least())
     }
@@ -141,7 +142,7 @@ mod tests {
         let other = Array::from_values(DataType::Int64, (0..9_i64).map(Some)).unwrap();
         let batch =
             Batch::from_columns([("a", numbers.clone()), ("b", other), ("c", numbers)]).unwrap();
-        let memory = Memory::of(&[Survey::of(batch.as_array()).unwrap()]);
+        let memory = MemoryMap::of(&[Survey::of(batch.as_array()).unwrap()]);
         let shared: Vec<Vec<&str>> = memory
             .shared()
             .map(|block| block.users.iter().map(|user| user.path.as_str()).collect())
@@ -157,7 +158,7 @@ mod tests {
         let lists = Array::from_lists(lists, [Some(2), None, Some(1)], items.clone()).unwrap();
         let fields = DataType::struct_([arrow_device::Field::new("x", DataType::Int32, true)]);
         let rows = Array::from_fields(fields, [true, false, true], [items]).unwrap();
-        let blocks = |array: &Array| Memory::of(&[Survey::of(array).unwrap()]).block_count();
+        let blocks = |array: &Array| MemoryMap::of(&[Survey::of(array).unwrap()]).block_count();
         assert_eq!((blocks(&lists), blocks(&rows)), (3, 2));
     }
 

@@ -19,7 +19,7 @@ use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command, value_parser};
 
 use crate::backends::{self, Name, Opened};
 use crate::failure::{Failure, Outcome};
-use memory::Memory;
+use memory::MemoryMap;
 use survey::Survey;
 
 const EXAMPLES: &str = "\
@@ -104,7 +104,7 @@ pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
         None => arrays,
     };
     let surveys = arrays.iter().map(Survey::of).collect::<Outcome<Vec<Survey>>>()?;
-    let memory = Memory::of(&surveys);
+    let memory = MemoryMap::of(&surveys);
 
     if let Some(file) = matches.get_one::<PathBuf>("html") {
         std::fs::write(file, page::html(&source, &surveys, &memory))

@@ -4,8 +4,8 @@
 
 use std::fmt::{self, Write};
 
-use super::memory::{Block, Memory, Region};
-use super::survey::{Buffer, Node, Survey};
+use super::memory::{MemoryBlock, MemoryMap, Region};
+use super::survey::{Buffer, Survey, SurveyedArray};
 use super::text;
 use crate::backends::label;
 use crate::units;
@@ -16,14 +16,19 @@ const SCRIPT: &str = include_str!("page.js");
 const GAP: u64 = 256;
 
 /// The page.
-pub(super) fn html(source: &str, surveys: &[Survey], memory: &Memory) -> String {
+pub(super) fn html(source: &str, surveys: &[Survey], memory: &MemoryMap) -> String {
     let mut page = String::new();
     // Writing into a `String` does not fail.
     let _ = write_page(&mut page, source, surveys, memory);
     page
 }
 
-fn write_page(page: &mut String, source: &str, surveys: &[Survey], memory: &Memory) -> fmt::Result {
+fn write_page(
+    page: &mut String,
+    source: &str,
+    surveys: &[Survey],
+    memory: &MemoryMap,
+) -> fmt::Result {
     let source = Escaped(source);
     write!(
         page,
@@ -75,7 +80,7 @@ fn write_readiness(page: &mut String, surveys: &[Survey]) -> fmt::Result {
     Ok(())
 }
 
-fn write_memory(page: &mut String, surveys: &[Survey], memory: &Memory) -> fmt::Result {
+fn write_memory(page: &mut String, surveys: &[Survey], memory: &MemoryMap) -> fmt::Result {
     page.push_str(
         "<section id=\"memory\">\n<h2>Where the buffers lie</h2>\n<p class=\"note\">Each box is a buffer, in the order of the \
          addresses, with the colour of its column. A larger buffer is wider, though not in proportion; the line above the boxes \
@@ -140,7 +145,7 @@ fn write_scale(page: &mut String, region: &Region) -> fmt::Result {
     Ok(())
 }
 
-fn write_block(page: &mut String, block: &Block, has_batches: bool) -> fmt::Result {
+fn write_block(page: &mut String, block: &MemoryBlock, has_batches: bool) -> fmt::Result {
     let Some(user) = block.users.first() else { return Ok(()) };
     let bytes = block.extent.at_least();
     // Room for its name, and more for each doubling of its size.
@@ -188,7 +193,7 @@ fn write_node(
     page: &mut String,
     batch: usize,
     column: usize,
-    node: &Node,
+    node: &SurveyedArray,
     depth: usize,
 ) -> fmt::Result {
     let name = if node.name.is_empty() { "values" } else { &node.name };
@@ -278,7 +283,7 @@ mod tests {
         let column = Array::from_values(DataType::Int8, [Some(1_i8)]).unwrap();
         let batch = Batch::from_columns([(name, column)]).unwrap();
         let surveys = [Survey::of(batch.as_array()).unwrap()];
-        let page = html(name, &surveys, &Memory::of(&surveys));
+        let page = html(name, &surveys, &MemoryMap::of(&surveys));
         assert!(!page.contains("<script>alert"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;"), "{page}");
     }

@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 pub(super) struct Survey {
     pub(super) device: DeviceId,
     pub(super) event: Option<Event>,
-    pub(super) root: Node,
+    pub(super) root: SurveyedArray,
     /// Kept, so that no other array's event is shown at the same address.
     _shown: Shown,
 }
@@ -27,7 +27,7 @@ pub(super) struct Event {
 }
 
 /// An array, or one of its children.
-pub(super) struct Node {
+pub(super) struct SurveyedArray {
     /// From the root down, with dots; empty for the root.
     pub(super) path: String,
     pub(super) name: String,
@@ -37,7 +37,7 @@ pub(super) struct Node {
     pub(super) nulls: Option<usize>,
     pub(super) buffers: Vec<Buffer>,
     /// Children, and a dictionary behind them.
-    pub(super) below: Vec<Node>,
+    pub(super) below: Vec<SurveyedArray>,
 }
 
 /// A buffer, or the place where one could be.
@@ -60,19 +60,19 @@ impl Survey {
                 .unwrap_or("an event of an unknown kind"),
             has_passed: array.is_ready().ok(),
         };
-        let root = Node::of(&shown.0.array, array, array.schema()?, String::new())?;
+        let root = SurveyedArray::of(&shown.0.array, array, array.schema()?, String::new())?;
         let event = Some(event).filter(|event| event.address != 0);
         Ok(Self { device: array.device(), event, root, _shown: shown })
     }
 
     /// The columns of a batch; the array itself, if it is none.
-    pub(super) fn columns(&self) -> &[Node] {
+    pub(super) fn columns(&self) -> &[SurveyedArray] {
         if self.is_batch() { &self.root.below } else { std::slice::from_ref(&self.root) }
     }
 
     /// Every node with the number of the column that it belongs to, as [`columns`](Self::columns) counts them. What belongs to
     /// all of them has the number behind the last one.
-    pub(super) fn nodes(&self) -> Vec<(usize, &Node)> {
+    pub(super) fn nodes(&self) -> Vec<(usize, &SurveyedArray)> {
         let columns = self.columns();
         let root = self.is_batch().then_some((columns.len(), &self.root));
         let below = columns.iter().enumerate();
@@ -86,7 +86,7 @@ impl Survey {
     }
 }
 
-impl Node {
+impl SurveyedArray {
     fn of(shown: &ArrowArray, array: &Array, schema: Schema, path: String) -> Outcome<Self> {
         let count = array.child_count();
         let mut below = Vec::new();

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use arrow_device::Extent;
 
-use super::memory::{Block, Memory};
-use super::survey::{Buffer, Event, Node, Survey};
+use super::memory::{MemoryBlock, MemoryMap};
+use super::survey::{Buffer, Event, Survey, SurveyedArray};
 use crate::backends::label;
 use crate::failure::Outcome;
 use crate::units;
@@ -14,7 +14,7 @@ pub(super) fn write(
     out: &mut dyn Write,
     source: &str,
     surveys: &[Survey],
-    memory: &Memory,
+    memory: &MemoryMap,
 ) -> Outcome<()> {
     writeln!(out, "{source}: {}", summary(surveys, memory))?;
     for (number, survey) in surveys.iter().enumerate() {
@@ -54,7 +54,7 @@ pub(super) fn write(
 }
 
 /// In one line, without the name of the source.
-pub(super) fn summary(surveys: &[Survey], memory: &Memory) -> String {
+pub(super) fn summary(surveys: &[Survey], memory: &MemoryMap) -> String {
     let rows: u64 = surveys.iter().map(|survey| survey.root.rows as u64).sum();
     let columns = surveys.first().map_or(0, |survey| survey.columns().len());
     format!(
@@ -78,7 +78,7 @@ pub(super) fn event(event: &Event) -> String {
 }
 
 /// Who uses a block, with the batch where there are several.
-pub(super) fn users(block: &Block, has_batches: bool) -> String {
+pub(super) fn users(block: &MemoryBlock, has_batches: bool) -> String {
     let users = block.users.iter().map(|user| {
         let batch = if has_batches { format!("batch {} ", user.batch) } else { String::new() };
         format!("{batch}{} {}", user.path, user.kind)
@@ -96,11 +96,11 @@ pub(super) fn extent(extent: Extent) -> String {
 }
 
 /// How many elements are null.
-pub(super) fn nulls(node: &Node) -> String {
+pub(super) fn nulls(node: &SurveyedArray) -> String {
     node.nulls.map_or_else(|| "not counted".to_owned(), |nulls| units::count(nulls as u64))
 }
 
-fn write_node(out: &mut dyn Write, node: &Node, depth: usize) -> Outcome<()> {
+fn write_node(out: &mut dyn Write, node: &SurveyedArray, depth: usize) -> Outcome<()> {
     let indent = 2 * depth + 2;
     let name = if node.path.is_empty() { "root" } else { &node.name };
     let offset = if node.offset > 0 { format!(" from {}", node.offset) } else { String::new() };

@@ -2,11 +2,11 @@
 
 use arrow_device::Extent;
 
-use super::memory::{Block, Memory, Region};
-use super::survey::{Buffer, Event, Node, Survey};
+use super::memory::{MemoryBlock, MemoryMap, Region};
+use super::survey::{Buffer, Event, Survey, SurveyedArray};
 use crate::json::Json;
 
-pub(super) fn all(source: &str, surveys: &[Survey], memory: &Memory) -> Json {
+pub(super) fn all(source: &str, surveys: &[Survey], memory: &MemoryMap) -> Json {
     Json::Object(vec![
         ("source", source.into()),
         ("batches", Json::list(surveys, batch)),
@@ -32,7 +32,7 @@ fn event(event: &Event) -> Json {
     ])
 }
 
-fn node(of: &Node) -> Json {
+fn node(of: &SurveyedArray) -> Json {
     Json::Object(vec![
         ("name", of.name.clone().into()),
         ("path", of.path.clone().into()),
@@ -74,7 +74,7 @@ fn region(of: &Region) -> Json {
     ])
 }
 
-fn block(of: &Block) -> Json {
+fn block(of: &MemoryBlock) -> Json {
     let mut members = vec![("address", hex(of.address))];
     members.extend(extent(of.extent));
     members.push((

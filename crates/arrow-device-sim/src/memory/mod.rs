@@ -1,8 +1,8 @@
 //! Device memory: addresses that the host cannot read, and bytes behind them that the engine can.
 //!
-//! On Linux a [`Block`] is a part of one large range of address space without access rights; the engine works
-//! through a second mapping of the same pages. Elsewhere, and where no such range can be had, it is a weaker
-//! thing: see [`Protection`].
+//! On Linux a [`DeviceBytes`] is a part of one large range of address space without access rights; the
+//! engine works through a second mapping of the same pages. Elsewhere, and where no such range can be
+//! had, it is a weaker thing: see [`Protection`].
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod guarded;
@@ -27,7 +27,7 @@ pub enum Protection {
     Numbers,
 }
 
-/// How well [`Block`]s of this process are protected.
+/// How well [`DeviceBytes`]s of this process are protected.
 pub(crate) fn protection() -> Protection {
     #[cfg(all(target_os = "linux", not(miri)))]
     if guarded::is_available() {
@@ -46,7 +46,7 @@ pub(crate) fn limit_address_space(bytes: usize) {
 
 /// Bytes on the device. The methods check their ranges: what lies outside is not read and not written.
 #[derive(Debug)]
-pub(crate) struct Block {
+pub(crate) struct DeviceBytes {
     inner: Inner,
     len: usize,
 }
@@ -58,7 +58,7 @@ enum Inner {
     Plain(plain::Storage),
 }
 
-impl Block {
+impl DeviceBytes {
     /// Reserves memory. `None` where the host has none left.
     pub(crate) fn reserve(len: u64, host_readable: bool) -> Option<Self> {
         let len = usize::try_from(len).ok()?;
@@ -180,7 +180,7 @@ impl Block {
 /// The blocks of all simulators that are mapped for the host, by address.
 static SHOWN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
-impl Drop for Block {
+impl Drop for DeviceBytes {
     fn drop(&mut self) {
         let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
         shown.remove(&self.address().addr());
@@ -211,14 +211,14 @@ mod tests {
 
     #[test]
     fn bytes_come_back_and_nothing_outside_is_touched() {
-        let mut block = Block::reserve(100, false).unwrap();
+        let mut block = DeviceBytes::reserve(100, false).unwrap();
         block.fill(0, 100, 7);
         block.write(90, &[1; 10]);
         block.write(95, &[2; 10]);
         assert_eq!(block.read(89, 11), [7, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
         assert_eq!(block.read(99, 2), []);
         assert_eq!(block.read(u64::MAX, 2), []);
-        let mut other = Block::reserve(10, false).unwrap();
+        let mut other = DeviceBytes::reserve(10, false).unwrap();
         other.copy(0, Some(&block), 85, 10);
         assert_eq!(other.read(4, 3), [7, 1, 1]);
         assert_eq!(block.address().addr() % PAGE, 0);
@@ -226,9 +226,9 @@ mod tests {
 
     #[test]
     fn a_freed_address_is_not_given_out_again_soon() {
-        let freed = Block::reserve(1, false).unwrap().address();
+        let freed = DeviceBytes::reserve(1, false).unwrap().address();
         for _ in 0..100 {
-            assert_ne!(Block::reserve(1, false).unwrap().address(), freed);
+            assert_ne!(DeviceBytes::reserve(1, false).unwrap().address(), freed);
         }
         assert!(is_device_address(freed.addr()));
     }

@@ -7,24 +7,24 @@ use arrow_device::{Array, Buffer, DataType, DeviceId, HostArray, Result};
 
 /// An allocator that counts its buffers.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct CountedMemory {
     alive: Arc<AtomicUsize>,
     made: AtomicUsize,
 }
 
-/// One buffer.
-struct Block {
+/// A buffer, which is counted as long as it is there.
+struct CountedBuffer {
     bytes: Vec<u128>,
     alive: Arc<AtomicUsize>,
 }
 
-impl Drop for Block {
+impl Drop for CountedBuffer {
     fn drop(&mut self) {
         self.alive.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Memory {
+impl CountedMemory {
     /// The same array, with every buffer in this memory.
     pub(super) fn keep(&self, array: &Array) -> Result<Array> {
         let host = array.host()?;
@@ -61,7 +61,7 @@ impl Memory {
         }
         self.made.fetch_add(1, Ordering::Relaxed);
         self.alive.fetch_add(1, Ordering::AcqRel);
-        let block = Block { bytes: words, alive: self.alive.clone() };
+        let block = CountedBuffer { bytes: words, alive: self.alive.clone() };
         let base = block.bytes.as_ptr().cast();
         // SAFETY: so many bytes were put there just now, and nobody writes to them while the block lives, which a `Vec` can
         // be moved without being moved itself.

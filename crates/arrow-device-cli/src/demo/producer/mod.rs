@@ -9,7 +9,7 @@ use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::copy::Options;
 use arrow_device::{Array, Batch, Error, ErrorKind, Metadata, Queue, Result, Schema};
 
-use memory::Memory;
+use memory::CountedMemory;
 
 /// The column that it wants a part of back.
 pub(crate) const RETURNED_COLUMN: &str = "tags";
@@ -19,7 +19,7 @@ pub(crate) const RETURNED_ROWS: Range<usize> = 1..4;
 /// Somebody who has data.
 #[derive(Default)]
 pub(crate) struct Producer {
-    memory: Memory,
+    memory: CountedMemory,
 }
 
 impl Producer {

@@ -1,0 +1,15 @@
+//! The codes that the functions return. The two vendors use the same numbers.
+
+/// What every function returns: 0 for success.
+pub type Code = i32;
+
+/// Whether a call succeeded.
+pub fn ok(code: Code) -> Result<(), Code> {
+    if code == 0 { Ok(()) } else { Err(code) }
+}
+
+pub(crate) const INVALID_VALUE: Code = 1;
+pub(crate) const OUT_OF_MEMORY: Code = 2;
+pub(crate) const NOT_READY: Code = 600;
+pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Code = 704;
+pub(crate) const NOT_SUPPORTED: Code = 801;

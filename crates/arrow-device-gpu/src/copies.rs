@@ -1,0 +1,94 @@
+//! Submitting copies: one by one, or a list of them in one call.
+
+use arrow_device::DeviceId;
+use arrow_device::driver::{Region, Route};
+
+use crate::code::{INVALID_VALUE, NOT_SUPPORTED};
+use crate::copy_list::address;
+use crate::{Api, Code, CopyList, GpuDriver, Handle, Kind};
+
+const LEGACY_STREAM: usize = 1;
+
+impl<A: Api> GpuDriver<A> {
+    /// All copies in one call, where there is one for it and more than one to make.
+    ///
+    /// # Safety
+    /// As [`Driver::copy`](arrow_device::driver::Driver::copy), in an entered device.
+    pub(crate) unsafe fn copy_all(
+        &self,
+        stream: Handle,
+        route: Route<'_>,
+        regions: &[Region],
+    ) -> Option<Code> {
+        let is_peer = matches!(route, Route::FromPeer(peer) if self.is_elsewhere(peer.id()));
+        // The manual wants a stream that is not the legacy default one.
+        if regions.len() < 2 || is_peer || stream.addr() <= LEGACY_STREAM {
+            return None;
+        }
+        let mut list = CopyList::new(regions);
+        // SAFETY: promised by the caller.
+        let code = match unsafe { self.api.copy_list(&mut list, stream) } {
+            Some(code) => code,
+            // SAFETY: promised by the caller.
+            None => unsafe { list.submit(self.api.functions(), stream) }?,
+        };
+        // A driver may have the function and not the ability, or not for this kind of host memory.
+        // What is wrong with the copies themselves is wrong with them one by one, too.
+        if matches!(code, INVALID_VALUE | NOT_SUPPORTED) {
+            self.api.forget_error();
+            return None;
+        }
+        Some(code)
+    }
+
+    /// # Safety
+    /// As [`Driver::copy`](arrow_device::driver::Driver::copy), in an entered device.
+    pub(crate) unsafe fn copy_one(
+        &self,
+        stream: Handle,
+        route: Route<'_>,
+        region: &Region,
+    ) -> Code {
+        let functions = self.api.functions();
+        let (to, from) = (address(region.to), address(region.from));
+        let len = region.len as usize;
+        let own = self.kind == Kind::Device;
+        match route {
+            // SAFETY: promised by the caller.
+            Route::FromHost if own => unsafe {
+                (functions.memcpy_host_to_device)(to, from, len, stream)
+            },
+            // SAFETY: promised by the caller.
+            Route::ToHost if own => unsafe {
+                (functions.memcpy_device_to_host)(to, from, len, stream)
+            },
+            // SAFETY: promised by the caller.
+            Route::Within if own => unsafe {
+                (functions.memcpy_device_to_device)(to, from, len, stream)
+            },
+            Route::FromPeer(peer) if self.is_elsewhere(peer.id()) => {
+                let ordinal = i32::try_from(peer.id().id).unwrap_or(i32::MAX);
+                let there = match self.api.ready(ordinal) {
+                    Ok(there) => there,
+                    Err(code) => return code,
+                };
+                let (to, from) = ((to, &self.device), (from, &there));
+                // SAFETY: promised by the caller.
+                let code = unsafe { self.api.copy_from_peer(to, from, len, stream) };
+                code.unwrap_or_else(|| {
+                    // SAFETY: promised by the caller.
+                    unsafe { self.api.copy(to.0, from.0, len, stream) }
+                })
+            }
+            // SAFETY: promised by the caller. Where all memory has one range of addresses, these
+            // tell where each side is.
+            _ => unsafe { self.api.copy(to, from, len, stream) },
+        }
+    }
+
+    /// Whether that is the memory of another device itself, and not of the host.
+    fn is_elsewhere(&self, memory: DeviceId) -> bool {
+        memory.device_type == self.api.vendor().device
+            && memory.id != i64::from(self.device.ordinal)
+    }
+}

@@ -1,0 +1,51 @@
+//! What a vendor calls things.
+
+use arrow_device::DeviceType;
+
+use crate::{FunctionNames, Kind};
+
+/// The names, numbers and types of device that are a vendor's own.
+#[derive(Debug)]
+pub struct Vendor {
+    /// The runtime's name, for people.
+    pub name: &'static str,
+    /// The runtime's name, for comparing queues.
+    pub runtime: &'static str,
+    /// Device memory.
+    pub device: DeviceType,
+    /// Pinned memory.
+    pub host: DeviceType,
+    /// Managed memory, where Arrow has a type for it.
+    pub managed: Option<DeviceType>,
+    /// What to do where the library is missing or too old.
+    pub install: &'static str,
+    /// The number of the attribute that managed memory can be used by host and device at the same
+    /// time.
+    pub concurrent_managed_access: i32,
+    /// The number of the attribute that there is managed memory.
+    pub managed_memory: i32,
+    /// The environment variable that names another library to load.
+    pub library_variable: &'static str,
+    /// The libraries to look for; the first that there is will do.
+    pub libraries: &'static [&'static str],
+    /// The names of the functions that both vendors have.
+    pub functions: FunctionNames,
+}
+
+impl Vendor {
+    /// The type of device of a kind of memory.
+    pub fn device_type(&self, kind: Kind) -> Option<DeviceType> {
+        match kind {
+            Kind::Device => Some(self.device),
+            Kind::Host => Some(self.host),
+            Kind::Managed => self.managed,
+        }
+    }
+
+    /// The kind of memory of a type of device; `None` for another vendor's.
+    pub fn kind(&self, device_type: DeviceType) -> Option<Kind> {
+        [Kind::Device, Kind::Host, Kind::Managed]
+            .into_iter()
+            .find(|kind| self.device_type(*kind) == Some(device_type))
+    }
+}

@@ -1,0 +1,325 @@
+//! Allocations: made, found by address, mapped, shared, freed.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+
+use arrow_device::driver::{Raw, Spot};
+use arrow_device::{Error, ErrorKind, Memory, Queue, Result};
+
+use crate::allocation::{Allocation, Placement};
+use crate::builder::Kind;
+use crate::engine::{State, misuse};
+use crate::fault::Call;
+use crate::memory::{DeviceBytes, PAGE};
+use crate::queue::Work;
+use crate::report::{Action, Mistake, Report, Subject};
+use crate::site::RawSite;
+use crate::span::Span;
+use crate::track::{History, What};
+
+/// Fresh memory holds garbage up to here, because on a device it does; the rest of a large
+/// allocation is zero.
+const GARBAGE: u64 = 64 * 1024;
+
+impl State {
+    pub(crate) fn allocate(
+        &mut self,
+        device: usize,
+        len: u64,
+        queue: Option<Raw<Queue>>,
+        site: RawSite,
+    ) -> Result<Raw<Memory>> {
+        self.allocate_at(device, len, Placement::Device, queue, site)
+    }
+
+    pub(crate) fn allocate_at(
+        &mut self,
+        device: usize,
+        len: u64,
+        placement: Placement,
+        queue: Option<Raw<Queue>>,
+        site: RawSite,
+    ) -> Result<Raw<Memory>> {
+        let site = self.sites.add(site);
+        self.attempt(Call::Allocate, device)?;
+        let queue = queue.map(|queue| self.open_one(queue, "allocate", site)).transpose()?;
+        let state = &self.devices[device];
+        let (id, left) = (state.id, state.limit.saturating_sub(state.allocated));
+        let fits = len <= left || placement.is_for_host();
+        let readable = self.kind == Kind::HostReadable || placement.is_for_host();
+        let block = if fits { DeviceBytes::reserve(len, readable) } else { None };
+        let opened = |block: &DeviceBytes| !placement.is_for_host() || block.open_to_host();
+        let Some(mut block) = block.filter(opened) else {
+            let message = format!("{len} bytes asked for, {left} are left");
+            return Err(Error::new(ErrorKind::OutOfMemory, message)
+                .during("allocate")
+                .on_device(id));
+        };
+        block.fill(0, len.min(GARBAGE), self.random.next() as u8 | 1);
+        if placement != Placement::Pinned {
+            self.devices[device].allocated += len;
+        }
+        let address = block.address();
+        let made_by = queue.map(|queue| self.begin(queue, What::Allocate, site));
+        if let Some(access) = &made_by {
+            let nothing = Work::Fill { at: None, byte: 0 };
+            self.queues[access.queue].pending.push_back(nothing);
+        }
+        let number = self.allocations.push(Allocation {
+            device,
+            placement,
+            address: address.addr(),
+            len,
+            block: Some(block),
+            history: History::new(len, made_by),
+            made: site,
+            freed: None,
+            shared: None,
+            mappings: Vec::new(),
+        });
+        let whole = address.addr()..address.addr().saturating_add(len as usize);
+        let reused: Vec<usize> = self.by_address.range(whole).map(|(old, _)| *old).collect();
+        reused.iter().for_each(|old| {
+            self.by_address.remove(old);
+        });
+        self.by_address.insert(address.addr(), number);
+        Ok(Raw::from_ptr(address.cast()))
+    }
+
+    pub(crate) fn free(&mut self, memory: Raw<Memory>, len: u64, site: RawSite) {
+        let site = self.sites.add(site);
+        let Some(number) = self.by_address.get(&memory.bits()).copied() else {
+            let here = self.host_action("free", site);
+            let note = "The address is not the beginning of an allocation.";
+            return self.report(Report::new(Mistake::UnknownMemory).second(here).note(note));
+        };
+        let allocation = &self.allocations[number];
+        let whole = 0..allocation.len;
+        if let Some(freed) = allocation.freed {
+            let first = self.host_action("free", freed);
+            let report = Report::new(Mistake::FreedTwice).about(self.subject(number, whole));
+            return self.report(report.first(first).second(self.host_action("free", site)));
+        }
+        if allocation.len != len {
+            let note = format!("It is {} bytes long and was freed as {len}.", allocation.len);
+            let report = Report::new(Mistake::FreedWithWrongLength);
+            let report = report.about(self.subject(number, whole)).note(note);
+            self.report(report.second(self.host_action("free", site)));
+        }
+        if let Some(part) = self.parts.values().find(|part| part.allocation == number).copied() {
+            let subject = self.subject(number, part.bytes());
+            let first = self.host_action("part", part.made);
+            let report = Report::new(Mistake::FreedInUse).about(subject).first(first);
+            let note = "There is still a handle for a part of it.";
+            self.report(report.second(self.host_action("free", site)).note(note));
+        }
+        let allocation = &self.allocations[number];
+        if let Some((bytes, mapped)) = allocation.mappings.first().cloned() {
+            let subject = self.subject(number, bytes);
+            let report = Report::new(Mistake::FreedInUse).about(subject);
+            let second = self.host_action("free", site);
+            self.report(report.first(self.host_action("map", mapped)).second(second));
+        } else if let Some(used) = allocation.history.unfinished(&self.host) {
+            let subject = self.subject(number, used.bytes.clone());
+            let first = self.action(&used.earlier, used.earlier_wrote);
+            let report = Report::new(Mistake::FreedInUse).about(subject);
+            let note = "The host has not waited for it, by this or any other way.";
+            let second = self.host_action("free", site);
+            self.report(report.first(first).second(second).note(note));
+        }
+        let allocation = &mut self.allocations[number];
+        allocation.freed = Some(site);
+        allocation.block = None;
+        allocation.mappings.clear();
+        allocation.history = History::new(0, None);
+        self.give_back(number);
+    }
+
+    /// The device has these bytes again.
+    pub(crate) fn give_back(&mut self, number: usize) {
+        let Allocation { device, placement, len, .. } = self.allocations[number];
+        if placement != Placement::Pinned {
+            self.devices[device].allocated = self.devices[device].allocated.saturating_sub(len);
+        }
+    }
+
+    /// Whether a device has a way to an allocation.
+    pub(crate) fn reaches(&self, device: usize, number: usize) -> bool {
+        let Allocation { device: home, placement, .. } = self.allocations[number];
+        home == device
+            || placement.is_for_host()
+            || self.peer_access
+            || self.peers.contains(&(device, home, placement))
+    }
+
+    /// From now on nobody writes to it.
+    pub(crate) fn share(&mut self, memory: Raw<Memory>, site: RawSite) {
+        let site = self.sites.add(site);
+        if let Some(number) = self.by_address.get(&memory.bits()).copied() {
+            self.allocations[number].shared.get_or_insert(site);
+        }
+    }
+
+    /// Takes `share` back.
+    pub(crate) fn reuse(&mut self, memory: Raw<Memory>) {
+        if let Some(number) = self.by_address.get(&memory.bits()).copied() {
+            self.allocations[number].shared = None;
+        }
+    }
+
+    /// The bytes that a spot names, for a device, or `None` where it names none: that is reported.
+    pub(crate) fn find(
+        &mut self,
+        device: usize,
+        spot: Spot,
+        len: u64,
+        here: impl FnOnce(&Self) -> Action,
+    ) -> Option<Span> {
+        if let Some(inside) = self.parts.get(&spot.base.bits()).copied() {
+            return self.find_in_part(device, inside, spot, len, here);
+        }
+        let base = spot.base.bits();
+        let address = base as u64 + if self.kind == Kind::Handles { 0 } else { spot.offset };
+        let nearest = self.by_address.range(..=base).next_back().map(|(_, number)| *number);
+        let within = |number: &usize| {
+            let allocation = &self.allocations[*number];
+            let reserved = (allocation.len as usize).div_ceil(PAGE).max(1) * PAGE;
+            base - allocation.address <= reserved
+        };
+        let Some(number) = nearest.filter(within) else {
+            let here = here(self);
+            self.report(Report::new(Mistake::UnknownMemory).second(here));
+            return None;
+        };
+        let allocation = &self.allocations[number];
+        let inside = address - allocation.address as u64;
+        let offset = if self.kind == Kind::Handles { spot.offset } else { inside };
+        let bytes = offset..offset.saturating_add(len);
+        let (kind, first) = if self.kind == Kind::Handles && inside != 0 {
+            (Mistake::HandleOffset, None)
+        } else if let Some(freed) = allocation.freed {
+            (Mistake::UseAfterFree, Some(self.host_action("free", freed)))
+        } else if bytes.end > allocation.len {
+            (Mistake::OutOfBounds, None)
+        } else if !self.reaches(device, number) {
+            (Mistake::UnreachableMemory, None)
+        } else {
+            return Some(Span { allocation: number, offset, len });
+        };
+        let mut report = Report::new(kind).about(self.subject(number, bytes)).second(here(self));
+        report.first = first;
+        self.report(report);
+        None
+    }
+
+    pub(crate) fn subject(&self, number: usize, bytes: Range<u64>) -> Subject {
+        let Allocation { len, made, .. } = self.allocations[number];
+        Subject { number: number + 1, len, site: self.sites.of(made), bytes }
+    }
+
+    // ---- the host's reads
+
+    pub(crate) fn map(
+        &mut self,
+        device: usize,
+        spot: Spot,
+        len: u64,
+        site: RawSite,
+    ) -> Result<NonNull<u8>> {
+        let site = self.sites.add(site);
+        self.attempt(Call::Map, device)?;
+        if self.kind != Kind::HostReadable {
+            return Err(Error::new(ErrorKind::Unsupported, "the host cannot read this memory")
+                .during("map")
+                .on_device(self.devices[device].id));
+        }
+        let here = self.host_action("map", site);
+        let Some(part) = self.find(device, spot, len, |_| here.clone()) else {
+            return Err(misuse("there is no such memory").during("map"));
+        };
+        let bytes = part.offset..part.offset + len;
+        let allocation = &self.allocations[part.allocation];
+        if let Some(found) = allocation.history.unfinished_write(&bytes, &self.host) {
+            let subject = self.subject(part.allocation, found.bytes);
+            let first = self.action(&found.earlier, true);
+            let report = Report::new(Mistake::UnorderedRead).about(subject);
+            self.report(report.first(first).second(here));
+        }
+        let allocation = &mut self.allocations[part.allocation];
+        let block = allocation.block.as_ref().filter(|block| block.set_host_readable(true));
+        let Some(block) = block else {
+            return Err(misuse("the memory cannot be shown to the host").during("map"));
+        };
+        let address = block.address().wrapping_add(part.offset as usize);
+        allocation.mappings.push((bytes, site));
+        NonNull::new(address).ok_or_else(|| misuse("there is nothing at a null address"))
+    }
+
+    pub(crate) fn unmap(&mut self, device: usize, spot: Spot, len: u64, site: RawSite) {
+        let site = self.sites.add(site);
+        let here = self.host_action("unmap", site);
+        let Some(part) = self.find(device, spot, len, |_| here.clone()) else { return };
+        let bytes = part.offset..part.offset + len;
+        let allocation = &mut self.allocations[part.allocation];
+        match allocation.mappings.iter().position(|(mapped, _)| *mapped == bytes) {
+            Some(index) => {
+                allocation.mappings.swap_remove(index);
+                if allocation.mappings.is_empty()
+                    && let Some(block) = &allocation.block
+                {
+                    block.set_host_readable(false);
+                }
+            }
+            None => {
+                let subject = self.subject(part.allocation, bytes);
+                self.report(Report::new(Mistake::NotMapped).about(subject).second(here));
+            }
+        }
+    }
+
+    /// Bytes from an address to the end of its allocation, and on which device.
+    pub(crate) fn locate(&self, memory: Raw<Memory>) -> Option<(usize, u64)> {
+        if let Some(part) = self.parts.get(&memory.bits()) {
+            return Some((self.allocations[part.allocation].device, part.len));
+        }
+        let (base, number) = self.by_address.range(..=memory.bits()).next_back()?;
+        let allocation = &self.allocations[*number];
+        let offset = (memory.bits() - base) as u64;
+        let is_there = allocation.freed.is_none() && offset < allocation.len;
+        is_there.then_some((allocation.device, allocation.len - offset))
+    }
+
+    /// What is still there and should not be.
+    pub(crate) fn leaks(&self) -> Vec<Report> {
+        let mut leaks = Vec::new();
+        for (number, allocation) in self.allocations.iter().enumerate() {
+            if allocation.freed.is_none() {
+                let subject = self.subject(number, 0..allocation.len);
+                leaks.push(Report::new(Mistake::LeakedAllocation).about(subject));
+            }
+            for (bytes, mapped) in &allocation.mappings {
+                let report = Report::new(Mistake::LeakedMapping);
+                let report = report.about(self.subject(number, bytes.clone()));
+                leaks.push(report.first(self.host_action("map", *mapped)));
+            }
+        }
+        for part in self.parts.values() {
+            let first = self.host_action("part", part.made);
+            let report = Report::new(Mistake::LeakedAllocation);
+            let report = report.about(self.subject(part.allocation, part.bytes()));
+            leaks.push(report.first(first).note("It is the handle of a part."));
+        }
+        for (number, queue) in self.queues.iter().enumerate() {
+            if queue.closed.is_none() && !self.permanent.contains(&number) {
+                let first = self.host_action("open", queue.opened);
+                let note = format!("It is queue {}.", number + 1);
+                leaks.push(Report::new(Mistake::LeakedQueue).first(first).note(note));
+            }
+        }
+        leaks.extend(self.events.alive().map(|(number, made)| {
+            let first = self.host_action("make an event", made);
+            Report::new(Mistake::LeakedEvent).first(first).note(format!("It is event {number}."))
+        }));
+        leaks
+    }
+}

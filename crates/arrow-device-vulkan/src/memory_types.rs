@@ -1,0 +1,122 @@
+//! What types of memory a device has, and what is known of a buffer: which memory it is bound to,
+//! and where.
+
+use std::ptr::NonNull;
+
+use ash::vk;
+
+const USAGE: vk::BufferUsageFlags = vk::BufferUsageFlags::from_raw(
+    vk::BufferUsageFlags::STORAGE_BUFFER.as_raw()
+        | vk::BufferUsageFlags::TRANSFER_SRC.as_raw()
+        | vk::BufferUsageFlags::TRANSFER_DST.as_raw(),
+);
+/// What the host can use without telling the driver of each access.
+const VISIBLE: vk::MemoryPropertyFlags = vk::MemoryPropertyFlags::from_raw(
+    vk::MemoryPropertyFlags::HOST_VISIBLE.as_raw()
+        | vk::MemoryPropertyFlags::HOST_COHERENT.as_raw(),
+);
+
+/// Where a buffer lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BufferLocation {
+    pub(crate) memory: vk::DeviceMemory,
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+    /// Where the host sees its first byte.
+    pub(crate) address: Option<NonNull<u8>>,
+}
+
+// SAFETY: handles, and an address that is used under the rules of `Driver::map`, which holds on
+// every thread.
+unsafe impl Send for BufferLocation {}
+
+/// A type of memory that buffers of this crate can be bound to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemoryType {
+    pub(crate) index: u32,
+    /// The whole heap.
+    pub(crate) heap: u64,
+    pub(crate) is_visible: bool,
+}
+
+/// What there is to choose from.
+pub(crate) struct MemoryTypes {
+    all: Vec<(MemoryType, vk::MemoryPropertyFlags)>,
+    pub(crate) alignment: u64,
+    /// No allocation is larger.
+    pub(crate) largest: u64,
+}
+
+impl MemoryTypes {
+    /// Those that fit the kind of buffer that is made here.
+    pub(crate) fn new(
+        device: &ash::Device,
+        families: &[u32],
+        properties: &vk::PhysicalDeviceMemoryProperties,
+        largest: u64,
+    ) -> Result<Self, vk::Result> {
+        let probe = create_buffer(device, families, 1)?;
+        // SAFETY: it was just made.
+        let needs = unsafe { device.get_buffer_memory_requirements(probe) };
+        // SAFETY: as above, and nothing uses it.
+        unsafe { device.destroy_buffer(probe, None) };
+        let heaps = properties.memory_heaps_as_slice();
+        let list = |(index, memory_type): (usize, &vk::MemoryType)| {
+            let heap = heaps.get(memory_type.heap_index as usize)?.size;
+            // "memoryTypeBits is a bitmask and contains one bit set for every supported memory
+            // type", and is the same for all buffers of the same usage.
+            let is_allowed = needs.memory_type_bits.checked_shr(index as u32)? & 1 == 1;
+            let flags = memory_type.property_flags;
+            let special = vk::MemoryPropertyFlags::PROTECTED
+                | vk::MemoryPropertyFlags::LAZILY_ALLOCATED
+                | vk::MemoryPropertyFlags::DEVICE_COHERENT_AMD;
+            let is_plain = !flags.intersects(special);
+            let is_visible = flags.contains(VISIBLE);
+            let found = MemoryType { index: index as u32, heap, is_visible };
+            (is_allowed && is_plain).then_some((found, flags))
+        };
+        let types = properties.memory_types_as_slice().iter().enumerate();
+        Ok(Self { all: types.filter_map(list).collect(), alignment: needs.alignment, largest })
+    }
+
+    /// The first type with all of this; the driver's order says which is better.
+    fn find(&self, wanted: vk::MemoryPropertyFlags) -> Option<MemoryType> {
+        self.all.iter().find(|(_, flags)| flags.contains(wanted)).map(|(found, _)| *found)
+    }
+
+    /// The device's own, if the host reads it fast.
+    pub(crate) fn unified(&self) -> Option<MemoryType> {
+        let cached = vk::MemoryPropertyFlags::HOST_CACHED;
+        self.find(vk::MemoryPropertyFlags::DEVICE_LOCAL | VISIBLE | cached)
+    }
+
+    pub(crate) fn device_local(&self) -> Option<MemoryType> {
+        let first = || self.all.first().map(|(found, _)| *found);
+        self.find(vk::MemoryPropertyFlags::DEVICE_LOCAL).or_else(first)
+    }
+
+    pub(crate) fn host_visible(&self) -> Option<MemoryType> {
+        let cached = vk::MemoryPropertyFlags::HOST_CACHED;
+        self.unified().or_else(|| self.find(VISIBLE | cached)).or_else(|| self.find(VISIBLE))
+    }
+}
+
+/// Makes a buffer of the kind that all of this crate are.
+pub(crate) fn create_buffer(
+    device: &ash::Device,
+    families: &[u32],
+    len: u64,
+) -> Result<vk::Buffer, vk::Result> {
+    let info = vk::BufferCreateInfo::default().size(len).usage(USAGE);
+    let info = match families {
+        [] | [_] => info,
+        several => info.sharing_mode(vk::SharingMode::CONCURRENT).queue_family_indices(several),
+    };
+    // SAFETY: the device is alive in whoever calls; the length is not 0.
+    unsafe { device.create_buffer(&info, None) }
+}
+
+/// So many bytes further on in the same mapping.
+pub(crate) fn advance(address: NonNull<u8>, bytes: u64) -> NonNull<u8> {
+    NonNull::new(address.as_ptr().wrapping_add(bytes as usize)).unwrap_or(address)
+}

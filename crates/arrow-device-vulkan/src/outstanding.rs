@@ -1,0 +1,35 @@
+//! What a device has still to do for somebody once a point of a lane has passed.
+
+use std::ptr::NonNull;
+
+use ash::vk;
+
+use crate::lane::Point;
+use crate::staging::StagingBuffer;
+
+/// An event that nobody has any more, and that is still to be set.
+#[derive(Debug)]
+pub(crate) struct DoomedEvent {
+    pub(crate) event: vk::Event,
+    pub(crate) point: Point,
+}
+
+/// Bytes that are to go from a staging buffer to the host, once a point has passed.
+#[derive(Debug)]
+pub(crate) struct HostWrite {
+    pub(crate) point: Point,
+    pub(crate) staging: StagingBuffer,
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A region's place on both sides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) host: NonNull<u8>,
+    pub(crate) staging: u64,
+    pub(crate) len: u64,
+}
+
+// SAFETY: memory that the caller of `Driver::copy` keeps until the queue has passed, for whichever
+// thread.
+unsafe impl Send for Piece {}
