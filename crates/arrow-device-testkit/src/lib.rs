@@ -131,6 +131,7 @@
 //! | [`allocations`] | counting how often the allocator is asked |
 //! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
+//! | [`process`] | tests in processes of their own |
 //! | [`golden`] | where the Arrow project's own reference files are |
 //! | [`trips`] | building what is sent somewhere, and looking at what came back |
 //! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
@@ -170,6 +171,7 @@ pub mod ledger;
 pub mod manual;
 pub mod oracle;
 pub mod plan;
+pub mod process;
 pub mod producer;
 pub mod pushed;
 pub mod recipe;
