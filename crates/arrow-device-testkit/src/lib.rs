@@ -129,6 +129,7 @@
 //! | [`stream`] | a producer and a consumer of streams, with faults to order, and the checks that find them |
 //! | [`pushed`] | the same for asynchronous streams, moved on step by step |
 //! | [`allocations`] | counting how often the allocator is asked |
+//! | `application` | what a program does itself with OpenCL or Vulkan, behind the features `opencl` and `vulkan` |
 //! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
 //! | [`process`] | tests in processes of their own |
@@ -159,6 +160,8 @@
 )]
 
 pub mod allocations;
+#[cfg(any(feature = "opencl", feature = "vulkan"))]
+pub mod application;
 pub mod consumer;
 pub mod deposit;
 pub mod faults;

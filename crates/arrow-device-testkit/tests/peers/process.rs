@@ -7,8 +7,8 @@ use arrow_device_testkit::process::{self, Child, End};
 
 /// What is said where this panics.
 fn complaint(body: impl FnOnce() + UnwindSafe) -> String {
-    let thrown = catch_unwind(body).expect_err("nobody complained");
-    *thrown.downcast::<String>().expect("a message with the child's words")
+    let thrown = catch_unwind(body).unwrap_err();
+    *thrown.downcast::<String>().unwrap()
 }
 
 #[test]
