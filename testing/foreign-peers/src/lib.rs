@@ -5,7 +5,6 @@
 //! * [`arrow_rs`] is arrow-rs, a crate like any other, by its own C interface and not by `arrow-device-arrow`.
 //! * [`nanoarrow`] is nanoarrow's C library from its source distribution, compiled together with `c/`.
 //! * [`build`] finds what `cargo xtask test --setup` installed, compiles, and keeps what it built.
-//! * [`child`] runs what may crash in a process of its own.
 //! * [`table`] holds `docs/peers.md` to what the tests found.
 //!
 //! Versions are in `requirements.txt` and `sources.txt`, and for arrow-rs in the workspace's `Cargo.lock`. Nothing of a peer is kept in the repository.
@@ -26,7 +25,6 @@
 pub mod arrow_cpp;
 pub mod arrow_rs;
 pub mod build;
-pub mod child;
 pub mod nanoarrow;
 pub mod table;
 

@@ -1,5 +1,4 @@
 //! What is shared and what is copied: the tables of `docs/dlpack.md`, from what the library does.
-// The page is read from the repository.
 
 use std::fmt::Write;
 

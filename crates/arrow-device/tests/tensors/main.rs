@@ -11,5 +11,6 @@
 mod dlpack_arrays;
 mod dlpack_export;
 mod dlpack_import;
+// The page is read from the repository.
 #[cfg(not(miri))]
 mod dlpack_table;
