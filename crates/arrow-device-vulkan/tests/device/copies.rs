@@ -14,45 +14,11 @@ use arrow_device::copy::Options;
 use arrow_device::{Array, ArrayStream, DataType, Device, DeviceType, Queue, Recycler};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::generate::{self, Generated};
-use arrow_device_testkit::ledger::Ledger;
-use arrow_device_testkit::plan::Plan;
 use arrow_device_testkit::tensors::{conversions, matrix};
+use arrow_device_testkit::trips::{assert_is, built, imported, ways_to_copy};
 use arrow_device_testkit::{kinds, oracle};
 use arrow_device_vulkan::{Placement, open_from};
 use futures_core::Stream;
-
-/// The ways to ask for the same.
-fn choices(number: usize) -> Options {
-    let options = Options::new().always(true);
-    match number % 5 {
-        0 => options,
-        1 => options.trim(false),
-        2 => options.separate(true),
-        3 => options.chunk(64),
-        _ => options.chunk(192),
-    }
-}
-
-/// An array of the library's, and what is to be read in every copy of it.
-fn built(plan: &Plan) -> (Array, Plan) {
-    let array = generate::build(plan, &Ledger::new()).unwrap();
-    let expected = oracle::plan_of(&array).unwrap();
-    (array, expected)
-}
-
-/// The array again, as somebody who only knows the C struct has it.
-fn imported(array: &Array) -> Array {
-    let mut c_array = ArrowDeviceArray::empty();
-    array.export(&mut c_array).unwrap();
-    unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap()
-}
-
-#[track_caller]
-fn assert_is(array: &Array, expected: &Plan, what: &str) {
-    array.validate().unwrap_or_else(|error| panic!("{what}: {error}"));
-    let found = oracle::plan_of(array).unwrap_or_else(|error| panic!("{what}: {error}"));
-    oracle::require_equal(expected, &found).unwrap_or_else(|error| panic!("{what}: {error}"));
-}
 
 #[test]
 fn arbitrary_arrays_go_from_every_place_to_every_other() {
@@ -77,7 +43,7 @@ fn arbitrary_arrays_go_from_every_place_to_every_other() {
                 source = imported(&source);
             }
             for (two, here) in places.iter().enumerate() {
-                let options = choices(number + one + two);
+                let options = ways_to_copy(number + one + two);
                 let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
                 let copy = source.copy_with(here, &options);
                 let copy = copy.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -134,7 +100,7 @@ fn every_type_in_every_window_goes_there_and_back() {
     let queues = [seen.open_queue().unwrap(), unseen.open_queue().unwrap()];
     for (number, case) in kinds::cases().enumerate().step_by(3) {
         let (array, expected) = built(&case.plan());
-        let there = array.copy_with(&queues[number % 2], &choices(number)).unwrap();
+        let there = array.copy_with(&queues[number % 2], &ways_to_copy(number)).unwrap();
         assert_is(&there.to_host().unwrap(), &expected, &case.to_string());
     }
 }
@@ -146,7 +112,7 @@ fn arbitrary_arrays_come_back_and_shrink_where_they_do_not() {
     generate::for_each(300, 11, |generated| {
         let (array, expected) = built(&generated.plan);
         let copy = |array: &Array, queue: &Queue| {
-            let copied = array.copy_with(queue, &choices(generated.bytes.len()));
+            let copied = array.copy_with(queue, &ways_to_copy(generated.bytes.len()));
             copied.map_err(|error| error.to_string())
         };
         let back = copy(&imported(&copy(&array, &queue)?), &host)?;

@@ -1,7 +1,5 @@
 //! arrow-rs takes arrays and streams over by its own C interface, and gives them back; and what it does wrong.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
@@ -18,7 +16,7 @@ use arrow_device_testkit::{Verdict, producer, require};
 use arrow_schema_60::{
     ArrowError, DataType as ArrowType, Field as ArrowField, Schema as ArrowSchema,
 };
-use foreign_peers::table::{self, Table};
+use foreign_peers::table::{self, Found, Table};
 use foreign_peers::{Structs, arrow_rs};
 
 fn words(error: arrow_device::Error) -> String {
@@ -54,40 +52,6 @@ const DICTIONARY: &str = "the dictionary has other flags";
 const VALUES: &str = "the values of the dictionary are of no extension type";
 const EXTENSION: &str = "ARROW:extension:name: test.kind";
 
-/// What was found: how many were right, and how many of each exception.
-#[derive(Default)]
-struct Found {
-    good: usize,
-    exceptions: BTreeMap<&'static str, usize>,
-    complaints: Vec<String>,
-}
-
-impl Found {
-    fn count(&mut self, case: &dyn Display, verdict: Verdict) {
-        let Err(complaint) = verdict else {
-            self.good += 1;
-            return;
-        };
-        match KNOWN.iter().find(|(said, _)| complaint.contains(said)) {
-            Some((_, reason)) => *self.exceptions.entry(reason).or_default() += 1,
-            None => self.complaints.push(format!("{case}: {complaint}")),
-        }
-    }
-
-    /// That there is no complaint, and the line of the table.
-    fn settle(&self, direction: &str, types: &str, test: &str) {
-        let shown: Vec<_> = self.complaints.iter().take(20).cloned().collect();
-        assert!(shown.is_empty(), "{} complaints:\n{}", self.complaints.len(), shown.join("\n"));
-        let exceptions = self.exceptions.iter();
-        let exceptions: Vec<_> =
-            exceptions.map(|(reason, count)| format!("{reason} ({count} cases)")).collect();
-        let exceptions = if exceptions.is_empty() { "none".into() } else { exceptions.join("; ") };
-        let cells =
-            [&arrow_rs::name(), direction, "host", types, &self.good.to_string(), &exceptions];
-        table::check(Table::Exchanges, &cells, test);
-    }
-}
-
 /// That what came back has the values of what was sent, and its type.
 fn compare(sent: &Array, mut back: Structs) -> Verdict {
     let schema = unsafe { Schema::import(&mut back.schema) }.map_err(words)?;
@@ -120,10 +84,11 @@ fn what_we_export_comes_back_from_arrow_rs() {
         let verdict = unsafe { arrow_rs::relay(Structs::of(&ours).unwrap()) }
             .and_then(|back| compare(&ours, back));
         drop(ours);
-        found.count(&case, verdict);
+        found.count(&case, verdict, &KNOWN);
         ledger.settle_soon(2).unwrap();
     }
     found.settle(
+        &arrow_rs::name(),
         "from us and back",
         "every type, every nesting of two",
         "what_we_export_comes_back_from_arrow_rs",
@@ -164,10 +129,11 @@ fn streams_of_ours_come_back_from_arrow_rs() {
             })
         });
         drop(sent);
-        found.count(&kind, verdict);
+        found.count(&kind, verdict, &KNOWN);
         ledger.settle_soon(18).unwrap();
     }
     found.settle(
+        &arrow_rs::name(),
         "streams, from us and back",
         "every type",
         "streams_of_ours_come_back_from_arrow_rs",

@@ -1,7 +1,5 @@
 //! nanoarrow takes arrays of every type over, copies them, moves them, and builds some itself; and what it does wrong.
 
-use std::collections::BTreeMap;
-use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow_device::abi::ArrowSchema;
@@ -14,7 +12,7 @@ use arrow_device_testkit::process::{self, End};
 use arrow_device_testkit::{Verdict, producer, require};
 use foreign_peers::Structs;
 use foreign_peers::nanoarrow::{Nanoarrow, nanoarrow};
-use foreign_peers::table::{self, Table};
+use foreign_peers::table::{self, Found, Table};
 
 const TYPES: &str = "every type, every nesting of two";
 
@@ -36,40 +34,6 @@ fn planned(plan: &Plan, schema_ledger: &Arc<Ledger>, ledger: &Arc<Ledger>) -> St
     let (schema, array) =
         (producer::schema(plan, schema_ledger), producer::device_array(plan, ledger));
     Structs { schema, array }
-}
-
-/// What was found by running a check for many cases: how many were right, and how many of each exception.
-#[derive(Default)]
-struct Found {
-    good: usize,
-    exceptions: BTreeMap<&'static str, usize>,
-    complaints: Vec<String>,
-}
-
-impl Found {
-    /// Counts a case. What is said of an exception says which one it is.
-    fn count(&mut self, case: &dyn Display, verdict: Verdict, known: &[(&str, &'static str)]) {
-        let Err(complaint) = verdict else {
-            self.good += 1;
-            return;
-        };
-        match known.iter().find(|(said, _)| complaint.contains(said)) {
-            Some((_, reason)) => *self.exceptions.entry(reason).or_default() += 1,
-            None => self.complaints.push(format!("{case}: {complaint}")),
-        }
-    }
-
-    /// That there is no complaint, and the line of the table.
-    fn settle(&self, nano: &Nanoarrow, direction: &str, test: &str) {
-        let shown: Vec<_> = self.complaints.iter().take(20).cloned().collect();
-        assert!(shown.is_empty(), "{} complaints:\n{}", self.complaints.len(), shown.join("\n"));
-        let exceptions = self.exceptions.iter();
-        let exceptions: Vec<_> =
-            exceptions.map(|(reason, count)| format!("{reason} ({count} cases)")).collect();
-        let exceptions = if exceptions.is_empty() { "none".into() } else { exceptions.join("; ") };
-        let cells = [&nano.name(), direction, "host", TYPES, &self.good.to_string(), &exceptions];
-        table::check(Table::Exchanges, &cells, test);
-    }
 }
 
 const NO_BYTES: (&str, &str) = ("Expected size > 0 for fixed size binary", "`w:0` is refused");
@@ -110,7 +74,7 @@ fn what_we_export_comes_back_from_nanoarrow_at_the_same_addresses() {
         require(back.equals(&ours).map_err(words)?, || "the values are others".into())
     });
     let test = "what_we_export_comes_back_from_nanoarrow_at_the_same_addresses";
-    found.settle(nano, "from us and back", test);
+    found.settle(&nano.name(), "from us and back", TYPES, test);
 }
 
 // Requirement: ARR-10, ARR-12, ARR-18
@@ -123,7 +87,12 @@ fn what_nanoarrow_copies_is_the_same_here() {
         let back = import(unsafe { nano.copy(structs) }?)?;
         require(back.equals(&ours).map_err(words)?, || "the values are others".into())
     });
-    found.settle(nano, "from us, copied, to us", "what_nanoarrow_copies_is_the_same_here");
+    found.settle(
+        &nano.name(),
+        "from us, copied, to us",
+        TYPES,
+        "what_nanoarrow_copies_is_the_same_here",
+    );
 }
 
 #[test]
@@ -157,7 +126,7 @@ fn what_nanoarrow_builds_is_read_here() {
             .and_then(|built| require(built.len() == 6, || format!("{} elements", built.len())));
         found.count(&kind, built, &known);
     }
-    found.settle(nano, "built, to us", "what_nanoarrow_builds_is_read_here");
+    found.settle(&nano.name(), "built, to us", TYPES, "what_nanoarrow_builds_is_read_here");
 }
 
 fn numbers() -> Array {
