@@ -28,13 +28,21 @@ pub mod build;
 pub mod nanoarrow;
 pub mod table;
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
 
 use arrow_device::Array;
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 
 /// What a function of a peer returned, with its own words where it failed.
 pub type Said = Result<(), String>;
+
+/// A function of a peer that takes a schema and an array over, and fills two others.
+pub(crate) type FourStructs = unsafe extern "C" fn(
+    *mut ArrowSchema,
+    *mut ArrowDeviceArray,
+    *mut ArrowSchema,
+    *mut ArrowDeviceArray,
+) -> c_int;
 
 /// A schema and an array as C structs. What nobody took over is released when they go.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use arrow_device_capi::*;
 use arrow_device_testkit::kinds::Kind;
 use arrow_device_testkit::plan::Content;
 use arrow_device_testkit::stream::{
-    Books, Outcome, ProducerFault, Script, Step, UNKNOWN_TYPE, host_of, produce,
+    Books, ProducerFault, Script, Step, StreamSeen, UNKNOWN_TYPE, host_of, produce,
 };
 use arrow_device_testkit::tensors::hostile::{ACCEPTED, REFUSED, REFUSED_VERSIONED};
 use arrow_device_testkit::tensors::{Recipe, TestForm, free_without_deleter};
@@ -186,11 +186,11 @@ fn a_deleter_may_be_missing() {
 }
 
 /// What the library sees of a stream.
-fn read_in_rust(c_stream: &mut ArrowDeviceArrayStream) -> Outcome {
+fn read_in_rust(c_stream: &mut ArrowDeviceArrayStream) -> StreamSeen {
     let told = |error: &Error| Some((error.errno(), error.to_string()));
-    let mut outcome = Outcome::default();
+    let mut outcome = StreamSeen::default();
     let mut stream = match unsafe { ArrayStream::import(c_stream) } {
-        Err(error) => return Outcome { error: told(&error), ..outcome },
+        Err(error) => return StreamSeen { error: told(&error), ..outcome },
         Ok(stream) => stream,
     };
     let mut c_schema = ArrowSchema::empty();
@@ -211,7 +211,7 @@ fn numbers() -> Script {
 }
 
 /// Reads the same stream in C and in Rust; what is seen, and what becomes of it.
-fn assert_same(what: &str, make: impl Fn(&Books) -> ArrowDeviceArrayStream) -> Outcome {
+fn assert_same(what: &str, make: impl Fn(&Books) -> ArrowDeviceArrayStream) -> StreamSeen {
     let seen = [read as fn(&mut _) -> _, read_in_rust].map(|read| {
         let books = Books::default();
         let mut stream = make(&books);

@@ -20,7 +20,7 @@ const OUT_OF_ORDER: u64 = 1;
 #[derive(Debug)]
 pub struct Cl(Library);
 
-type Release = unsafe extern "system" fn(ClHandle) -> i32;
+type ReleaseHandle = unsafe extern "system" fn(ClHandle) -> i32;
 type WaitList = unsafe extern "system" fn(ClHandle, u32, *const ClHandle, *mut ClHandle) -> i32;
 
 impl Cl {
@@ -43,7 +43,7 @@ impl Cl {
     /// One of the calls that take a handle and nothing else: `clReleaseEvent`, `clFlush` and their like.
     pub fn call(&self, name: &str, handle: ClHandle) -> Attempt<()> {
         // SAFETY: they all have this type.
-        let function = unsafe { self.function::<Release>(name) }?;
+        let function = unsafe { self.function::<ReleaseHandle>(name) }?;
         // SAFETY: the handles in this program are alive while they are used.
         done(name, unsafe { function(handle) })
     }

@@ -5,7 +5,7 @@ use arrow_device_testkit::recipe::*;
 use proptest::prelude::*;
 
 /// What is wrong, as the message says it, and nothing where all is right.
-fn flaw(recipe: Recipe) -> String {
+fn flaw(recipe: ArrayRecipe) -> String {
     let array = recipe.build().unwrap();
     match array.validate() {
         Ok(()) => String::new(),
@@ -16,9 +16,9 @@ fn flaw(recipe: Recipe) -> String {
     }
 }
 
-fn utf8(offsets: [i32; 4], bytes: &[u8], bits: Option<u8>) -> Recipe {
+fn utf8(offsets: [i32; 4], bytes: &[u8], bits: Option<u8>) -> ArrayRecipe {
     let bits = bits.map(|bits| vec![bits]);
-    Recipe::new(DataType::Utf8, 3, [bits, offsets.bytes(), Some(bytes.to_vec())])
+    ArrayRecipe::new(DataType::Utf8, 3, [bits, offsets.bytes(), Some(bytes.to_vec())])
 }
 
 #[test]
@@ -61,14 +61,14 @@ fn an_offset_past_the_end_of_the_bytes_is_refused() {
         flaw(utf8([0, 1, 2, 4], b"abc", None)),
         "root: element 2: offset 4 is past the end, which is 3"
     );
-    let none = Recipe::new(DataType::Binary, 1, [None, [0_i32, 1].bytes(), None]);
+    let none = ArrayRecipe::new(DataType::Binary, 1, [None, [0_i32, 1].bytes(), None]);
     assert_eq!(flaw(none), "root: element 0: offset 1 is past the end, which is 0");
 }
 
 #[test]
 fn wide_offsets_are_refused_as_narrow_ones_are() {
     let large = |offsets: [i64; 3]| {
-        Recipe::new(DataType::LargeBinary, 2, [None, offsets.bytes(), Some(vec![0xff; 5])])
+        ArrayRecipe::new(DataType::LargeBinary, 2, [None, offsets.bytes(), Some(vec![0xff; 5])])
     };
     assert_eq!(flaw(large([1, 1, 5])), "");
     assert_eq!(flaw(large([1, 0, 5])), "root: element 0: offset 0 is before 1");
@@ -90,7 +90,7 @@ fn text_that_is_not_utf8_is_refused_and_bytes_are_not() {
         flaw(utf8([0, 1, 3, 3], b"a\xffc", None)),
         "root: element 1: not UTF-8 from byte 0 of 2 on"
     );
-    let bytes = Recipe { data_type: DataType::Binary, ..utf8([0, 1, 3, 3], b"a\xffc", None) };
+    let bytes = ArrayRecipe { data_type: DataType::Binary, ..utf8([0, 1, 3, 3], b"a\xffc", None) };
     assert_eq!(flaw(bytes), "");
 }
 
@@ -123,7 +123,7 @@ fn text_of_nulls_and_outside_the_window_may_be_anything() {
 fn list_offsets_stay_within_the_child() {
     let lists = |offsets: [i32; 3]| {
         let list = DataType::list(DataType::Int32);
-        Recipe::new(list, 2, [None, offsets.bytes()]).children([numbers()])
+        ArrayRecipe::new(list, 2, [None, offsets.bytes()]).children([numbers()])
     };
     assert_eq!(flaw(lists([0, 4, 4])), "");
     assert_eq!(flaw(lists([0, 5, 5])), "root: element 0: offset 5 is past the end, which is 4");
@@ -136,7 +136,7 @@ fn list_offsets_stay_within_the_child() {
 fn list_views_stay_within_the_child_nulls_included() {
     let lists = |start: i32, size: i32, bits| {
         let list = DataType::list_view(DataType::Int32);
-        Recipe::new(list, 1, [Some(vec![bits]), [start].bytes(), [size].bytes()])
+        ArrayRecipe::new(list, 1, [Some(vec![bits]), [start].bytes(), [size].bytes()])
             .children([numbers()])
     };
     let message = |start: i64, size: i64| {
@@ -151,7 +151,7 @@ fn list_views_stay_within_the_child_nulls_included() {
     }
     let wide = |start: i64, size: i64| {
         let list = DataType::large_list_view(DataType::Int32);
-        Recipe::new(list, 1, [None, [start].bytes(), [size].bytes()]).children([numbers()])
+        ArrayRecipe::new(list, 1, [None, [start].bytes(), [size].bytes()]).children([numbers()])
     };
     assert_eq!(flaw(wide(1, 3)), "");
     assert_eq!(flaw(wide(1, i64::MAX)), message(1, i64::MAX));
@@ -162,7 +162,7 @@ fn views_are_resolved() {
     let data = "a text of thirty bytes or so..".as_bytes();
     let with = |view: Vec<u8>, valid: bool| {
         let buffers = [Some(vec![u8::from(valid)]), Some(view), Some(data.to_vec())];
-        Recipe::new(DataType::Utf8View, 1, buffers)
+        ArrayRecipe::new(DataType::Utf8View, 1, buffers)
     };
     let mut padded = short_view(b"tea");
     padded[15] = 1;
@@ -186,14 +186,14 @@ fn views_are_resolved() {
         assert_eq!(flaw(with(view.clone(), true)), format!("root: element 0: {message}"));
         assert_eq!(flaw(with(view, false)), "", "a null may be anything");
     }
-    let bytes = Recipe { data_type: DataType::BinaryView, ..with(short_view(b"\xff"), true) };
+    let bytes = ArrayRecipe { data_type: DataType::BinaryView, ..with(short_view(b"\xff"), true) };
     assert_eq!(flaw(bytes), "");
 }
 
 #[test]
 fn keys_point_into_the_dictionary() {
     let with = |index: DataType, keys: Option<Vec<u8>>, bits: u8| {
-        Recipe::new(DataType::dictionary(index, DataType::Int32), 2, [Some(vec![bits]), keys])
+        ArrayRecipe::new(DataType::dictionary(index, DataType::Int32), 2, [Some(vec![bits]), keys])
             .dictionary(numbers())
     };
     let wrong =
@@ -222,12 +222,12 @@ fn keys_point_into_the_dictionary() {
     }
 }
 
-fn union(mode: UnionMode, ids: [i8; 3], offsets: Option<[i32; 3]>) -> Recipe {
+fn union(mode: UnionMode, ids: [i8; 3], offsets: Option<[i32; 3]>) -> ArrayRecipe {
     let fields: [Field; 2] = ["a", "b"].map(|name| Field::new(name, DataType::Int32, true));
     let union = DataType::Union { mode, type_ids: [7, 127].into(), fields: fields.into() };
     let buffers: Vec<_> =
         [ids.bytes()].into_iter().chain(offsets.map(|offsets| offsets.bytes())).collect();
-    Recipe::new(union, 3, buffers).children([numbers(), numbers()])
+    ArrayRecipe::new(union, 3, buffers).children([numbers(), numbers()])
 }
 
 #[test]
@@ -259,9 +259,9 @@ fn dense_offsets_are_within_the_child_and_do_not_go_back() {
     );
 }
 
-fn run_ends(ends: [i32; 3], bits: Option<u8>) -> Recipe {
-    let ends = Recipe::new(DataType::Int32, 3, [bits.map(|bits| vec![bits]), ends.bytes()]);
-    Recipe::new(DataType::run_end_encoded(DataType::Int32, DataType::Int32), 5, [])
+fn run_ends(ends: [i32; 3], bits: Option<u8>) -> ArrayRecipe {
+    let ends = ArrayRecipe::new(DataType::Int32, 3, [bits.map(|bits| vec![bits]), ends.bytes()]);
+    ArrayRecipe::new(DataType::run_end_encoded(DataType::Int32, DataType::Int32), 5, [])
         .offset(2)
         .children([ends, numbers()])
 }
@@ -281,8 +281,8 @@ fn run_ends_are_positive_increase_and_cover_the_array() {
 #[test]
 fn run_ends_of_every_width_are_read() {
     let runs = |index: DataType, ends| {
-        let child = Recipe::new(index.clone(), 2, [None, ends]);
-        Recipe::new(DataType::run_end_encoded(index, DataType::Int32), 300, [])
+        let child = ArrayRecipe::new(index.clone(), 2, [None, ends]);
+        ArrayRecipe::new(DataType::run_end_encoded(index, DataType::Int32), 300, [])
             .children([child, numbers()])
     };
     assert_eq!(flaw(runs(DataType::Int16, [299_i16, 300].bytes())), "");
@@ -330,17 +330,21 @@ fn keys_and_entries_of_a_map_are_not_null() {
 #[test]
 fn nulls_in_a_field_that_is_not_nullable_are_no_error() {
     let fields = [Field::new("x", DataType::Int32, false)];
-    assert_eq!(flaw(Recipe::new(DataType::struct_(fields), 4, [None]).children([numbers()])), "");
+    assert_eq!(
+        flaw(ArrayRecipe::new(DataType::struct_(fields), 4, [None]).children([numbers()])),
+        ""
+    );
 }
 
 #[test]
 fn the_place_of_a_flaw_is_counted_from_the_array_that_was_asked() {
     let wrong = utf8([0, 2, 1, 3], b"abc", None);
-    let list = Recipe::new(DataType::list(DataType::Utf8), 1, [None, [0_i32, 3].bytes()])
+    let list = ArrayRecipe::new(DataType::list(DataType::Utf8), 1, [None, [0_i32, 3].bytes()])
         .children([wrong]);
     let keys = [None, [0_i8].bytes()];
-    let nested = Recipe::new(DataType::dictionary(DataType::Int8, list.data_type.clone()), 1, keys)
-        .dictionary(list);
+    let nested =
+        ArrayRecipe::new(DataType::dictionary(DataType::Int8, list.data_type.clone()), 1, keys)
+            .dictionary(list);
     let array = nested.build().unwrap();
     let place = |array: &Array| array.validate().unwrap_err().place().unwrap().to_string();
     assert_eq!(place(&array), "root.dictionary.child[0]");
@@ -351,8 +355,8 @@ fn the_place_of_a_flaw_is_counted_from_the_array_that_was_asked() {
 // Requirement: SYS-2
 #[test]
 fn layout_is_checked_for_what_was_built_here() {
-    let ends = Recipe::new(DataType::Int32, 0, [None, None]);
-    let runs = Recipe::new(DataType::run_end_encoded(DataType::Int32, DataType::Int32), 5, [])
+    let ends = ArrayRecipe::new(DataType::Int32, 0, [None, None]);
+    let runs = ArrayRecipe::new(DataType::run_end_encoded(DataType::Int32, DataType::Int32), 5, [])
         .children([ends, numbers()]);
     let error = runs.build().unwrap_err();
     assert_eq!(

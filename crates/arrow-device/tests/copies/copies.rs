@@ -52,7 +52,7 @@ fn counts(state: &Mutex<device::State>) -> (usize, usize) {
 }
 
 /// All samples, and few under Miri, which is a thousand times slower.
-fn some_samples() -> impl Iterator<Item = Recipe> {
+fn some_samples() -> impl Iterator<Item = ArrayRecipe> {
     samples().into_iter().step_by(if cfg!(miri) { 5 } else { 1 })
 }
 
@@ -253,7 +253,7 @@ fn wrong_data_on_a_device_is_found_there() {
     let (device, state) = device::open(6);
     let queue = device.open_queue().unwrap();
     let wrong = list(dictionary());
-    let mut wrong = Recipe { buffers: vec![None, [0_i32, 1, 3, 4].bytes()], ..wrong };
+    let mut wrong = ArrayRecipe { buffers: vec![None, [0_i32, 1, 3, 4].bytes()], ..wrong };
     wrong.children[0].buffers[1] = [0_i8, 4, 0, 0].bytes();
     let there = wrong.build().unwrap().copy_to(&queue).unwrap();
     let error = there.validate_on(&queue).unwrap_err();
@@ -262,7 +262,7 @@ fn wrong_data_on_a_device_is_found_there() {
     // An offset that the copy itself stumbles over.
     for offset in [-1, 100] {
         let wrong =
-            Recipe::new(DataType::Utf8, 1, [None, [0, offset].bytes(), Some(b"abc".to_vec())]);
+            ArrayRecipe::new(DataType::Utf8, 1, [None, [0, offset].bytes(), Some(b"abc".to_vec())]);
         let array = list_of_one(wrong).build().unwrap();
         assert_eq!(array.copy_to(&queue).unwrap_err().kind(), ErrorKind::InvalidData);
     }
@@ -271,9 +271,9 @@ fn wrong_data_on_a_device_is_found_there() {
     assert_clean(&state);
 }
 
-fn list_of_one(child: Recipe) -> Recipe {
+fn list_of_one(child: ArrayRecipe) -> ArrayRecipe {
     let list = DataType::list(child.data_type.clone());
-    Recipe::new(list, 1, [None, [0_i32, 1].bytes()]).children([child])
+    ArrayRecipe::new(list, 1, [None, [0_i32, 1].bytes()]).children([child])
 }
 
 #[test]

@@ -9,7 +9,7 @@ use arrow_device_testkit::kinds::Kind;
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::plan::Plan;
 use arrow_device_testkit::stream::{
-    Books, ConsumerFault, Outcome, ProducerFault, Script, Step, UNKNOWN_TYPE, Watch,
+    Books, ConsumerFault, ProducerFault, Script, Step, StreamSeen, UNKNOWN_TYPE, Watch,
     check_consumer, check_producer, device_of, host_of, produce, produce_watched,
 };
 use arrow_device_testkit::{assert_complaint, producer};
@@ -184,12 +184,12 @@ fn every_wrong_producer_is_found_out() {
 
 // ---- the library as a consumer
 
-fn read(stream: &mut ArrowDeviceArrayStream) -> Outcome {
+fn read(stream: &mut ArrowDeviceArrayStream) -> StreamSeen {
     outcome(unsafe { ArrayStream::import(stream) })
 }
 
 /// Through the struct for plain arrays.
-fn read_on_the_host(stream: &mut ArrowDeviceArrayStream) -> Outcome {
+fn read_on_the_host(stream: &mut ArrowDeviceArrayStream) -> StreamSeen {
     let mut host = host_of(std::mem::replace(stream, ArrowDeviceArrayStream::empty()));
     let outcome = outcome(unsafe { ArrayStream::import_host(&mut host) });
     assert!(host.is_released());
@@ -197,12 +197,12 @@ fn read_on_the_host(stream: &mut ArrowDeviceArrayStream) -> Outcome {
 }
 
 /// Reads a stream to its end, and keeps the arrays until the stream is gone.
-fn outcome(stream: Result<ArrayStream>) -> Outcome {
-    let mut seen = Outcome::default();
+fn outcome(stream: Result<ArrayStream>) -> StreamSeen {
+    let mut seen = StreamSeen::default();
     let told = |error: Error| Some((error.errno(), error.message().to_owned()));
     let mut stream = match stream {
         Ok(stream) => stream,
-        Err(error) => return Outcome { error: told(error), ..seen },
+        Err(error) => return StreamSeen { error: told(error), ..seen },
     };
     seen.format = stream.schema().data_type().format().as_bytes().to_vec();
     let mut arrays = Vec::new();
