@@ -3,30 +3,11 @@
 //! Each case runs this program again, as a child whose environment names another library.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::process::Command;
-
 use arrow_device::ErrorKind;
 use arrow_device_cuda::Kind;
+use arrow_device_testkit::process::{self, Child};
 
-const CHILD: &str = "ARROW_DEVICE_CUDA_TEST_CHILD";
 const LIBRARY: &str = "ARROW_DEVICE_CUDA_LIBRARY";
-
-/// Runs one test of this program in a child with this library, and returns what it printed.
-fn child(test: &str, library: &str) -> String {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .env(LIBRARY, library)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{}: {text}", output.status);
-    text
-}
-
-fn is_child() -> bool {
-    std::env::var_os(CHILD).is_some()
-}
 
 fn ask_everything() {
     let errors = [
@@ -47,11 +28,14 @@ fn ask_everything() {
 
 #[test]
 fn without_a_library_the_error_says_what_to_install() {
-    if is_child() {
+    if process::is_child() {
         return ask_everything();
     }
-    let test = "without_a_library_the_error_says_what_to_install";
-    let text = child(test, "/nonexistent/libcuda.so.1");
+    let text = Child::of_this_test()
+        .env(LIBRARY, "/nonexistent/libcuda.so.1")
+        .run()
+        .expect_success()
+        .stdout;
     assert_eq!(text.matches("said: ").count(), 6, "{text}");
     assert_eq!(text.matches("driver missing").count(), 7, "{text}");
     assert!(text.contains("install the NVIDIA driver"), "{text}");
@@ -60,18 +44,17 @@ fn without_a_library_the_error_says_what_to_install() {
 
 #[test]
 fn a_library_that_is_not_cudas_is_an_error_that_names_the_function() {
-    if is_child() {
+    if process::is_child() {
         return ask_everything();
     }
-    let test = "a_library_that_is_not_cudas_is_an_error_that_names_the_function";
-    let text = child(test, "libc.so.6");
+    let text = Child::of_this_test().env(LIBRARY, "libc.so.6").run().expect_success().stdout;
     assert!(text.contains("libc.so.6 has no cuInit"), "{text}");
 }
 
 /// Debian's `libcuda1` is in its non-free part; where it is installed and there is no GPU, this is the real thing.
 #[test]
 fn the_real_library_without_a_gpu_says_that_there_is_none() {
-    if is_child() {
+    if process::is_child() {
         if arrow_device_cuda::is_available().is_ok() {
             println!("skipped: there is a GPU");
             return;
@@ -83,7 +66,6 @@ fn the_real_library_without_a_gpu_says_that_there_is_none() {
         println!("skipped: no libcuda.so.1 here (Debian: libcuda1, in non-free)");
         return;
     }
-    let test = "the_real_library_without_a_gpu_says_that_there_is_none";
-    let text = child(test, "libcuda.so.1");
+    let text = Child::of_this_test().env(LIBRARY, "libcuda.so.1").run().expect_success().stdout;
     assert!(text.contains("skipped: ") || text.contains("diagnosis: "), "{text}");
 }

@@ -3,31 +3,12 @@
 //! Each case runs this program again, as a child whose environment names another library.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::process::Command;
-
 use arrow_device::ErrorKind;
 use arrow_device_rocm::Kind;
+use arrow_device_testkit::process::{self, Child};
 use arrow_device_testkit::required::skip;
 
-const CHILD: &str = "ARROW_DEVICE_ROCM_TEST_CHILD";
 const LIBRARY: &str = "ARROW_DEVICE_HIP_LIBRARY";
-
-/// Runs one test of this program in a child with this library, and returns what it printed.
-fn child(test: &str, library: &str) -> String {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(CHILD, "1")
-        .env(LIBRARY, library)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{}: {text}", output.status);
-    text
-}
-
-fn is_child() -> bool {
-    std::env::var_os(CHILD).is_some()
-}
 
 fn ask_everything() {
     let errors = [
@@ -48,11 +29,14 @@ fn ask_everything() {
 
 #[test]
 fn without_a_library_the_error_says_what_to_install() {
-    if is_child() {
+    if process::is_child() {
         return ask_everything();
     }
-    let test = "without_a_library_the_error_says_what_to_install";
-    let text = child(test, "/nonexistent/libamdhip64.so.6");
+    let text = Child::of_this_test()
+        .env(LIBRARY, "/nonexistent/libamdhip64.so.6")
+        .run()
+        .expect_success()
+        .stdout;
     assert_eq!(text.matches("said: ").count(), 6, "{text}");
     assert_eq!(text.matches("driver missing").count(), 7, "{text}");
     assert!(text.contains("install ROCm"), "{text}");
@@ -61,25 +45,23 @@ fn without_a_library_the_error_says_what_to_install() {
 
 #[test]
 fn a_library_that_is_not_hips_is_an_error_that_names_the_function() {
-    if is_child() {
+    if process::is_child() {
         return ask_everything();
     }
-    let test = "a_library_that_is_not_hips_is_an_error_that_names_the_function";
-    let text = child(test, "libc.so.6");
+    let text = Child::of_this_test().env(LIBRARY, "libc.so.6").run().expect_success().stdout;
     assert!(text.contains("libc.so.6 has no hipInit"), "{text}");
 }
 
 /// The vendor's own library, as Debian has it.
 #[test]
 fn the_real_library_without_a_gpu_says_that_there_is_none() {
-    if is_child() {
+    if process::is_child() {
         if arrow_device_rocm::is_available().is_ok() {
             println!("skipped: there is a GPU");
             return;
         }
         return ask_everything();
     }
-    let test = "the_real_library_without_a_gpu_says_that_there_is_none";
     // SAFETY: the initialisers of HIP's library are run by whoever uses ROCm.
     let is_there = |name: &&&str| unsafe { libloading::Library::new(**name) }.is_ok();
     let names = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
@@ -87,7 +69,7 @@ fn the_real_library_without_a_gpu_says_that_there_is_none() {
         skip("rocm", "no libamdhip64 here (Debian: libamdhip64-5)");
         return;
     };
-    let text = child(test, name);
+    let text = Child::of_this_test().env(LIBRARY, name).run().expect_success().stdout;
     if !text.contains("skipped: ") {
         assert_eq!(text.matches("no such device: the driver finds").count(), 7, "{text}");
         assert!(text.contains("version   HIP "), "{text}");

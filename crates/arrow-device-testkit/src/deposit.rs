@@ -74,15 +74,15 @@ struct Deposit {
     blocks: Vec<(Raw<Memory>, u64)>,
     event: Option<Raw<Event>>,
     /// What `sync_event` points to, where that is the handle of the event.
-    shown: Option<Box<Shown>>,
+    shown: Option<Box<ShownEvent>>,
     staged: Vec<Vec<u8>>,
     ledger: Arc<Ledger>,
 }
 
-struct Shown(*mut c_void);
+struct ShownEvent(*mut c_void);
 
 // SAFETY: the handle of an event, which can be used on any thread.
-unsafe impl Send for Shown {}
+unsafe impl Send for ShownEvent {}
 
 impl Deposit {
     fn driver(&self) -> &Arc<dyn Driver> {
@@ -131,7 +131,7 @@ impl Deposit {
         Ok(match driver.sync_event(event) {
             SyncEvent::Address(address) => address.as_ptr(),
             SyncEvent::Handle(handle) => {
-                let shown = self.shown.insert(Box::new(Shown(handle)));
+                let shown = self.shown.insert(Box::new(ShownEvent(handle)));
                 (&raw mut shown.0).cast()
             }
         })

@@ -185,7 +185,8 @@ pub fn consumer(consume: &Consume<'_>) -> Verdict {
     manual.submit(&writer);
     let shown = Shown::new(writer.record().map_err(|error| error.to_string())?);
     let (event, sync_event) = (shown.event.raw().bits(), shown.sync_event());
-    let watch = Watch { manual: manual.clone(), queue: queue.clone(), ledger: ledger.clone() };
+    let watch =
+        MemoryWatch { manual: manual.clone(), queue: queue.clone(), ledger: ledger.clone() };
     let plan = batch();
     let base = producer::array_owning(&plan, ledger, Manner::AllByTheBase, (shown, watch));
     let id = device.id();
@@ -205,13 +206,13 @@ pub fn consumer(consume: &Consume<'_>) -> Verdict {
 }
 
 /// Sees whether the memory comes back while the consumer still uses it.
-struct Watch {
+struct MemoryWatch {
     manual: Manual,
     queue: Queue,
     ledger: Arc<Ledger>,
 }
 
-impl Drop for Watch {
+impl Drop for MemoryWatch {
     fn drop(&mut self) {
         if !self.manual.is_idle(&self.queue) {
             self.ledger.complain("released while the consumer's queue still uses it");

@@ -129,8 +129,10 @@
 //! | [`stream`] | a producer and a consumer of streams, with faults to order, and the checks that find them |
 //! | [`pushed`] | the same for asynchronous streams, moved on step by step |
 //! | [`allocations`] | counting how often the allocator is asked |
+//! | `application` | what a program does itself with OpenCL or Vulkan, behind the features `opencl` and `vulkan` |
 //! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
+//! | [`process`] | tests in processes of their own |
 //! | [`golden`] | where the Arrow project's own reference files are |
 //! | [`trips`] | building what is sent somewhere, and looking at what came back |
 //! | [`oracle`], [`shape`] | the values of an array, read the naive way, and whether two arrays are equal |
@@ -158,6 +160,8 @@
 )]
 
 pub mod allocations;
+#[cfg(any(feature = "opencl", feature = "vulkan"))]
+pub mod application;
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
@@ -170,6 +174,7 @@ pub mod ledger;
 pub mod manual;
 pub mod oracle;
 pub mod plan;
+pub mod process;
 pub mod producer;
 pub mod pushed;
 pub mod recipe;

@@ -27,11 +27,11 @@ pub struct Manual(Arc<Shared>);
 struct Shared {
     id: DeviceId,
     properties: Properties,
-    state: Mutex<State>,
+    state: Mutex<ManualState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ManualState {
     /// For each queue, what was submitted and what of it is complete.
     queues: Vec<(u64, u64)>,
     /// For each live event, its queue and how much of it comes before.
@@ -64,7 +64,7 @@ impl Manual {
         (manual, device)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ManualState> {
         self.0.state.lock().unwrap()
     }
 

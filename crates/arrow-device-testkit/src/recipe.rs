@@ -4,7 +4,7 @@ use arrow_device::{Array, DataType, Field, UnionMode};
 
 /// An array that is not put together yet.
 #[derive(Clone, Debug)]
-pub struct Recipe {
+pub struct ArrayRecipe {
     /// The type.
     pub data_type: DataType,
     /// How many elements.
@@ -16,20 +16,20 @@ pub struct Recipe {
     /// The bytes of each buffer that is there.
     pub buffers: Vec<Option<Vec<u8>>>,
     /// The children.
-    pub children: Vec<Recipe>,
+    pub children: Vec<ArrayRecipe>,
     /// The values of a dictionary.
-    pub dictionary: Option<Box<Recipe>>,
+    pub dictionary: Option<Box<ArrayRecipe>>,
 }
 
 /// The bytes of numbers.
-pub trait Bytes {
+pub trait ToBytes {
     /// The bytes, as a buffer that is there.
     fn bytes(&self) -> Option<Vec<u8>>;
 }
 
 macro_rules! bytes {
     ($($type:ty),*) => {$(
-        impl<const N: usize> Bytes for [$type; N] {
+        impl<const N: usize> ToBytes for [$type; N] {
             fn bytes(&self) -> Option<Vec<u8>> {
                 Some(self.iter().flat_map(|value| value.to_ne_bytes()).collect())
             }
@@ -38,7 +38,7 @@ macro_rules! bytes {
 }
 bytes!(i8, u8, i16, u16, i32, u32, i64, u64);
 
-impl Recipe {
+impl ArrayRecipe {
     /// All of these buffers; no child, no dictionary.
     pub fn new(data_type: DataType, len: usize, buffers: impl Into<Vec<Option<Vec<u8>>>>) -> Self {
         Self {
@@ -65,13 +65,13 @@ impl Recipe {
     }
 
     /// The same with these children.
-    pub fn children(mut self, children: impl Into<Vec<Recipe>>) -> Self {
+    pub fn children(mut self, children: impl Into<Vec<ArrayRecipe>>) -> Self {
         self.children = children.into();
         self
     }
 
     /// The same with these values of a dictionary.
-    pub fn dictionary(mut self, dictionary: Recipe) -> Self {
+    pub fn dictionary(mut self, dictionary: ArrayRecipe) -> Self {
         self.dictionary = Some(Box::new(dictionary));
         self
     }
@@ -209,16 +209,16 @@ impl Recipe {
 }
 
 /// Four numbers, the second of which is null.
-pub fn numbers() -> Recipe {
-    Recipe::new(DataType::Int32, 4, [[0b1101_u8].bytes(), [1_i32, 2, 3, 4].bytes()])
+pub fn numbers() -> ArrayRecipe {
+    ArrayRecipe::new(DataType::Int32, 4, [[0b1101_u8].bytes(), [1_i32, 2, 3, 4].bytes()])
 }
 
 /// Words, the third of which is null.
-pub fn text() -> Recipe {
+pub fn text() -> ArrayRecipe {
     let words = "über tea null ø";
     let offsets = [0_i32, 5, 9, 14, words.len() as i32];
     let buffers = [[0b1011_u8].bytes(), offsets.bytes(), Some(words.as_bytes().to_vec())];
-    Recipe::new(DataType::Utf8, 4, buffers)
+    ArrayRecipe::new(DataType::Utf8, 4, buffers)
 }
 
 /// A view of bytes in a data buffer.
@@ -239,7 +239,7 @@ pub fn short_view(value: &[u8]) -> Vec<u8> {
 }
 
 /// Text, some of it in data buffers.
-pub fn views() -> Recipe {
+pub fn views() -> ArrayRecipe {
     let (first, second) = ("the first data buffer", "..der zweite, länger");
     let views = [
         short_view(b"tea"),
@@ -251,104 +251,112 @@ pub fn views() -> Recipe {
     let data = [Some(first.as_bytes().to_vec()), Some(second.as_bytes().to_vec())];
     let buffers: Vec<_> =
         [[0b11011_u8].bytes(), Some(views.concat())].into_iter().chain(data).collect();
-    Recipe::new(DataType::Utf8View, 5, buffers)
+    ArrayRecipe::new(DataType::Utf8View, 5, buffers)
 }
 
 /// Three lists of something, the second of which is null.
-pub fn list(child: Recipe) -> Recipe {
+pub fn list(child: ArrayRecipe) -> ArrayRecipe {
     let data_type = DataType::list(child.data_type.clone());
-    Recipe::new(data_type, 3, [[0b101_u8].bytes(), [0_i32, 1, 3, 4].bytes()]).children([child])
+    ArrayRecipe::new(data_type, 3, [[0b101_u8].bytes(), [0_i32, 1, 3, 4].bytes()]).children([child])
 }
 
 /// Four list views of something.
-pub fn list_view(child: Recipe) -> Recipe {
+pub fn list_view(child: ArrayRecipe) -> ArrayRecipe {
     let data_type = DataType::list_view(child.data_type.clone());
-    Recipe::new(data_type, 4, [None, [3_i32, 0, 4, 1].bytes(), [1_i32, 4, 0, 2].bytes()])
+    ArrayRecipe::new(data_type, 4, [None, [3_i32, 0, 4, 1].bytes(), [1_i32, 4, 0, 2].bytes()])
         .children([child])
 }
 
 /// Two maps of letters to numbers.
-pub fn map() -> Recipe {
-    let keys =
-        Recipe::new(DataType::Utf8, 4, [None, [0_i32, 1, 2, 3, 4].bytes(), Some(b"abcd".to_vec())]);
+pub fn map() -> ArrayRecipe {
+    let keys = ArrayRecipe::new(
+        DataType::Utf8,
+        4,
+        [None, [0_i32, 1, 2, 3, 4].bytes(), Some(b"abcd".to_vec())],
+    );
     let values = numbers();
     let map = DataType::map(DataType::Utf8, DataType::Int32);
     let entries = map.child(0).unwrap().data_type().clone();
-    let entries = Recipe::new(entries, 3, [None]).offset(1).children([keys, values]);
-    Recipe::new(map, 2, [None, [0_i32, 1, 3].bytes()]).children([entries])
+    let entries = ArrayRecipe::new(entries, 3, [None]).offset(1).children([keys, values]);
+    ArrayRecipe::new(map, 2, [None, [0_i32, 1, 3].bytes()]).children([entries])
 }
 
 /// Keys into words; that of the null element leads nowhere.
-pub fn dictionary() -> Recipe {
+pub fn dictionary() -> ArrayRecipe {
     let keys = [[0b1011_u8].bytes(), [3_i8, 0, -7, 3].bytes()];
-    Recipe::new(DataType::dictionary(DataType::Int8, DataType::Utf8), 4, keys).dictionary(text())
+    ArrayRecipe::new(DataType::dictionary(DataType::Int8, DataType::Utf8), 4, keys)
+        .dictionary(text())
 }
 
 /// Numbers and words.
-pub fn dense_union() -> Recipe {
+pub fn dense_union() -> ArrayRecipe {
     let fields = [Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8, true)];
     let ids = [0_i8, 1, 0, 1, 1].bytes();
-    Recipe::new(DataType::union(UnionMode::Dense, fields), 5, [ids, [0_i32, 1, 2, 1, 3].bytes()])
-        .children([numbers(), text()])
+    ArrayRecipe::new(
+        DataType::union(UnionMode::Dense, fields),
+        5,
+        [ids, [0_i32, 1, 2, 1, 3].bytes()],
+    )
+    .children([numbers(), text()])
 }
 
 /// Words and numbers side by side.
-pub fn sparse_union() -> Recipe {
+pub fn sparse_union() -> ArrayRecipe {
     let fields: [Field; 2] =
         [Field::new("n", DataType::Int32, true), Field::new("t", DataType::Utf8, true)];
     let union =
         DataType::Union { mode: UnionMode::Sparse, type_ids: [5, 9].into(), fields: fields.into() };
-    Recipe::new(union, 3, [[9_i8, 5, 5, 9].bytes()]).offset(1).children([numbers(), text()])
+    ArrayRecipe::new(union, 3, [[9_i8, 5, 5, 9].bytes()]).offset(1).children([numbers(), text()])
 }
 
 /// Runs of words, from the middle of one on.
-pub fn runs() -> Recipe {
-    let ends = Recipe::new(DataType::Int32, 3, [None, [99_i32, 2, 5, 9].bytes()]).offset(1);
-    Recipe::new(DataType::run_end_encoded(DataType::Int32, DataType::Utf8), 6, [])
+pub fn runs() -> ArrayRecipe {
+    let ends = ArrayRecipe::new(DataType::Int32, 3, [None, [99_i32, 2, 5, 9].bytes()]).offset(1);
+    ArrayRecipe::new(DataType::run_end_encoded(DataType::Int32, DataType::Utf8), 6, [])
         .offset(3)
         .children([ends, text()])
 }
 
 /// One of every way to lie in memory, nested in each other.
-pub fn samples() -> Vec<Recipe> {
+pub fn samples() -> Vec<ArrayRecipe> {
     let large_text = {
-        let Recipe { buffers, .. } = text();
+        let ArrayRecipe { buffers, .. } = text();
         let offsets = [0_i64, 5, 9, 14, 17].bytes();
-        Recipe::new(DataType::LargeUtf8, 3, [buffers[0].clone(), offsets, buffers[2].clone()])
+        ArrayRecipe::new(DataType::LargeUtf8, 3, [buffers[0].clone(), offsets, buffers[2].clone()])
             .offset(1)
             .nulls(1)
     };
-    let fields = |children: &[Recipe]| {
+    let fields = |children: &[ArrayRecipe]| {
         children
             .iter()
             .map(|child| Field::new("f", child.data_type.clone(), true))
             .collect::<Vec<_>>()
     };
     let columns = vec![numbers(), text(), dictionary()];
-    let record = Recipe::new(DataType::struct_(fields(&columns)), 4, [[0b0111_u8].bytes()])
+    let record = ArrayRecipe::new(DataType::struct_(fields(&columns)), 4, [[0b0111_u8].bytes()])
         .children(columns);
-    let large_list = Recipe::new(
+    let large_list = ArrayRecipe::new(
         DataType::large_list(record.data_type.clone()),
         2,
         [None, [0_i64, 3, 4].bytes()],
     )
     .children([record.clone()]);
     let fixed =
-        Recipe::new(DataType::fixed_size_list(DataType::Utf8View, 2), 2, [[0b01_u8].bytes()])
+        ArrayRecipe::new(DataType::fixed_size_list(DataType::Utf8View, 2), 2, [[0b01_u8].bytes()])
             .children([views()]);
     let keys = [None, [1_u64, 0, 2].bytes()];
     let nested_dictionary =
-        Recipe::new(DataType::dictionary(DataType::UInt64, list(text()).data_type), 3, keys)
+        ArrayRecipe::new(DataType::dictionary(DataType::UInt64, list(text()).data_type), 3, keys)
             .dictionary(list(text()));
-    let large_list_view = Recipe::new(
+    let large_list_view = ArrayRecipe::new(
         DataType::large_list_view(DataType::Int32),
         2,
         [[0b10_u8].bytes(), [1_i64, 0].bytes(), [2_i64, 4].bytes()],
     )
     .children([numbers()]);
     vec![
-        Recipe::new(DataType::Null, 3, []),
-        Recipe::new(DataType::Boolean, 9, [None, Some(vec![0xa5, 0xff])]),
+        ArrayRecipe::new(DataType::Null, 3, []),
+        ArrayRecipe::new(DataType::Boolean, 9, [None, Some(vec![0xa5, 0xff])]),
         numbers().nulls(1),
         text(),
         large_text,
@@ -365,6 +373,6 @@ pub fn samples() -> Vec<Recipe> {
         dense_union(),
         sparse_union(),
         runs(),
-        Recipe::new(DataType::Utf8, 0, [None, None, None]),
+        ArrayRecipe::new(DataType::Utf8, 0, [None, None, None]),
     ]
 }

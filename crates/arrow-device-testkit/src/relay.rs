@@ -34,7 +34,7 @@ pub trait Relay {
     ) -> Result<(ArrowSchema, ArrowDeviceArray), String>;
 }
 
-/// The library.
+/// The library: as a relay, and as an importer of hostile structs.
 #[derive(Clone, Copy, Debug)]
 pub struct Ours;
 
@@ -117,17 +117,17 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug)]
 pub struct Handwritten(pub Option<Fault>);
 
-struct Held {
+struct HeldBase {
     base: ArrowDeviceArray,
     fault: Option<Fault>,
 }
 
 // SAFETY: the specification lets a struct be used and released on any thread.
-unsafe impl Send for Held {}
+unsafe impl Send for HeldBase {}
 // SAFETY: as above; nothing in it changes.
-unsafe impl Sync for Held {}
+unsafe impl Sync for HeldBase {}
 
-impl Drop for Held {
+impl Drop for HeldBase {
     fn drop(&mut self) {
         let fault = self.fault;
         if fault == Some(Fault::Leaks) {
@@ -159,13 +159,13 @@ fn release_below(array: &ArrowArray) {
 }
 
 /// What a node of [`Handwritten`] owns.
-struct Private {
-    held: Arc<Held>,
+struct NodeData {
+    held: Arc<HeldBase>,
     address: *const ArrowArray,
     buffers: Vec<*const c_void>,
     children: Vec<*mut ArrowArray>,
     /// What the children had when they were made, wherever they are now.
-    of_children: Vec<*mut Private>,
+    of_children: Vec<*mut NodeData>,
     dictionary: *mut ArrowArray,
     _copies: Vec<Vec<u64>>,
 }
@@ -202,7 +202,7 @@ impl Relay for Handwritten {
                 unsafe { buffer.write(!byte) };
             }
         }
-        let held = Arc::new(Held { base: moved, fault });
+        let held = Arc::new(HeldBase { base: moved, fault });
         let mut node = copy(&held.base.array, &held, None);
         if fault == Some(Fault::ReleasesEarly) {
             release(&mut ArrowArray { ..unsafe { ptr::read(&held.base.array) } });
@@ -243,7 +243,7 @@ impl Relay for Handwritten {
 impl Handwritten {
     /// Tells a base structure that it made where it lies now: what a peer in C, which writes it there, knows.
     pub fn settle_at(node: *mut ArrowArray) {
-        unsafe { (*(*node).private_data.cast::<Private>()).address = node };
+        unsafe { (*(*node).private_data.cast::<NodeData>()).address = node };
     }
 }
 
@@ -258,7 +258,7 @@ fn first_buffer(array: &ArrowArray) -> Option<*mut u8> {
     own.or_else(below)
 }
 
-fn copy(source: &ArrowArray, held: &Arc<Held>, at: Option<*const ArrowArray>) -> ArrowArray {
+fn copy(source: &ArrowArray, held: &Arc<HeldBase>, at: Option<*const ArrowArray>) -> ArrowArray {
     let fault = held.fault;
     let below = |source: *mut ArrowArray| {
         let node = Box::into_raw(Box::new(ArrowArray::empty()));
@@ -294,7 +294,7 @@ fn copy(source: &ArrowArray, held: &Arc<Held>, at: Option<*const ArrowArray>) ->
         children: children.as_mut_ptr(),
         dictionary,
         release: Some(release_node),
-        private_data: Box::into_raw(Box::new(Private {
+        private_data: Box::into_raw(Box::new(NodeData {
             held: held.clone(),
             address: at.unwrap_or(ptr::null()),
             buffers,
@@ -308,7 +308,7 @@ fn copy(source: &ArrowArray, held: &Arc<Held>, at: Option<*const ArrowArray>) ->
 }
 
 unsafe extern "C" fn release_node(node: *mut ArrowArray) {
-    let private = unsafe { (*node).private_data.cast::<Private>() };
+    let private = unsafe { (*node).private_data.cast::<NodeData>() };
     let fault = unsafe { &*private }.held.fault;
     if fault == Some(Fault::KeepsAddressOfStruct) && unsafe { (*private).address } != node {
         unsafe { (*node).release = None };

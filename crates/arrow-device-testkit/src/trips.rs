@@ -2,6 +2,7 @@
 
 use arrow_device::Array;
 use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::copy::Options;
 
 use crate::generate;
 use crate::ledger::Ledger;
@@ -31,6 +32,19 @@ pub fn imported(array: &Array) -> Array {
     // SAFETY: the library's export is of that type and keeps to the interface.
     let again = unsafe { Array::import(&mut c_array, &schema) };
     again.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Ways to ask for the same copy, one for each number: with and without what is not shown, in one block and in several, in
+/// chunks of two sizes, at another alignment. None shares memory with its source.
+pub fn ways_to_copy(number: usize) -> Options {
+    let options = Options::new().always(true);
+    match number % 5 {
+        0 => options,
+        1 => options.trim(false),
+        2 => options.separate(true),
+        3 => options.chunk(64),
+        _ => options.alignment(1024).chunk(192),
+    }
 }
 
 /// That an array in host memory is valid, and has these values.

@@ -5,7 +5,6 @@
 //! * [`arrow_rs`] is arrow-rs, a crate like any other, by its own C interface and not by `arrow-device-arrow`.
 //! * [`nanoarrow`] is nanoarrow's C library from its source distribution, compiled together with `c/`.
 //! * [`build`] finds what `cargo xtask test --setup` installed, compiles, and keeps what it built.
-//! * [`child`] runs what may crash in a process of its own.
 //! * [`table`] holds `docs/peers.md` to what the tests found.
 //!
 //! Versions are in `requirements.txt` and `sources.txt`, and for arrow-rs in the workspace's `Cargo.lock`. Nothing of a peer is kept in the repository.
@@ -26,17 +25,24 @@
 pub mod arrow_cpp;
 pub mod arrow_rs;
 pub mod build;
-pub mod child;
 pub mod nanoarrow;
 pub mod table;
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
 
 use arrow_device::Array;
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 
 /// What a function of a peer returned, with its own words where it failed.
 pub type Said = Result<(), String>;
+
+/// A function of a peer that takes a schema and an array over, and fills two others.
+pub(crate) type FourStructs = unsafe extern "C" fn(
+    *mut ArrowSchema,
+    *mut ArrowDeviceArray,
+    *mut ArrowSchema,
+    *mut ArrowDeviceArray,
+) -> c_int;
 
 /// A schema and an array as C structs. What nobody took over is released when they go.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use arrow_device_testkit::required::skip;
 use libloading::Library;
 
 use crate::build::{self, Build};
-use crate::{Structs, text};
+use crate::{FourStructs, Structs, text};
 
 /// The loaded library. Its functions can be called by several tests at once.
 #[derive(Debug)]
@@ -76,13 +76,6 @@ pub fn configured(sources: &Path, version: &str) -> PathBuf {
     }
     folder
 }
-
-type FourStructs = unsafe extern "C" fn(
-    *mut ArrowSchema,
-    *mut ArrowDeviceArray,
-    *mut ArrowSchema,
-    *mut ArrowDeviceArray,
-) -> c_int;
 
 impl Nanoarrow {
     /// # Safety

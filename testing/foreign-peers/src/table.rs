@@ -3,9 +3,13 @@
 //! A test calls [`check`] with the line that it found to be true. A line that is not in the page, or differs, fails;
 //! with `ARROW_DEVICE_BLESS=1` it is written instead. The last cell of a line names the test.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
+
+use arrow_device_testkit::Verdict;
 
 use crate::build;
 
@@ -126,5 +130,45 @@ mod tests {
         let page = with_line(PAGE, Table::Faults, "| x | y | z |");
         assert_eq!(page, PAGE.replace("\n\nEnd", "\n| x | y | z |\n\nEnd"));
         assert_eq!(lines(&page, Table::Faults).collect::<Vec<_>>(), ["| x | y | z |"]);
+    }
+}
+
+/// What was found by running a check for many cases: how many were right, and how many of each exception.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// How many were right.
+    pub good: usize,
+    exceptions: BTreeMap<&'static str, usize>,
+    complaints: Vec<String>,
+}
+
+impl Found {
+    /// Counts a case. What is said of an exception says which one it is.
+    pub fn count(&mut self, case: &dyn Display, verdict: Verdict, known: &[(&str, &'static str)]) {
+        let Err(complaint) = verdict else {
+            self.good += 1;
+            return;
+        };
+        match known.iter().find(|(said, _)| complaint.contains(said)) {
+            Some((_, reason)) => *self.exceptions.entry(reason).or_default() += 1,
+            None => self.complaints.push(format!("{case}: {complaint}")),
+        }
+    }
+
+    /// That there is no complaint, and the line of the exchanges with a peer, whose name and version these are.
+    ///
+    /// # Panics
+    /// Where there is a complaint, or no such line.
+    #[track_caller]
+    pub fn settle(&self, peer: &str, direction: &str, types: &str, test: &str) {
+        let shown: Vec<_> = self.complaints.iter().take(20).cloned().collect();
+        assert!(shown.is_empty(), "{} complaints:\n{}", self.complaints.len(), shown.join("\n"));
+        let exceptions = self.exceptions.iter();
+        let exceptions: Vec<_> =
+            exceptions.map(|(reason, count)| format!("{reason} ({count} cases)")).collect();
+        let exceptions = if exceptions.is_empty() { "none".into() } else { exceptions.join("; ") };
+        let count = self.good.to_string();
+        let cells = [peer, direction, "host", types, &count, &exceptions];
+        check(Table::Exchanges, &cells, test);
     }
 }

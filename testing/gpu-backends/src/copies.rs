@@ -1,48 +1,14 @@
 //! Values stay what they are on every way between all places, as a naive reader sees them.
 
-use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
+use arrow_device::abi::ArrowDeviceArrayStream;
 use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, block_on, feed};
 use arrow_device::copy::Options;
 use arrow_device::{Array, ArrayStream, DataType, Queue};
 use arrow_device_sim::{Kind as SimKind, Sim};
 use arrow_device_testkit::generate::{self, Generated};
-use arrow_device_testkit::ledger::Ledger;
-use arrow_device_testkit::plan::Plan;
 use arrow_device_testkit::tensors::{conversions, matrix};
+use arrow_device_testkit::trips::{assert_is, built, imported, ways_to_copy};
 use arrow_device_testkit::{kinds, oracle};
-
-/// The ways to ask for the same.
-fn choices(number: usize) -> Options {
-    let options = Options::new().always(true);
-    match number % 5 {
-        0 => options,
-        1 => options.trim(false),
-        2 => options.separate(true),
-        3 => options.chunk(64),
-        _ => options.chunk(192),
-    }
-}
-
-/// An array of the library's, and what is to be read in every copy of it.
-fn built(plan: &Plan) -> (Array, Plan) {
-    let array = generate::build(plan, &Ledger::new()).unwrap();
-    let expected = oracle::plan_of(&array).unwrap();
-    (array, expected)
-}
-
-/// The array again, as somebody who only knows the C struct has it.
-fn imported(array: &Array) -> Array {
-    let mut c_array = ArrowDeviceArray::empty();
-    array.export(&mut c_array).unwrap();
-    unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap()
-}
-
-#[track_caller]
-fn assert_is(array: &Array, expected: &Plan, what: &str) {
-    array.validate().unwrap_or_else(|error| panic!("{what}: {error}"));
-    let found = oracle::plan_of(array).unwrap_or_else(|error| panic!("{what}: {error}"));
-    oracle::require_equal(expected, &found).unwrap_or_else(|error| panic!("{what}: {error}"));
-}
 
 /// From every place to every other: the host, a software device, all kinds of memory of two devices.
 pub fn from_every_place_to_every_other(queues: Vec<Queue>, samples: usize) {
@@ -60,7 +26,7 @@ pub fn from_every_place_to_every_other(queues: Vec<Queue>, samples: usize) {
                 source = imported(&source);
             }
             for (two, here) in places.iter().enumerate() {
-                let options = choices(number + one + two);
+                let options = ways_to_copy(number + one + two);
                 let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
                 let copy = source.copy_with(here, &options);
                 let copy = copy.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -76,7 +42,7 @@ pub fn every_type(queues: &[Queue]) {
     for (turn, queue) in queues.iter().enumerate() {
         for (number, case) in kinds::cases().enumerate().skip(turn).step_by(19) {
             let (array, expected) = built(&case.plan());
-            let there = array.copy_with(queue, &choices(number)).unwrap();
+            let there = array.copy_with(queue, &ways_to_copy(number)).unwrap();
             assert_is(&there.to_host().unwrap(), &expected, &case.to_string());
         }
     }

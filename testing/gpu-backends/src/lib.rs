@@ -23,7 +23,7 @@ pub mod memory;
 pub mod mistakes;
 pub mod plain;
 #[cfg(unix)]
-pub mod process;
+pub mod process_end;
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

@@ -8,8 +8,6 @@
 //! It ends as a test program does, with a line that counts.
 
 mod exercise;
-#[path = "../../../crates/arrow-device/examples/own_device/lab.rs"]
-mod lab;
 mod planted;
 
 use std::process::ExitCode;

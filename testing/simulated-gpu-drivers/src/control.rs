@@ -12,7 +12,7 @@ use crate::record::Mistake;
 use crate::work::KernelFunction;
 
 /// Is shown each mistake: the caller's own pointer, its kind, its number, and the thread.
-type EachReport = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64);
+pub(crate) type EachReport = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64);
 
 /// Is shown a text.
 type ShowText = unsafe extern "C" fn(*mut c_void, *const c_char);
@@ -24,7 +24,8 @@ static UNTOLD: Mutex<Vec<Mistake>> = Mutex::new(Vec::new());
 static SHOWN: Mutex<Vec<Mistake>> = Mutex::new(Vec::new());
 
 /// Is shown each call: the caller's own pointer, its name, its arguments, its code, and the thread.
-type EachCall = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int, u64);
+pub(crate) type EachCall =
+    unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int, u64);
 
 /// Bytes that a kernel reads or writes.
 #[repr(C)]

@@ -6,6 +6,14 @@ use crate::call::Then;
 use crate::code::{Answer, Code};
 use crate::machine::Machine;
 
+/// What a function takes an end of a copy for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Host,
+    Device,
+    Either,
+}
+
 /// What an address is to a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {

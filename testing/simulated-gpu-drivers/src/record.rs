@@ -16,7 +16,7 @@ const MOST_CALLS: usize = 1 << 18;
 pub(crate) struct Record {
     /// The function that is being called, for reports.
     pub(crate) calling: &'static str,
-    pub(crate) calls: Vec<Call>,
+    pub(crate) calls: Vec<LoggedCall>,
     pub(crate) counts: BTreeMap<&'static str, u64>,
     mistakes: Vec<Misuse>,
     plans: Vec<Plan>,
@@ -24,7 +24,7 @@ pub(crate) struct Record {
 
 /// One call of a driver's function.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct LoggedCall {
     pub(crate) name: &'static str,
     pub(crate) arguments: String,
     pub(crate) code: i32,
@@ -74,7 +74,7 @@ impl Record {
         let words: Vec<String> =
             arguments.iter().map(|(name, value)| format!("{name}={value:#x}")).collect();
         let thread = thread::number();
-        self.calls.push(Call { name, arguments: words.join(" "), code, thread });
+        self.calls.push(LoggedCall { name, arguments: words.join(" "), code, thread });
     }
 
     pub(crate) fn forget_calls(&mut self) {

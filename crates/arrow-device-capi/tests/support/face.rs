@@ -10,7 +10,7 @@ use arrow_device::{Array, Error, ErrorKind, NodePath, Queue, Result, Schema, Ste
 use arrow_device_capi::*;
 use arrow_device_testkit::consumer::{self, SeenSchema};
 use arrow_device_testkit::hostile::Importer;
-use arrow_device_testkit::stream::Outcome;
+use arrow_device_testkit::stream::StreamSeen;
 use arrow_device_testkit::suite::Exchange;
 
 /// What a function answered, with all that the error struct tells.
@@ -177,8 +177,8 @@ pub(crate) fn relay(c_stream: &mut ArrowDeviceArrayStream) -> Result<ArrowDevice
 }
 
 /// Reads a stream to its end, or its first error.
-pub(crate) fn read(c_stream: &mut ArrowDeviceArrayStream) -> Outcome {
-    let mut outcome = Outcome::default();
+pub(crate) fn read(c_stream: &mut ArrowDeviceArrayStream) -> StreamSeen {
+    let mut outcome = StreamSeen::default();
     let mut error = ArdevError::EMPTY;
     let (mut stream, mut schema) = (ptr::null_mut(), ptr::null_mut());
     let told = |code: c_int, error: &ArdevError| (code != 0).then(|| (code, error.text()));

@@ -1,6 +1,9 @@
 //! What the tests share: running the command, folders that go away, and what may be missing.
 #![allow(dead_code)]
 
+#[cfg(feature = "files")]
+pub(crate) mod files;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};

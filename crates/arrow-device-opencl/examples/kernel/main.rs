@@ -7,8 +7,6 @@
 //!
 //! `cargo run -p arrow-device-opencl --example kernel`
 
-pub(crate) mod cl;
-
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -16,7 +14,8 @@ use std::time::Duration;
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Array, Batch, DataType, Device, Event, Field, Memory, Queue, Schema};
-use cl::{Cl, Gate, Handle, Result};
+use arrow_device_testkit::application::Attempt;
+use arrow_device_testkit::application::opencl::{Cl, ClHandle, UserEventGate};
 
 pub(crate) const ROWS: usize = 1000;
 const SIZE: u64 = (ROWS * size_of::<i32>()) as u64;
@@ -26,7 +25,7 @@ const SOURCE: &str = "kernel void squares(global int* numbers, global int* squar
     squares[row] = row * row;
 }";
 
-pub(crate) fn main() -> Result<()> {
+pub(crate) fn main() -> Attempt<()> {
     if let Err(why) = arrow_device_opencl::is_available() {
         println!("skipped: {why}");
         return Ok(());
@@ -58,10 +57,10 @@ pub(crate) fn produce<'cl>(
     device: &Device,
     c_schema: &mut ArrowSchema,
     c_array: &mut ArrowDeviceArray,
-) -> Result<Gate<'cl>> {
+) -> Attempt<UserEventGate<'cl>> {
     let queue = device.open_queue()?;
     let raw = queue.raw().as_ptr();
-    let column = || -> Result<(Memory, Handle)> {
+    let column = || -> Attempt<(Memory, ClHandle)> {
         let mut memory = queue.allocate(SIZE)?;
         // What is there as long as the kernel has not run.
         memory.write(&queue, &[0xff; SIZE as usize])?;
@@ -71,7 +70,7 @@ pub(crate) fn produce<'cl>(
     let (numbers, numbers_handle) = column()?;
     let (squares, squares_handle) = column()?;
 
-    let gate = Gate::before(cl, raw)?;
+    let gate = UserEventGate::before(cl, raw)?;
     let kernel = cl.create_kernel(cl.home_of(raw)?.0, SOURCE, "squares")?;
     cl.launch(raw, kernel, &[numbers_handle, squares_handle], ROWS)?;
     cl.call("clReleaseKernel", kernel)?;
@@ -100,7 +99,7 @@ impl Consumer {
     pub(crate) fn submit(
         c_schema: &mut ArrowSchema,
         c_array: &mut ArrowDeviceArray,
-    ) -> Result<Self> {
+    ) -> Attempt<Self> {
         let handle = first_handle(&c_array.array).ok_or("the table has no data")?;
         // SAFETY: by the convention for OpenCL's device type the handle is a `cl_mem`, alive as long as the array.
         let device = unsafe { arrow_device_opencl::open_for(handle, c_array.device_id) }?;
@@ -129,11 +128,11 @@ impl Consumer {
         }
     }
 
-    pub(crate) fn is_there_within(&self, time: Duration) -> Result<bool> {
+    pub(crate) fn is_there_within(&self, time: Duration) -> Attempt<bool> {
         Ok(self.done.wait_timeout(time)?)
     }
 
-    pub(crate) fn finish(self) -> Result<Vec<i32>> {
+    pub(crate) fn finish(self) -> Attempt<Vec<i32>> {
         match self.queue.synchronize() {
             Ok(()) => Ok(self.squares),
             Err(error) => {

@@ -42,6 +42,7 @@ use crate::kinds::Kind;
 use crate::ledger::Ledger;
 use crate::plan::{Nulls, Plan, Window};
 use crate::producer::{self, Manner};
+pub use crate::relay::Ours;
 use crate::{Verdict, require};
 
 /// An implementation: takes structs over. What it refuses it has released.
@@ -59,10 +60,7 @@ pub trait Importer {
     }
 }
 
-/// The library. What it accepts it hands on once.
-#[derive(Clone, Copy, Debug)]
-pub struct Ours;
-
+/// What the library accepts it hands on once.
 impl Importer for Ours {
     fn array(&self, array: &mut ArrowDeviceArray, schema: &Schema) -> Result<Box<dyn Any>> {
         // SAFETY: as above.

@@ -54,18 +54,18 @@ pub enum SinkFault {
 }
 
 /// A consumer that keeps what it gets. Keep it until the producer is done.
-pub struct Sink(Arc<Inner>);
+pub struct Sink(Arc<SharedSink>);
 
-struct Inner {
+struct SharedSink {
     handler: *mut ArrowAsyncDeviceStreamHandler,
     window: i64,
     fault: Option<SinkFault>,
     books: Ledger,
-    state: Mutex<State>,
+    state: Mutex<SinkState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SinkState {
     producer: Option<*mut ArrowAsyncProducer>,
     device_type: i32,
     schema: Option<SeenSchema>,
@@ -89,8 +89,8 @@ struct State {
 }
 
 // SAFETY: what is shared is under the lock; the structs belong to the test.
-unsafe impl Send for Inner {}
-unsafe impl Sync for Inner {}
+unsafe impl Send for SharedSink {}
+unsafe impl Sync for SharedSink {}
 
 impl std::fmt::Debug for Sink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -109,7 +109,7 @@ impl Sink {
             ..ArrowAsyncDeviceStreamHandler::empty()
         }));
         let (books, state) = (Ledger::default(), Mutex::default());
-        let inner = Arc::new(Inner { handler, window, fault, books, state });
+        let inner = Arc::new(SharedSink { handler, window, fault, books, state });
         unsafe { (*handler).private_data = Arc::as_ptr(&inner).cast_mut().cast() };
         Self(inner)
     }
@@ -256,7 +256,7 @@ impl Drop for Sink {
     }
 }
 
-impl Drop for Inner {
+impl Drop for SharedSink {
     fn drop(&mut self) {
         drop(unsafe { Box::from_raw(self.handler) });
         // Such consumers are why producers do not trust them.
@@ -273,7 +273,7 @@ impl Drop for Inner {
     }
 }
 
-impl Inner {
+impl SharedSink {
     fn has(&self, fault: SinkFault) -> bool {
         self.fault == Some(fault)
     }
@@ -359,9 +359,9 @@ impl Inner {
     }
 }
 
-fn inner<'a>(handler: *mut ArrowAsyncDeviceStreamHandler) -> &'a Inner {
+fn inner<'a>(handler: *mut ArrowAsyncDeviceStreamHandler) -> &'a SharedSink {
     let private_data: *mut c_void = unsafe { (*handler).private_data };
-    unsafe { &*private_data.cast::<Inner>() }
+    unsafe { &*private_data.cast::<SharedSink>() }
 }
 
 unsafe extern "C" fn on_schema(

@@ -93,15 +93,15 @@ pub enum SourceFault {
     OtherType,
 }
 
-type Release = unsafe extern "C" fn(*mut ArrowAsyncDeviceStreamHandler);
+type ReleaseHandler = unsafe extern "C" fn(*mut ArrowAsyncDeviceStreamHandler);
 
 /// A producer of tasks with three numbers each. Keep it until the consumer is done.
-pub struct Source(Arc<Inner>);
+pub struct Source(Arc<SharedSource>);
 
-struct Inner {
+struct SharedSource {
     handler: *mut ArrowAsyncDeviceStreamHandler,
     /// Read once: a consumer may clear it.
-    release: Option<Release>,
+    release: Option<ReleaseHandler>,
     producer: *mut ArrowAsyncProducer,
     fault: Option<SourceFault>,
     total: usize,
@@ -109,18 +109,18 @@ struct Inner {
     array: fn(i64) -> Plan,
     books: Arc<Ledger>,
     _metadata: Vec<u8>,
-    state: Mutex<State>,
+    state: Mutex<SourceState>,
 }
 
 #[derive(Default)]
-struct State {
+struct SourceState {
     credits: i64,
     has_schema: bool,
     schemas: usize,
     sent: usize,
     cancels: usize,
     error: Option<(i32, Option<&'static str>)>,
-    stage: Stage,
+    stage: SourceStage,
     tasks: Vec<*mut Sent>,
     /// The callback that is running, on this thread.
     silent_in: Option<(&'static str, ThreadId)>,
@@ -130,7 +130,7 @@ struct State {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
+enum SourceStage {
     #[default]
     Open,
     /// What is left is the release.
@@ -139,15 +139,15 @@ enum Stage {
 }
 
 struct Sent {
-    source: *const Inner,
+    source: *const SharedSource,
     number: usize,
     answer: Option<c_int>,
     extracted: usize,
 }
 
 // SAFETY: what is shared is under the lock; the structs belong to the test.
-unsafe impl Send for Inner {}
-unsafe impl Sync for Inner {}
+unsafe impl Send for SharedSource {}
+unsafe impl Sync for SharedSource {}
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -195,7 +195,7 @@ impl Source {
         let books = Ledger::new();
         let state = Mutex::default();
         let release = unsafe { (*handler).release };
-        let inner = Arc::new(Inner {
+        let inner = Arc::new(SharedSource {
             handler,
             release,
             producer,
@@ -237,7 +237,7 @@ impl Source {
 
     /// Whether the release was called.
     pub fn is_released(&self) -> bool {
-        self.0.state.lock().unwrap().stage == Stage::Released
+        self.0.state.lock().unwrap().stage == SourceStage::Released
     }
 
     /// How many tasks were sent.
@@ -288,7 +288,7 @@ impl Drop for Source {
     }
 }
 
-impl Drop for Inner {
+impl Drop for SharedSource {
     fn drop(&mut self) {
         drop(unsafe { Box::from_raw(self.producer) });
         for task in self.state.get_mut().unwrap().tasks.drain(..) {
@@ -297,7 +297,7 @@ impl Drop for Inner {
     }
 }
 
-impl Inner {
+impl SharedSource {
     fn has(&self, fault: SourceFault) -> bool {
         self.fault == Some(fault)
     }
@@ -322,10 +322,10 @@ impl Inner {
     fn step(&self) -> bool {
         use SourceFault as F;
         let mut state = self.state.lock().unwrap();
-        if state.stage == Stage::Released {
+        if state.stage == SourceStage::Released {
             return false;
         }
-        if state.stage == Stage::Closing {
+        if state.stage == SourceStage::Closing {
             drop(state);
             if self.has(F::NeverReleases) {
                 return false;
@@ -337,11 +337,11 @@ impl Inner {
             return false;
         }
         if self.has(F::ReleasesAtOnce) {
-            state.stage = Stage::Closing;
+            state.stage = SourceStage::Closing;
             return true;
         }
         if let Some((code, text)) = state.error.take() {
-            state.stage = Stage::Closing;
+            state.stage = SourceStage::Closing;
             drop(state);
             self.report(code, text);
             if self.has(F::TaskAfterError) {
@@ -351,7 +351,7 @@ impl Inner {
         }
         if !state.has_schema {
             if self.has(F::TaskBeforeSchema) || self.has(F::EndBeforeSchema) {
-                state.stage = Stage::Closing;
+                state.stage = SourceStage::Closing;
                 drop(state);
                 if self.has(F::TaskBeforeSchema) {
                     self.send()
@@ -368,7 +368,7 @@ impl Inner {
             return self.show_schema();
         }
         if state.cancels > 0 && (state.credits <= 0 || state.sent == self.total) {
-            state.stage = Stage::Closing;
+            state.stage = SourceStage::Closing;
             return true;
         }
         if state.sent < self.total {
@@ -377,7 +377,7 @@ impl Inner {
                 return false;
             }
             if self.has(F::ReleasesEarly) && state.sent == 1 {
-                state.stage = Stage::Closing;
+                state.stage = SourceStage::Closing;
                 return true;
             }
             drop(state);
@@ -387,7 +387,7 @@ impl Inner {
         if self.has(F::EndNeedsCredit) && state.credits <= 0 {
             return false;
         }
-        state.stage = Stage::Closing;
+        state.stage = SourceStage::Closing;
         drop(state);
         self.end();
         match self.fault {
@@ -430,7 +430,7 @@ impl Inner {
         let mut state = self.state.lock().unwrap();
         if code != 0 {
             state.refusal = Some(code);
-            state.stage = Stage::Closing;
+            state.stage = SourceStage::Closing;
             if self.has(SourceFault::ErrorAfterRefusal) {
                 drop(state);
                 self.report(libc::EIO, Some("nobody may say this"));
@@ -510,7 +510,7 @@ impl Inner {
     fn call_release(&self) {
         let Some(release) = self.release else { return };
         self.quietly("release", || unsafe { release(self.handler) });
-        self.state.lock().unwrap().stage = Stage::Released;
+        self.state.lock().unwrap().stage = SourceStage::Released;
     }
 
     /// A callback from which the producer may not be called.
@@ -525,7 +525,7 @@ impl Inner {
 
     fn called(&self, what: &str) {
         let state = self.state.lock().unwrap();
-        if state.stage == Stage::Released {
+        if state.stage == SourceStage::Released {
             self.books.complain(format!("`{what}` was called after the release"));
         }
         let here = state.silent_in.filter(|(_, thread)| *thread == std::thread::current().id());
@@ -535,8 +535,8 @@ impl Inner {
     }
 }
 
-fn inner<'a>(private_data: *mut c_void) -> &'a Inner {
-    unsafe { &*private_data.cast::<Inner>() }
+fn inner<'a>(private_data: *mut c_void) -> &'a SharedSource {
+    unsafe { &*private_data.cast::<SharedSource>() }
 }
 
 unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
@@ -579,7 +579,7 @@ unsafe extern "C" fn cancel(producer: *mut ArrowAsyncProducer) {
         state.cancels == 1
     };
     if first && source.has(F::ErrorOnCancel) {
-        source.state.lock().unwrap().stage = Stage::Closing;
+        source.state.lock().unwrap().stage = SourceStage::Closing;
         source.report(libc::EINVAL, Some("the consumer cancelled"));
     }
     if first && source.has(F::ReleaseInsideCancel) {
@@ -611,8 +611,8 @@ unsafe extern "C" fn extract(task: *mut ArrowAsyncTask, out: *mut ArrowDeviceArr
         Some(F::ExtractFailsSilently) if sent.number == 1 => libc::EIO,
         Some(F::ExtractFailsAndReleases) if sent.number == 1 => {
             let mut state = source.state.lock().unwrap();
-            if state.stage == Stage::Open {
-                state.stage = Stage::Closing;
+            if state.stage == SourceStage::Open {
+                state.stage = SourceStage::Closing;
             }
             libc::EIO
         }

@@ -11,7 +11,7 @@ use crate::ledger::Ledger;
 use crate::{Verdict, producer, require};
 
 /// Makes a stream that gives what the script says, out of schemas and arrays that these books count.
-pub type Produce<'a> = dyn Fn(&Script, &Books) -> ArrowDeviceArrayStream + 'a;
+pub type ProduceStream<'a> = dyn Fn(&Script, &Books) -> ArrowDeviceArrayStream + 'a;
 
 impl Releasable for ArrowDeviceArrayStream {
     const EMPTY: Self = ArrowDeviceArrayStream::empty();
@@ -25,7 +25,7 @@ impl Releasable for ArrowDeviceArrayStream {
 type Answer<T> = Result<T, (c_int, Option<Vec<u8>>)>;
 
 /// A stream and what was taken out of it. What is left when a check fails is released.
-struct Held {
+struct HeldStream {
     stream: Box<ArrowDeviceArrayStream>,
     /// Where it was before: no other struct comes to lie there meanwhile.
     #[expect(clippy::vec_box, reason = "these stay at their addresses")]
@@ -34,7 +34,7 @@ struct Held {
     chunks: Vec<ArrowDeviceArray>,
 }
 
-impl Drop for Held {
+impl Drop for HeldStream {
     fn drop(&mut self) {
         let _ = release(move_out(&raw mut *self.stream));
         self.schemas.drain(..).for_each(|schema| drop(release(schema)));
@@ -42,7 +42,7 @@ impl Drop for Held {
     }
 }
 
-impl Held {
+impl HeldStream {
     fn new(stream: ArrowDeviceArrayStream) -> Self {
         Self { stream: Box::new(stream), left: vec![], schemas: vec![], chunks: vec![] }
     }
@@ -94,7 +94,7 @@ impl Held {
 /// That a producer keeps to the rules: it names its type of device at once and gives arrays of no other; its schema can be
 /// had at any time and stays the same; it ends with a released array, and goes on doing so; an error is a code with a text
 /// in UTF-8, or without one, and nothing else, and is no end; what it gave outlives it; it is freed once, wherever it is.
-pub fn check_producer(produce: &Produce<'_>, script: &Script) -> Verdict {
+pub fn check_producer(produce: &ProduceStream<'_>, script: &Script) -> Verdict {
     let books = Books::default();
     let schema_books = Ledger::new();
     let c_schema = producer::schema(&script.schema, &schema_books);
@@ -102,7 +102,7 @@ pub fn check_producer(produce: &Produce<'_>, script: &Script) -> Verdict {
     release(c_schema)?;
 
     let stream = produce(script, &books);
-    let mut held = Held::new(stream);
+    let mut held = HeldStream::new(stream);
     let named = held.stream.device_type;
     require(named == script.device_type, || format!("it names the type of device {named}"))?;
     held.take_schema(&expected_schema)?;
@@ -167,7 +167,7 @@ pub fn check_producer(produce: &Produce<'_>, script: &Script) -> Verdict {
 }
 
 /// Releases the stream first, and looks whether all that it gave is still there.
-fn release_all(mut held: Held, seen: &[Seen], expected_schema: &SeenSchema) -> Verdict {
+fn release_all(mut held: HeldStream, seen: &[Seen], expected_schema: &SeenSchema) -> Verdict {
     release(move_out(&raw mut *held.stream)).map_err(|complaint| format!("stream: {complaint}"))?;
     for (chunk, seen) in held.chunks.iter().zip(seen) {
         Seen::of(&chunk.array).require_same(seen)?;
@@ -198,7 +198,7 @@ fn check_error(
 
 /// What a consumer saw of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct StreamSeen {
     /// The format of the schema.
     pub format: Vec<u8>,
     /// The lengths of the arrays.
@@ -208,12 +208,12 @@ pub struct Outcome {
 }
 
 /// Takes a stream over, reads it to its end, and lets go of everything.
-pub type Consume<'a> = dyn Fn(&mut ArrowDeviceArrayStream) -> Outcome + 'a;
+pub type ConsumeStream<'a> = dyn Fn(&mut ArrowDeviceArrayStream) -> StreamSeen + 'a;
 
 /// That a consumer keeps to the rules: it moves the struct, calls one callback at a time, asks for the text of an error and
 /// of nothing else, and copies it; it sees every array and every error; it refuses what lies on another type of device; it
 /// releases the stream and each array once, and calls nothing after that.
-pub fn check_consumer(consume: &Consume<'_>, script: &Script, watch: Watch) -> Verdict {
+pub fn check_consumer(consume: &ConsumeStream<'_>, script: &Script, watch: Watch) -> Verdict {
     let books = Books::default();
     // An array on another type of device is what this producer does wrong, if it is told to.
     let fault = Some(super::ProducerFault::MixesTypes);
@@ -273,18 +273,18 @@ pub enum ConsumerFault {
 
 impl ConsumerFault {
     /// A consumer with at most one fault.
-    pub fn consume(fault: Option<Self>) -> impl Fn(&mut ArrowDeviceArrayStream) -> Outcome {
+    pub fn consume(fault: Option<Self>) -> impl Fn(&mut ArrowDeviceArrayStream) -> StreamSeen {
         move |source| consume(fault, source)
     }
 }
 
-fn consume(fault: Option<ConsumerFault>, source: &mut ArrowDeviceArrayStream) -> Outcome {
+fn consume(fault: Option<ConsumerFault>, source: &mut ArrowDeviceArrayStream) -> StreamSeen {
     let stream = unsafe { std::ptr::read(source) };
     if fault != Some(ConsumerFault::LeavesSourceUnreleased) {
         source.release = None;
     }
-    let mut held = Held::new(stream);
-    let mut outcome = Outcome::default();
+    let mut held = HeldStream::new(stream);
+    let mut outcome = StreamSeen::default();
     match held.schema() {
         Ok(schema) => {
             outcome.format = SeenSchema::of(&schema).format;
@@ -319,7 +319,7 @@ fn lossy(text: Option<Vec<u8>>) -> String {
 }
 
 /// Reads one array; returns whether there may be more.
-fn read_one(fault: Option<ConsumerFault>, held: &mut Held, outcome: &mut Outcome) -> bool {
+fn read_one(fault: Option<ConsumerFault>, held: &mut HeldStream, outcome: &mut StreamSeen) -> bool {
     let kept_text = fault == Some(ConsumerFault::KeepsText);
     let next = if kept_text { next_with_stale_text(held) } else { held.next() };
     match next {
@@ -348,7 +348,7 @@ fn read_one(fault: Option<ConsumerFault>, held: &mut Held, outcome: &mut Outcome
     }
 }
 
-fn next_with_stale_text(held: &mut Held) -> Answer<Option<ArrowDeviceArray>> {
+fn next_with_stale_text(held: &mut HeldStream) -> Answer<Option<ArrowDeviceArray>> {
     let mut out = ArrowDeviceArray::empty();
     let stream = &raw mut *held.stream;
     let errno = unsafe { held.stream.get_next.unwrap()(stream, &raw mut out) };

@@ -19,7 +19,9 @@ mod wrap;
 
 use std::sync::Arc;
 
-pub use consumer::{Consume, ConsumerFault, Outcome, Produce, check_consumer, check_producer};
+pub use consumer::{
+    ConsumeStream, ConsumerFault, ProduceStream, StreamSeen, check_consumer, check_producer,
+};
 pub use producer::{ProducerFault, Watch, produce, produce_watched};
 pub use wrap::{device_of, host_of};
 

@@ -57,18 +57,18 @@ pub enum ProducerFault {
 pub struct Watch(pub Duration);
 
 /// What `private_data` points to. It is never freed, to see who calls after the release.
-struct Private {
+struct StreamData {
     books: Books,
     script: Script,
     fault: Option<ProducerFault>,
     watch: Watch,
     is_busy: AtomicBool,
     calls: AtomicUsize,
-    state: Mutex<State>,
+    state: Mutex<StreamState>,
 }
 
 #[derive(Default)]
-struct State {
+struct StreamState {
     next: usize,
     is_released: bool,
     failed: bool,
@@ -85,9 +85,9 @@ struct State {
 struct Raw(*mut u8, usize);
 
 // SAFETY: behind a lock.
-unsafe impl Send for State {}
+unsafe impl Send for StreamState {}
 
-static ALL: Mutex<Vec<Arc<Private>>> = Mutex::new(Vec::new());
+static ALL: Mutex<Vec<Arc<StreamData>>> = Mutex::new(Vec::new());
 
 /// A stream that gives what the script says.
 pub fn produce(
@@ -106,7 +106,7 @@ pub fn produce_watched(
     watch: Watch,
 ) -> ArrowDeviceArrayStream {
     books.stream.opened();
-    let private = Arc::new(Private {
+    let private = Arc::new(StreamData {
         books: books.clone(),
         script: script.clone(),
         fault,
@@ -128,7 +128,7 @@ pub fn produce_watched(
     }
 }
 
-impl Private {
+impl StreamData {
     unsafe fn of<'a>(stream: *mut ArrowDeviceArrayStream) -> &'a Self {
         unsafe { &*(*stream).private_data.cast::<Self>() }
     }
@@ -138,7 +138,7 @@ impl Private {
     }
 
     /// Runs a call, and looks whether it may come now.
-    fn call<T>(&self, name: &str, body: impl FnOnce(&mut State) -> T) -> T {
+    fn call<T>(&self, name: &str, body: impl FnOnce(&mut StreamState) -> T) -> T {
         if self.is_busy.swap(true, Ordering::SeqCst) {
             self.complain("two calls overlap");
         }
@@ -159,7 +159,7 @@ impl Private {
     }
 
     /// The step that comes now.
-    fn step(&self, state: &mut State) -> Option<Step> {
+    fn step(&self, state: &mut StreamState) -> Option<Step> {
         let step = self.script.steps.get(state.next).cloned();
         match (&step, self.fault) {
             (None, Some(ProducerFault::BeginsAgain)) => state.next = 0,
@@ -170,14 +170,14 @@ impl Private {
         step
     }
 
-    fn chunk(&self, state: &mut State, plan: &Plan, device: (i32, i64)) -> ArrowDeviceArray {
+    fn chunk(&self, state: &mut StreamState, plan: &Plan, device: (i32, i64)) -> ArrowDeviceArray {
         let array = producer::array(plan, &self.books.chunks);
         state.tables.push((array.buffers, array.n_buffers as usize));
         producer::on_device(array, device.0, device.1)
     }
 }
 
-impl State {
+impl StreamState {
     /// What a new call does to the text of the last one.
     fn forget_error(&mut self) {
         self.failed = false;
@@ -218,7 +218,7 @@ unsafe extern "C" fn get_schema(
     stream: *mut ArrowDeviceArrayStream,
     out: *mut ArrowSchema,
 ) -> c_int {
-    let private = unsafe { Private::of(stream) };
+    let private = unsafe { StreamData::of(stream) };
     private.call("get_schema", |state| {
         state.forget_error();
         state.schemas += 1;
@@ -244,7 +244,7 @@ unsafe extern "C" fn get_next(
     stream: *mut ArrowDeviceArrayStream,
     out: *mut ArrowDeviceArray,
 ) -> c_int {
-    let private = unsafe { Private::of(stream) };
+    let private = unsafe { StreamData::of(stream) };
     let fault = private.fault;
     private.call("get_next", |state| {
         state.forget_error();
@@ -284,10 +284,10 @@ unsafe extern "C" fn get_next(
     })
 }
 
-impl Private {
+impl StreamData {
     fn fail(
         &self,
-        state: &mut State,
+        state: &mut StreamState,
         errno: i32,
         text: Option<&'static str>,
         out: *mut ArrowDeviceArray,
@@ -312,7 +312,7 @@ impl Private {
 }
 
 unsafe extern "C" fn get_last_error(stream: *mut ArrowDeviceArrayStream) -> *const c_char {
-    let private = unsafe { Private::of(stream) };
+    let private = unsafe { StreamData::of(stream) };
     private.call("get_last_error", |state| {
         if !state.failed {
             private.complain("get_last_error was called without an error");
@@ -322,7 +322,7 @@ unsafe extern "C" fn get_last_error(stream: *mut ArrowDeviceArrayStream) -> *con
 }
 
 unsafe extern "C" fn release(stream: *mut ArrowDeviceArrayStream) {
-    let private = unsafe { Private::of(stream) };
+    let private = unsafe { StreamData::of(stream) };
     private.call("release", |state| {
         state.forget_error();
         state.is_released = true;

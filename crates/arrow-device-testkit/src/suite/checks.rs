@@ -6,7 +6,7 @@ use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::driver::{HostAccess, Raw, Readiness, Region, Route, Spot};
 use arrow_device::{Array, Device, DeviceType, ErrorKind, Memory, Queue, Result};
 
-use super::data::{self, Held, Landing, text};
+use super::data::{self, HeldStructs, Landing, text};
 use super::{Check, Exchange};
 use crate::consumer::{self, Order, Seen, SeenSchema};
 use crate::deposit;
@@ -65,15 +65,15 @@ impl Scene<'_> {
     }
 
     /// An array of a producer that nobody here knows, and its books. Its schema and its array are one base each.
-    fn foreign(&self, plan: &Plan, is_pending: bool) -> Result<(Held, Arc<Ledger>), String> {
+    fn foreign(&self, plan: &Plan, is_pending: bool) -> Result<(HeldStructs, Arc<Ledger>), String> {
         let ledger = Ledger::new();
         let make = if is_pending { deposit::pending } else { deposit::settled };
         let array = make(plan, &self.writer, &ledger, self.manner()).map_err(text)?;
-        Ok((Held { schema: producer::schema(plan, &ledger), array }, ledger))
+        Ok((HeldStructs { schema: producer::schema(plan, &ledger), array }, ledger))
     }
 
     /// Takes an array over, and looks whether the structs were moved.
-    fn import(&self, held: &mut Held, ledger: &Ledger) -> Result<Array, String> {
+    fn import(&self, held: &mut HeldStructs, ledger: &Ledger) -> Result<Array, String> {
         let array = self.exchange.import(&mut held.schema, &mut held.array).map_err(text)?;
         let is_moved = held.schema.is_released() && held.array.is_released();
         require(is_moved, || "the source was not marked as released".into())?;
@@ -82,9 +82,9 @@ impl Scene<'_> {
         Ok(array)
     }
 
-    fn export(&self, array: &Array) -> Result<Held, String> {
+    fn export(&self, array: &Array) -> Result<HeldStructs, String> {
         let (schema, array) = self.exchange.export(array).map_err(text)?;
-        Ok(Held { schema, array })
+        Ok(HeldStructs { schema, array })
     }
 }
 
@@ -158,7 +158,7 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
 
     let schema = SeenSchema::of(&held.schema);
     let written = producer::schema(plan, &Ledger::new());
-    let written = Held { schema: written, array: ArrowDeviceArray::empty() };
+    let written = HeldStructs { schema: written, array: ArrowDeviceArray::empty() };
     let expected_schema = SeenSchema::of(&written.schema);
     require(schema == expected_schema, || {
         format!("the schema is {schema:?} and was to be {expected_schema:?}")
@@ -191,7 +191,7 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
 }
 
 /// Reads the bytes of a struct behind its event.
-fn read_struct(scene: &Scene<'_>, held: &Held, plan: &Plan) -> Verdict {
+fn read_struct(scene: &Scene<'_>, held: &HeldStructs, plan: &Plan) -> Verdict {
     data::wait_for(&scene.reader, held.array.sync_event)?;
     let mut parts = Vec::new();
     data::parts_of_struct(&held.array.array, plan, &mut parts);

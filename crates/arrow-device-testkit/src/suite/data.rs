@@ -21,19 +21,19 @@ pub(super) fn text(error: arrow_device::Error) -> String {
 }
 
 /// Structs that are released when they are not handed over.
-pub(super) struct Held {
+pub(super) struct HeldStructs {
     pub(super) schema: ArrowSchema,
     pub(super) array: ArrowDeviceArray,
 }
 
-impl Held {
+impl HeldStructs {
     /// Moves the array out.
     pub(super) fn take_array(&mut self) -> ArrowDeviceArray {
         std::mem::replace(&mut self.array, ArrowDeviceArray::empty())
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldStructs {
     fn drop(&mut self) {
         let _ = consumer::release(consumer::move_out(&raw mut self.schema));
         let _ = consumer::release(consumer::move_out(&raw mut self.array.array));
@@ -270,7 +270,7 @@ pub(super) fn schema_of(plan: &Plan) -> Result<Schema> {
 }
 
 /// Makes a buffer of bytes.
-pub(super) type Place<'a> = dyn FnMut(&[u8]) -> Result<Buffer> + 'a;
+pub(super) type PlaceBytes<'a> = dyn FnMut(&[u8]) -> Result<Buffer> + 'a;
 
 /// An array of this plan in host memory that a ledger counts.
 pub(super) fn on_host(plan: &Plan, ledger: &Arc<Ledger>) -> Result<Array> {
@@ -287,7 +287,7 @@ pub(super) fn build(
     plan: &Plan,
     field: Field,
     device: DeviceId,
-    place: &mut Place<'_>,
+    place: &mut PlaceBytes<'_>,
 ) -> Result<ArrayBuilder> {
     let schema = Schema::new(field.clone())?;
     let data_type = field.data_type();

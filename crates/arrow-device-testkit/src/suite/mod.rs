@@ -15,7 +15,7 @@ mod report;
 use arrow_device::{Device, Queue, Result};
 
 pub use exchange::{Exchange, Library};
-pub use report::{Check, Failure, Outcome, Report};
+pub use report::{Check, CheckOutcome, Failure, Report};
 
 use crate::Verdict;
 use crate::kinds::{self, Case};
@@ -105,8 +105,8 @@ impl<'a> Suite<'a> {
         };
         for check in &self.checks {
             let outcome = match checks::reason_to_skip(*check, &self.device, self.other.is_some()) {
-                Some(reason) => Outcome::Skipped(reason),
-                None => Outcome::Run(self.run_check(*check, &mut report.failures)),
+                Some(reason) => CheckOutcome::Skipped(reason),
+                None => CheckOutcome::Run(self.run_check(*check, &mut report.failures)),
             };
             report.rows.push((*check, outcome));
         }

@@ -86,7 +86,7 @@ impl fmt::Display for Failure {
 
 /// What became of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// It was run for so many arrays.
     Run(usize),
     /// It was not run, for this reason.
@@ -100,7 +100,7 @@ pub struct Report {
     pub(super) device: DeviceId,
     pub(super) name: String,
     pub(super) arrays: usize,
-    pub(super) rows: Vec<(Check, Outcome)>,
+    pub(super) rows: Vec<(Check, CheckOutcome)>,
     pub(super) failures: Vec<Failure>,
 }
 
@@ -111,7 +111,7 @@ impl Report {
     }
 
     /// What became of a check.
-    pub fn outcome(&self, check: Check) -> Option<&Outcome> {
+    pub fn outcome(&self, check: Check) -> Option<&CheckOutcome> {
         self.rows.iter().find(|(known, _)| *known == check).map(|(_, outcome)| outcome)
     }
 
@@ -123,8 +123,8 @@ impl Report {
     /// The checks that were not run, and why.
     pub fn skipped(&self) -> impl Iterator<Item = (Check, &str)> {
         self.rows.iter().filter_map(|(check, outcome)| match outcome {
-            Outcome::Skipped(reason) => Some((*check, reason.as_str())),
-            Outcome::Run(_) => None,
+            CheckOutcome::Skipped(reason) => Some((*check, reason.as_str())),
+            CheckOutcome::Run(_) => None,
         })
     }
 
@@ -145,10 +145,10 @@ impl Report {
     }
 }
 
-fn count(outcome: &Outcome) -> usize {
+fn count(outcome: &CheckOutcome) -> usize {
     match outcome {
-        Outcome::Run(cases) => *cases,
-        Outcome::Skipped(_) => 0,
+        CheckOutcome::Run(cases) => *cases,
+        CheckOutcome::Skipped(_) => 0,
     }
 }
 
@@ -161,13 +161,13 @@ impl fmt::Display for Report {
         for (check, outcome) in &self.rows {
             let failed = self.failures.iter().filter(|failure| failure.check == *check).count();
             match outcome {
-                Outcome::Run(cases) if failed == 0 => {
+                CheckOutcome::Run(cases) if failed == 0 => {
                     writeln!(f, "  {check:<20} {cases:>6} cases")?
                 }
-                Outcome::Run(cases) => {
+                CheckOutcome::Run(cases) => {
                     writeln!(f, "  {check:<20} {cases:>6} cases, {failed} FAILED")?;
                 }
-                Outcome::Skipped(reason) => writeln!(f, "  {check:<20} skipped: {reason}")?,
+                CheckOutcome::Skipped(reason) => writeln!(f, "  {check:<20} skipped: {reason}")?,
             }
         }
         write!(f, "  {:<20} {:>6} cases, {} failed", "all", self.cases(), self.failures.len())?;

@@ -33,7 +33,7 @@ pub fn arrays(bytes: &[u8]) {
     let mut wild = Wild::new(&plan);
     spoils.iter().for_each(|how| wild.spoil(&mut Choices::new(how)));
     wild.is_honest &= !is_mismatch;
-    let tree = Tree::new(&wild);
+    let tree = ArrayTree::new(&wild);
     let mut base = tree.base(&wild);
     let was_released = base.is_released();
     let structure = unsafe { validate::structure(&base) };
@@ -96,7 +96,7 @@ fn read(array: &Array, unspoiled: Option<&Plan>) {
 }
 
 /// Exports, imports again, exports that, and releases its parts in some order.
-fn hand_on(array: Array, order: Order, tree: &Tree) {
+fn hand_on(array: Array, order: Order, tree: &ArrayTree) {
     let mut exported = ArrowDeviceArray::empty();
     array.export(&mut exported).expect("what was imported can be exported");
     let schema = array.schema().expect("a schema");
@@ -112,7 +112,7 @@ fn hand_on(array: Array, order: Order, tree: &Tree) {
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct ArrayNode {
     length: i64,
     null_count: i64,
     offset: i64,
@@ -124,7 +124,7 @@ struct Node {
 
 /// A tree and where it is said to be.
 struct Wild {
-    nodes: Vec<Node>,
+    nodes: Vec<ArrayNode>,
     device_type: i32,
     device_id: i64,
     has_event: bool,
@@ -184,9 +184,9 @@ fn length(choices: &mut Choices<'_>) -> i64 {
     if choices.once_in(2) { absurd(choices) } else { choices.below(64) as i64 }
 }
 
-fn planned(plan: &Plan, nodes: &mut Vec<Node>) -> usize {
+fn planned(plan: &Plan, nodes: &mut Vec<ArrayNode>) -> usize {
     let number = nodes.len();
-    nodes.push(Node {
+    nodes.push(ArrayNode {
         length: plan.length,
         null_count: plan.null_count,
         offset: plan.offset,
@@ -203,7 +203,7 @@ fn planned(plan: &Plan, nodes: &mut Vec<Node>) -> usize {
 }
 
 /// The structs in memory, at addresses that stay.
-struct Tree {
+struct ArrayTree {
     structs: Vec<UnsafeCell<ArrowArray>>,
     _children: Vec<Vec<*mut ArrowArray>>,
     _buffers: Vec<Vec<*const c_void>>,
@@ -214,10 +214,10 @@ struct Tree {
     releases: Arc<Releases>,
 }
 
-impl Tree {
+impl ArrayTree {
     fn new(wild: &Wild) -> Self {
         let (releases, ledger) = (Arc::new(Releases::default()), Ledger::new());
-        let empty = |_: &Node| UnsafeCell::new(ArrowArray::empty());
+        let empty = |_: &ArrayNode| UnsafeCell::new(ArrowArray::empty());
         let structs: Vec<_> = wild.nodes.iter().map(empty).collect();
         let (mut children, mut buffers, mut contents) = (Vec::new(), Vec::new(), Vec::new());
         for (number, node) in wild.nodes.iter().enumerate() {

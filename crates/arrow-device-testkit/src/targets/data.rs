@@ -123,15 +123,15 @@ fn window(choices: &mut Choices<'_>) -> i64 {
     }
 }
 
-struct Node<'plan> {
+struct PlanNode<'plan> {
     length: &'plan mut i64,
     offset: &'plan mut i64,
     null_count: &'plan mut i64,
     buffers: &'plan mut Vec<Content>,
 }
 
-fn nodes<'plan>(plan: &'plan mut Plan, all: &mut Vec<Node<'plan>>) {
-    all.push(Node {
+fn nodes<'plan>(plan: &'plan mut Plan, all: &mut Vec<PlanNode<'plan>>) {
+    all.push(PlanNode {
         length: &mut plan.length,
         offset: &mut plan.offset,
         null_count: &mut plan.null_count,

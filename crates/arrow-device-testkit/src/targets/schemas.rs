@@ -21,7 +21,7 @@ use crate::plan::{Plan, metadata};
 pub fn schemas(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     let nodes = nodes(&mut choices);
-    let tree = Tree::new(&nodes);
+    let tree = SchemaTree::new(&nodes);
     let mut base = unsafe { ptr::read(tree.structs[0].get()) };
     let was_released = base.is_released();
     let _ = unsafe { validate::schema_structure(&base) };
@@ -48,7 +48,7 @@ pub fn schemas(bytes: &[u8]) {
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct SchemaNode {
     format: Option<Vec<u8>>,
     name: Option<Vec<u8>>,
     metadata: Option<Vec<u8>>,
@@ -56,7 +56,7 @@ struct Node {
     links: Links,
 }
 
-fn nodes(choices: &mut Choices<'_>) -> Vec<Node> {
+fn nodes(choices: &mut Choices<'_>) -> Vec<SchemaNode> {
     let spoils = choices.below(5);
     let mut wrong: Vec<(usize, [u8; 20])> = Vec::new();
     for _ in 0..spoils {
@@ -78,9 +78,9 @@ fn nodes(choices: &mut Choices<'_>) -> Vec<Node> {
 }
 
 /// A valid tree.
-fn planned(plan: &Plan, nodes: &mut Vec<Node>) -> usize {
+fn planned(plan: &Plan, nodes: &mut Vec<SchemaNode>) -> usize {
     let number = nodes.len();
-    nodes.push(Node {
+    nodes.push(SchemaNode {
         format: Some(plan.format.as_bytes().to_vec()),
         name: plan.name.as_ref().map(|name| name.as_bytes().to_vec()),
         metadata: plan.metadata.clone(),
@@ -96,13 +96,13 @@ fn planned(plan: &Plan, nodes: &mut Vec<Node>) -> usize {
 }
 
 /// A tree whose formats know nothing of its children.
-fn any_node(choices: &mut Choices<'_>, nodes: &mut Vec<Node>, depth: usize) -> usize {
+fn any_node(choices: &mut Choices<'_>, nodes: &mut Vec<SchemaNode>, depth: usize) -> usize {
     let number = nodes.len();
     let known = ["+s", "i", "+l", "+m", "+r", "+us:0,1", "+ud:7", "+w:2", "u", "+vl", "d:9,2", "s"];
     let format = if choices.once_in(4) { string(choices) } else { choices.pick(&known).into() };
     let name = choices.once_in(2).then(|| string(choices));
     let (metadata, flags) = (some_metadata(choices), i64::from(choices.byte()));
-    nodes.push(Node { format: Some(format), name, metadata, flags, links: Links::default() });
+    nodes.push(SchemaNode { format: Some(format), name, metadata, flags, links: Links::default() });
     let count = if depth == 0 || nodes.len() > 20 { 0 } else { choices.below(4) };
     let children: Vec<_> = (0..count).map(|_| Some(any_node(choices, nodes, depth - 1))).collect();
     let has_dictionary = depth > 0 && choices.once_in(6);
@@ -113,7 +113,7 @@ fn any_node(choices: &mut Choices<'_>, nodes: &mut Vec<Node>, depth: usize) -> u
     number
 }
 
-fn spoil(node: &mut Node, choices: &mut Choices<'_>, nodes: usize, edges: &mut usize) {
+fn spoil(node: &mut SchemaNode, choices: &mut Choices<'_>, nodes: usize, edges: &mut usize) {
     match choices.below(8) {
         0 => node.format = None,
         1 => node.format = Some(string(choices)),
@@ -157,17 +157,17 @@ fn wrong_metadata(choices: &mut Choices<'_>) -> Vec<u8> {
 }
 
 /// The structs in memory, at addresses that stay.
-struct Tree {
+struct SchemaTree {
     structs: Vec<UnsafeCell<ArrowSchema>>,
     _tables: Vec<Vec<*mut ArrowSchema>>,
     _strings: Vec<Vec<u8>>,
     releases: Arc<Releases>,
 }
 
-impl Tree {
-    fn new(nodes: &[Node]) -> Self {
+impl SchemaTree {
+    fn new(nodes: &[SchemaNode]) -> Self {
         let releases = Arc::new(Releases::default());
-        let empty = |_: &Node| UnsafeCell::new(ArrowSchema::empty());
+        let empty = |_: &SchemaNode| UnsafeCell::new(ArrowSchema::empty());
         let structs: Vec<_> = nodes.iter().map(empty).collect();
         let mut tables = Vec::new();
         let mut strings: Vec<Vec<u8>> = Vec::new();

@@ -6,10 +6,10 @@ use arrow_device::abi::dlpack::{DLDataType, DLDeviceType};
 use super::Recipe;
 
 /// What is wrong, what import answers, and how it is made wrong.
-pub type Case = (&'static str, ErrorKind, fn(&mut Recipe));
+pub type WrongTensor = (&'static str, ErrorKind, fn(&mut Recipe));
 
 /// Every field wrong in turn. The kind is what import answers.
-pub const REFUSED: &[Case] = &[
+pub const REFUSED: &[WrongTensor] = &[
     ("a negative number of dimensions", Malformed, |it| it.ndim = Some(-1)),
     ("the smallest number of dimensions", Malformed, |it| it.ndim = Some(i32::MIN)),
     ("65 dimensions", LimitExceeded, |it| it.shape = Some(vec![1; 65])),
@@ -76,7 +76,7 @@ pub const REFUSED: &[Case] = &[
 ];
 
 /// What only the newer form can get wrong.
-pub const REFUSED_VERSIONED: &[Case] = &[
+pub const REFUSED_VERSIONED: &[WrongTensor] = &[
     ("a major version to come", Unsupported, |it| it.version.major = 2),
     ("a major version that never was", Unsupported, |it| it.version.major = 0),
     ("the largest version", Unsupported, |it| it.version.major = u32::MAX),

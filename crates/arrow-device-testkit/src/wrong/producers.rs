@@ -308,10 +308,10 @@ fn text() -> Plan {
 }
 
 /// What a release that was put in the place of another finds.
-type Release = unsafe extern "C" fn(*mut ArrowArray);
+type ReleaseArray = unsafe extern "C" fn(*mut ArrowArray);
 
 /// Puts another release in the place of the array's own, which finds the array as it was.
-fn wrap(array: &mut ArrowArray, release: Release) {
+fn wrap(array: &mut ArrowArray, release: ReleaseArray) {
     array.private_data = Box::into_raw(Box::new(consumer::copy_of(array))).cast();
     array.release = Some(release);
 }

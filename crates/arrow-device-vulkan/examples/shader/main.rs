@@ -10,7 +10,6 @@
 
 pub(crate) mod pipeline;
 pub(crate) mod spirv;
-pub(crate) mod vk;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -18,21 +17,23 @@ use std::time::Duration;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Array, Batch, DataType, Device, Field, Memory, Schema};
-use arrow_device_vulkan::{Placement, open_for, open_from};
+use arrow_device_testkit::application::Attempt;
+use arrow_device_testkit::application::vulkan::{HostEventGate, Vulkan};
+use arrow_device_vulkan::{Handles, Placement, SubmitLock, open_for, open_from};
+use ash::vk::Handle;
 use pipeline::Squares;
-use vk::{Gate, Result, Vulkan};
 
 pub(crate) const ROWS: usize = 1000;
 const SIZE: u64 = (ROWS * size_of::<i32>()) as u64;
 
-pub(crate) fn main() -> Result<()> {
+pub(crate) fn main() -> Attempt<()> {
     if let Err(why) = arrow_device_vulkan::is_available() {
         println!("skipped: {why}");
         return Ok(());
     }
     let vulkan = Vulkan::new(false)?;
     // SAFETY: the handles are kept alive by `vulkan`, which goes with them; whoever submits holds its lock.
-    let device = unsafe { open_from(vulkan.handles(), Placement::HostVisible) }?;
+    let device = unsafe { open_from(handles(&vulkan), Placement::HostVisible) }?;
     println!("opened {device:?}");
     let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
     let mut producer = produce(&vulkan, &device, &mut c_schema, &mut c_array)?;
@@ -49,6 +50,15 @@ pub(crate) fn main() -> Result<()> {
     Ok(())
 }
 
+/// What everybody who is to use the device has to be given.
+pub(crate) fn handles(vulkan: &Arc<Vulkan>) -> Handles {
+    let (instance, physical) = (vulkan.instance.handle().as_raw(), vulkan.physical.as_raw());
+    let lock: Arc<dyn SubmitLock> = vulkan.lock.clone();
+    Handles::new(instance, physical, vulkan.device.handle().as_raw())
+        .with_queue(vulkan.queue.as_raw(), vulkan.family, lock)
+        .kept_by(vulkan.clone())
+}
+
 pub(crate) fn expected() -> Vec<i32> {
     (0..ROWS as i32).map(|row| row * row).collect()
 }
@@ -56,7 +66,7 @@ pub(crate) fn expected() -> Vec<i32> {
 /// What the producer has submitted, and what holds it back.
 pub(crate) struct Producer {
     /// Dropped first, so that the rest can come to its end.
-    pub(crate) gate: Gate,
+    pub(crate) gate: HostEventGate,
     _shader: Squares,
 }
 
@@ -66,9 +76,9 @@ pub(crate) fn produce(
     device: &Device,
     c_schema: &mut ArrowSchema,
     c_array: &mut ArrowDeviceArray,
-) -> Result<Producer> {
+) -> Attempt<Producer> {
     let queue = device.open_queue()?;
-    let column = || -> Result<(Memory, u64)> {
+    let column = || -> Attempt<(Memory, u64)> {
         let mut memory = queue.allocate(SIZE)?;
         // What is there as long as the shader has not run.
         memory.write(&queue, &[0xff; SIZE as usize])?;
@@ -79,7 +89,7 @@ pub(crate) fn produce(
     let (squares, squares_buffer) = column()?;
 
     let shader = Squares::new(vulkan, [numbers_buffer, squares_buffer], ROWS as u32)?;
-    let gate = Gate::before(vulkan)?;
+    let gate = HostEventGate::before(vulkan)?;
     // On the `VkQueue` that the library's queue is, so that its event comes behind it.
     shader.submit()?;
 
@@ -108,7 +118,7 @@ impl Consumer {
     pub(crate) fn start(
         c_schema: &mut ArrowSchema,
         c_array: &mut ArrowDeviceArray,
-    ) -> Result<Self> {
+    ) -> Attempt<Self> {
         // By the convention for Vulkan's device type the number is the `VkDevice`, which the application gave to
         // everybody.
         let device = open_for(c_array.device_id)?;
@@ -126,7 +136,7 @@ impl Consumer {
         Ok(Self { squares, early: std::cell::OnceCell::new() })
     }
 
-    pub(crate) fn is_there_within(&self, time: Duration) -> Result<bool> {
+    pub(crate) fn is_there_within(&self, time: Duration) -> Attempt<bool> {
         match self.squares.recv_timeout(time) {
             Ok(squares) => Ok(self.early.set(squares?).is_ok()),
             Err(RecvTimeoutError::Timeout) => Ok(false),
@@ -134,7 +144,7 @@ impl Consumer {
         }
     }
 
-    pub(crate) fn finish(self) -> Result<Vec<i32>> {
+    pub(crate) fn finish(self) -> Attempt<Vec<i32>> {
         match self.early.into_inner() {
             Some(squares) => Ok(squares),
             None => Ok(self.squares.recv()??),
@@ -143,7 +153,7 @@ impl Consumer {
 }
 
 /// Waits for the table's event and reads its second column.
-fn squares_of(batch: &Batch) -> Result<Vec<i32>> {
+fn squares_of(batch: &Batch) -> Attempt<Vec<i32>> {
     let table = batch.as_array().to_host()?;
     let host = table.host()?;
     let bytes = host.child(1)?.buffer(1)?.to_vec();

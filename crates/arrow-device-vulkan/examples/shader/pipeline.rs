@@ -5,7 +5,8 @@ use std::sync::Arc;
 use ash::vk::{self, Handle};
 
 use super::spirv;
-use super::vk::{Result, Vulkan};
+use arrow_device_testkit::application::Attempt;
+use arrow_device_testkit::application::vulkan::Vulkan;
 
 /// The shader over two buffers. Waits for its end when it is dropped.
 pub(crate) struct Squares {
@@ -21,7 +22,7 @@ pub(crate) struct Squares {
 
 impl Squares {
     /// Records it for so many rows.
-    pub(crate) fn new(vulkan: &Arc<Vulkan>, buffers: [u64; 2], rows: u32) -> Result<Self> {
+    pub(crate) fn new(vulkan: &Arc<Vulkan>, buffers: [u64; 2], rows: u32) -> Attempt<Self> {
         let device = &vulkan.device;
         let words = spirv::squares();
         let info = vk::ShaderModuleCreateInfo::default().code(&words);
@@ -67,7 +68,11 @@ impl Squares {
         Ok(made)
     }
 
-    fn record(&self, buffers: [u64; 2], rows: u32) -> Result<(vk::CommandPool, vk::CommandBuffer)> {
+    fn record(
+        &self,
+        buffers: [u64; 2],
+        rows: u32,
+    ) -> Attempt<(vk::CommandPool, vk::CommandBuffer)> {
         let (vulkan, device) = (&self.vulkan, &self.vulkan.device);
         let layouts = [self.bindings];
         let info = vk::DescriptorSetAllocateInfo::default()
@@ -102,7 +107,7 @@ impl Squares {
     }
 
     /// Submits it and waits for nothing.
-    pub(crate) fn submit(&self) -> Result<()> {
+    pub(crate) fn submit(&self) -> Attempt<()> {
         self.vulkan.submit(&[self.recorded])
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! `cargo run --example own_device`
 
-mod lab;
+pub(crate) mod lab;
 
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;

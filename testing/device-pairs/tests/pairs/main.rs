@@ -11,17 +11,3 @@ mod golden;
 mod streams;
 mod values;
 mod ways;
-
-use arrow_device::copy::Options;
-
-/// The ways to ask for the same.
-fn choices(number: usize) -> Options {
-    let options = Options::new().always(true);
-    match number % 5 {
-        0 => options,
-        1 => options.trim(false),
-        2 => options.separate(true),
-        3 => options.chunk(64),
-        _ => options.alignment(1024).chunk(192),
-    }
-}

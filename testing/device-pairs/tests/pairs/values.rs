@@ -4,11 +4,9 @@ use arrow_device::copy::Options;
 use arrow_device::{Array, DataType, Queue};
 use arrow_device_testkit::generate::{self, Generated};
 use arrow_device_testkit::plan::Plan;
-use arrow_device_testkit::trips::{assert_is, built, imported};
+use arrow_device_testkit::trips::{assert_is, built, imported, ways_to_copy};
 use arrow_device_testkit::{kinds, oracle};
 use device_pairs::{Place, ROWS, World};
-
-use crate::choices;
 
 /// Goes from every place to every other and back to the host.
 fn tour(world: &World, array: &Array, expected: &Plan, number: usize) {
@@ -27,7 +25,7 @@ fn source(array: &Array, place: &Place, number: usize) -> Array {
 }
 
 fn there_and_back(source: &Array, [from, to]: [&Place; 2], expected: &Plan, number: usize) {
-    let options = choices(number);
+    let options = ways_to_copy(number);
     let what = || {
         let shape = source.data_type();
         format!("array {number}: {shape}, {from:?} -> {to:?}, {options:?}")
@@ -82,7 +80,7 @@ fn every_type_in_every_window_goes_to_a_place_and_back() {
         let (array, expected) = built(&case.plan());
         // Every place in turn, so that each type meets each in some window.
         let place = &world.places[number % world.places.len()];
-        let there = array.copy_with(&place.queue, &choices(number)).unwrap();
+        let there = array.copy_with(&place.queue, &ways_to_copy(number)).unwrap();
         let back = there.to_host().unwrap();
         assert_is(&back, &expected, &format!("{case}, {place:?}"));
     }
@@ -97,7 +95,7 @@ fn arbitrary_arrays_come_back_from_a_place_and_shrink_where_they_do_not() {
         let number = generated.bytes.len();
         let place = &world.places[number % world.places.len()];
         let copy = |array: &Array, queue: &Queue| {
-            let copied = array.copy_with(queue, &choices(number / 9));
+            let copied = array.copy_with(queue, &ways_to_copy(number / 9));
             copied.map_err(|error| format!("{place:?}: {error}"))
         };
         let there = imported(&copy(&array, &place.queue)?);

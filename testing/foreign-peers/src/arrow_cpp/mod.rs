@@ -15,17 +15,11 @@ use libloading::Library;
 use sim_c as c;
 
 use crate::build::{self, Build};
-use crate::{Said, Structs, text};
+use crate::{FourStructs, Said, Structs, text};
 
 type TwoStructs = unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray) -> c_int;
 type Numbered<T> = unsafe extern "C" fn(usize, *mut ArrowSchema, *mut T) -> c_int;
 type Placed = unsafe extern "C" fn(usize, c_int, *mut ArrowSchema, *mut ArrowDeviceArray) -> c_int;
-type FourStructs = unsafe extern "C" fn(
-    *mut ArrowSchema,
-    *mut ArrowDeviceArray,
-    *mut ArrowSchema,
-    *mut ArrowDeviceArray,
-) -> c_int;
 type ThreeStructs =
     unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray, *mut ArrowDeviceArray) -> c_int;
 type UseSim = unsafe extern "C" fn(*const SimFunctions, *mut c::ArrowDeviceSim) -> c_int;

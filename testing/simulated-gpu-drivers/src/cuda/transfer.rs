@@ -8,16 +8,8 @@ use crate::batch::Batch;
 use crate::call::{Arguments, Then, call, call_then, give};
 use crate::code::{Answer, Code};
 use crate::machine::Machine;
-use crate::memory::{End, Pageable};
+use crate::memory::{End, Pageable, Side};
 use crate::work::HostFunction;
-
-/// What a function takes the ends of a copy for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Host,
-    Device,
-    Either,
-}
 
 /// One copy, on a stream of any context.
 fn copy(

@@ -59,7 +59,7 @@ fn memory_type(machine: &Machine, found: Located) -> c_uint {
 /// `hipPointerAttribute_t`: its first members are the same in all versions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct Attributes {
+struct PointerAttributes {
     memory_type: c_uint,
     device: c_int,
     device_address: usize,
@@ -75,7 +75,7 @@ unsafe extern "C" fn hipPointerGetAttributes(out: *mut u8, address: usize) -> c_
         machine.chosen()?;
         let found = machine.pointer(address).ok_or(Code::INVALID_VALUE)?;
         let is_host = found.placement.is_for_host();
-        let attributes = Attributes {
+        let attributes = PointerAttributes {
             memory_type: memory_type(machine, found),
             device: found.device as c_int,
             device_address: address,

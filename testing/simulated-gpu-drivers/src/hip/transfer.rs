@@ -9,16 +9,8 @@ use crate::call::give;
 use crate::code::{Answer, Code};
 use crate::hip::call::{call, call_then};
 use crate::machine::Machine;
-use crate::memory::{End, Pageable};
+use crate::memory::{End, Pageable, Side};
 use crate::work::HostFunction;
-
-/// What a function takes an end of a copy for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Host,
-    Device,
-    Either,
-}
 
 /// One copy, on a stream of any device. Ordinary host memory makes the host wait.
 fn copy(

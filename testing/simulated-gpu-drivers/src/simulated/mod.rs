@@ -15,6 +15,7 @@ pub use builder::{Builder, Vendor};
 pub use kernel::{Kernel, Memory};
 pub use report::Report;
 
+use crate::control::{EachCall, EachReport};
 use file::Copied;
 
 /// A simulated driver of the test's own.
@@ -41,9 +42,7 @@ pub struct Call {
     pub thread: u64,
 }
 
-type EachReport = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64);
 type Show = unsafe extern "C" fn(u64, EachReport, *mut c_void);
-type EachCall = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, c_int, u64);
 
 impl Simulated {
     /// Begins a driver: one device with a gibibyte, unless told otherwise.

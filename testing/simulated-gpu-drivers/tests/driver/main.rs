@@ -1,10 +1,11 @@
-//! The simulated drivers, called as C calls them.
+//! The simulated drivers, called as C calls them, and held against the headers of the vendors.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 
 mod basics;
 mod capture;
 mod codes;
+mod headers;
 mod hip;
 mod memory;
 mod mistakes;

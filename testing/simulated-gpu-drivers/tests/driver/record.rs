@@ -1,5 +1,6 @@
 //! What tests learn: the log of calls, whose mistake it was; and calls that are told to fail.
 
+use arrow_device_testkit::process::Child;
 use simulated_gpu_drivers::{Simulated, Vendor};
 
 use crate::support::{call, cuda, hip, started};
@@ -107,12 +108,10 @@ fn a_child_that_loads_the_library_by_its_path() {
 #[test]
 fn a_library_that_nobody_configures_asks_the_environment() {
     let driver = cuda();
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "record::a_child_that_loads_the_library_by_its_path"])
+    Child::of("record::a_child_that_loads_the_library_by_its_path")
         .env(CHILD, driver.sim.path())
         .env("ARROW_DEVICE_SIMULATED_DRIVER_CONFIG", "devices=3 memory=4096")
-        .output()
-        .unwrap();
-    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stdout));
+        .run()
+        .expect_success();
     driver.finish();
 }

@@ -10,11 +10,11 @@ pub(crate) struct Report {
     path: PathBuf,
     is_quick: bool,
     pub(crate) failures: usize,
-    runtimes: Vec<Runtime>,
+    runtimes: Vec<RuntimeReport>,
 }
 
 /// The same of one runtime, as JSON.
-struct Runtime {
+struct RuntimeReport {
     name: &'static str,
     diagnosis: String,
     checks: Vec<String>,
@@ -32,7 +32,12 @@ impl Report {
     pub(crate) fn begin(&mut self, name: &'static str, diagnosis: &str) {
         println!("{diagnosis}");
         let diagnosis = quoted(diagnosis);
-        self.runtimes.push(Runtime { name, diagnosis, checks: Vec::new(), copies: Vec::new() });
+        self.runtimes.push(RuntimeReport {
+            name,
+            diagnosis,
+            checks: Vec::new(),
+            copies: Vec::new(),
+        });
         self.write();
     }
 
@@ -72,7 +77,7 @@ impl Report {
     }
 
     fn write(&self) {
-        let runtimes: Vec<String> = self.runtimes.iter().map(Runtime::text).collect();
+        let runtimes: Vec<String> = self.runtimes.iter().map(RuntimeReport::text).collect();
         let (version, is_quick, failures) =
             (env!("CARGO_PKG_VERSION"), self.is_quick, self.failures);
         let text = format!(
@@ -85,7 +90,7 @@ impl Report {
     }
 }
 
-impl Runtime {
+impl RuntimeReport {
     fn text(&self) -> String {
         let Self { name, diagnosis, checks, copies } = self;
         let (name, checks, copies) = (quoted(name), checks.join(", "), copies.join(", "));

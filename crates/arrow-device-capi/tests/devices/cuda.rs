@@ -1,0 +1,21 @@
+//! Streams and events of the application's on CUDA, through the header's functions, on a simulated driver.
+
+use crate::streams;
+use arrow_device::DeviceType;
+use arrow_device_testkit::process;
+use gpu_backends::Bench;
+
+#[test]
+fn streams_and_events_of_the_application_go_in_and_out() {
+    process::alone(|| {
+        streams::streams_and_events_go_in_and_out(&Bench::cuda(), DeviceType::CUDA.0);
+    });
+}
+
+#[test]
+fn a_context_is_not_asked_for() {
+    process::alone(|| {
+        let _bench = Bench::cuda();
+        streams::no_other_context_is_taken(DeviceType::CUDA.0);
+    });
+}

@@ -1,0 +1,21 @@
+//! Devices, queues, events and memory of the application's, through the functions of the header.
+#![cfg(all(target_os = "linux", not(miri)))]
+#![allow(
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+#[cfg(feature = "cuda")]
+mod cuda;
+#[cfg(feature = "opencl")]
+mod opencl;
+#[cfg(feature = "rocm")]
+mod rocm;
+#[cfg(any(feature = "cuda", feature = "rocm"))]
+mod streams;
+#[path = "../support/mod.rs"]
+mod support;
+#[cfg(feature = "vulkan")]
+mod vulkan;

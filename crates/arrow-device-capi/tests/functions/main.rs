@@ -1,0 +1,24 @@
+//! The functions of the header: what they refuse, who releases what when, and
+//! programs in C and C++ that are built with them.
+#![cfg(not(miri))]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+mod conformance;
+#[cfg(target_os = "linux")]
+mod examples;
+mod exchange;
+#[cfg(target_os = "linux")]
+mod header;
+mod hostile;
+#[cfg(target_os = "linux")]
+mod nulls;
+mod sizes;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,160 @@
+//! All wrong peers of the testkit that exchange arrays: each is found under its id. And those who are right are not blamed.
+
+use crate::support;
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+use arrow_device::driver::Readiness;
+use arrow_device_check::{Bench, Entry, Kind, Peer, Side, Where, child_with, usual_places};
+use arrow_device_testkit::judge::Stage;
+use arrow_device_testkit::relay::{Handwritten, Ours, Relay};
+use arrow_device_testkit::wrong::{self, Direction, Producer, Wrong};
+
+#[test]
+fn the_child_of_the_other_tests() {
+    child_with(peer);
+}
+
+/// A device that does nothing by itself, for peers that were written for it.
+fn by_hand(place: Where) -> Result<Bench, String> {
+    match place {
+        Where::Host => support::nowhere(place),
+        Where::WithoutEvents => Ok(Bench::Hand(Stage::new(Readiness::HostWait))),
+        Where::Device | Where::Anywhere => Ok(Bench::Hand(Stage::new(Readiness::Event))),
+    }
+}
+
+fn producer(producer: Producer) -> Peer {
+    let entry = Entry::ProduceArray(Box::new(move |bench, schema, array| {
+        let Bench::Hand(stage) = bench else { return 22 };
+        producer.produce(stage, schema, array);
+        0
+    }));
+    Peer::new(entry, by_hand)
+}
+
+type Consume = fn(&Stage, &mut ArrowSchema, &mut ArrowDeviceArray);
+
+fn consumer(consume: Consume) -> Peer {
+    let entry = Entry::ConsumeArray(Box::new(move |bench, schema, array| {
+        let Bench::Hand(stage) = bench else { return 22 };
+        consume(stage, unsafe { &mut *schema }, unsafe { &mut *array });
+        0
+    }));
+    Peer::new(entry, by_hand)
+}
+
+fn relay(relay: impl Relay + 'static, is_handwritten: bool) -> Peer {
+    let entry = Entry::RelayArray(Box::new(move |_, schema, array, out_schema, out| {
+        let handed_on = relay.relay(unsafe { &mut *schema }, unsafe { &mut *array });
+        let Ok((made_schema, made)) = handed_on else {
+            // Where the schema was wrong, the array is still there.
+            support::release(array);
+            return 22;
+        };
+        unsafe { out_schema.write(made_schema) };
+        unsafe { out.write(made) };
+        if is_handwritten {
+            Handwritten::settle_at(unsafe { &raw mut (*out).array });
+        }
+        0
+    }));
+    Peer::new(entry, usual_places(false, true))
+}
+
+/// Takes memory that is not there for the host's, and refuses an array that is in two places.
+#[derive(Clone, Copy)]
+struct RefusesNullBuffers;
+
+impl Relay for RefusesNullBuffers {
+    fn relay(
+        &self,
+        schema: &mut ArrowSchema,
+        array: &mut ArrowDeviceArray,
+    ) -> Result<(ArrowSchema, ArrowDeviceArray), String> {
+        if array.device_type != 1 && has_null_buffer(&array.array) {
+            support::release(array);
+            unsafe { schema.release.unwrap()(schema) };
+            return Err("it is on more than one device".into());
+        }
+        Handwritten(None).relay(schema, array)
+    }
+}
+
+/// Whether a buffer behind the bitmap is null.
+fn has_null_buffer(array: &ArrowArray) -> bool {
+    let buffers = (1..array.n_buffers as usize).map(|index| unsafe { *array.buffers.add(index) });
+    let children =
+        (0..array.n_children as usize).map(|index| unsafe { &**array.children.add(index) });
+    buffers.into_iter().any(<*const _>::is_null) || children.into_iter().any(has_null_buffer)
+}
+
+fn peer(name: &str) -> Option<Peer> {
+    let wrong = |wrong: &Wrong| match wrong.peer {
+        wrong::Peer::Producer(it) => producer(it),
+        wrong::Peer::Consumer(it) => consumer(it),
+        wrong::Peer::Relay(it) => relay(it, true),
+        _ => panic!("another kind of peer"),
+    };
+    match name {
+        "right producer" => Some(producer(Producer::RIGHT)),
+        "right consumer" => Some(consumer(wrong::right_consumer)),
+        "our relay" => Some(relay(Ours, false)),
+        "relay that refuses null buffers" => Some(relay(RefusesNullBuffers, true)),
+        "right relay" => Some(relay(Handwritten(None), true)),
+        name => wrong::all().get(name.parse::<usize>().ok()?).map(wrong),
+    }
+}
+
+fn side(direction: Direction) -> Side {
+    match direction {
+        Direction::Producer => Side::Producer,
+        Direction::Consumer => Side::Consumer,
+        _ => Side::Relay,
+    }
+}
+
+fn all_are_found(direction: Direction) {
+    let all = wrong::all();
+    let chosen = all.iter().enumerate().filter(|(_, wrong)| wrong.direction() == direction);
+    let mut missed = Vec::new();
+    for (number, wrong) in chosen {
+        let report =
+            support::report_until(&number.to_string(), Kind::Array, side(direction), wrong.id);
+        let failed = report.failed();
+        println!("{wrong:?}: {failed:?}");
+        if !failed.contains(&wrong.id) {
+            missed.push(format!("{wrong:?} is not among {failed:?}:\n{report}"));
+        }
+    }
+    assert!(missed.is_empty(), "{}", missed.join("\n"));
+}
+
+#[test]
+fn each_wrong_producer_is_found_under_its_id() {
+    all_are_found(Direction::Producer);
+}
+
+#[test]
+fn each_wrong_consumer_is_found_under_its_id() {
+    all_are_found(Direction::Consumer);
+}
+
+#[test]
+fn each_wrong_relay_is_found_under_its_id() {
+    all_are_found(Direction::Relay);
+}
+
+#[test]
+fn a_relay_that_refuses_null_buffers_on_a_device_is_found() {
+    let peer = "relay that refuses null buffers";
+    support::assert_found(peer, Kind::Array, Side::Relay, "SYS-1");
+    let name = "a batch on a device, some of whose buffers are null";
+    let report = support::report_of("right relay", Kind::Array, Side::Relay, &[name]);
+    assert!(report.failed().is_empty(), "{report}");
+}
+
+#[test]
+fn those_who_are_right_are_not_blamed() {
+    support::assert_right("right producer", Kind::Array, Side::Producer);
+    support::assert_right("right consumer", Kind::Array, Side::Consumer);
+    support::assert_right("our relay", Kind::Array, Side::Relay);
+}

@@ -1,0 +1,157 @@
+//! Peers that exchange tensors: each that is wrong is found under its id, and those who are right are not blamed.
+
+use crate::support;
+use arrow_device::abi::dlpack::{DLDeviceType, DLManagedTensorVersioned, DLTensor};
+use arrow_device::dlpack::{Order, Tensor};
+use arrow_device_check::{Entry, Kind, Peer, Side, child_with, usual_places};
+use arrow_device_testkit::tensors::Recipe;
+
+#[test]
+fn the_child_of_the_other_tests() {
+    child_with(peer);
+}
+
+/// What a producer does differently, and whose rule that is.
+type Wrong = (&'static str, &'static str, fn(&mut Recipe));
+
+const PRODUCERS: &[Wrong] = &[
+    ("a negative number of dimensions", "DLP-7", |it| it.ndim = Some(-1)),
+    ("more dimensions than memory", "DLP-7", |it| it.ndim = Some(i32::MAX)),
+    ("no shape", "DLP-7", |it| {
+        it.shape = None;
+        it.ndim = Some(2);
+    }),
+    ("a negative length", "DLP-7", |it| it.shape = Some(vec![2, -3])),
+    ("a shape that is more than all memory", "DLP-7", |it| {
+        it.shape = Some(vec![1 << 40, 1 << 40]);
+        it.strides = None;
+    }),
+    ("strides that lead out of all memory", "DLP-7", |it| it.strides = Some(vec![1 << 60, 1])),
+    ("no data", "DLP-7", |it| it.bytes = None),
+    ("an offset behind all memory", "DLP-7", |it| it.byte_offset = 1 << 63),
+    ("elements of no bits", "DLP-4", |it| it.dtype.bits = 0),
+    ("no lanes", "DLP-4", |it| it.dtype.lanes = 0),
+    ("an unknown type", "DLP-4", |it| it.dtype.code = 18),
+    ("an integer of 12 bits", "DLP-4", |it| it.dtype.bits = 12),
+    ("device type 0", "DLP-9", |it| it.device.device_type = DLDeviceType(0)),
+    ("a negative number of a GPU", "DLP-9", |it| {
+        it.device.device_type = DLDeviceType(2);
+        it.device.device_id = -1;
+    }),
+    ("a major version to come", "DLP-11", |it| it.version.major = 2),
+    ("flags that nobody knows", "DLP-12", |it| it.flags = 1 << 40),
+    ("no deleter", "DLP-10", |it| it.has_deleter = false),
+];
+
+fn producer(change: fn(&mut Recipe)) -> Peer {
+    let entry = Entry::ProduceTensor(Box::new(move |_, out| {
+        let mut recipe = Recipe::default();
+        change(&mut recipe);
+        let (tensor, _) = recipe.make::<DLManagedTensorVersioned>();
+        unsafe { out.write(tensor) };
+        0
+    }));
+    Peer::new(entry, usual_places(true, false))
+}
+
+/// A producer that forgets a little each time.
+fn leaky() -> Peer {
+    let entry = Entry::ProduceTensor(Box::new(move |_, out| {
+        std::mem::forget(vec![0_u8; 100]);
+        let (tensor, _) = Recipe::default().make::<DLManagedTensorVersioned>();
+        unsafe { out.write(tensor) };
+        0
+    }));
+    Peer::new(entry, usual_places(true, false))
+}
+
+type Consume = unsafe fn(*mut DLManagedTensorVersioned) -> i32;
+
+const CONSUMERS: &[(&str, &str, Consume)] = &[
+    ("never deletes", "DLP-6", |_| 0),
+    ("takes any version", "DLP-11", |tensor| {
+        unsafe { delete(tensor) };
+        0
+    }),
+    ("believes what it is told", "SYS-2", |tensor| {
+        let is_ours = unsafe { (*tensor).version.major } == 1;
+        unsafe { delete(tensor) };
+        i32::from(!is_ours)
+    }),
+    ("needs strides", "DLP-7", |tensor| {
+        let _ = unsafe { (*tensor).dl_tensor.strides.read_volatile() };
+        unsafe { ours(tensor) }
+    }),
+    ("needs a dimension", "DLP-7", |tensor| {
+        let _ = unsafe { (*tensor).dl_tensor.shape.read_volatile() };
+        unsafe { ours(tensor) }
+    }),
+    ("divides by the number of elements", "DLP-7", |tensor| {
+        let DLTensor { shape, ndim, .. } = unsafe { &(*tensor).dl_tensor };
+        let lengths = (0..*ndim as usize).map(|index| unsafe { *shape.add(index) });
+        if lengths.product::<i64>() == 0 {
+            // What the system does with whoever divides by it.
+            std::process::abort();
+        }
+        unsafe { ours(tensor) }
+    }),
+    ("needs a deleter", "DLP-10", |tensor| {
+        unsafe { (*tensor).deleter.unwrap() };
+        unsafe { ours(tensor) }
+    }),
+    ("writes to what is read-only", "DLP-12", |tensor| {
+        let bytes = unsafe { (*tensor).dl_tensor.data }.cast::<u8>();
+        if !bytes.is_null() && bytes.addr() > 0x1000 {
+            unsafe { bytes.write(77) };
+        }
+        unsafe { ours(tensor) }
+    }),
+];
+
+unsafe fn delete(tensor: *mut DLManagedTensorVersioned) {
+    if let Some(delete) = unsafe { (*tensor).deleter } {
+        unsafe { delete(tensor) };
+    }
+}
+
+unsafe fn ours(tensor: *mut DLManagedTensorVersioned) -> i32 {
+    support::code(unsafe { Tensor::import(tensor, Order::Host) })
+}
+
+fn peer(name: &str) -> Option<Peer> {
+    let (side, number) = name.split_once(' ')?;
+    let number = number.parse::<usize>().ok();
+    Some(match (side, number) {
+        ("leaky", _) => leaky(),
+        ("producer", None) => producer(|_| {}),
+        ("producer", Some(number)) => producer(PRODUCERS[number].2),
+        _ => {
+            let consume = number.map_or(ours as Consume, |number| CONSUMERS[number].2);
+            let entry = Entry::ConsumeTensor(Box::new(move |_, tensor| unsafe { consume(tensor) }));
+            Peer::new(entry, usual_places(false, false))
+        }
+    })
+}
+
+#[test]
+fn each_wrong_producer_of_tensors_is_found_under_its_id() {
+    for (number, (what, id, _)) in PRODUCERS.iter().enumerate() {
+        println!("{what}");
+        support::assert_found(&format!("producer {number}"), Kind::Dlpack, Side::Producer, id);
+    }
+    support::assert_found("leaky tensors", Kind::Dlpack, Side::Producer, "DLP-6");
+}
+
+#[test]
+fn each_wrong_consumer_of_tensors_is_found_under_its_id() {
+    for (number, (what, id, _)) in CONSUMERS.iter().enumerate() {
+        println!("{what}");
+        support::assert_found(&format!("consumer {number}"), Kind::Dlpack, Side::Consumer, id);
+    }
+}
+
+#[test]
+fn those_who_are_right_are_not_blamed() {
+    support::assert_right("producer right", Kind::Dlpack, Side::Producer);
+    support::assert_right("consumer right", Kind::Dlpack, Side::Consumer);
+}

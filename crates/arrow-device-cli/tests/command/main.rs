@@ -1,0 +1,17 @@
+//! The command, as somebody at a terminal meets it.
+#![allow(missing_docs, clippy::indexing_slicing, clippy::unwrap_used)]
+
+mod bench;
+#[cfg(all(feature = "check", target_os = "linux"))]
+mod check;
+#[cfg(feature = "files")]
+mod copy;
+#[cfg(all(feature = "cuda", feature = "rocm", target_os = "linux"))]
+mod gpu;
+#[cfg(feature = "files")]
+mod inspect;
+#[cfg(feature = "files")]
+mod page;
+#[path = "../support/mod.rs"]
+mod support;
+mod usage;

@@ -1,0 +1,18 @@
+//! OpenCL devices: conformance, memory, events, contexts, and what is missing.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+mod contexts;
+mod copies;
+mod events;
+mod examples;
+mod memory;
+mod missing;
+mod suite;
+mod support;
+mod svm;

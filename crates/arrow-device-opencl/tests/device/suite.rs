@@ -1,0 +1,15 @@
+//! The conformance suite, with its numbers pinned.
+
+use crate::support;
+use arrow_device_testkit::suite::{Check, Suite};
+
+// Requirement: SYS-1, ARR-5, ARR-16, ARR-20
+#[test]
+fn buffers_pass() {
+    let Some(device) = support::device() else { return };
+    let report = Suite::new(&device).run();
+    report.assert();
+    let skipped: Vec<Check> = report.skipped().map(|(check, _)| check).collect();
+    assert_eq!(skipped, [Check::AnotherDevice]);
+    assert_eq!(report.cases(), 8 * 1598);
+}

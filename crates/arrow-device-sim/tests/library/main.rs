@@ -1,0 +1,19 @@
+//! The library on the software device.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+mod arrays;
+mod async_streams;
+mod copies;
+#[cfg(not(miri))]
+mod dlpack;
+mod executor;
+mod streams;
+#[path = "../support/mod.rs"]
+mod support;

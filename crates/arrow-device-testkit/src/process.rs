@@ -1,0 +1,179 @@
+//! Tests that need a process of their own: because a process has one driver and one list of pending releases, because its
+//! environment decides what is found, or because a peer may crash.
+//!
+//! The other process is the same test program, which is asked for one test. So a test that calls [`alone`] runs twice: in the
+//! test program it starts the child, and in the child it runs the body.
+//!
+//! ```no_run
+//! # fn open_the_only_driver() {}
+//! #[test]
+//! fn the_first_call_fails() {
+//!     arrow_device_testkit::process::alone(|| open_the_only_driver());
+//! }
+//! ```
+
+use std::ffi::OsStr;
+use std::process::{Command, ExitStatus};
+
+/// Says to a child which test it runs.
+const VARIABLE: &str = "ARROW_DEVICE_TEST_CHILD";
+
+/// What a child prints when the body of its test has run to the end.
+const BODY_ENDED: &str = "the body of this test has run to its end";
+
+/// Runs `body` in a process of its own, and shows what the test left out there.
+///
+/// Miri starts no processes, and runs tests one after the other: there the body is run where it stands.
+///
+/// # Panics
+/// If the body panics, ends the process or does not run, with all that the child wrote.
+#[track_caller]
+pub fn alone(body: impl FnOnce()) {
+    if cfg!(miri) {
+        return body();
+    }
+    if is_child() {
+        body();
+        println!("{BODY_ENDED}");
+        return;
+    }
+    let child = Child::of_this_test().run().expect_success();
+    let has_ended = child.stdout.lines().any(|line| line.ends_with(BODY_ENDED));
+    assert!(has_ended, "the body did not run to its end: {}", child.report());
+    for line in child.stdout.lines().filter(|line| line.starts_with("skipped: ")) {
+        println!("{line}");
+    }
+}
+
+/// How a process ended that was allowed to crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It ran to its end.
+    Well,
+    /// A signal ended it.
+    Crashed,
+}
+
+/// Runs `body`, which may crash, in a process of its own. Returns `None` in the child.
+///
+/// # Panics
+/// If the child fails otherwise than by a signal, with all that it wrote.
+#[track_caller]
+pub fn end_of(body: impl FnOnce()) -> Option<End> {
+    if is_child() {
+        body();
+        return None;
+    }
+    let child = Child::of_this_test().run();
+    if child.has_crashed() {
+        return Some(End::Crashed);
+    }
+    child.expect_success();
+    Some(End::Well)
+}
+
+/// Whether this process is a child that the calling test has started.
+pub fn is_child() -> bool {
+    std::env::var(VARIABLE).is_ok_and(|test| test == this_test())
+}
+
+/// The name of the calling test, which is the name of the thread it runs on.
+fn this_test() -> String {
+    let thread = std::thread::current();
+    thread.name().expect("a test runs on a thread that has its name").to_owned()
+}
+
+/// A process to be started: this test program, asked for one test.
+#[derive(Debug)]
+pub struct Child {
+    test: String,
+    command: Command,
+}
+
+impl Child {
+    /// One that runs the calling test, in which [`is_child`] is then true.
+    pub fn of_this_test() -> Self {
+        Self::of(&this_test())
+    }
+
+    /// One that runs the test of this name, with all its modules.
+    ///
+    /// # Panics
+    /// If this program has no path.
+    pub fn of(test: &str) -> Self {
+        let program = std::env::current_exe().expect("a test program has a path");
+        let mut command = Command::new(program);
+        command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(VARIABLE, test);
+        Self { test: test.to_owned(), command }
+    }
+
+    /// With this variable in its environment.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Without this variable in its environment.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.command.env_remove(name);
+        self
+    }
+
+    /// Starts the process, and waits for its end.
+    ///
+    /// # Panics
+    /// If it cannot be started, or has no test of this name.
+    #[track_caller]
+    pub fn run(mut self) -> Ended {
+        let output = self.command.output().expect("a test program can be started");
+        let [stdout, stderr] = [output.stdout, output.stderr]
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let ended = Ended { test: self.test, status: output.status, stdout, stderr };
+        let has_run = ended.stdout.lines().any(|line| line == "running 1 test");
+        assert!(has_run, "it ran no test: {}", ended.report());
+        ended
+    }
+}
+
+/// A process that has ended, after a test has begun in it.
+#[derive(Debug)]
+pub struct Ended {
+    test: String,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it wrote to its output.
+    pub stdout: String,
+    /// What it wrote to its error output.
+    pub stderr: String,
+}
+
+impl Ended {
+    /// That the test has passed.
+    ///
+    /// # Panics
+    /// If it has not, with all that it wrote.
+    #[track_caller]
+    pub fn expect_success(self) -> Self {
+        assert!(self.status.success(), "{}", self.report());
+        self
+    }
+
+    /// Whether a signal ended the process.
+    #[cfg(unix)]
+    pub fn has_crashed(&self) -> bool {
+        std::os::unix::process::ExitStatusExt::signal(&self.status).is_some()
+    }
+
+    /// Whether something else than a test that failed ended the process.
+    #[cfg(not(unix))]
+    pub fn has_crashed(&self) -> bool {
+        !matches!(self.status.code(), Some(0 | 101))
+    }
+
+    fn report(&self) -> String {
+        let Self { test, status, stdout, stderr } = self;
+        format!("the process of {test}: {status}\n{stdout}\n{stderr}")
+    }
+}

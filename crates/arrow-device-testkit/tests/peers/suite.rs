@@ -1,0 +1,116 @@
+//! The suite on the host and on every kind of software device. The numbers of cases are pinned.
+
+use arrow_device::Device;
+use arrow_device_sim::{Builder, Kind, Sim};
+use arrow_device_testkit::suite::{Check, Report, Suite};
+use arrow_device_testkit::{Verdict, kinds};
+
+/// Every type in every shape, and one in eleven of the arrays of types inside each other.
+const ARRAYS: usize = TYPES * 4 * 3 + (NESTED * 4 * 3).div_ceil(11);
+const TYPES: usize = 42 + 12 + 7 + 2 + 3 + 3;
+const NESTED: usize = 42 + 42 * 12 + 12 * 12 + 7 + 2 + 3 + 3;
+
+/// What a software device has seen since it was asked last.
+fn reports(sim: &Sim) -> Verdict {
+    match sim.take_reports().first() {
+        Some(report) => Err(report.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Runs the suite on a software device, and looks for what was left behind.
+fn run(builder: Builder, seed: u64) -> Report {
+    let sim = builder.seed(seed).backtraces(false).build();
+    let watch = || reports(&sim);
+    let report = Suite::new(&sim.device()).watched_by(&watch).run();
+    report.assert();
+    let left = sim.finish();
+    assert!(left.is_empty(), "{left:?}");
+    report
+}
+
+/// The checks that were not run.
+fn skipped(report: &Report) -> Vec<Check> {
+    report.skipped().map(|(check, _)| check).collect()
+}
+
+// Requirement: SYS-1, ARR-16
+#[test]
+fn the_host_passes() {
+    let report = Suite::new(&Device::host()).run();
+    report.assert();
+    assert_eq!(skipped(&report), [Check::Copy, Check::Order, Check::AnotherDevice]);
+    assert_eq!((ARRAYS, report.cases()), (1598, 6 * 1598));
+}
+
+// Requirement: SYS-1, ARR-5, ARR-16, ARR-20
+#[test]
+fn a_device_with_memory_of_its_own_passes() {
+    let report = run(Sim::builder(), 4711);
+    assert_eq!(skipped(&report), [Check::ReadInPlace, Check::AnotherDevice]);
+    assert_eq!(report.cases(), 7 * ARRAYS);
+}
+
+// Requirement: ARR-5, ARR-20
+#[test]
+fn the_order_of_work_makes_no_difference() {
+    let some: Vec<_> = kinds::cases().step_by(601).collect();
+    let mut cases = 0;
+    Sim::builder().backtraces(false).sweep(0..64, |sim| {
+        let watch = || reports(sim);
+        let report = Suite::new(&sim.device()).over(some.clone()).watched_by(&watch).run();
+        assert!(report.failures().is_empty(), "{report}");
+        cases += report.cases();
+    });
+    println!("{} arrays in 64 orders: {cases} cases", some.len());
+    assert_eq!(cases, 15 * 7 * 64);
+}
+
+// Requirement: SYS-1, ARR-5, ARR-16
+#[test]
+fn a_device_whose_memory_the_host_can_read_passes() {
+    let report = run(Sim::builder().kind(Kind::HostReadable), 1);
+    assert_eq!(skipped(&report), [Check::AnotherDevice]);
+    assert_eq!(report.cases(), 8 * ARRAYS);
+}
+
+// Requirement: SYS-1, ARR-16
+#[test]
+fn a_device_with_handles_passes() {
+    let report = run(Sim::builder().kind(Kind::Handles), 2);
+    assert_eq!(skipped(&report), [Check::ReadInPlace, Check::AnotherDevice]);
+    assert_eq!(report.cases(), 7 * ARRAYS);
+}
+
+// Requirement: ARR-5
+#[test]
+fn devices_with_and_without_access_to_each_other_pass() {
+    for (builder, seed) in [(Sim::builder().peers(2), 3), (Sim::builder().devices(2), 4)] {
+        let sim = builder.seed(seed).backtraces(false).build();
+        let watch = || reports(&sim);
+        let suite = Suite::new(&sim.device()).beside(&sim.device_number(1));
+        let report = suite.only([Check::AnotherDevice]).watched_by(&watch).run();
+        report.assert();
+        assert_eq!(report.cases(), ARRAYS);
+        let left = sim.finish();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+/// Whatever call fails, and wherever the device is lost: errors are values, and nothing is left behind. The
+/// simulator that each run gets looks for that when it is dropped.
+#[test]
+fn every_call_of_a_case_may_fail() {
+    let kind = kinds::Kind::Struct(vec![
+        kinds::Kind::Fixed("l", 8),
+        kinds::Kind::List("+l", 4, Box::new(kinds::Kind::Text("u", 4))),
+    ]);
+    let cases: Vec<_> = kinds::cases_of([kind]).step_by(5).take(1).collect();
+    let mut failures = 0;
+    let runs = Sim::builder().kind(Kind::HostReadable).backtraces(false).for_each_fault(|sim| {
+        let report = Suite::new(&sim.device()).over(cases.clone()).run();
+        failures += report.failures().len();
+    });
+    println!("{runs} runs, {failures} cases failed in them");
+    assert!(runs > 200 && failures > 200, "{runs} runs, {failures} failures");
+}

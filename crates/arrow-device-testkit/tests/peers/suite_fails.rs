@@ -1,0 +1,296 @@
+//! Each check of the suite, seen to fail on an implementation that is wrong in one place.
+
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+use arrow_device::copy::Options;
+use arrow_device::{Array, ArrayBuilder, DataType, Device, Queue, Result, View};
+use arrow_device_sim::{Builder, Kind, Sim};
+use arrow_device_testkit::kinds::{self, Case};
+use arrow_device_testkit::plan::{Nulls, Window};
+use arrow_device_testkit::skewed::{self, Omission};
+use arrow_device_testkit::suite::{Check, Exchange, Library, Report, Suite};
+use arrow_device_testkit::{Verdict, require};
+
+fn reports(sim: &Sim) -> Verdict {
+    match sim.take_reports().first() {
+        Some(report) => Err(report.to_string()),
+        None => Ok(()),
+    }
+}
+
+/// Arrays in which every mistake shows.
+fn cases() -> Vec<Case> {
+    let text = || kinds::Kind::Text("u", 4);
+    [
+        kinds::Kind::Struct(vec![kinds::Kind::Fixed("l", 8), text()]),
+        kinds::Kind::List("+l", 4, Box::new(text())),
+        kinds::Kind::Dictionary("c", 1, Box::new(text())),
+    ]
+    .map(|kind| Case::new(kind, Window::SLICED, Nulls::Counted))
+    .into()
+}
+
+/// The table of everything that is wrong: what to call it, which check finds it, and what that says.
+struct Wrong {
+    name: &'static str,
+    check: Check,
+    complaint: &'static str,
+    run: fn(Check) -> Report,
+}
+
+fn all() -> Vec<Wrong> {
+    let wrong = |name, check, complaint, run| Wrong { name, check, complaint, run };
+    vec![
+        wrong("imports another window", Check::Import, "length, null count and offset", |check| {
+            exchanged(check, &Moved)
+        }),
+        wrong("releases what it imported", Check::Import, "released while its consumer", |check| {
+            exchanged(check, &Copies)
+        }),
+        wrong("never releases", Check::Import, "1 releases of 2", |check| exchanged(check, &Keeps)),
+        wrong("reads other bytes", Check::Import, "reads [", |check| {
+            skewed(check, Omission::CopyIn, Sim::builder())
+        }),
+        wrong("exports as ready what is not", Check::Export, "no event, and", |check| {
+            exchanged(check, &Hurries)
+        }),
+        wrong("exports without the event", Check::Export, "no event, and", |check| {
+            exchanged(check, &Tampers(|_, array| array.sync_event = std::ptr::null_mut()))
+        }),
+        wrong("exports another offset", Check::Export, "length, null count and offset", |check| {
+            exchanged(check, &Tampers(|_, array| array.array.offset -= 1))
+        }),
+        wrong("exports another null count", Check::Export, "length, null count", |check| {
+            exchanged(check, &Tampers(|_, array| array.array.null_count = -1))
+        }),
+        wrong("exports another schema", Check::Export, "the schema is", |check| {
+            exchanged(check, &Tampers(|schema, _| schema.flags = 0))
+        }),
+        wrong("exports another address", Check::Export, "buffers moved", |check| {
+            exchanged(check, &Tampers(|_, array| other_address(&array.array)))
+        }),
+        wrong("exports for another device", Check::Export, "it lies on", |check| {
+            exchanged(check, &Tampers(|_, array| array.device_id += 1))
+        }),
+        wrong("leaves garbage in reserved", Check::Export, "`reserved`", |check| {
+            exchanged(check, &Tampers(|_, array| array.reserved[2] = 1))
+        }),
+        wrong("frees nothing", Check::Export, "leaked", |check| {
+            skewed(check, Omission::Free, Sim::builder())
+        }),
+        wrong("loses the event", Check::ReExport, "the event is another one now", |check| {
+            exchanged(check, &Tampers(|_, array| array.sync_event = std::ptr::null_mut()))
+        }),
+        wrong("never releases", Check::ReExport, "1 releases of 2", |check| {
+            exchanged(check, &Keeps)
+        }),
+        wrong("children that are not released", Check::MoveChildren, "1 releases of 2", |check| {
+            exchanged(check, &Tampers(|_, array| forget_children(&array.array)))
+        }),
+        wrong("copies another window", Check::Copy, "came back", |check| exchanged(check, &Moved)),
+        wrong("copies nothing there", Check::Copy, "reads [", |check| {
+            // Offsets that were never written could say that there are gigabytes.
+            let number = kinds::Kind::Fixed("l", 8);
+            let cases = vec![Case::new(number, Window::SLICED, Nulls::Counted)];
+            skewed_over(cases, check, Omission::CopyIn, Sim::builder())
+        }),
+        wrong("copies nothing back", Check::Copy, "", |check| {
+            skewed(check, Omission::CopyOut, Sim::builder())
+        }),
+        wrong("copies to the host only", Check::Copy, "it is on", |check| {
+            exchanged(check, &StaysOnTheHost)
+        }),
+        wrong("queues do not wait", Check::Order, "read without order", |check| {
+            skewed(check, Omission::QueueWait, Sim::builder())
+        }),
+        wrong("says that all is done", Check::DeferredRelease, "still uses it", |check| {
+            skewed(check, Omission::Asking, Sim::builder())
+        }),
+        wrong("forgets a view", Check::DeferredRelease, "1 releases of 2", |check| {
+            exchanged(check, &ForgetsViews)
+        }),
+        wrong("the host does not wait", Check::ReadInPlace, "reads [", |check| {
+            skewed(check, Omission::HostWait, Sim::builder().kind(Kind::HostReadable))
+        }),
+        wrong("reaches everything", Check::AnotherDevice, "cannot reach", |check| {
+            let sim = Sim::builder().devices(2).build();
+            let other = skewed::device(&sim.device_number(1), Omission::Reach);
+            let watch = || reports(&sim);
+            suite(&sim.device()).beside(&other).only([check]).watched_by(&watch).run()
+        }),
+        wrong("uses another queue", Check::AnotherDevice, "cannot be reached was shown", |check| {
+            let sim = Sim::builder().devices(2).build();
+            let elsewhere = ElsewhereToo(sim.device().open_queue().unwrap());
+            let suite = suite(&sim.device()).beside(&sim.device_number(1));
+            suite.only([check]).through(&elsewhere).run()
+        }),
+    ]
+}
+
+fn suite(device: &Device) -> Suite<'static> {
+    Suite::new(device).over(cases())
+}
+
+/// On a software device, with something else than the library.
+fn exchanged(check: Check, exchange: &dyn Exchange) -> Report {
+    let sim = Sim::builder().build();
+    let report = suite(&sim.device()).only([check]).through(exchange).run();
+    drop(sim.finish());
+    report
+}
+
+/// On a software device whose driver omits something; what the device saw is the complaint of the case.
+fn skewed(check: Check, omits: Omission, builder: Builder) -> Report {
+    skewed_over(cases(), check, omits, builder)
+}
+
+fn skewed_over(cases: Vec<Case>, check: Check, omits: Omission, builder: Builder) -> Report {
+    let sim = builder.build();
+    let device = skewed::device(&sim.device(), omits);
+    let watch = || {
+        reports(&sim)?;
+        // Nothing of a case is left after it.
+        require(sim.allocated() == 0, || format!("{} bytes leaked", sim.allocated()))
+    };
+    let report = Suite::new(&device).over(cases).only([check]).watched_by(&watch).run();
+    drop(device);
+    drop(sim.finish());
+    report
+}
+
+#[test]
+fn each_check_fails_on_what_is_wrong() {
+    let all = all();
+    for Wrong { name, check, complaint, run } in &all {
+        let report = run(*check);
+        let is_found = |failure: &&_| {
+            let arrow_device_testkit::suite::Failure { complaint: said, .. } = failure;
+            said.contains(complaint)
+        };
+        let found = report.failures().iter().find(is_found);
+        assert!(found.is_some(), "`{name}` was to be called `{complaint}`: {report}");
+    }
+    for check in Check::ALL {
+        assert!(all.iter().any(|wrong| wrong.check == check), "{check} was never seen to fail");
+    }
+    println!("{} wrong implementations found out", all.len());
+}
+
+#[test]
+fn the_same_arrays_pass_where_nothing_is_wrong() {
+    for kind in Kind::ALL {
+        let sim = Sim::builder().kind(kind).peers(2).build();
+        let watch = || {
+            reports(&sim)?;
+            require(sim.allocated() == 0, || format!("{} bytes leaked", sim.allocated()))
+        };
+        suite(&sim.device()).beside(&sim.device_number(1)).watched_by(&watch).run().assert();
+    }
+}
+
+#[test]
+#[should_panic(expected = "3 cases failed, first: import: +s<l, u>, sliced, nulls: ")]
+fn a_report_with_failures_fails_the_test_and_names_the_case() {
+    exchanged(Check::Import, &Moved).assert();
+}
+
+/// Takes over another part of the array.
+struct Moved;
+
+impl Exchange for Moved {
+    fn import(&self, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> Result<Array> {
+        Library.import(schema, array)?.slice(1, 2)
+    }
+}
+
+/// Takes a copy, and lets the original go.
+struct Copies;
+
+impl Exchange for Copies {
+    fn import(&self, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> Result<Array> {
+        let array = Library.import(schema, array)?;
+        let queue = Device::find(array.device()).unwrap().open_queue()?;
+        array.copy_with(&Queue::host(), &Options::new().through(&queue).trim(false))
+    }
+}
+
+/// Keeps everything for ever.
+struct Keeps;
+
+impl Exchange for Keeps {
+    fn import(&self, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> Result<Array> {
+        let array = Library.import(schema, array)?;
+        std::mem::forget(array.clone());
+        Ok(array)
+    }
+}
+
+/// Does not say what data has to be waited for.
+struct Hurries;
+
+impl Exchange for Hurries {
+    fn finish(&self, builder: ArrayBuilder, _: &Queue) -> Result<Array> {
+        builder.finish_ready()
+    }
+}
+
+/// Changes what is handed on.
+struct Tampers(fn(&mut ArrowSchema, &mut ArrowDeviceArray));
+
+impl Exchange for Tampers {
+    fn export(&self, array: &Array) -> Result<(ArrowSchema, ArrowDeviceArray)> {
+        let (mut schema, mut array) = Library.export(array)?;
+        (self.0)(&mut schema, &mut array);
+        Ok((schema, array))
+    }
+}
+
+/// The validity of the struct, the list or the keys.
+fn other_address(array: &ArrowArray) {
+    unsafe { *array.buffers = (*array.buffers).wrapping_byte_add(64) };
+}
+
+fn forget_children(array: &ArrowArray) {
+    unsafe extern "C" fn forget(array: *mut ArrowArray) {
+        unsafe { (*array).release = None };
+    }
+    for index in 0..array.n_children as usize {
+        unsafe { (**array.children.add(index)).release = Some(forget) };
+    }
+}
+
+/// Uses the memory of a device on the host only.
+struct StaysOnTheHost;
+
+impl Exchange for StaysOnTheHost {
+    fn to_device(&self, array: &Array, _: &Queue) -> Result<Array> {
+        Ok(array.clone())
+    }
+}
+
+/// Keeps what it shows in use for ever.
+struct ForgetsViews;
+
+impl Exchange for ForgetsViews {
+    fn view(&self, array: &Array, queue: &Queue) -> Result<View> {
+        std::mem::forget(array.on(queue)?);
+        array.on(queue)
+    }
+}
+
+/// Where a queue is refused it takes one that is not.
+struct ElsewhereToo(Queue);
+
+impl Exchange for ElsewhereToo {
+    fn view(&self, array: &Array, queue: &Queue) -> Result<View> {
+        array.on(queue).or_else(|_| array.on(&self.0))
+    }
+}
+
+/// An array can be anything that the library knows.
+#[test]
+fn an_exchange_is_the_library_unless_it_says_otherwise() {
+    let array = Array::from_values(DataType::Int32, [Some(1), None]).unwrap();
+    let (mut schema, mut c_array) = Library.export(&array).unwrap();
+    let again = Library.import(&mut schema, &mut c_array).unwrap();
+    assert!(again.equals(&array).unwrap());
+}

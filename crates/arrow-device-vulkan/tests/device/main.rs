@@ -1,0 +1,20 @@
+//! Vulkan devices: conformance, memory, events, failures, and what is missing.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+mod copies;
+mod events;
+mod examples;
+mod faults;
+mod hooks;
+mod memory;
+mod missing;
+#[path = "../../examples/shader/main.rs"]
+mod shader;
+mod suite;
+mod support;

@@ -1,0 +1,26 @@
+//! The conformance suite, with its numbers pinned.
+
+use crate::support::Bench;
+use arrow_device_testkit::suite::{Check, Suite};
+use arrow_device_vulkan::Placement;
+
+fn skipped_of(bench: &Bench) -> (Vec<Check>, usize) {
+    let report = Suite::new(bench).run();
+    report.assert();
+    (report.skipped().map(|(check, _)| check).collect(), report.cases())
+}
+
+// Requirement: SYS-1, ARR-5, ARR-16, ARR-20
+#[test]
+fn memory_that_the_host_sees_passes() {
+    let Some(bench) = Bench::with(Placement::HostVisible) else { return };
+    assert_eq!(skipped_of(&bench), (vec![Check::AnotherDevice], 8 * 1598));
+}
+
+// Requirement: SYS-1, ARR-5, ARR-16, ARR-20
+#[test]
+fn memory_that_the_host_does_not_see_passes() {
+    let Some(bench) = Bench::with(Placement::DeviceOnly) else { return };
+    let skipped = vec![Check::ReadInPlace, Check::AnotherDevice];
+    assert_eq!(skipped_of(&bench), (skipped, 7 * 1598));
+}

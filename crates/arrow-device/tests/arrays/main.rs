@@ -1,0 +1,23 @@
+//! Schemas and arrays through the C structs: validation, import, export and release, on the host and on devices.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::needless_pass_by_value,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+mod conventions;
+mod device_arrays;
+mod hostile;
+mod judged;
+mod matrix;
+mod moves;
+mod schemas;
+mod threads;
+mod validate_data;
+mod validate_structs;

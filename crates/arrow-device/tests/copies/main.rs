@@ -1,0 +1,17 @@
+//! Copies between devices, by a driver that is written here.
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
+
+mod copies;
+mod device;
+mod runtimes;
+mod staging;

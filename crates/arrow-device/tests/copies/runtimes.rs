@@ -1,0 +1,100 @@
+//! Several runtimes that are open by one id. The test has a process of its own, because from then on memory is asked whose it is.
+
+use crate::device::{self, Abilities};
+use arrow_device::{Array, Batch, Buffer, DataType, Error, ErrorKind, Queue, Result};
+use arrow_device_testkit::process;
+use arrow_device_testkit::trips::imported;
+
+/// The runtimes, as an error names them.
+const NAMES: [&str; 2] = ["lazy 0x1", "lazy 0x2"];
+
+fn buffer(queue: &Queue, bytes: &[u8]) -> Buffer {
+    let mut memory = queue.allocate(bytes.len() as u64).unwrap();
+    memory.write(queue, bytes).unwrap();
+    memory.into_buffer()
+}
+
+fn numbers(queue: &Queue) -> Array {
+    let values = Array::from_values(DataType::Int32, (0..4).map(Some)).unwrap();
+    values.copy_to(queue).unwrap()
+}
+
+fn with_nulls(validity: &Queue, values: &Queue) -> Result<Array> {
+    let buffers = [Some(buffer(validity, &[0b1011])), Some(buffer(values, &[1; 16]))];
+    Array::builder(DataType::Int32).len(4).buffers(buffers).finish_ready()
+}
+
+fn batch(columns: [Array; 2]) -> Result<Batch> {
+    let [one, other] = columns;
+    Batch::from_columns([("one", one), ("other", other)])
+}
+
+/// The words on a 12-byte view each that lies in the first data buffer.
+fn words(views: &Queue, data: &Queue) -> Result<Array> {
+    let view = [20_u32.to_le_bytes(), *b"aaaa", 0_u32.to_le_bytes(), 0_u32.to_le_bytes()].concat();
+    let buffers = [None, Some(buffer(views, &view)), Some(buffer(data, &[b'a'; 20]))];
+    Array::builder(DataType::Utf8View).len(1).buffers(buffers).finish_ready()
+}
+
+fn dictionary(indices: &Queue, values: Array) -> Result<Array> {
+    let data_type = DataType::dictionary(DataType::Int8, DataType::Int32);
+    let buffers = [None, Some(buffer(indices, &[0, 1]))];
+    Array::builder(data_type).len(2).buffers(buffers).dictionary(values).finish_ready()
+}
+
+fn assert_names_both(refused: &Error, parts: [&str; 2]) {
+    let told = refused.to_string();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{told}");
+    for words in NAMES.iter().chain(&parts) {
+        assert!(told.contains(words), "`{words}` is not in: {told}");
+    }
+}
+
+/// One test, since all of it is about which devices are open.
+#[test]
+fn an_array_is_put_together_from_the_memory_of_one_runtime() {
+    process::alone(two_runtimes_are_open_by_one_id);
+}
+
+fn two_runtimes_are_open_by_one_id() {
+    let abilities = Abilities::default();
+    let (alone, of_alone) = device::open_in(3, 3, abilities);
+    let (one, of_one) = device::open_in(1, 7, abilities);
+    let (alone, one) = (alone.open_queue().unwrap(), one.open_queue().unwrap());
+    with_nulls(&one, &one).unwrap();
+    assert_eq!(of_one.lock().unwrap().asked, 0, "there is one runtime, and it was asked");
+
+    let (other, of_other) = device::open_in(2, 7, abilities);
+    let other = other.open_queue().unwrap();
+    assert_eq!(one.device().id(), other.device().id());
+    for queue in [&one, &other] {
+        with_nulls(queue, queue).unwrap();
+        batch([numbers(queue), numbers(queue)]).unwrap();
+        batch([numbers(queue), imported(&numbers(queue))]).unwrap();
+        dictionary(queue, numbers(queue)).unwrap();
+        words(queue, queue).unwrap();
+        // What has no memory is of every runtime.
+        batch([numbers(queue), Array::nulls(4).unwrap().copy_to(queue).unwrap()]).unwrap();
+    }
+    assert!(of_one.lock().unwrap().asked > 0 && of_other.lock().unwrap().asked > 0);
+
+    for (one, other) in [(&one, &other), (&other, &one)] {
+        let refused = with_nulls(one, other).unwrap_err();
+        assert_names_both(&refused, ["buffer 0", "buffer 1"]);
+        let refused = words(one, other).unwrap_err();
+        assert_names_both(&refused, ["buffer 1", "buffer 2"]);
+        let refused = dictionary(one, numbers(other)).unwrap_err();
+        assert_names_both(&refused, ["buffer 1", "the dictionary"]);
+        for elsewhere in
+            [numbers(other), imported(&numbers(other)), numbers(other).slice(1, 3).unwrap()]
+        {
+            let here = numbers(one).slice(0, elsewhere.len()).unwrap();
+            let refused = batch([here, elsewhere]).unwrap_err();
+            assert_names_both(&refused, ["child 0", "child 1"]);
+        }
+    }
+
+    // A device whose id is one runtime's is not asked.
+    with_nulls(&alone, &alone).unwrap();
+    assert_eq!(of_alone.lock().unwrap().asked, 0);
+}

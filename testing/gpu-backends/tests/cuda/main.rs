@@ -1,0 +1,13 @@
+//! The CUDA devices on a simulated driver. A process has one driver: what needs another one runs in a
+//! process of its own.
+#![allow(clippy::panic, clippy::unwrap_used)]
+
+mod cudarc;
+mod everything;
+mod first;
+mod lost;
+mod none;
+mod plain;
+#[cfg(unix)]
+mod process_end;
+mod suite;

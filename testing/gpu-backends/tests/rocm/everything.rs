@@ -1,0 +1,194 @@
+//! The ROCm devices on a simulated driver that has everything.
+
+use arrow_device_rocm::Kind;
+use gpu_backends::{Bench, calls, copies, faults, memory, mistakes};
+
+// Requirement: SYS-1
+#[test]
+fn exchanging_calls_nothing() {
+    calls::exchanging_calls_nothing(&Bench::rocm());
+}
+
+#[test]
+fn releasing_waits_for_nothing() {
+    calls::releasing_waits_for_nothing(&Bench::rocm());
+}
+
+#[test]
+fn a_thousand_columns_take_few_calls() {
+    let bench = Bench::rocm();
+    for batch in [calls::integers(), calls::texts()] {
+        let [first, later] = calls::calls_of_a_copy(&bench, &batch);
+        assert!(later.len() <= 12, "{later:#?}");
+        assert!(first.len() <= 20, "{first:#?}");
+    }
+}
+
+#[test]
+fn memory_of_a_queue_waits_for_the_queue() {
+    calls::memory_of_a_queue_waits_for_the_queue(&Bench::rocm());
+}
+
+#[test]
+fn a_list_of_copies_is_one_call() {
+    calls::copies_are_batched(&Bench::rocm());
+}
+
+#[test]
+fn threads_keep_what_is_current() {
+    calls::threads_keep_what_is_current(&Bench::rocm());
+}
+
+#[test]
+fn addresses_are_located() {
+    memory::addresses_are_located(&Bench::rocm());
+}
+
+#[test]
+fn host_kinds_are_read_in_place() {
+    memory::host_kinds_are_read_in_place(&Bench::rocm());
+}
+
+#[test]
+fn numbers_that_stand_for_all_devices_are_understood() {
+    memory::numbers_that_stand_for_all_devices(&Bench::rocm());
+}
+
+// Requirement: DLP-1
+#[test]
+fn tensors_have_dlpacks_numbers() {
+    memory::tensors_have_dlpacks_numbers(&Bench::rocm());
+}
+
+#[test]
+fn a_capturing_stream_is_refused() {
+    memory::a_capturing_stream_is_refused(&Bench::rocm());
+}
+
+#[test]
+fn default_streams_are_adopted() {
+    memory::default_streams_are_adopted(&Bench::rocm());
+}
+
+#[test]
+fn sizes_of_views_may_lie_on_the_device() {
+    memory::sizes_of_views_may_lie_on_the_device(&Bench::rocm());
+}
+
+#[test]
+fn what_is_right_is_not_reported() {
+    mistakes::right(&Bench::rocm());
+}
+
+// Requirement: ARR-5, ARR-20
+#[test]
+fn a_wait_that_is_left_out_is_reported() {
+    mistakes::no_wait(&Bench::rocm());
+}
+
+#[test]
+fn a_record_that_is_left_out_is_reported() {
+    mistakes::no_record(&Bench::rocm());
+}
+
+#[test]
+fn work_on_the_wrong_stream_is_reported() {
+    mistakes::wrong_stream(&Bench::rocm());
+}
+
+#[test]
+fn memory_that_is_freed_early_is_reported() {
+    mistakes::early_free(&Bench::rocm());
+}
+
+#[test]
+fn a_call_without_the_device_current_is_reported() {
+    mistakes::no_current_device(&Bench::rocm());
+}
+
+#[test]
+fn an_event_that_is_destroyed_early_is_reported() {
+    mistakes::event_destroyed_early(&Bench::rocm());
+}
+
+#[test]
+fn whatever_call_fails_the_error_is_the_vendors() {
+    let bench = Bench::rocm();
+    for kind in bench.kinds() {
+        faults::every_call_fails_once(&bench, *kind);
+    }
+}
+
+#[test]
+fn arbitrary_arrays_go_from_every_place_to_every_other() {
+    let bench = Bench::rocm();
+    copies::from_every_place_to_every_other(bench.queues(), 12);
+}
+
+#[test]
+fn every_type_in_every_window_goes_there_and_back() {
+    let bench = Bench::rocm();
+    copies::every_type(&bench.queues_of(0));
+}
+
+#[test]
+fn threads_share_a_device() {
+    let bench = Bench::rocm();
+    copies::threads(&bench.queues_of(0)[0]);
+}
+
+// Requirement: STR-1, STR-6
+#[test]
+fn streams_go_through_the_c_struct() {
+    let bench = Bench::rocm();
+    copies::streams(&bench.queues_of(0));
+}
+
+#[test]
+fn asynchronous_streams_keep_order() {
+    let bench = Bench::rocm();
+    copies::async_streams(&bench.queues_of(0));
+}
+
+// Requirement: DLP-4, DLP-5
+#[test]
+fn tensors_come_back_in_every_layout() {
+    let bench = Bench::rocm();
+    copies::tensors(&bench.queues_of(0));
+}
+
+#[test]
+fn more_than_there_is_is_out_of_memory() {
+    let bench = Bench::rocm();
+    for kind in bench.kinds() {
+        let device = bench.open(0, *kind);
+        let queue = device.open_queue().unwrap();
+        for error in [device.allocate(1 << 50).unwrap_err(), queue.allocate(1 << 50).unwrap_err()] {
+            assert_eq!(error.kind(), arrow_device::ErrorKind::OutOfMemory, "{error}");
+        }
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_missing() {
+    let bench = Bench::rocm();
+    let error = bench.try_open(2, Kind::Device).unwrap_err();
+    assert_eq!(error.kind(), arrow_device::ErrorKind::DeviceMissing, "{error}");
+}
+
+#[test]
+fn the_diagnosis_names_the_devices() {
+    let _bench = Bench::rocm();
+    let diagnosis = arrow_device_rocm::diagnose();
+    let text = diagnosis.to_string();
+    assert_eq!(diagnosis.devices.len(), 2, "{text}");
+    assert!(diagnosis.problem.is_none() && text.contains("it can be used"), "{text}");
+    assert!(text.contains("device 1"), "{text}");
+    println!("{text}");
+}
+
+#[test]
+fn columns_go_over_in_many_chunks() {
+    let bench = Bench::rocm();
+    copies::columns_in_many_chunks(&bench.queues_of(0)[0]);
+}
