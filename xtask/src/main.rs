@@ -55,8 +55,9 @@ cargo xtask bench --gate
     Count allocations, instructions, driver calls, bytes moved and waits, and fail where one is more than
     benchmarks/counts.json has or than was promised. ARROW_DEVICE_BLESS=1 in the environment writes that file.
 
-cargo xtask lint
-    Check format, clippy, documentation, dependencies, requirements and housekeeping.
+cargo xtask lint [STEP]
+    Check format, clippy, documentation, dependencies, requirements, housekeeping, the width of comments, that a
+    type name has one definition in a package, and the list of decisions; with STEP, that alone.
 ";
 
 fn main() -> ExitCode {
@@ -74,7 +75,8 @@ fn main() -> ExitCode {
         ["python"] => python::test(python::Part::Package),
         ["python", "tensors"] => python::test(python::Part::Tensors),
         ["requirements"] => requirements::check(),
-        ["lint"] => lint::lint(),
+        ["lint"] => lint::lint(None),
+        ["lint", step] => lint::lint(Some(step)),
         ["bench", options @ ..] => bench::Wish::parse(options).and_then(|wish| bench::bench(&wish)),
         ["gpu-bundle"] => bundle::bundle(),
         ["gpu-bundle", "test"] => bundle::test(),
