@@ -1,7 +1,7 @@
-//! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask python`, `cargo xtask requirements`,
+//! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask miri`, `cargo xtask python`, `cargo xtask requirements`,
 //! `cargo xtask lint`, `cargo xtask bench`, `cargo xtask gpu-bundle`.
 //!
-//! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`python`] the tests of
+//! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`miri`] those under Miri, [`python`] the tests of
 //! the Python package, [`setup`] finds and installs the tools they use, [`peers`] those that are other implementations of
 //! Arrow, [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs on a machine
 //! with a GPU, and [`shell`] runs the commands of all of them.
@@ -10,6 +10,7 @@ mod bench;
 mod bundle;
 mod fuzz;
 mod lint;
+mod miri;
 mod peers;
 mod python;
 mod requirements;
@@ -19,21 +20,27 @@ mod tiers;
 
 use std::process::ExitCode;
 
+use tiers::When;
+
 const USAGE: &str = "\
 The project's own chores.
 
-cargo xtask test [--setup] [--all | --only TIER]
+cargo xtask test [--setup] [--all | --everything | --only TIER]
     Run the tests and count them. The last line is the result, and is written to target/test-summary.txt.
-    --setup      first install what is missing: Debian packages (as root or through sudo),
-                 Python packages in target/peers and target/python; with --all also Rust toolchains and cargo-deny
-    --all        also the tiers that take long
-    --only TIER  this tier alone
+    --setup       first install what is missing: Debian packages (as root or through sudo),
+                  Python packages in target/peers and target/python; with --all also Rust toolchains and cargo-deny
+    --all         also the tiers that take minutes; continuous integration runs these
+    --everything  also the tiers that take long and rarely break; CONTRIBUTING.md says when they last ran
+    --only TIER   this tier alone
     What needs a tool that is missing is skipped and the reason printed. With CI=true or
     ARROW_DEVICE_REQUIRE=all in the environment it is a failure, where the tool can be installed.
 
 cargo xtask fuzz [TARGET] [--seconds N]
     Run one fuzz target, or each, for a while (15 seconds, unless told otherwise). Needs nightly Rust and
     cargo-fuzz.
+
+cargo xtask miri [rest]
+    Run the tests of the library under Miri, but for those that take long; with `rest` those alone.
 
 cargo xtask python [tensors]
     Build the wheel of the Python package and run its tests with the libraries in target/python/env; with
@@ -55,8 +62,9 @@ cargo xtask bench --gate
     Count allocations, instructions, driver calls, bytes moved and waits, and fail where one is more than
     benchmarks/counts.json has or than was promised. ARROW_DEVICE_BLESS=1 in the environment writes that file.
 
-cargo xtask lint
-    Check format, clippy, documentation, dependencies, requirements and housekeeping.
+cargo xtask lint [STEP]
+    Check format, clippy, documentation, dependencies, requirements, housekeeping, the width of comments, that a
+    type name has one definition in a package, and the list of decisions; with STEP, that alone.
 ";
 
 fn main() -> ExitCode {
@@ -73,8 +81,11 @@ fn main() -> ExitCode {
         }
         ["python"] => python::test(python::Part::Package),
         ["python", "tensors"] => python::test(python::Part::Tensors),
+        ["miri"] => miri::test(miri::Part::Short),
+        ["miri", "rest"] => miri::test(miri::Part::Rest),
         ["requirements"] => requirements::check(),
-        ["lint"] => lint::lint(),
+        ["lint"] => lint::lint(None),
+        ["lint", step] => lint::lint(Some(step)),
         ["bench", options @ ..] => bench::Wish::parse(options).and_then(|wish| bench::bench(&wish)),
         ["gpu-bundle"] => bundle::bundle(),
         ["gpu-bundle", "test"] => bundle::test(),
@@ -91,13 +102,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn test_wish(options: &[&str]) -> Result<tiers::Wish, String> {
-    let mut wish = tiers::Wish::default();
+fn test_wish(options: &[&str]) -> Result<tiers::TestOptions, String> {
+    let mut wish = tiers::TestOptions::default();
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match *option {
             "--setup" => wish.setup = true,
-            "--all" => wish.all = true,
+            "--all" => wish.level = wish.level.max(When::All),
+            "--everything" => wish.level = When::Everything,
             "--only" => {
                 let name = options.next().ok_or("--only needs the name of a tier")?;
                 wish.only = Some((*name).to_owned());
@@ -105,8 +117,8 @@ fn test_wish(options: &[&str]) -> Result<tiers::Wish, String> {
             other => return Err(format!("`cargo xtask test` has no option `{other}`")),
         }
     }
-    if wish.all && wish.only.is_some() {
-        return Err("--all and --only exclude each other".to_owned());
+    if wish.level != When::Always && wish.only.is_some() {
+        return Err("--only excludes --all and --everything".to_owned());
     }
     Ok(wish)
 }
@@ -130,8 +142,7 @@ fn print_help() {
     print!("{USAGE}");
     println!("\nThe tiers of tests:");
     for tier in tiers::TIERS {
-        let when = if tier.by_default { "always" } else { "--all" };
-        println!("    {:<22} {when:<7} {}", tier.name, tier.purpose);
+        println!("    {:<22} {:<12} {}", tier.name, tier.when.option(), tier.purpose);
     }
 }
 
@@ -142,7 +153,12 @@ mod tests {
     #[test]
     fn the_options_of_test_are_understood_in_any_order() {
         let wish = test_wish(&["--all", "--setup"]).unwrap();
-        assert!(wish.setup && wish.all && wish.only.is_none());
+        assert!(wish.setup && wish.level == When::All && wish.only.is_none());
+        for options in
+            [&["--all", "--everything"][..], &["--everything", "--all"], &["--everything"]]
+        {
+            assert_eq!(test_wish(options).unwrap().level, When::Everything, "{options:?}");
+        }
         let wish = test_wish(&["--only", "miri"]).unwrap();
         assert_eq!(wish.only.as_deref(), Some("miri"));
     }
@@ -159,7 +175,8 @@ mod tests {
 
     #[test]
     fn options_that_make_no_sense_are_refused() {
-        for options in [&["--al"][..], &["--only"], &["--all", "--only", "miri"], &["miri"]] {
+        let with_only = [&["--all", "--only", "miri"][..], &["--only", "miri", "--everything"]];
+        for options in [&["--al"][..], &["--only"], &["miri"]].into_iter().chain(with_only) {
             assert!(test_wish(options).is_err(), "{options:?}");
         }
     }

@@ -67,6 +67,35 @@ pub(crate) fn run_showing_failures(words: &[&str]) -> Result<String, String> {
     Err(format!("`{}`: {}", words.join(" "), output.status))
 }
 
+/// Runs commands beside each other, and passes on what each wrote once all of them have ended.
+pub(crate) fn run_beside_each_other(
+    commands: &[Vec<&str>],
+    variables: &Variables,
+) -> Result<(), String> {
+    let mut started = Vec::new();
+    for words in commands {
+        announce(words, variables);
+        let mut command = prepare(words, variables)?;
+        // Each has a reader, so that none waits for the one whose turn it is.
+        started.push((words, std::thread::spawn(move || command.output())));
+    }
+    let mut problems = Vec::new();
+    for (words, run) in started {
+        let output = match run.join() {
+            Ok(output) => output.map_err(|error| not_started(words, &error))?,
+            Err(_) => return Err(format!("lost the output of `{}`", words.join(" "))),
+        };
+        println!("$ {}", words.join(" "));
+        for written in [&output.stderr, &output.stdout] {
+            io::stdout().write_all(written).map_err(|error| format!("standard output: {error}"))?;
+        }
+        if !output.status.success() {
+            problems.push(format!("`{}`: {}", words.join(" "), output.status));
+        }
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
 /// The standard output of a command that is run quietly; `None` when it cannot start or fails.
 pub(crate) fn output_of(words: &[&str]) -> Option<String> {
     let output = prepare(words, &[]).ok()?.stderr(Stdio::null()).output().ok()?;

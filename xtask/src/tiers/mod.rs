@@ -1,307 +1,29 @@
 //! `cargo xtask test`: the tiers of tests, and the count over all of them.
 //!
-//! The table [`TIERS`] says all there is to know about a tier; a new one is a new row. Whatever needs a tool that is
-//! missing is skipped with its reason, unless the run is strict: then a tool that could be installed must be there.
+//! The table [`TIERS`] says all there is to know about a tier. Whatever needs a tool that is missing is skipped with its
+//! reason, unless the run is strict: then a tool that could be installed must be there.
+
+mod table;
 
 use std::time::{Duration, Instant};
 
 use crate::setup::{self, Tool};
 use crate::shell;
 
-/// One way of running tests.
-#[derive(Debug)]
-pub(crate) struct Tier {
-    pub(crate) name: &'static str,
-    pub(crate) purpose: &'static str,
-    /// Run by default, or only with `--all`.
-    pub(crate) by_default: bool,
-    /// Without one of these the tier cannot run.
-    needs: &'static [Tool],
-    /// Without one of these some of its tests skip themselves.
-    gains_from: &'static [Tool],
-    variables: &'static shell::Variables<'static>,
-    command: &'static [&'static str],
-    kind: Kind,
-}
-
-#[derive(Debug, PartialEq)]
-enum Kind {
-    /// Prints `test result:` lines; at least one test must have run.
-    Tests,
-    /// Only succeeds or fails.
-    Check,
-}
-
-/// Leaks are errors under Miri without being asked for. Files may be read, and addresses must come from pointers.
-const MIRI_FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation";
-
-pub(crate) const TIERS: &[Tier] = &[
-    Tier {
-        name: "unit and integration",
-        purpose: "every crate's unit, integration and documentation tests",
-        by_default: true,
-        needs: &[setup::C_COMPILER],
-        gains_from: &[
-            setup::CPP_COMPILER,
-            setup::VALGRIND,
-            setup::GOLDEN_FILES,
-            setup::PYTHON,
-            setup::PEER_WHEELS,
-            setup::PEER_SOURCES,
-            setup::OPENCL,
-            setup::VULKAN,
-            setup::ROCM,
-            setup::CUDA_HEADERS,
-            setup::HIP_HEADERS,
-            setup::CHROMIUM,
-            setup::CMAKE,
-            setup::PKG_CONFIG,
-        ],
-        variables: &[],
-        command: &[
-            "cargo",
-            "test",
-            "--workspace",
-            // Its peers take longer to build than all else; it has a tier of its own.
-            "--exclude=benchmarks",
-            "--all-features",
-            "--no-fail-fast",
-        ],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "panic abort",
-        purpose: "the library needs no unwinding: it is run where a panic ends the process",
-        by_default: true,
-        needs: &[],
-        gains_from: &[],
-        variables: &[],
-        // The profile has a target folder of its own, and only a program that is not a test can have it.
-        command: &["cargo", "run", "--package=panic-abort", "--profile=panic-abort"],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "python",
-        purpose: "the wheel of the Python package is built, and exchanges data with the libraries that people use",
-        by_default: true,
-        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
-        gains_from: &[setup::OPENCL, setup::VULKAN],
-        variables: &[],
-        command: &["cargo", "xtask", "python"],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "counts",
-        purpose: "allocations, instructions, driver calls, bytes moved and waits are what they were, or less",
-        by_default: false,
-        needs: &[],
-        gains_from: &[setup::VALGRIND],
-        variables: &[],
-        command: &["cargo", "xtask", "bench", "--gate"],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "benchmarks",
-        purpose: "every workload does the same with every other implementation",
-        by_default: false,
-        needs: &[],
-        gains_from: &[
-            setup::C_COMPILER,
-            setup::CPP_COMPILER,
-            setup::PEER_WHEELS,
-            setup::PEER_SOURCES,
-        ],
-        variables: &[],
-        command: &[
-            "cargo",
-            "test",
-            // As the tier before has built most of it.
-            "--profile=counts",
-            "--package=benchmarks",
-            "--features=peers",
-        ],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "python tensors",
-        purpose: "the Python package exchanges tensors with JAX and PyTorch",
-        by_default: false,
-        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES, setup::JAX],
-        gains_from: &[setup::TORCH],
-        variables: &[],
-        command: &["cargo", "xtask", "python", "tensors"],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "gpu bundle",
-        purpose: "the folder for machines with a GPU runs from wherever it was copied, on the simulated driver",
-        by_default: false,
-        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
-        gains_from: &[],
-        variables: &[],
-        command: &["cargo", "xtask", "gpu-bundle", "test"],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "msrv",
-        purpose: "the workspace builds with the oldest Rust it promises",
-        by_default: false,
-        needs: &[setup::OLDEST_TOOLCHAIN],
-        gains_from: &[],
-        variables: &[],
-        command: &["rustup", "run", setup::OLDEST_RUST, "cargo", "check", "--workspace"],
-        kind: Kind::Check,
-    },
-    Tier {
-        name: "32 bit",
-        purpose: "the library and what needs no driver compile where addresses have 32 bits",
-        by_default: false,
-        needs: &[setup::SMALL_TARGET],
-        gains_from: &[],
-        variables: &[],
-        command: &[
-            "rustup",
-            "run",
-            setup::OLDEST_RUST,
-            "cargo",
-            "check",
-            "--target=i686-unknown-linux-gnu",
-            "--package=arrow-device-abi",
-            "--package=arrow-device",
-            "--package=arrow-device-sim",
-            "--package=arrow-device-testkit",
-        ],
-        kind: Kind::Check,
-    },
-    Tier {
-        name: "valgrind",
-        purpose: "the compiled tests of the library make no bad access and leak nothing",
-        by_default: false,
-        needs: &[setup::VALGRIND],
-        gains_from: &[],
-        variables: &[],
-        command: &[
-            "cargo",
-            "test",
-            "--config",
-            concat!(
-                "target.'cfg(unix)'.runner=['valgrind', '--quiet', '--leak-check=full', ",
-                "'--show-leak-kinds=definite', '--errors-for-leak-kinds=definite', ",
-                "'--error-exitcode=99']"
-            ),
-            "--package=arrow-device-abi",
-            "--package=arrow-device",
-            "--lib",
-            "--no-fail-fast",
-        ],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "address sanitizer",
-        purpose: "the library's tests make no bad access, on any thread",
-        by_default: false,
-        needs: &[setup::SANITIZED_TARGET],
-        gains_from: &[],
-        variables: &[
-            // The sanitizers are compiled into stable Rust and only switched on by an unstable flag.
-            ("RUSTC_BOOTSTRAP", "1"),
-            ("RUSTFLAGS", "-Zsanitizer=address"),
-            ("CARGO_TARGET_DIR", "target/address-sanitizer"),
-            // Wrong peers leak on purpose. The tests' own ledgers, valgrind and Miri look for leaks.
-            ("ASAN_OPTIONS", "detect_leaks=0"),
-        ],
-        command: &[
-            "cargo",
-            "test",
-            // With a target named, the flags are not those of build scripts and procedural macros.
-            "--target=x86_64-unknown-linux-gnu",
-            "--package=arrow-device",
-            "--lib",
-            "--tests",
-            "--no-fail-fast",
-            "--",
-            // Compiles and runs programs of its own, which would not be sanitized.
-            "--skip=misuse_does_not_compile",
-        ],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "loom",
-        purpose: "no schedule of a few threads breaks the protocol of asynchronous streams",
-        by_default: false,
-        needs: &[],
-        gains_from: &[],
-        variables: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
-        command: &["cargo", "test", "--package=async-protocol", "--release", "--tests"],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "large files",
-        purpose: "the command copies a file of more than 4 GB through all devices, in little memory",
-        by_default: false,
-        needs: &[],
-        gains_from: &[setup::OPENCL],
-        variables: &[("ARROW_DEVICE_LARGE", "1")],
-        command: &[
-            "cargo",
-            "test",
-            // As the first tier builds it, so that nothing is built again.
-            "--workspace",
-            "--exclude=benchmarks",
-            "--all-features",
-            "--test=large",
-        ],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "miri",
-        purpose: "the structs and the library break no rule of Rust's memory model",
-        by_default: false,
-        needs: &[setup::MIRI],
-        gains_from: &[],
-        variables: &[("MIRIFLAGS", MIRI_FLAGS)],
-        command: &[
-            "cargo",
-            "+nightly",
-            "miri",
-            "test",
-            "--package=arrow-device-abi",
-            "--package=arrow-device",
-            "--no-fail-fast",
-            "--",
-            // Safe code over bytes, with tests that take an interpreter minutes.
-            "--skip=schema::tests",
-            "--skip=metadata::tests",
-            "--skip=values::tests::comparing",
-            "--skip=values::tests::showing",
-            "--skip=every_part_of_every_type_reads_as_that_part",
-            "--skip=any_content_is_read_or_refused",
-        ],
-        kind: Kind::Tests,
-    },
-    Tier {
-        name: "fuzz",
-        purpose: "a short run of each fuzz target, with an address sanitizer, finds nothing",
-        by_default: false,
-        // Of the toolchain with Miri only that it is a nightly one.
-        needs: &[setup::MIRI, setup::CARGO_FUZZ, setup::CPP_COMPILER, setup::SANITIZED_TARGET],
-        gains_from: &[],
-        variables: &[],
-        command: &["cargo", "xtask", "fuzz"],
-        kind: Kind::Tests,
-    },
-];
+use table::Kind;
+pub(crate) use table::{TIERS, Tier, When};
 
 /// What `cargo xtask test` was asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Wish {
+pub(crate) struct TestOptions {
     pub(crate) setup: bool,
-    pub(crate) all: bool,
+    /// The tiers of this level and of those before it.
+    pub(crate) level: When,
     pub(crate) only: Option<String>,
 }
 
 /// Runs the tiers asked for, prints what became of each and the closing line, and writes that line down.
-pub(crate) fn test(wish: &Wish) -> Result<(), String> {
+pub(crate) fn test(wish: &TestOptions) -> Result<(), String> {
     // A line of an earlier run must not be taken for this one's.
     let summary = shell::root().join("target/test-summary.txt");
     std::fs::remove_file(&summary).or_else(|error| {
@@ -311,7 +33,7 @@ pub(crate) fn test(wish: &Wish) -> Result<(), String> {
     let tiers = chosen(wish)?;
     let wants_tests = tiers.iter().any(|tier| tier.kind == Kind::Tests);
     if wish.setup {
-        setup::install(&tools_for(&tiers, wish.all || shell::in_ci()));
+        setup::install(&tools_for(&tiers, wish.level >= When::All || shell::in_ci()));
     }
     let reports: Vec<Report> = tiers.into_iter().map(|tier| run(tier, is_strict())).collect();
 
@@ -331,8 +53,29 @@ pub(crate) fn test(wish: &Wish) -> Result<(), String> {
         std::fs::create_dir_all(folder).map_err(|error| said(&error))?;
     }
     std::fs::write(&summary, format!("{closing_line}\n")).map_err(|error| said(&error))?;
+    if wish.level == When::Everything && total.failed == 0 {
+        println!("\nfor the table \"Last run of everything\" in CONTRIBUTING.md:");
+        println!("{}", record(&closing_line)?);
+    }
     println!("\n{closing_line}");
     if total.failed == 0 { Ok(()) } else { Err(String::new()) }
+}
+
+/// The row of the table "Last run of everything" for a run that ends now: which commit, which day, which counts.
+fn record(counts: &str) -> Result<String, String> {
+    let said = |words: &[&str]| {
+        let said = shell::output_of(words).ok_or_else(|| format!("`{}` failed", words.join(" ")));
+        said.map(|text| text.trim().to_owned())
+    };
+    let commit = said(&["git", "rev-parse", "--short=10", "HEAD"])?;
+    let changes = said(&["git", "status", "--porcelain", "--untracked-files=no"])?;
+    let date = said(&["date", "--utc", "+%Y-%m-%d"])?;
+    Ok(row_of(&commit, !changes.is_empty(), &date, counts))
+}
+
+fn row_of(commit: &str, is_changed: bool, date: &str, counts: &str) -> String {
+    let changes = if is_changed { " with changes that are not committed" } else { "" };
+    format!("| {commit}{changes} | {date} | {counts} |")
 }
 
 /// How many tests ended how. A tier that fails without a failing test counts as one failure; a tier or a tool that is
@@ -464,9 +207,9 @@ fn judge(kind: &Kind, seen: Tally, outcome: Result<(), String>) -> Result<(), St
     Ok(())
 }
 
-fn chosen(wish: &Wish) -> Result<Vec<&'static Tier>, String> {
+fn chosen(wish: &TestOptions) -> Result<Vec<&'static Tier>, String> {
     let Some(name) = &wish.only else {
-        return Ok(TIERS.iter().filter(|tier| wish.all || tier.by_default).collect());
+        return Ok(TIERS.iter().filter(|tier| tier.when <= wish.level).collect());
     };
     let tier = TIERS.iter().find(|tier| tier.name == name);
     tier.map(|tier| vec![tier]).ok_or_else(|| format!("there is no tier called `{name}`"))
@@ -554,7 +297,7 @@ mod tests {
         static TIER: Tier = Tier {
             name: "fixture",
             purpose: "a tier whose tool is never there",
-            by_default: false,
+            when: When::All,
             needs: &[setup::ABSENT],
             gains_from: &[],
             variables: &[],
@@ -574,7 +317,7 @@ mod tests {
         static TIER: Tier = Tier {
             name: "fixture",
             purpose: "a command that fails",
-            by_default: false,
+            when: When::All,
             needs: &[],
             gains_from: &[],
             variables: &[],
@@ -587,13 +330,31 @@ mod tests {
     }
 
     #[test]
-    fn a_tier_is_chosen_by_default_by_all_or_by_name() {
-        let names = |wish: &Wish| -> Vec<_> {
+    fn a_run_of_everything_is_recorded_as_a_row_of_the_table_in_contributing() {
+        let row = row_of("0123456789", false, "2026-11-22", "3 passed, 0 failed, 1 skipped");
+        assert_eq!(row, "| 0123456789 | 2026-11-22 | 3 passed, 0 failed, 1 skipped |");
+        let changed = row_of("0123456789", true, "2026-11-22", "3 passed");
+        assert!(changed.contains("not committed"), "{changed}");
+        let page = shell::read("CONTRIBUTING.md").unwrap();
+        let (_, table) = page.split_once("Last run of everything").unwrap();
+        let heading = table.lines().find(|line| line.starts_with('|')).unwrap();
+        assert_eq!(heading.matches('|').count(), row.matches('|').count(), "{heading}");
+    }
+
+    #[test]
+    fn a_tier_is_chosen_by_its_level_or_by_name() {
+        let names = |wish: &TestOptions| -> Vec<_> {
             chosen(wish).unwrap().iter().map(|tier| tier.name).collect()
         };
-        assert_eq!(names(&Wish::default()), ["unit and integration", "panic abort", "python"]);
-        assert_eq!(names(&Wish { all: true, ..Wish::default() }).len(), TIERS.len());
-        let only = |name: &str| Wish { only: Some(name.to_owned()), ..Wish::default() };
+        assert_eq!(
+            names(&TestOptions::default()),
+            ["unit and integration", "panic abort", "python"]
+        );
+        let of_level = |level| names(&TestOptions { level, ..TestOptions::default() });
+        assert!(of_level(When::All).contains(&"miri") && !of_level(When::All).contains(&"fuzz"));
+        assert_eq!(of_level(When::Everything).len(), TIERS.len());
+        let only =
+            |name: &str| TestOptions { only: Some(name.to_owned()), ..TestOptions::default() };
         assert_eq!(names(&only("miri")), ["miri"]);
         assert!(chosen(&only("mire")).is_err());
     }

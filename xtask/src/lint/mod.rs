@@ -2,6 +2,12 @@
 //!
 //! Every step runs, whatever became of those before it, so that one run shows all there is to mend.
 
+mod comments;
+mod names;
+mod source;
+
+use std::time::Instant;
+
 use crate::{requirements, setup, shell, tiers};
 
 /// A source file longer than this is not read in one sitting.
@@ -24,24 +30,35 @@ const STEPS: &[Step] = &[
     ("dependencies", dependencies),
     ("requirements", requirements::check),
     ("housekeeping", housekeeping),
+    ("comments", comments),
+    ("names", names),
+    ("decisions", decisions),
     ("oldest Rust", oldest_rust),
 ];
 
-/// Runs all steps and says which failed.
-pub(crate) fn lint() -> Result<(), String> {
+/// Runs all steps, or the one of this name, and says which failed.
+pub(crate) fn lint(only: Option<&str>) -> Result<(), String> {
+    let is_chosen = |step: &&Step| only.is_none_or(|only| only == step.0);
+    let steps: Vec<&Step> = STEPS.iter().filter(is_chosen).collect();
+    if steps.is_empty() {
+        let names: Vec<_> = STEPS.iter().map(|(name, _)| *name).collect();
+        return Err(format!("lint has no such step, but these: {}", names.join(", ")));
+    }
     let mut failed = Vec::new();
-    for (name, step) in STEPS {
+    for (name, step) in &steps {
         println!("\n== {name}");
+        let start = Instant::now();
         if let Err(problem) = step() {
             println!("{problem}");
             failed.push(*name);
         }
+        println!("({name}: {} s)", start.elapsed().as_secs());
     }
     if failed.is_empty() {
-        println!("\nlint: all {} steps passed", STEPS.len());
+        println!("\nlint: all {} steps passed", steps.len());
         return Ok(());
     }
-    Err(format!("lint: {} of {} steps failed: {}", failed.len(), STEPS.len(), failed.join(", ")))
+    Err(format!("lint: {} of {} steps failed: {}", failed.len(), steps.len(), failed.join(", ")))
 }
 
 fn clippy() -> Result<(), String> {
@@ -110,6 +127,64 @@ fn untidy(file: &str, text: &str) -> Vec<String> {
     problems
 }
 
+/// Lines with comments are not wider than a reader's window.
+fn comments() -> Result<(), String> {
+    let mut problems = Vec::new();
+    for file in shell::project_files(SOURCES)? {
+        problems.extend(comments::too_wide(&file.to_string_lossy(), &shell::read(&file)?));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+/// A type name has one definition in a package.
+fn names() -> Result<(), String> {
+    let mut names = names::Names::default();
+    for file in shell::project_files(&["rs"])? {
+        names.read(&file.to_string_lossy(), &shell::read(&file)?);
+    }
+    let problems = names.problems();
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+/// Where decisions are, and the page with a row for each.
+const DECISIONS: &str = "docs/decisions";
+const LIST_OF_DECISIONS: &str = "README.md";
+
+/// The list of decisions has a row for each page, in order, and no other.
+fn decisions() -> Result<(), String> {
+    let files = shell::project_files(&["md"])?;
+    let pages = files.iter().filter_map(|file| file.strip_prefix(DECISIONS).ok());
+    let pages: Vec<_> = pages.map(|page| page.to_string_lossy().into_owned()).collect();
+    let list = shell::read(std::path::Path::new(DECISIONS).join(LIST_OF_DECISIONS))?;
+    let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
+    let problems = unlisted(&list, &pages);
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+/// What the list of decisions lacks and has too much, given the names of the pages in order.
+fn unlisted(list: &str, pages: &[&str]) -> Vec<String> {
+    let row = |line: &str| {
+        let (number, rest) = line.strip_prefix("| [")?.split_once("](")?;
+        Some((number.to_owned(), rest.split_once(')')?.0.to_owned()))
+    };
+    let rows: Vec<_> = list.lines().filter_map(row).collect();
+    let mut problems = Vec::new();
+    for page in pages.iter().filter(|page| **page != LIST_OF_DECISIONS) {
+        let number = page.split('-').next().unwrap_or_default();
+        let rows = rows.iter().filter(|(said, file)| said == number && file == page).count();
+        if rows != 1 {
+            problems.push(format!("{DECISIONS}/{page}: has {rows} rows in the list, not one"));
+        }
+    }
+    for (_, file) in rows.iter().filter(|(_, file)| !pages.contains(&file.as_str())) {
+        problems.push(format!("{DECISIONS}/{LIST_OF_DECISIONS}: lists {file}, which is not there"));
+    }
+    if !rows.is_sorted() {
+        problems.push(format!("{DECISIONS}/{LIST_OF_DECISIONS}: its rows are not in order"));
+    }
+    problems
+}
+
 /// The workspace manifest says which Rust is the oldest; every other place that says it must agree.
 fn oldest_rust() -> Result<(), String> {
     let mut problems = Vec::new();
@@ -168,6 +243,23 @@ mod tests {
             let problems = untidy("a.rs", &text);
             let [problem] = problems.as_slice() else { panic!("{problems:?}") };
             assert!(problem.starts_with("a.rs:2: "), "{problem}");
+        }
+    }
+
+    #[test]
+    fn the_list_of_decisions_has_one_row_for_each_page() {
+        let pages = ["0001-a.md", "0002-b.md", "README.md"];
+        let (first, second) =
+            ("| [0001](0001-a.md) | day | A |\n", "| [0002](0002-b.md) | day | B |\n");
+        assert!(unlisted(&[first, second].concat(), &pages).is_empty());
+        for wrong in [
+            &[first][..],
+            &[first, second, second],
+            &[second, first],
+            &[first, second, "| [0003](0003-c.md) | day | C |\n"],
+            &[first, "| [0003](0002-b.md) | day | B |\n"],
+        ] {
+            assert_eq!(unlisted(&wrong.concat(), &pages).len(), 1, "{wrong:?}");
         }
     }
 

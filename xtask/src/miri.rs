@@ -1,0 +1,128 @@
+//! `cargo xtask miri`: the structs and the library under Miri.
+//!
+//! The interpreter uses one core and is a hundred times slower than a processor. So unit tests and test programs run beside
+//! each other, and the tests of [`REST`] only run where they are asked for by `cargo xtask miri rest`. A test that is
+//! new runs without being asked for, and no test is in neither part.
+
+use crate::shell;
+
+/// Leaks are errors under Miri without being asked for. Files may be read, and addresses must come from pointers.
+const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation";
+
+/// Safe code over bytes, with tests that take an interpreter many minutes.
+const NEVER: &[&str] = &[
+    "schema::tests",
+    "metadata::tests",
+    "values::tests::comparing",
+    "values::tests::showing",
+    "every_part_of_every_type_reads_as_that_part",
+    "any_content_is_read_or_refused",
+];
+
+/// Parts of the paths of tests that take ten seconds to minutes each, and lead to unsafe code by ways that shorter
+/// tests take too.
+const REST: &[&str] = &[
+    // What is counted is no matter of memory; the same exchanges are run by tests that look at their values.
+    "allocation",
+    // Values are safe code over bytes, but for one reading of aligned slices, which
+    // `every_type_reads_the_same_after_it_went_through_c` runs for every type.
+    "values::tests::hostile",
+    "values::tests::refused",
+    "every_type_reads_as_it_was_built",
+    "every_type_can_be_empty",
+    "a_part_of_a_part_of_every_type",
+    "built_buffers_are_aligned",
+    "every_null_is_counted",
+    // Each goes through every type, or hundreds of random trees, where others take one of each kind.
+    "all_parts_come_out_as_they_went_in",
+    "a_format_says_the_same_whatever_was_read_before",
+    "what_is_plain_is_what_any_tensor_would_be",
+    "every_type_comes_back_in_every_layout",
+    "arrays_and_tensors_have_the_same_values",
+    "columns_of_several_kinds_beside_each_other",
+    "every_sample_and_its_slices_come_back",
+    "with_anything_wrong_is_refused_at_its_place",
+    // Safe code: a table of addresses, and which parts a copy fills.
+    "each_place_is_found_again_after_the_table_grew",
+    "bytes_that_change_in_many_ways",
+    "recycled_memory_that_is_divided_as_before",
+];
+
+/// Which tests are run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Part {
+    /// All but the other part.
+    Short,
+    /// Those of [`REST`], and documentation tests.
+    Rest,
+}
+
+/// Runs the tests of one part. They print the lines that count them.
+pub(crate) fn test(part: Part) -> Result<(), String> {
+    let cargo = ["cargo", "+nightly", "miri", "test"];
+    let packages = ["--package=arrow-device-abi", "--package=arrow-device", "--no-fail-fast"];
+    let variables = [("MIRIFLAGS", FLAGS)];
+    shell::run(&[&cargo[..], &packages, &["--lib", "--test=*", "--no-run"]].concat(), &variables)?;
+    let filters = filters(part);
+    let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
+    let run = |targets| [&cargo[..], &packages, &[targets, "--"], &filters].concat();
+    let mut commands = vec![run("--test=*"), run("--lib")];
+    if part == Part::Rest {
+        commands.push([&cargo[..], &packages, &["--doc"]].concat());
+    }
+    shell::run_beside_each_other(&commands, &variables)
+}
+
+/// What the test programs are told. A test that is named and skipped is skipped.
+fn filters(part: Part) -> Vec<String> {
+    let skipped = |names: &[&str]| -> Vec<String> {
+        names.iter().map(|name| format!("--skip={name}")).collect()
+    };
+    let rest = match part {
+        Part::Short => skipped(REST),
+        Part::Rest => REST.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    [rest, skipped(NEVER)].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_part_skips_the_other_runs() {
+        let (short, rest) = (filters(Part::Short), filters(Part::Rest));
+        assert_eq!(short.len(), rest.len());
+        for (skip, run) in short.iter().zip(&rest) {
+            let never = NEVER.iter().any(|name| *skip == format!("--skip={name}"));
+            let expected = if never { skip.clone() } else { format!("--skip={run}") };
+            assert_eq!(*skip, expected);
+        }
+    }
+
+    /// A name that no test has any more would make the short part long.
+    #[test]
+    fn every_name_is_that_of_a_test() {
+        let files = shell::project_files(&["rs"]).unwrap();
+        let files = files.iter().filter(|file| file.starts_with("crates/arrow-device"));
+        let files: Vec<_> = files.map(|file| (file.clone(), shell::read(file).unwrap())).collect();
+        for name in REST.iter().chain(NEVER) {
+            let is_there = match name.split_once("::tests") {
+                Some((module, "")) => files.iter().any(|(file, text)| {
+                    let path = file.with_extension("");
+                    path.ends_with(module) && text.contains("mod tests")
+                        || path.ends_with(format!("{module}/tests/mod"))
+                }),
+                Some((module, below)) => files.iter().any(|(file, _)| {
+                    let tests = format!("{module}/tests/{}", below.trim_start_matches("::"));
+                    file.with_extension("").ends_with(tests)
+                }),
+                None => files.iter().any(|(_, text)| {
+                    let names = text.lines().filter_map(|line| line.trim().strip_prefix("fn "));
+                    names.into_iter().any(|found| found.contains(name))
+                }),
+            };
+            assert!(is_there, "{name}");
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The table of tiers. A new tier is a new row.
+//!
+//! A row of `--all` finds faults that a change of the library can bring in. A row of `--everything` takes minutes and
+//! has found nothing for long, or repeats for every test what a row of `--all` does for the tests that need it most.
+
+use crate::setup::{self, Tool};
+use crate::shell;
+
+/// One way of running tests.
+#[derive(Debug)]
+pub(crate) struct Tier {
+    pub(crate) name: &'static str,
+    pub(crate) purpose: &'static str,
+    pub(crate) when: When,
+    /// Without one of these the tier cannot run.
+    pub(super) needs: &'static [Tool],
+    /// Without one of these some of its tests skip themselves.
+    pub(super) gains_from: &'static [Tool],
+    pub(super) variables: &'static shell::Variables<'static>,
+    pub(super) command: &'static [&'static str],
+    pub(super) kind: Kind,
+}
+
+/// How much of the tiers a run asks for, and the least of it that has a tier. Each level has the tiers of those before it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum When {
+    /// Whatever is asked for.
+    #[default]
+    Always,
+    /// With `--all`: what continuous integration runs.
+    All,
+    /// With `--everything`: what takes long and rarely breaks.
+    Everything,
+}
+
+impl When {
+    /// The option that asks for it, as the list of tiers shows it.
+    pub(crate) fn option(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::All => "--all",
+            Self::Everything => "--everything",
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) enum Kind {
+    /// Prints `test result:` lines; at least one test must have run.
+    Tests,
+    /// Only succeeds or fails.
+    Check,
+}
+
+pub(crate) const TIERS: &[Tier] = &[
+    Tier {
+        name: "unit and integration",
+        purpose: "every crate's unit, integration and documentation tests",
+        when: When::Always,
+        needs: &[setup::C_COMPILER],
+        gains_from: &[
+            setup::CPP_COMPILER,
+            setup::VALGRIND,
+            setup::GOLDEN_FILES,
+            setup::PYTHON,
+            setup::PEER_WHEELS,
+            setup::PEER_SOURCES,
+            setup::OPENCL,
+            setup::VULKAN,
+            setup::ROCM,
+            setup::CUDA_HEADERS,
+            setup::HIP_HEADERS,
+            setup::CHROMIUM,
+            setup::CMAKE,
+            setup::PKG_CONFIG,
+        ],
+        variables: &[],
+        command: &[
+            "cargo",
+            "test",
+            "--workspace",
+            // Its peers take longer to build than all else; it has a tier of its own.
+            "--exclude=benchmarks",
+            "--all-features",
+            "--no-fail-fast",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "panic abort",
+        purpose: "the library needs no unwinding: it is run where a panic ends the process",
+        when: When::Always,
+        needs: &[],
+        gains_from: &[],
+        variables: &[],
+        // The profile has a target folder of its own, and only a program that is not a test can have it.
+        command: &["cargo", "run", "--package=panic-abort", "--profile=panic-abort"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "python",
+        purpose: "the wheel of the Python package is built, and exchanges data with the libraries that people use",
+        when: When::Always,
+        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
+        gains_from: &[setup::OPENCL, setup::VULKAN],
+        variables: &[],
+        command: &["cargo", "xtask", "python"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "counts",
+        purpose: "allocations, instructions, driver calls, bytes moved and waits are what they were, or less",
+        when: When::All,
+        needs: &[],
+        gains_from: &[setup::VALGRIND],
+        variables: &[],
+        command: &["cargo", "xtask", "bench", "--gate"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "benchmarks",
+        purpose: "every workload does the same with every other implementation",
+        // Two minutes of building the peers as fast as they can be, for programs that only time. That these peers and the
+        // library understand each other is tested by the first tier.
+        when: When::Everything,
+        needs: &[],
+        gains_from: &[
+            setup::C_COMPILER,
+            setup::CPP_COMPILER,
+            setup::PEER_WHEELS,
+            setup::PEER_SOURCES,
+        ],
+        variables: &[],
+        command: &[
+            "cargo",
+            "test",
+            // As the tier before has built most of it.
+            "--profile=counts",
+            "--package=benchmarks",
+            "--features=peers",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "python tensors",
+        purpose: "the Python package exchanges tensors with JAX and PyTorch",
+        when: When::All,
+        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES, setup::JAX],
+        gains_from: &[setup::TORCH],
+        variables: &[],
+        command: &["cargo", "xtask", "python", "tensors"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "gpu bundle",
+        purpose: "the folder for machines with a GPU runs from wherever it was copied, on the simulated driver",
+        // More than a minute of building what the first tier builds, once more as it is shipped. The scripts are tested
+        // by the tier `python`, the program by the first.
+        when: When::Everything,
+        needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "gpu-bundle", "test"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "msrv",
+        purpose: "what is published builds with the oldest Rust it promises",
+        when: When::All,
+        needs: &[setup::OLDEST_TOOLCHAIN],
+        gains_from: &[],
+        variables: &[],
+        // The packages in `crates`, by their names. Programs that only test are built by those who test.
+        command: &[
+            "rustup",
+            "run",
+            setup::OLDEST_RUST,
+            "cargo",
+            "check",
+            "--package=arrow-device*",
+        ],
+        kind: Kind::Check,
+    },
+    Tier {
+        name: "32 bit",
+        purpose: "the library and what needs no driver compile where addresses have 32 bits",
+        when: When::All,
+        needs: &[setup::SMALL_TARGET],
+        gains_from: &[],
+        variables: &[],
+        command: &[
+            "rustup",
+            "run",
+            setup::OLDEST_RUST,
+            "cargo",
+            "check",
+            "--target=i686-unknown-linux-gnu",
+            "--package=arrow-device-abi",
+            "--package=arrow-device",
+            "--package=arrow-device-sim",
+            "--package=arrow-device-testkit",
+        ],
+        kind: Kind::Check,
+    },
+    Tier {
+        name: "valgrind",
+        purpose: "the compiled tests of the library make no bad access and leak nothing",
+        // Unit tests alone, one at a time. `miri` looks for the same faults and for leaks, `address sanitizer` for bad
+        // accesses in the same tests and more, and the first tier runs programs in C under valgrind.
+        when: When::Everything,
+        needs: &[setup::VALGRIND],
+        gains_from: &[],
+        variables: &[],
+        command: &[
+            "cargo",
+            "test",
+            "--config",
+            concat!(
+                "target.'cfg(unix)'.runner=['valgrind', '--quiet', '--leak-check=full', ",
+                "'--show-leak-kinds=definite', '--errors-for-leak-kinds=definite', ",
+                "'--error-exitcode=99']"
+            ),
+            "--package=arrow-device-abi",
+            "--package=arrow-device",
+            "--lib",
+            "--no-fail-fast",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "address sanitizer",
+        purpose: "the library's tests make no bad access, on any thread",
+        when: When::All,
+        needs: &[setup::SANITIZED_TARGET],
+        gains_from: &[],
+        variables: &[
+            // The sanitizers are compiled into stable Rust and only switched on by an unstable flag.
+            ("RUSTC_BOOTSTRAP", "1"),
+            ("RUSTFLAGS", "-Zsanitizer=address"),
+            ("CARGO_TARGET_DIR", "target/address-sanitizer"),
+            // Wrong peers leak on purpose. The tests' own ledgers, valgrind and Miri look for leaks.
+            ("ASAN_OPTIONS", "detect_leaks=0"),
+        ],
+        command: &[
+            "cargo",
+            "test",
+            // With a target named, the flags are not those of build scripts and procedural macros.
+            "--target=x86_64-unknown-linux-gnu",
+            "--package=arrow-device",
+            "--lib",
+            "--tests",
+            "--no-fail-fast",
+            "--",
+            // Compiles and runs programs of its own, which would not be sanitized.
+            "--skip=misuse_does_not_compile",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "loom",
+        purpose: "no schedule of a few threads breaks the protocol of asynchronous streams",
+        when: When::All,
+        needs: &[],
+        gains_from: &[],
+        variables: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
+        // Not in release: the schedules are explored in half a second, and to build that well takes a minute.
+        command: &["cargo", "test", "--package=async-protocol", "--tests"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "large files",
+        purpose: "the command copies a file of more than 4 GB through all devices, in little memory",
+        // Half a minute of writing 4 GB and copying them.
+        when: When::Everything,
+        needs: &[],
+        gains_from: &[setup::OPENCL],
+        variables: &[("ARROW_DEVICE_LARGE", "1")],
+        command: &[
+            "cargo",
+            "test",
+            // As the first tier builds it, so that nothing is built again.
+            "--workspace",
+            "--exclude=benchmarks",
+            "--all-features",
+            "--test=large",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "miri",
+        purpose: "the structs and the library break no rule of Rust's memory model",
+        // Without the tests that take an interpreter longest: `miri.rs` lists them, and why they can wait.
+        when: When::All,
+        needs: &[setup::MIRI],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "miri"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "miri rest",
+        purpose: "nor do the tests that take an interpreter minutes, and those in documentation",
+        when: When::Everything,
+        needs: &[setup::MIRI],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "miri", "rest"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "fuzz",
+        purpose: "a short run of each fuzz target, with an address sanitizer, finds nothing",
+        // Fifteen seconds find little, and the build takes longer. The first tier runs the same targets over the corpus
+        // and over bytes that proptest draws.
+        when: When::Everything,
+        // Of the toolchain with Miri only that it is a nightly one.
+        needs: &[setup::MIRI, setup::CARGO_FUZZ, setup::CPP_COMPILER, setup::SANITIZED_TARGET],
+        gains_from: &[],
+        variables: &[],
+        command: &["cargo", "xtask", "fuzz"],
+        kind: Kind::Tests,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_packages_are_those_that_are_named_like_the_library() {
+        let manifests = shell::project_files(&["toml"]).unwrap();
+        let mut seen = 0;
+        for file in manifests.iter().filter(|file| file.ends_with("Cargo.toml")) {
+            let text = shell::read(file).unwrap();
+            // The Python package and the fuzz targets are workspaces of their own.
+            if text.lines().any(|line| line == "[workspace]") {
+                continue;
+            }
+            let name = text.lines().find_map(|line| line.strip_prefix("name = \"")).unwrap();
+            let is_published = file.starts_with("crates");
+            assert_eq!(name.starts_with("arrow-device"), is_published, "{}", file.display());
+            seen += usize::from(is_published);
+        }
+        assert!(seen > 10, "{seen}");
+    }
+}
