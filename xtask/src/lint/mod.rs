@@ -4,6 +4,7 @@
 
 mod comments;
 mod names;
+mod rooms;
 mod source;
 
 use std::time::Instant;
@@ -32,6 +33,7 @@ const STEPS: &[Step] = &[
     ("housekeeping", housekeeping),
     ("comments", comments),
     ("names", names),
+    ("rooms", rooms),
     ("decisions", decisions),
     ("oldest Rust", oldest_rust),
 ];
@@ -143,6 +145,18 @@ fn names() -> Result<(), String> {
         names.read(&file.to_string_lossy(), &shell::read(&file)?);
     }
     let problems = names.problems();
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+}
+
+/// The folders of the library depend on each other in one direction.
+fn rooms() -> Result<(), String> {
+    let mut files = std::collections::BTreeMap::new();
+    for file in shell::project_files(&["rs"])? {
+        if let Some(inside) = file.to_string_lossy().strip_prefix(rooms::FOLDER) {
+            files.insert(inside.to_owned(), shell::read(&file)?);
+        }
+    }
+    let problems = rooms::problems(&files);
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }
 
