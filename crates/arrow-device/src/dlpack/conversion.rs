@@ -95,11 +95,11 @@ fn nan(of: Dtype) -> Option<Vec<u8>> {
 /// What a conversion between arrays and tensors may and shall do. As it comes it shares or fails, and refuses nulls.
 ///
 /// ```
-/// use arrow_device::dlpack::{Conversion, Copying, Nulls};
+/// use arrow_device::dlpack::{Conversion, CopyPolicy, Nulls};
 /// use arrow_device::{Array, DataType};
 ///
 /// let gaps = Array::from_values(DataType::Float64, [Some(1.0), None])?;
-/// let filled = Conversion::new().copying(Copying::IfNeeded).nulls(Nulls::fill(-1.0_f64));
+/// let filled = Conversion::new().copying(CopyPolicy::IfNeeded).nulls(Nulls::fill(-1.0_f64));
 /// assert_eq!(gaps.to_tensor(&filled)?.host()?.to_vec::<f64>()?, [1.0, -1.0]);
 /// assert!(gaps.to_tensor(&Conversion::new()).is_err());
 /// # Ok::<(), arrow_device::Error>(())

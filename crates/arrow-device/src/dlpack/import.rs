@@ -33,12 +33,12 @@ impl Tensor {
     ///
     /// ```
     /// use arrow_device::abi::dlpack::DLManagedTensorVersioned;
-    /// use arrow_device::dlpack::{Conversion, Copying, Managed, Order, Tensor};
+    /// use arrow_device::dlpack::{Conversion, CopyPolicy, Managed, Order, Tensor};
     /// use arrow_device::{Array, DataType};
     ///
     /// let numbers = Array::from_values(DataType::Float32, [Some(0.5_f32), Some(1.5)])?;
     /// let tensor = numbers.to_tensor(&Conversion::new())?;
-    /// let managed: Managed<DLManagedTensorVersioned> = tensor.export(Order::Host, Copying::Never)?;
+    /// let managed: Managed<DLManagedTensorVersioned> = tensor.export(Order::Host, CopyPolicy::Never)?;
     ///
     /// let again = unsafe { Tensor::import(managed.into_raw(), Order::Host) }?;
     /// assert_eq!(again.host()?.to_vec::<f32>()?, [0.5, 1.5]);

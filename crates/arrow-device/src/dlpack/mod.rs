@@ -17,12 +17,12 @@
 //!
 //! ```
 //! use arrow_device::abi::dlpack::DLManagedTensorVersioned;
-//! use arrow_device::dlpack::{Conversion, Copying, Dtype, Managed, Order, Tensor};
+//! use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Managed, Order, Tensor};
 //! use arrow_device::Buffer;
 //!
 //! // The producer, which could be torch: six numbers as two rows.
 //! let made = Tensor::from_buffer(Buffer::from(vec![1_i64, 2, 3, 4, 5, 6]), Dtype::INT64, &[2, 3])?;
-//! let handed_over: Managed<DLManagedTensorVersioned> = made.export(Order::Host, Copying::Never)?;
+//! let handed_over: Managed<DLManagedTensorVersioned> = made.export(Order::Host, CopyPolicy::Never)?;
 //!
 //! // The consumer. All that the struct says is checked; what cannot be is an error, and deleted.
 //! let tensor = unsafe { Tensor::import(handed_over.into_raw(), Order::Host) }?;
