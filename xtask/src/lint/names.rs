@@ -1,8 +1,9 @@
 //! A type name has one definition in a package.
 //!
-//! Types are structs, enums, unions, traits and, outside of traits and implementations, aliases. What stands in a module
-//! `tests` does not count. Where two types must have one name, all but one of them have a comment above them, among their
-//! documentation and attributes: `// Same name as `place::Type`: REASON`.
+//! Types are structs, enums, unions, traits and, outside of traits and implementations, aliases.
+//! What stands in a module `tests` does not count. Where two types must have one name, all but one
+//! of them have a comment above them, among their documentation and attributes: `// Same name as
+//! `place::Type`: REASON`.
 
 use std::collections::BTreeMap;
 
