@@ -46,7 +46,13 @@ const REST: &[&str] = &[
     "columns_of_several_kinds_beside_each_other",
     "every_sample_and_its_slices_come_back",
     "with_anything_wrong_is_refused_at_its_place",
-    // Safe code: a table of addresses, and which parts a copy fills.
+    // The testkit's own peer against the testkit.
+    "another_right_peer_passes_too",
+    // Safe code: what validation says of bytes, which runtime memory is of, a table of addresses,
+    // and which parts a copy fills.
+    "every_sample_is_valid_and_so_is_each_of_its_slices",
+    "whatever_the_bytes_are_what_is_valid_can_be_read",
+    "an_array_is_put_together_from_the_memory_of_one_runtime",
     "each_place_is_found_again_after_the_table_grew",
     "bytes_that_change_in_many_ways",
     "recycled_memory_that_is_divided_as_before",
