@@ -1,7 +1,8 @@
-//! `cargo xtask bench`: what exchanges and copies cost, beside other implementations; with `--gate`, whether they cost more
-//! than before.
+//! `cargo xtask bench`: what exchanges and copies cost, beside other implementations; with
+//! `--gate`, whether they cost more than before.
 //!
-//! The measuring is done by programs of the crate `benchmarks`. This gets the peers, builds, and says where results go.
+//! The measuring is done by programs of the crate `benchmarks`. This gets the peers, builds, and
+//! says where results go.
 
 use std::fs;
 

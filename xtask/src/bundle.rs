@@ -1,8 +1,9 @@
 //! `cargo xtask gpu-bundle`: a folder for a machine that has a GPU and no Rust, and no network.
 //!
-//! It has the program that runs the checks on the machine's devices and measures copies, the wheel of the Python package, the
-//! scripts that exchange data with the libraries that the machine's Python has, and a `run.sh` that runs all of it and writes one
-//! JSON report. Nothing in it says that it ran anywhere.
+//! It has the program that runs the checks on the machine's devices and measures copies, the wheel
+//! of the Python package, the scripts that exchange data with the libraries that the machine's
+//! Python has, and a `run.sh` that runs all of it and writes one JSON report. Nothing in it says
+//! that it ran anywhere.
 //!
 //! `cargo xtask gpu-bundle test` runs a copy of it on the simulated driver.
 
@@ -56,7 +57,8 @@ pub(crate) fn test() -> Result<(), String> {
     python::test_bundle(&shell::root().join(FOLDER).display().to_string())
 }
 
-/// The files of the folder of scripts, as git has them, so that what Python leaves there stays behind.
+/// The files of the folder of scripts, as git has them, so that what Python leaves there stays
+/// behind.
 fn scripts() -> Result<Vec<PathBuf>, String> {
     let mut files = shell::project_files(&["py", "sh"])?;
     files.retain(|file| file.parent() == Some(Path::new(SCRIPTS)));

@@ -1,7 +1,8 @@
-//! `cargo xtask fuzz`: a short run of each fuzz target, from the corpus that is kept in the repository.
+//! `cargo xtask fuzz`: a short run of each fuzz target, from the corpus that is kept in the
+//! repository.
 //!
-//! What is found on the way goes into a folder below `target`, never into that corpus: `docs/fuzzing.md` says how an
-//! input gets there.
+//! What is found on the way goes into a folder below `target`, never into that corpus:
+//! `docs/fuzzing.md` says how an input gets there.
 
 use crate::shell;
 
@@ -42,10 +43,12 @@ fn run(name: &str, longest: u32, seconds: u32) -> Result<(), String> {
         .map_err(|error| format!("{found}: {error}"))?;
     let (longest, seconds) = (format!("-max_len={longest}"), format!("-max_total_time={seconds}"));
     let words = ["cargo", "+nightly", "fuzz", "run", name, &found, &corpus, "--"];
-    // The same seed takes the same way, as far as the time allows. Long inputs are tried from the start.
+    // The same seed takes the same way, as far as the time allows. Long inputs are tried from the
+    // start.
     let options = [&*longest, &seconds, "-seed=1", "-len_control=0", "-verbosity=0"];
     let words = [&words[..], &options, &["-print_final_stats=1"]].concat();
-    // Besides what it counted it prints a dictionary of hundreds of lines, which nobody needs where nothing is found.
+    // Besides what it counted it prints a dictionary of hundreds of lines, which nobody needs where
+    // nothing is found.
     let said = shell::run_showing_failures(&words)?;
     said.lines().filter(|line| line.starts_with("stat::")).for_each(|line| println!("{line}"));
     Ok(())

@@ -1,10 +1,12 @@
-//! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask miri`, `cargo xtask python`, `cargo xtask requirements`,
-//! `cargo xtask lint`, `cargo xtask bench`, `cargo xtask gpu-bundle`.
+//! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask miri`, `cargo
+//! xtask python`, `cargo xtask requirements`, `cargo xtask lint`, `cargo xtask bench`, `cargo xtask
+//! gpu-bundle`.
 //!
-//! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets, [`miri`] those under Miri, [`python`] the tests of
-//! the Python package, [`setup`] finds and installs the tools they use, [`peers`] those that are other implementations of
-//! Arrow, [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs on a machine
-//! with a GPU, and [`shell`] runs the commands of all of them.
+//! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets,
+//! [`miri`] those under Miri, [`python`] the tests of the Python package, [`setup`] finds and
+//! installs the tools they use, [`peers`] those that are other implementations of Arrow,
+//! [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs
+//! on a machine with a GPU, and [`shell`] runs the commands of all of them.
 
 mod bench;
 mod bundle;

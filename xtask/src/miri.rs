@@ -1,12 +1,14 @@
 //! `cargo xtask miri`: the structs and the library under Miri.
 //!
-//! The interpreter uses one core and is a hundred times slower than a processor. So unit tests and test programs run beside
-//! each other, and the tests of [`REST`] only run where they are asked for by `cargo xtask miri rest`. A test that is
-//! new runs without being asked for, and no test is in neither part.
+//! The interpreter uses one core and is a hundred times slower than a processor. So unit tests and
+//! test programs run beside each other, and the tests of [`REST`] only run where they are asked for
+//! by `cargo xtask miri rest`. A test that is new runs without being asked for, and no test is in
+//! neither part.
 
 use crate::shell;
 
-/// Leaks are errors under Miri without being asked for. Files may be read, and addresses must come from pointers.
+/// Leaks are errors under Miri without being asked for. Files may be read, and addresses must come
+/// from pointers.
 const FLAGS: &str = "-Zmiri-strict-provenance -Zmiri-disable-isolation";
 
 /// Safe code over bytes, with tests that take an interpreter many minutes.
@@ -19,10 +21,11 @@ const NEVER: &[&str] = &[
     "any_content_is_read_or_refused",
 ];
 
-/// Parts of the paths of tests that take ten seconds to minutes each, and lead to unsafe code by ways that shorter
-/// tests take too.
+/// Parts of the paths of tests that take ten seconds to minutes each, and lead to unsafe code by
+/// ways that shorter tests take too.
 const REST: &[&str] = &[
-    // What is counted is no matter of memory; the same exchanges are run by tests that look at their values.
+    // What is counted is no matter of memory; the same exchanges are run by tests that look at
+    // their values.
     "allocation",
     // Values are safe code over bytes, but for one reading of aligned slices, which
     // `every_type_reads_the_same_after_it_went_through_c` runs for every type.
@@ -33,7 +36,8 @@ const REST: &[&str] = &[
     "a_part_of_a_part_of_every_type",
     "built_buffers_are_aligned",
     "every_null_is_counted",
-    // Each goes through every type, or hundreds of random trees, where others take one of each kind.
+    // Each goes through every type, or hundreds of random trees, where others take one of each
+    // kind.
     "all_parts_come_out_as_they_went_in",
     "a_format_says_the_same_whatever_was_read_before",
     "what_is_plain_is_what_any_tensor_would_be",
@@ -42,7 +46,13 @@ const REST: &[&str] = &[
     "columns_of_several_kinds_beside_each_other",
     "every_sample_and_its_slices_come_back",
     "with_anything_wrong_is_refused_at_its_place",
-    // Safe code: a table of addresses, and which parts a copy fills.
+    // The testkit's own peer against the testkit.
+    "another_right_peer_passes_too",
+    // Safe code: what validation says of bytes, which runtime memory is of, a table of addresses,
+    // and which parts a copy fills.
+    "every_sample_is_valid_and_so_is_each_of_its_slices",
+    "whatever_the_bytes_are_what_is_valid_can_be_read",
+    "an_array_is_put_together_from_the_memory_of_one_runtime",
     "each_place_is_found_again_after_the_table_grew",
     "bytes_that_change_in_many_ways",
     "recycled_memory_that_is_divided_as_before",

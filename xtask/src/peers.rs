@@ -1,7 +1,9 @@
-//! Other implementations of Arrow that tests are run against: Python packages with libraries, headers or C sources in them.
+//! Other implementations of Arrow that tests are run against: Python packages with libraries,
+//! headers or C sources in them.
 //!
-//! Versions are pinned in `testing/foreign-peers`. Everything lies in `target/peers`, or where `ARROW_DEVICE_PEERS` says:
-//! `venv` holds installed wheels, `sources` unpacked source distributions. Nothing is installed for the user or the system.
+//! Versions are pinned in `testing/foreign-peers`. Everything lies in `target/peers`, or where
+//! `ARROW_DEVICE_PEERS` says: `venv` holds installed wheels, `sources` unpacked source
+//! distributions. Nothing is installed for the user or the system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -91,7 +93,8 @@ pub(crate) fn install_sources() -> Result<(), String> {
     Ok(())
 }
 
-/// Makes the environment where there is none; its Python. The program `pip` would go wrong where the folder was moved since.
+/// Makes the environment where there is none; its Python. The program `pip` would go wrong where
+/// the folder was moved since.
 fn made(environment: &Path) -> Result<String, String> {
     let python = environment.join("bin/python").display().to_string();
     if shell::output_of(&[&python, "-m", "pip", "--version"]).is_none() {

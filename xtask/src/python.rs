@@ -1,7 +1,8 @@
-//! `cargo xtask python`: builds the wheel of the Python package, installs it beside the libraries that it is tested
-//! against, and runs its tests there.
+//! `cargo xtask python`: builds the wheel of the Python package, installs it beside the libraries
+//! that it is tested against, and runs its tests there.
 //!
-//! The environment is `target/python/env`. The versions of the libraries are pinned in `python/tests`.
+//! The environment is `target/python/env`. The versions of the libraries are pinned in
+//! `python/tests`.
 
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 //! `cargo xtask requirements`: which test proves which requirement.
 //!
-//! The ids come from the tables of `docs/requirements.md`. A test claims one in a comment of its own right above it,
-//! which begins with the word Requirement and a colon and goes on with ids and nothing else:
-//! `// Requirement: ABI-1, ABI-2`. The scan believes the comment; whether the test can fail is for its author to see.
+//! The ids come from the tables of `docs/requirements.md`. A test claims one in a comment of its
+//! own right above it, which begins with the word Requirement and a colon and goes on with ids and
+//! nothing else: `// Requirement: ABI-1, ABI-2`. The scan believes the comment; whether the test
+//! can fail is for its author to see.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -12,13 +13,15 @@ use crate::shell;
 /// The list of requirements, relative to the project's root.
 const LIST: &str = "docs/requirements.md";
 
-/// The families of which every id must have a test. A family is added here by the change that completes it.
+/// The families of which every id must have a test. A family is added here by the change that
+/// completes it.
 const SWITCHED_ON: &[&str] = &["ABI", "SCH", "ARR", "STR", "ASY", "PYC", "DLP", "SYS"];
 
 /// The kinds of file that hold tests.
 const ENDINGS: &[&str] = &["rs", "c", "cc", "py"];
 
-/// Prints the table from ids to tests. The error names every id without a test and every claim that cannot be right.
+/// Prints the table from ids to tests. The error names every id without a test and every claim that
+/// cannot be right.
 pub(crate) fn check() -> Result<(), String> {
     let mut claims = Claims::default();
     for file in shell::project_files(ENDINGS)? {
@@ -111,7 +114,8 @@ fn is_comment(line: &str) -> bool {
         || line.strip_prefix('#').is_some_and(|rest| !rest.starts_with('['))
 }
 
-/// The Rust or Python function that the first code among these lines begins, beyond comments and attributes.
+/// The Rust or Python function that the first code among these lines begins, beyond comments and
+/// attributes.
 fn function_after<'a>(mut lines: impl Iterator<Item = &'a &'a str>) -> Option<&'a str> {
     let is_between = |line: &str| {
         let line = line.trim_start();

@@ -1,11 +1,12 @@
 //! The tools that tests and checks use: how to see whether one is there, and how to install it.
 //!
-//! Looking never installs anything. Installing happens only for `--setup`, says first what it will do, and uses
-//! the system's package manager, rustup, cargo and, in a folder of its own, pip.
+//! Looking never installs anything. Installing happens only for `--setup`, says first what it will
+//! do, and uses the system's package manager, rustup, cargo and, in a folder of its own, pip.
 
 use crate::{peers, python, shell};
 
-/// The oldest Rust the project promises to build with; the workspace manifest is the one place that says it.
+/// The oldest Rust the project promises to build with; the workspace manifest is the one place that
+/// says it.
 pub(crate) const OLDEST_RUST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// Something a test or a check needs and the project does not carry.
@@ -74,7 +75,8 @@ pub(crate) const OPENCL: Tool = Tool {
     source: Source::Debian("pocl-opencl-icd ocl-icd-libopencl1"),
 };
 
-/// The loader, a driver for the processor, and the layer that finds the mistakes of whoever calls Vulkan.
+/// The loader, a driver for the processor, and the layer that finds the mistakes of whoever calls
+/// Vulkan.
 pub(crate) const VULKAN: Tool = Tool {
     name: "a Vulkan driver and the validation layer",
     is_present: || {
@@ -205,7 +207,8 @@ pub(crate) const CARGO_FUZZ: Tool = Tool {
     source: Source::Crate("cargo-fuzz"),
 };
 
-/// Streams that other Arrow implementations wrote. They belong to those projects and are not copied into this one.
+/// Streams that other Arrow implementations wrote. They belong to those projects and are not copied
+/// into this one.
 pub(crate) const GOLDEN_FILES: Tool = Tool {
     name: "the golden files",
     is_present: || {
@@ -247,11 +250,12 @@ impl Tool {
     }
 }
 
-/// The user's rustup is not ours to change: by default it replaces itself when it installs a toolchain.
+/// The user's rustup is not ours to change: by default it replaces itself when it installs a
+/// toolchain.
 const RUSTUP_INSTALL: &[&str] = &["rustup", "toolchain", "install", "--no-self-update"];
 
-/// Installs those of the tools that are missing. Each failure is printed and is no error here: what needs the tool is
-/// then skipped, or fails, by the same rule as ever.
+/// Installs those of the tools that are missing. Each failure is printed and is no error here: what
+/// needs the tool is then skipped, or fails, by the same rule as ever.
 pub(crate) fn install(tools: &[Tool]) {
     let mut packages = Vec::new();
     let (mut commands, mut functions) = (Vec::new(), Vec::new());

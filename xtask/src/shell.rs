@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 /// Variables set for a child, on top of what this process has.
 pub(crate) type Variables<'a> = [(&'a str, &'a str)];
 
-/// The project's root folder: the parent of this crate's, or the current folder when not run by cargo.
+/// The project's root folder: the parent of this crate's, or the current folder when not run by
+/// cargo.
 pub(crate) fn root() -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR")
         .and_then(|folder| PathBuf::from(folder).parent().map(PathBuf::from))
@@ -54,7 +55,8 @@ pub(crate) fn run_seeing_lines(
     if status.success() { Ok(()) } else { Err(format!("`{}`: {status}", words.join(" "))) }
 }
 
-/// Runs a command and gives what it wrote to its standard error; where it fails, all that it wrote is passed on.
+/// Runs a command and gives what it wrote to its standard error; where it fails, all that it wrote
+/// is passed on.
 pub(crate) fn run_showing_failures(words: &[&str]) -> Result<String, String> {
     announce(words, &[]);
     let output = prepare(words, &[])?.output().map_err(|error| not_started(words, &error))?;
@@ -102,7 +104,8 @@ pub(crate) fn output_of(words: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The project's files with one of these endings: those git tracks and the new ones it does not ignore.
+/// The project's files with one of these endings: those git tracks and the new ones it does not
+/// ignore.
 pub(crate) fn project_files(endings: &[&str]) -> Result<Vec<PathBuf>, String> {
     let list = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let names = output_of(&list).ok_or("`git ls-files` failed: this needs git and a checkout")?;
@@ -129,7 +132,8 @@ fn prepare(words: &[&str], variables: &Variables) -> Result<Command, String> {
     let (program, arguments) = words.split_first().ok_or("an empty command")?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(root()).stdin(Stdio::null());
-    // What `cargo run` says about this crate is not true of the child, and makes cargo build things again.
+    // What `cargo run` says about this crate is not true of the child, and makes cargo build things
+    // again.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text == "CARGO" || text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_")

@@ -44,7 +44,7 @@ mod tests {
         let mut line = start.to_owned();
         while line.chars().count() < columns {
             let count = line.chars().count();
-            line.push(if count % 8 == 0 && count + 1 < columns { ' ' } else { 'ä' });
+            line.push(if count.is_multiple_of(8) && count + 1 < columns { ' ' } else { 'ä' });
         }
         line
     }

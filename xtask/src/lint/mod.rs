@@ -17,7 +17,8 @@ const MOST_LINES: usize = 700;
 /// The kinds of file that are source.
 const SOURCES: &[&str] = &["rs", "c", "cc", "cpp", "h", "hpp", "py", "pyi"];
 
-/// What no finished source contains. Each is in two parts so that this file does not contain it either.
+/// What no finished source contains. Each is in two parts so that this file does not contain it
+/// either.
 const UNFINISHED: &[(&str, &str)] =
     &[("todo", "!"), ("unimplemented", "!"), ("#[ig", "nore"), ("FIX", "ME"), ("TO", "DO")];
 
@@ -68,7 +69,8 @@ fn clippy() -> Result<(), String> {
     shell::run(&[&what[..], &["--", "--deny=warnings"]].concat(), &[])
 }
 
-/// Format and clippy of the one crate that is outside of the workspace and not built by nightly Rust.
+/// Format and clippy of the one crate that is outside of the workspace and not built by nightly
+/// Rust.
 fn python_package() -> Result<(), String> {
     let manifest = "--manifest-path=python/Cargo.toml";
     shell::run(&["cargo", "fmt", manifest, "--check"], &[])?;
@@ -76,7 +78,8 @@ fn python_package() -> Result<(), String> {
     shell::run(&["cargo", "clippy", manifest, "--locked", "--", "--deny=warnings"], &[target])
 }
 
-/// The libraries only: the command `arrow-device` and the library `arrow_device` would be written to one place.
+/// The libraries only: the command `arrow-device` and the library `arrow_device` would be written
+/// to one place.
 fn documentation() -> Result<(), String> {
     let words = ["cargo", "doc", "--workspace", "--lib", "--no-deps", "--all-features"];
     shell::run(&words, &[("RUSTDOCFLAGS", "-D warnings")])
@@ -97,7 +100,8 @@ fn dependencies() -> Result<(), String> {
         "not checked: security advisories. Their database is fetched from a network that a build need not have;"
     );
     println!("`cargo deny check advisories` checks them where there is one.");
-    // Offline, cargo-deny sees only what was fetched, and a build does not fetch what other systems need.
+    // Offline, cargo-deny sees only what was fetched, and a build does not fetch what other systems
+    // need.
     shell::run(&["cargo", "fetch", "--locked"], &[])?;
     let words = ["cargo", "deny", "--offline", "--all-features", "check"];
     shell::run(&[&words[..], &["bans", "licenses", "sources"]].concat(), &[])

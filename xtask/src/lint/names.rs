@@ -1,8 +1,9 @@
 //! A type name has one definition in a package.
 //!
-//! Types are structs, enums, unions, traits and, outside of traits and implementations, aliases. What stands in a module
-//! `tests` does not count. Where two types must have one name, all but one of them have a comment above them, among their
-//! documentation and attributes: `// Same name as `place::Type`: REASON`.
+//! Types are structs, enums, unions, traits and, outside of traits and implementations, aliases.
+//! What stands in a module `tests` does not count. Where two types must have one name, all but one
+//! of them have a comment above them, among their documentation and attributes: `// Same name as
+//! `place::Type`: REASON`.
 
 use std::collections::BTreeMap;
 
@@ -147,8 +148,12 @@ fn type_of(line: &str, is_in_module: bool) -> Option<String> {
     }
     rest = rest.strip_prefix("unsafe ").unwrap_or(rest);
     let (keyword, name) = rest.split_once(' ')?;
-    let is_type = matches!(keyword, "struct" | "enum" | "union" | "trait");
-    if !is_type && !(keyword == "type" && is_in_module) {
+    let defines_a_type = match keyword {
+        "struct" | "enum" | "union" | "trait" => true,
+        "type" => is_in_module,
+        _ => false,
+    };
+    if !defines_a_type {
         return None;
     }
     let end = name.find(|letter: char| !letter.is_alphanumeric() && letter != '_');

@@ -1,7 +1,7 @@
 //! What of a source file is code and what is comment, line by line.
 //!
-//! This reads the few rules by which strings, characters and comments begin and end in Rust, C, C++ and Python, and
-//! nothing else of these languages.
+//! This reads the few rules by which strings, characters and comments begin and end in Rust, C, C++
+//! and Python, and nothing else of these languages.
 
 /// Whose rules a file follows.
 #[derive(Debug, Clone, Copy, PartialEq)]

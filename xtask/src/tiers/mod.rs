@@ -1,7 +1,8 @@
 //! `cargo xtask test`: the tiers of tests, and the count over all of them.
 //!
-//! The table [`TIERS`] says all there is to know about a tier. Whatever needs a tool that is missing is skipped with its
-//! reason, unless the run is strict: then a tool that could be installed must be there.
+//! The table [`TIERS`] says all there is to know about a tier. Whatever needs a tool that is
+//! missing is skipped with its reason, unless the run is strict: then a tool that could be
+//! installed must be there.
 
 mod table;
 
@@ -22,7 +23,8 @@ pub(crate) struct TestOptions {
     pub(crate) only: Option<String>,
 }
 
-/// Runs the tiers asked for, prints what became of each and the closing line, and writes that line down.
+/// Runs the tiers asked for, prints what became of each and the closing line, and writes that line
+/// down.
 pub(crate) fn test(wish: &TestOptions) -> Result<(), String> {
     // A line of an earlier run must not be taken for this one's.
     let summary = shell::root().join("target/test-summary.txt");
@@ -61,7 +63,8 @@ pub(crate) fn test(wish: &TestOptions) -> Result<(), String> {
     if total.failed == 0 { Ok(()) } else { Err(String::new()) }
 }
 
-/// The row of the table "Last run of everything" for a run that ends now: which commit, which day, which counts.
+/// The row of the table "Last run of everything" for a run that ends now: which commit, which day,
+/// which counts.
 fn record(counts: &str) -> Result<String, String> {
     let said = |words: &[&str]| {
         let said = shell::output_of(words).ok_or_else(|| format!("`{}` failed", words.join(" ")));
@@ -78,8 +81,8 @@ fn row_of(commit: &str, is_changed: bool, date: &str, counts: &str) -> String {
     format!("| {commit}{changes} | {date} | {counts} |")
 }
 
-/// How many tests ended how. A tier that fails without a failing test counts as one failure; a tier or a tool that is
-/// missing counts as one skip, as does an ignored test.
+/// How many tests ended how. A tier that fails without a failing test counts as one failure; a tier
+/// or a tool that is missing counts as one skip, as does an ignored test.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 struct Tally {
     passed: u64,
@@ -98,7 +101,8 @@ impl Tally {
         self.passed + self.failed
     }
 
-    /// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; ...`, the line each test program ends with.
+    /// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; ...`, the line each test program ends
+    /// with.
     fn from_line(line: &str) -> Option<Self> {
         let (_, counts) = line.trim_end().strip_prefix("test result: ")?.split_once(". ")?;
         let count = |name: &str| {
@@ -112,7 +116,8 @@ impl Tally {
     }
 }
 
-/// The name of the test that this line says failed, or that it begins and never ends because its program did.
+/// The name of the test that this line says failed, or that it begins and never ends because its
+/// program did.
 fn broken(line: &str) -> Option<&str> {
     if let Some(said) = line.strip_prefix("FAILED ") {
         // pytest puts the name first, and after it what was wrong.

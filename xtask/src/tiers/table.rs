@@ -1,7 +1,8 @@
 //! The table of tiers. A new tier is a new row.
 //!
-//! A row of `--all` finds faults that a change of the library can bring in. A row of `--everything` takes minutes and
-//! has found nothing for long, or repeats for every test what a row of `--all` does for the tests that need it most.
+//! A row of `--all` finds faults that a change of the library can bring in. A row of `--everything`
+//! takes minutes and has found nothing for long, or repeats for every test what a row of `--all`
+//! does for the tests that need it most.
 
 use crate::setup::{self, Tool};
 use crate::shell;
@@ -21,7 +22,8 @@ pub(crate) struct Tier {
     pub(super) kind: Kind,
 }
 
-/// How much of the tiers a run asks for, and the least of it that has a tier. Each level has the tiers of those before it.
+/// How much of the tiers a run asks for, and the least of it that has a tier. Each level has the
+/// tiers of those before it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum When {
     /// Whatever is asked for.
@@ -93,7 +95,8 @@ pub(crate) const TIERS: &[Tier] = &[
         needs: &[],
         gains_from: &[],
         variables: &[],
-        // The profile has a target folder of its own, and only a program that is not a test can have it.
+        // The profile has a target folder of its own, and only a program that is not a test can
+        // have it.
         command: &["cargo", "run", "--package=panic-abort", "--profile=panic-abort"],
         kind: Kind::Tests,
     },
@@ -120,8 +123,8 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "benchmarks",
         purpose: "every workload does the same with every other implementation",
-        // Two minutes of building the peers as fast as they can be, for programs that only time. That these peers and the
-        // library understand each other is tested by the first tier.
+        // Two minutes of building the peers as fast as they can be, for programs that only time.
+        // That these peers and the library understand each other is tested by the first tier.
         when: When::Everything,
         needs: &[],
         gains_from: &[
@@ -154,8 +157,8 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "gpu bundle",
         purpose: "the folder for machines with a GPU runs from wherever it was copied, on the simulated driver",
-        // More than a minute of building what the first tier builds, once more as it is shipped. The scripts are tested
-        // by the tier `python`, the program by the first.
+        // More than a minute of building what the first tier builds, once more as it is shipped.
+        // The scripts are tested by the tier `python`, the program by the first.
         when: When::Everything,
         needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
         gains_from: &[],
@@ -170,7 +173,8 @@ pub(crate) const TIERS: &[Tier] = &[
         needs: &[setup::OLDEST_TOOLCHAIN],
         gains_from: &[],
         variables: &[],
-        // The packages in `crates`, by their names. Programs that only test are built by those who test.
+        // The packages in `crates`, by their names. Programs that only test are built by those who
+        // test.
         command: &[
             "rustup",
             "run",
@@ -205,8 +209,9 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "valgrind",
         purpose: "the compiled tests of the library make no bad access and leak nothing",
-        // Unit tests alone, one at a time. `miri` looks for the same faults and for leaks, `address sanitizer` for bad
-        // accesses in the same tests and more, and the first tier runs programs in C under valgrind.
+        // Unit tests alone, one at a time. `miri` looks for the same faults and for leaks, `address
+        // sanitizer` for bad accesses in the same tests and more, and the first tier runs programs
+        // in C under valgrind.
         when: When::Everything,
         needs: &[setup::VALGRIND],
         gains_from: &[],
@@ -234,11 +239,13 @@ pub(crate) const TIERS: &[Tier] = &[
         needs: &[setup::SANITIZED_TARGET],
         gains_from: &[],
         variables: &[
-            // The sanitizers are compiled into stable Rust and only switched on by an unstable flag.
+            // The sanitizers are compiled into stable Rust and only switched on by an unstable
+            // flag.
             ("RUSTC_BOOTSTRAP", "1"),
             ("RUSTFLAGS", "-Zsanitizer=address"),
             ("CARGO_TARGET_DIR", "target/address-sanitizer"),
-            // Wrong peers leak on purpose. The tests' own ledgers, valgrind and Miri look for leaks.
+            // Wrong peers leak on purpose. The tests' own ledgers, valgrind and Miri look for
+            // leaks.
             ("ASAN_OPTIONS", "detect_leaks=0"),
         ],
         command: &[
@@ -263,7 +270,8 @@ pub(crate) const TIERS: &[Tier] = &[
         needs: &[],
         gains_from: &[],
         variables: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
-        // Not in release: the schedules are explored in half a second, and to build that well takes a minute.
+        // Not in release: the schedules are explored in half a second, and to build that well takes
+        // a minute.
         command: &["cargo", "test", "--package=async-protocol", "--tests"],
         kind: Kind::Tests,
     },
@@ -289,7 +297,8 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "miri",
         purpose: "the structs and the library break no rule of Rust's memory model",
-        // Without the tests that take an interpreter longest: `miri.rs` lists them, and why they can wait.
+        // Without the tests that take an interpreter longest: `miri.rs` lists them, and why they
+        // can wait.
         when: When::All,
         needs: &[setup::MIRI],
         gains_from: &[],
@@ -310,8 +319,8 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "fuzz",
         purpose: "a short run of each fuzz target, with an address sanitizer, finds nothing",
-        // Fifteen seconds find little, and the build takes longer. The first tier runs the same targets over the corpus
-        // and over bytes that proptest draws.
+        // Fifteen seconds find little, and the build takes longer. The first tier runs the same
+        // targets over the corpus and over bytes that proptest draws.
         when: When::Everything,
         // Of the toolchain with Miri only that it is a nightly one.
         needs: &[setup::MIRI, setup::CARGO_FUZZ, setup::CPP_COMPILER, setup::SANITIZED_TARGET],

@@ -292,7 +292,7 @@ fn that_it_blocks_its_thread_and_waits_for_ever_is_found() {
         return;
     }
     // What hangs takes all the time that it gets. Nothing that is right is held to this.
-    let limits = Limits { scenario: Duration::from_secs(20), patience: Duration::from_secs(3) };
+    let limits = Limits { scenario: Duration::from_secs(5), patience: Duration::from_secs(3) };
     let subject = |peer: &str, side| Subject { peer: peer.to_owned(), kind: Kind::Async, side };
     let only = |wanted: &'static str| move |_: &Report, name: &str| Some(name == wanted);
     let (producer, consumer) =

@@ -346,11 +346,13 @@ fn each_wrong_producer_of_asynchronous_streams_is_found_under_its_id() {
 /// What hangs takes all the time that it gets. Nothing that is right is held to this.
 #[test]
 fn those_who_wait_for_ever_are_found() {
-    let limits = Limits { scenario: Duration::from_secs(20), patience: Duration::from_secs(1) };
-    for (peer, side, name, id, words) in [
+    let patience = Duration::from_secs(1);
+    for (peer, side, seconds, name, id, words) in [
         (
             "blocking producer",
             Side::Producer,
+            // All of which it takes.
+            5,
             "a consumer that asks for nothing",
             "ASY-16",
             "the process was stopped",
@@ -358,6 +360,7 @@ fn those_who_wait_for_ever_are_found() {
         (
             "waiting consumer",
             Side::Consumer,
+            20,
             "a stream that is released before its end",
             "SYS-2",
             "still waits",
@@ -365,6 +368,7 @@ fn those_who_wait_for_ever_are_found() {
     ] {
         let subject = Subject { peer: peer.to_owned(), kind: Kind::Async, side };
         let only = |_: &Report, tried: &str| Some(tried == name);
+        let limits = Limits { scenario: Duration::from_secs(seconds), patience };
         let report = check_some(&subject, &support::launcher(), limits, only).unwrap();
         support::foreign::require_all(&report, &[(id, words)]);
     }
