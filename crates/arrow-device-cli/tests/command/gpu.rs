@@ -1,6 +1,7 @@
 //! The command with the drivers of GPUs: simulated ones, and none.
 
 use crate::support;
+#[cfg(feature = "files")]
 use crate::support::files;
 use std::process::{Command, Output};
 
