@@ -3,13 +3,14 @@
 
 use std::ptr;
 
-use crate::support::face::{call, made};
-use crate::support::objects::{END, Ends, copy, numbers, values_of};
 use arrow_device::{DeviceType, ErrorKind};
 use arrow_device_capi::*;
 use arrow_device_testkit::application::opencl::Cl;
 use arrow_device_testkit::required::skip;
 use arrow_device_testkit::{process, reclaim_until};
+
+use crate::support::face::{call, made};
+use crate::support::objects::{END, Ends, copy, numbers, values_of};
 
 /// One test, since all of it is about which device was opened last.
 #[test]

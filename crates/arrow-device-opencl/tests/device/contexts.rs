@@ -3,7 +3,6 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crate::support;
 use arrow_device::copy::{Options, Way};
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Array, DataType, ErrorKind};
@@ -11,6 +10,8 @@ use arrow_device_opencl::{Kind, open, open_for, open_from};
 use arrow_device_testkit::application::opencl::{Cl, ClHandle, UserEventGate};
 use arrow_device_testkit::process;
 use arrow_device_testkit::trips::imported;
+
+use crate::support;
 
 fn pointer(handle: ClHandle) -> NonNull<std::ffi::c_void> {
     NonNull::new(handle).unwrap()

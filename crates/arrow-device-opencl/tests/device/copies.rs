@@ -1,9 +1,10 @@
 //! Copies and tensors on OpenCL. That arrays and streams have their values after a copy to OpenCL from any other device, and
 //! back, is tested in `device-pairs`.
 
-use crate::support;
 use arrow_device_testkit::tensors::{conversions, matrix};
 use arrow_device_testkit::trips;
+
+use crate::support;
 
 #[test]
 fn threads_share_a_device() {

@@ -4,8 +4,6 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::shader::handles;
-use crate::support::Bench;
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::async_stream::{
     AsyncProducer, AsyncStream, Blocking, Ending, Outgoing, block_on,
@@ -19,6 +17,9 @@ use arrow_device_testkit::trips::{self, assert_is, built, imported, ways_to_copy
 use arrow_device_testkit::{kinds, oracle};
 use arrow_device_vulkan::{Placement, open_from};
 use futures_core::Stream;
+
+use crate::shader::handles;
+use crate::support::Bench;
 
 #[test]
 fn arbitrary_arrays_go_from_every_place_to_every_other() {
