@@ -1,4 +1,5 @@
-//! Arrays that were sent somewhere: are they still what they were? And trips that every device takes them on.
+//! Arrays that were sent somewhere: are they still what they were? And trips that every device
+//! takes them on.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::copy::Options;
@@ -34,8 +35,9 @@ pub fn imported(array: &Array) -> Array {
     again.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Ways to ask for the same copy, one for each number: with and without what is not shown, in one block and in several, in
-/// chunks of two sizes, at another alignment. None shares memory with its source.
+/// Ways to ask for the same copy, one for each number: with and without what is not shown, in one
+/// block and in several, in chunks of two sizes, at another alignment. None shares memory with its
+/// source.
 pub fn ways_to_copy(number: usize) -> Options {
     let options = Options::new().always(true);
     match number % 5 {
@@ -58,8 +60,8 @@ pub fn assert_is(array: &Array, expected: &Plan, what: &str) {
     oracle::require_equal(expected, &found).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
-/// Slices of arbitrary arrays go from every place to every other, and from there to the host. Every second source is known
-/// by its C struct alone.
+/// Slices of arbitrary arrays go from every place to every other, and from there to the host. Every
+/// second source is known by its C struct alone.
 ///
 /// # Panics
 /// Where one does not arrive, or with other values.
@@ -105,7 +107,8 @@ pub fn threads_share_a_device(device: &Device, samples: usize) {
     });
 }
 
-/// So many streams of three arrays on a device go through the C struct, and their arrays are read on another queue.
+/// So many streams of three arrays on a device go through the C struct, and their arrays are read
+/// on another queue.
 ///
 /// # Panics
 /// Where an array does not arrive, or with other values.

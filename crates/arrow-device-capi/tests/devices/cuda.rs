@@ -1,4 +1,5 @@
-//! Streams and events of the application's on CUDA, through the header's functions, on a simulated driver.
+//! Streams and events of the application's on CUDA, through the header's functions, on a simulated
+//! driver.
 
 use arrow_device::DeviceType;
 use arrow_device_testkit::process;

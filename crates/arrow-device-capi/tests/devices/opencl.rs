@@ -1,5 +1,5 @@
-//! A context, a queue and events of the application's in OpenCL, through the header's functions. The test has a process of its
-//! own, because a device's number does not tell its context.
+//! A context, a queue and events of the application's in OpenCL, through the header's functions.
+//! The test has a process of its own, because a device's number does not tell its context.
 
 use std::ptr;
 

@@ -1,4 +1,5 @@
-//! Contexts of an application's own. The test has a process of its own, because a device's number does not tell its context.
+//! Contexts of an application's own. The test has a process of its own, because a device's number
+//! does not tell its context.
 
 use std::ptr::NonNull;
 use std::time::Duration;
@@ -81,7 +82,8 @@ fn two_contexts_of_one_device_are_kept_apart() {
         let there = array.copy_to(&other.open_queue().unwrap()).unwrap();
         there.to_host().unwrap().validate().unwrap();
 
-        // Whose an array is, its handles tell: what only knows the C struct finds the context, whichever was opened last.
+        // Whose an array is, its handles tell: what only knows the C struct finds the context,
+        // whichever was opened last.
         let elsewhere = other.open_queue().unwrap();
         let again = open(0).unwrap().open_queue().unwrap();
         for (home, away) in [(&queue, &elsewhere), (&elsewhere, &queue), (&again, &elsewhere)] {

@@ -1,5 +1,5 @@
-//! Copies and tensors on OpenCL. That arrays and streams have their values after a copy to OpenCL from any other device, and
-//! back, is tested in `device-pairs`.
+//! Copies and tensors on OpenCL. That arrays and streams have their values after a copy to OpenCL
+//! from any other device, and back, is tested in `device-pairs`.
 
 use arrow_device_testkit::tensors::{conversions, matrix};
 use arrow_device_testkit::trips;

@@ -1,4 +1,5 @@
-//! Shared virtual memory. Each test has a process of its own: one device is opened with one kind of memory.
+//! Shared virtual memory. Each test has a process of its own: one device is opened with one kind of
+//! memory.
 
 use arrow_device::copy::Options;
 use arrow_device::driver::Addressing;

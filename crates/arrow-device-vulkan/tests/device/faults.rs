@@ -1,5 +1,5 @@
-//! What the library calls of Vulkan, seen from in between: calls that fail, every one of them in turn or all
-//! because the device is lost; locks, barriers, and two queues.
+//! What the library calls of Vulkan, seen from in between: calls that fail, every one of them in
+//! turn or all because the device is lost; locks, barriers, and two queues.
 
 use std::ptr::NonNull;
 

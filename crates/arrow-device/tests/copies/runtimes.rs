@@ -1,4 +1,5 @@
-//! Several runtimes that are open by one id. The test has a process of its own, because from then on memory is asked whose it is.
+//! Several runtimes that are open by one id. The test has a process of its own, because from then
+//! on memory is asked whose it is.
 
 use arrow_device::{Array, Batch, Buffer, DataType, Error, ErrorKind, Queue, Result};
 use arrow_device_testkit::process;
