@@ -1,8 +1,9 @@
-//! Tests that need a process of their own: because a process has one driver and one list of pending releases, because its
-//! environment decides what is found, or because a peer may crash.
+//! Tests that need a process of their own: because a process has one driver and one list of pending
+//! releases, because its environment decides what is found, or because a peer may crash.
 //!
-//! The other process is the same test program, which is asked for one test. So a test that calls [`alone`] runs twice: in the
-//! test program it starts the child, and in the child it runs the body.
+//! The other process is the same test program, which is asked for one test. So a test that calls
+//! [`alone`] runs twice: in the test program it starts the child, and in the child it runs the
+//! body.
 //!
 //! ```no_run
 //! # fn open_the_only_driver() {}
@@ -23,7 +24,8 @@ const BODY_ENDED: &str = "the body of this test has run to its end";
 
 /// Runs `body` in a process of its own, and shows what the test left out there.
 ///
-/// Miri starts no processes, and runs tests one after the other: there the body is run where it stands.
+/// Miri starts no processes, and runs tests one after the other: there the body is run where it
+/// stands.
 ///
 /// # Panics
 /// If the body panics, ends the process or does not run, with all that the child wrote.

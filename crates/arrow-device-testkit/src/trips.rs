@@ -1,10 +1,11 @@
-//! Arrays that were sent somewhere: are they still what they were?
+//! Arrays that were sent somewhere: are they still what they were? And trips that every device
+//! takes them on.
 
-use arrow_device::Array;
-use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::copy::Options;
+use arrow_device::{Array, ArrayStream, DataType, Device, Queue};
 
-use crate::generate;
+use crate::generate::{self, Generated};
 use crate::ledger::Ledger;
 use crate::oracle;
 use crate::plan::Plan;
@@ -34,8 +35,9 @@ pub fn imported(array: &Array) -> Array {
     again.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Ways to ask for the same copy, one for each number: with and without what is not shown, in one block and in several, in
-/// chunks of two sizes, at another alignment. None shares memory with its source.
+/// Ways to ask for the same copy, one for each number: with and without what is not shown, in one
+/// block and in several, in chunks of two sizes, at another alignment. None shares memory with its
+/// source.
 pub fn ways_to_copy(number: usize) -> Options {
     let options = Options::new().always(true);
     match number % 5 {
@@ -56,4 +58,95 @@ pub fn assert_is(array: &Array, expected: &Plan, what: &str) {
     array.validate().unwrap_or_else(|error| panic!("{what}: {error}"));
     let found = oracle::plan_of(array).unwrap_or_else(|error| panic!("{what}: {error}"));
     oracle::require_equal(expected, &found).unwrap_or_else(|error| panic!("{what}: {error}"));
+}
+
+/// Slices of arbitrary arrays go from every place to every other, and from there to the host. Every
+/// second source is known by its C struct alone.
+///
+/// # Panics
+/// Where one does not arrive, or with other values.
+pub fn from_every_place_to_every_other(places: &[Queue], samples: usize) {
+    for (number, Generated { plan, .. }) in generate::samples(samples, 7).enumerate() {
+        let (whole, expected) = built(&plan);
+        let (from, len) = (whole.len() / 3, whole.len() / 2);
+        let array = whole.slice(from, len).unwrap();
+        let expected = oracle::slice(&expected, from, len);
+        for (one, there) in places.iter().enumerate() {
+            let mut source = array.copy_to(there).unwrap();
+            if (number + one) % 2 == 1 {
+                source = imported(&source);
+            }
+            for (two, here) in places.iter().enumerate() {
+                let options = ways_to_copy(number + one + two);
+                let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
+                let copy = source.copy_with(here, &options);
+                let copy = copy.unwrap_or_else(|error| panic!("{what}: {error}"));
+                let back = copy.to_host().unwrap_or_else(|error| panic!("{what}: {error}"));
+                assert_is(&back, &expected, &what);
+            }
+        }
+    }
+}
+
+/// Four threads send so many arbitrary arrays each to one device and back.
+///
+/// # Panics
+/// Where one does not arrive, or with other values.
+pub fn threads_share_a_device(device: &Device, samples: usize) {
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            scope.spawn(move || {
+                let queue = device.open_queue().unwrap();
+                for Generated { plan, .. } in generate::samples(samples, seed) {
+                    let (array, expected) = built(&plan);
+                    let there = array.copy_to(&queue).unwrap();
+                    assert_is(&there.to_host().unwrap(), &expected, &format!("thread {seed}"));
+                }
+            });
+        }
+    });
+}
+
+/// So many streams of three arrays on a device go through the C struct, and their arrays are read
+/// on another queue.
+///
+/// # Panics
+/// Where an array does not arrive, or with other values.
+pub fn streams_go_through_the_c_struct(device: &Device, samples: usize) {
+    let [producer, consumer] = [(); 2].map(|()| device.open_queue().unwrap());
+    let device_type = device.id().device_type;
+    for (number, Generated { plan, .. }) in generate::samples(samples, 3).enumerate() {
+        let (array, expected) = built(&plan);
+        let schema = array.schema().unwrap();
+        let queue = producer.clone();
+        let arrays = (0..3).map(move |_| array.copy_to(&queue));
+        let mut c_stream = ArrowDeviceArrayStream::empty();
+        ArrayStream::new(schema, device_type, arrays).export(&mut c_stream);
+        // SAFETY: just exported.
+        let stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
+        assert_eq!(stream.device_type(), device_type);
+        let read: Vec<Array> = stream.map(|array| array.unwrap()).collect();
+        assert_eq!(read.len(), 3);
+        for array in read {
+            let again = array.copy_with(&consumer, &Options::new().always(true)).unwrap();
+            drop(array);
+            assert_is(&again.to_host().unwrap(), &expected, &format!("stream {number}"));
+        }
+    }
+}
+
+/// Ten rows of a column of a million are copied to the host without the others.
+///
+/// # Panics
+/// Where more is copied, or the values are others.
+pub fn a_part_of_a_large_column_moves_little(queue: &Queue) {
+    let values = (0..1_000_000).map(Some);
+    let column = Array::from_values(DataType::Int32, values).unwrap().copy_to(queue).unwrap();
+    let part = column.slice(777_777, 10).unwrap();
+    let plan = part.plan_copy(&Queue::host(), &Options::new()).unwrap();
+    assert!(plan.bytes() < 1000, "{plan}");
+    let found = plan.run().unwrap();
+    let expected = Array::from_values(DataType::Int32, (777_777..777_787).map(Some)).unwrap();
+    let expected = oracle::plan_of(&expected).unwrap();
+    oracle::require_equal(&expected, &oracle::plan_of(&found).unwrap()).unwrap();
 }

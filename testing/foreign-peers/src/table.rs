@@ -133,7 +133,8 @@ mod tests {
     }
 }
 
-/// What was found by running a check for many cases: how many were right, and how many of each exception.
+/// What was found by running a check for many cases: how many were right, and how many of each
+/// exception.
 #[derive(Debug, Default)]
 pub struct Found {
     /// How many were right.
@@ -155,7 +156,8 @@ impl Found {
         }
     }
 
-    /// That there is no complaint, and the line of the exchanges with a peer, whose name and version these are.
+    /// That there is no complaint, and the line of the exchanges with a peer, whose name and
+    /// version these are.
     ///
     /// # Panics
     /// Where there is a complaint, or no such line.

@@ -1,13 +1,12 @@
 //! Values stay what they are on every way between all places, as a naive reader sees them.
 
-use arrow_device::abi::ArrowDeviceArrayStream;
 use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, block_on, feed};
 use arrow_device::copy::Options;
-use arrow_device::{Array, ArrayStream, DataType, Queue};
+use arrow_device::{Array, DataType, Queue};
 use arrow_device_sim::{Kind as SimKind, Sim};
 use arrow_device_testkit::generate::{self, Generated};
 use arrow_device_testkit::tensors::{conversions, matrix};
-use arrow_device_testkit::trips::{assert_is, built, imported, ways_to_copy};
+use arrow_device_testkit::trips::{self, assert_is, built, ways_to_copy};
 use arrow_device_testkit::{kinds, oracle};
 
 /// From every place to every other: the host, a software device, all kinds of memory of two devices.
@@ -15,26 +14,7 @@ pub fn from_every_place_to_every_other(queues: Vec<Queue>, samples: usize) {
     let sim = Sim::builder().kind(SimKind::Discrete).backtraces(false).build();
     let mut places = vec![Queue::host(), sim.device().open_queue().unwrap()];
     places.extend(queues);
-    for (number, Generated { plan, .. }) in generate::samples(samples, 7).enumerate() {
-        let (whole, expected) = built(&plan);
-        let (from, len) = (whole.len() / 3, whole.len() / 2);
-        let array = whole.slice(from, len).unwrap();
-        let expected = oracle::slice(&expected, from, len);
-        for (one, there) in places.iter().enumerate() {
-            let mut source = array.copy_to(there).unwrap();
-            if (number + one) % 2 == 1 {
-                source = imported(&source);
-            }
-            for (two, here) in places.iter().enumerate() {
-                let options = ways_to_copy(number + one + two);
-                let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
-                let copy = source.copy_with(here, &options);
-                let copy = copy.unwrap_or_else(|error| panic!("{what}: {error}"));
-                let back = copy.to_host().unwrap_or_else(|error| panic!("{what}: {error}"));
-                assert_is(&back, &expected, &what);
-            }
-        }
-    }
+    trips::from_every_place_to_every_other(&places, samples);
 }
 
 /// Every type in every window, there and back.
@@ -50,42 +30,13 @@ pub fn every_type(queues: &[Queue]) {
 
 /// Threads that share a device.
 pub fn threads(queue: &Queue) {
-    let device = queue.device();
-    std::thread::scope(|scope| {
-        for seed in 0..4 {
-            scope.spawn(move || {
-                let queue = device.open_queue().unwrap();
-                for Generated { plan, .. } in generate::samples(15, seed) {
-                    let (array, expected) = built(&plan);
-                    let there = array.copy_to(&queue).unwrap();
-                    assert_is(&there.to_host().unwrap(), &expected, &format!("thread {seed}"));
-                }
-            });
-        }
-    });
+    trips::threads_share_a_device(queue.device(), 15);
 }
 
 /// Streams of arrays, through the C struct.
 pub fn streams(queues: &[Queue]) {
     for device in queues.iter().map(Queue::device) {
-        let [producer, consumer] = [(); 2].map(|()| device.open_queue().unwrap());
-        for (number, Generated { plan, .. }) in generate::samples(8, 3).enumerate() {
-            let (array, expected) = built(&plan);
-            let schema = array.schema().unwrap();
-            let queue = producer.clone();
-            let arrays = (0..3).map(move |_| array.copy_to(&queue));
-            let mut c_stream = ArrowDeviceArrayStream::empty();
-            ArrayStream::new(schema, device.id().device_type, arrays).export(&mut c_stream);
-            let stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
-            assert_eq!(stream.device_type(), device.id().device_type);
-            let read: Vec<Array> = stream.map(|array| array.unwrap()).collect();
-            assert_eq!(read.len(), 3);
-            for array in read {
-                let again = array.copy_with(&consumer, &Options::new().always(true)).unwrap();
-                drop(array);
-                assert_is(&again.to_host().unwrap(), &expected, &format!("stream {number}"));
-            }
-        }
+        trips::streams_go_through_the_c_struct(device, 8);
     }
 }
 

@@ -183,7 +183,7 @@ fn deferred_release() -> Outcome {
     let queue = sim.device().open_queue().map_err(said)?;
     let mut memory = queue.allocate(64).map_err(said)?;
     let spot = memory.spot(&queue).map_err(said)?;
-    // The software device does nothing until somebody waits for it.
+    // The software device does nothing until it is told to.
     sim.fill(&queue, spot, 64, 1).map_err(said)?;
     let array = Array::builder(DataType::Int64).len(8).buffers([None, Some(memory.into_buffer())]);
     let array = array.finish_on(&queue).map_err(said)?;
@@ -200,6 +200,7 @@ fn deferred_release() -> Outcome {
 
     let kept = (sim.allocated(), arrow_device::reclaim(), arrow_device::pending() > 0);
     expect(kept == (64, 0, true), || format!("while the queue is busy: {kept:?}"))?;
+    sim.run_until_idle();
     arrow_device::drain(Duration::from_secs(10)).map_err(said)?;
     let left = (sim.allocated(), arrow_device::pending(), arrow_device::leaked());
     expect(left == (0, 0, 0), || format!("after it has passed: {left:?}"))?;

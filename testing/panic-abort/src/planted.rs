@@ -98,11 +98,12 @@ fn deferred() -> Result<(), Error> {
     let device = sim.device();
     let queue = device.open_queue()?;
     let mut memory = queue.allocate(64)?;
-    // The software device does nothing until somebody waits for it.
+    // The software device does nothing until it is told to.
     sim.fill(&queue, memory.spot(&queue)?, 64, 1)?;
     let array = planted_array(device.id())?;
     drop(array.on(&queue)?);
     drop(array);
+    sim.run_until_idle();
     arrow_device::drain(Duration::from_secs(10))
 }
 

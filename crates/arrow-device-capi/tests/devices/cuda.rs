@@ -1,9 +1,11 @@
-//! Streams and events of the application's on CUDA, through the header's functions, on a simulated driver.
+//! Streams and events of the application's on CUDA, through the header's functions, on a simulated
+//! driver.
 
-use crate::streams;
 use arrow_device::DeviceType;
 use arrow_device_testkit::process;
 use gpu_backends::Bench;
+
+use crate::streams;
 
 #[test]
 fn streams_and_events_of_the_application_go_in_and_out() {

@@ -1,15 +1,16 @@
-//! A context, a queue and events of the application's in OpenCL, through the header's functions. The test has a process of its
-//! own, because a device's number does not tell its context.
+//! A context, a queue and events of the application's in OpenCL, through the header's functions.
+//! The test has a process of its own, because a device's number does not tell its context.
 
 use std::ptr;
 
-use crate::support::face::{call, made};
-use crate::support::objects::{END, Ends, copy, numbers, values_of};
 use arrow_device::{DeviceType, ErrorKind};
 use arrow_device_capi::*;
 use arrow_device_testkit::application::opencl::Cl;
 use arrow_device_testkit::required::skip;
 use arrow_device_testkit::{process, reclaim_until};
+
+use crate::support::face::{call, made};
+use crate::support::objects::{END, Ends, copy, numbers, values_of};
 
 /// One test, since all of it is about which device was opened last.
 #[test]

@@ -5,14 +5,15 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use crate::support::face::{Owned, call, made};
-use crate::support::objects::{END, Ends, copy, int64, numbers, parts, values_of};
 use arrow_device::{DeviceId, DeviceType, ErrorKind};
 use arrow_device_capi::*;
 use arrow_device_testkit::application::vulkan::Vulkan;
 use arrow_device_testkit::reclaim_until;
 use arrow_device_testkit::required::skip;
 use ash::vk::{self as api, Handle};
+
+use crate::support::face::{Owned, call, made};
+use crate::support::objects::{END, Ends, copy, int64, numbers, parts, values_of};
 
 fn pointer(handle: impl Handle) -> *mut c_void {
     ptr::with_exposed_provenance_mut(handle.as_raw() as usize)

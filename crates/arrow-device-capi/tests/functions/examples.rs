@@ -1,10 +1,10 @@
 //! The programs of `examples/`, built as programs that use the installed library are, and run under the tools that see what
 //! an ordinary run does not.
 
-use crate::support;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support;
 use crate::support::{Compiler, assert_success, run, text};
 
 /// Each with a line that it prints when all is well.

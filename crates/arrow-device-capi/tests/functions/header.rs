@@ -1,9 +1,9 @@
 //! The header: what it declares is what the library has, and it compiles without a warning wherever it is included.
 
-use crate::support;
 use std::collections::BTreeSet;
 use std::process::Command;
 
+use crate::support;
 use crate::support::interface::Interface;
 
 #[test]

@@ -4,7 +4,6 @@
 use std::ffi::c_int;
 use std::ptr;
 
-use crate::support::face::{call, made, read};
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::abi::{ArrowDeviceArrayStream, ArrowSchema};
 use arrow_device::dlpack::{Managed, Order, Tensor};
@@ -17,6 +16,8 @@ use arrow_device_testkit::stream::{
 };
 use arrow_device_testkit::tensors::hostile::{ACCEPTED, REFUSED, REFUSED_VERSIONED};
 use arrow_device_testkit::tensors::{Recipe, TestForm, free_without_deleter};
+
+use crate::support::face::{call, made, read};
 
 /// A form of the struct, and the functions that take it and give it.
 trait CForm: TestForm {

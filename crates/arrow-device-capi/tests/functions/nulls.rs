@@ -3,12 +3,12 @@
 //! The calls are written from the header, so a new function is called too. The program is run as it is, under
 //! AddressSanitizer and under valgrind: what was passed is released whatever else was missing.
 
-use crate::support;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::support;
 use crate::support::interface::{Interface, Item};
 
 #[test]

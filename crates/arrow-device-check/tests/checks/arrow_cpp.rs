@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::support;
-use crate::support::foreign::{MISSING, consumer, relay, relay_stream, relay_with, require_all};
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncTask, ArrowSchema};
 use arrow_device_check::{
     Advance, Bench, Entry, Kind, Limits, Peer, Report, Side, Subject, check_some, child_with,
@@ -20,6 +18,9 @@ use foreign_peers::Structs;
 use foreign_peers::arrow_cpp::asynchronous::{Reader, SentHandler};
 use foreign_peers::arrow_cpp::{ArrowCpp, Place, arrow_cpp};
 use foreign_peers::nanoarrow::{Nanoarrow, nanoarrow};
+
+use crate::support;
+use crate::support::foreign::{MISSING, consumer, relay, relay_stream, relay_with, require_all};
 
 #[test]
 fn the_child_of_the_other_tests() {

@@ -1,12 +1,13 @@
 //! Arrow C++ of the pyarrow wheel on a device that the checker lends it: its known faults with data that is not on the host are
 //! found, under their ids; and what does the same without the function that is to blame breaks no rule.
 
-use crate::support;
-use crate::support::foreign::{MISSING, answer, consumer, on, relay, relay_stream, require_all};
 use arrow_device::abi::ArrowDeviceArrayStream;
 use arrow_device_check::{Bench, Entry, Kind, Peer, Report, Side, child_with, usual_places};
 use foreign_peers::Structs;
 use foreign_peers::arrow_cpp::{Place, arrow_cpp};
+
+use crate::support;
+use crate::support::foreign::{MISSING, answer, consumer, on, relay, relay_stream, require_all};
 
 #[test]
 fn the_child_of_the_other_tests() {

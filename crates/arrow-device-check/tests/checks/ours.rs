@@ -4,7 +4,6 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use crate::support;
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArray, ArrowSchema};
 use arrow_device::async_stream::{AsyncProducer, AsyncStream, feed};
 use arrow_device::dlpack::{Conversion, CopyPolicy, Order, Tensor};
@@ -18,6 +17,8 @@ use arrow_device_sim::Sim;
 use arrow_device_testkit::relay::{Ours, Relay};
 use arrow_device_testkit::required::skip;
 use simulated_gpu_drivers::{Simulated, Vendor};
+
+use crate::support;
 
 #[test]
 fn the_child_of_the_other_tests() {

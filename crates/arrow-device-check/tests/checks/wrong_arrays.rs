@@ -1,12 +1,13 @@
 //! All wrong peers of the testkit that exchange arrays: each is found under its id. And those who are right are not blamed.
 
-use crate::support;
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::driver::Readiness;
 use arrow_device_check::{Bench, Entry, Kind, Peer, Side, Where, child_with, usual_places};
 use arrow_device_testkit::judge::Stage;
 use arrow_device_testkit::relay::{Handwritten, Ours, Relay};
 use arrow_device_testkit::wrong::{self, Direction, Producer, Wrong};
+
+use crate::support;
 
 #[test]
 fn the_child_of_the_other_tests() {

@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::support;
 use arrow_device::ArrayStream;
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device_check::{
@@ -14,6 +13,8 @@ use arrow_device_check::{
 use arrow_device_testkit::kinds;
 use arrow_device_testkit::pushed::{Outcome, Sink, SinkFault, Source, SourceFault};
 use arrow_device_testkit::stream::{Books, ConsumerFault, ProducerFault, Script, Step, produce};
+
+use crate::support;
 
 #[test]
 fn the_child_of_the_other_tests() {

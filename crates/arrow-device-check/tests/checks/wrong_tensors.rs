@@ -1,10 +1,11 @@
 //! Peers that exchange tensors: each that is wrong is found under its id, and those who are right are not blamed.
 
-use crate::support;
 use arrow_device::abi::dlpack::{DLDeviceType, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::{Order, Tensor};
 use arrow_device_check::{Entry, Kind, Peer, Side, child_with, usual_places};
 use arrow_device_testkit::tensors::Recipe;
+
+use crate::support;
 
 #[test]
 fn the_child_of_the_other_tests() {

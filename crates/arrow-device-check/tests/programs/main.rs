@@ -1,4 +1,5 @@
-//! Peers in shared libraries and in Python, checked by the program as users run it; and the page about the checker.
+//! Peers in shared libraries and in Python, checked by the program as users run it; and the page
+//! about the checker.
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)]
 
 #[cfg(all(target_os = "linux", not(miri)))]

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use arrow_array::RecordBatch;
+use arrow_device_testkit::golden;
+
 use crate::support;
 use crate::support::files::{batch, read, write_file, write_parquet, write_stream};
 use crate::support::{Folder, complaint, devices, output, skip, text};
-use arrow_array::RecordBatch;
-use arrow_device_testkit::golden;
 
 fn assert_same(one: &Path, other: &Path) {
     let ((schema, batches), (other_schema, others)) = (read(one), read(other));

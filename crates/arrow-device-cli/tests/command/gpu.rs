@@ -1,10 +1,12 @@
 //! The command with the drivers of GPUs: simulated ones, and none.
 
-use crate::support;
-use crate::support::files;
 use std::process::{Command, Output};
 
 use simulated_gpu_drivers::{Simulated, Vendor};
+
+use crate::support;
+#[cfg(feature = "files")]
+use crate::support::files;
 
 const CUDA: &str = "ARROW_DEVICE_CUDA_LIBRARY";
 const HIP: &str = "ARROW_DEVICE_HIP_LIBRARY";

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use arrow_device_testkit::golden;
+
 use crate::support::files::{batch, write_stream};
 use crate::support::{Folder, complaint, devices, output, skip, text};
-use arrow_device_testkit::golden;
 
 /// A producer that says that its data is on a GPU which is not there, at addresses where nothing is. Whoever reads one of
 /// them, or its event, dies.

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::support::files::{batch, write_stream};
-use crate::support::{Folder, output, skip, text};
 use arrow_array::types::Int8Type;
 use arrow_array::{ArrayRef, DictionaryArray, RecordBatch};
+
+use crate::support::files::{batch, write_stream};
+use crate::support::{Folder, output, skip, text};
 
 /// Behind the page's own script: points at the first box, and writes down what a reader would see.
 const LOOK: &str = r#"<script>

@@ -1,9 +1,9 @@
-//! Contexts of an application's own. The test has a process of its own, because a device's number does not tell its context.
+//! Contexts of an application's own. The test has a process of its own, because a device's number
+//! does not tell its context.
 
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crate::support;
 use arrow_device::copy::{Options, Way};
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Array, DataType, ErrorKind};
@@ -11,6 +11,8 @@ use arrow_device_opencl::{Kind, open, open_for, open_from};
 use arrow_device_testkit::application::opencl::{Cl, ClHandle, UserEventGate};
 use arrow_device_testkit::process;
 use arrow_device_testkit::trips::imported;
+
+use crate::support;
 
 fn pointer(handle: ClHandle) -> NonNull<std::ffi::c_void> {
     NonNull::new(handle).unwrap()
@@ -80,7 +82,8 @@ fn two_contexts_of_one_device_are_kept_apart() {
         let there = array.copy_to(&other.open_queue().unwrap()).unwrap();
         there.to_host().unwrap().validate().unwrap();
 
-        // Whose an array is, its handles tell: what only knows the C struct finds the context, whichever was opened last.
+        // Whose an array is, its handles tell: what only knows the C struct finds the context,
+        // whichever was opened last.
         let elsewhere = other.open_queue().unwrap();
         let again = open(0).unwrap().open_queue().unwrap();
         for (home, away) in [(&queue, &elsewhere), (&elsewhere, &queue), (&again, &elsewhere)] {

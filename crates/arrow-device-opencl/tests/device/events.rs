@@ -3,11 +3,12 @@
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
-use crate::support;
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::driver::{Raw, Region, Route, Spot, SyncEvent};
 use arrow_device::{Array, DataType, Device, ErrorKind, Event, Queue, Ready};
 use arrow_device_testkit::application::opencl::{Cl, ClHandle, UserEventGate};
+
+use crate::support;
 
 const MEMORY_REFERENCES: u32 = 0x1105;
 const EVENT_REFERENCES: u32 = 0x11d2;

@@ -5,10 +5,11 @@ mod kernel;
 
 use std::time::Duration;
 
-use crate::support;
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device_testkit::application::opencl::Cl;
 use kernel::{Consumer, ROWS, expected, produce};
+
+use crate::support;
 
 #[test]
 fn the_kernel_runs() {

@@ -1,8 +1,9 @@
 //! Buffers: parts, what the driver says of foreign ones, mapping, and errors that have the vendor's code.
 
-use crate::support;
 use arrow_device::driver::{Addressing, HostAccess, Raw, Region, Route, Spot};
 use arrow_device::{Array, DataType, Device, DeviceType, ErrorKind, Queue};
+
+use crate::support;
 
 fn bench() -> Option<(Device, Queue)> {
     let device = support::device()?;

@@ -2,9 +2,10 @@
 //!
 //! Each case runs this program again, as a child whose environment hides the loader or the drivers.
 
-use crate::support;
 use arrow_device::ErrorKind;
 use arrow_device_testkit::process::{self, Child};
+
+use crate::support;
 
 fn ask_everything() {
     let errors = [

@@ -1,7 +1,8 @@
 //! The conformance suite, with its numbers pinned.
 
-use crate::support;
 use arrow_device_testkit::suite::{Check, Suite};
+
+use crate::support;
 
 // Requirement: SYS-1, ARR-5, ARR-16, ARR-20
 #[test]

@@ -1,6 +1,6 @@
-//! Shared virtual memory. Each test has a process of its own: one device is opened with one kind of memory.
+//! Shared virtual memory. Each test has a process of its own: one device is opened with one kind of
+//! memory.
 
-use crate::support;
 use arrow_device::copy::Options;
 use arrow_device::driver::Addressing;
 use arrow_device::{Device, ErrorKind, Queue};
@@ -11,6 +11,8 @@ use arrow_device_testkit::oracle;
 use arrow_device_testkit::process;
 use arrow_device_testkit::suite::{Check, Suite};
 use arrow_device_testkit::tensors::matrix;
+
+use crate::support;
 
 /// Opens it, where the driver has it.
 fn device() -> Option<Device> {

@@ -5,12 +5,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support::producer::{destroy_event_early, pending_numbers};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Queue, Ready, Result, Schema, View};
 use arrow_device_sim::{Call, Kind, Mistake, Sim, for_each_fault};
 use arrow_device_testkit::reclaim_until;
 use arrow_device_testkit::skewed::{self, Omission};
+
+use crate::support::producer::{destroy_event_early, pending_numbers};
 
 const SEEDS: u64 = if cfg!(miri) { 2 } else { 1024 };
 const NUMBERS: [i64; 4] = [3, 1, 4, 1];

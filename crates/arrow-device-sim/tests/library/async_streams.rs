@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::executor::{Executor, Random, yield_now};
 use arrow_device::async_stream::{AsyncProducer, AsyncStream, Ending, Failure, Outgoing, Task};
 use arrow_device::{Array, DataType, DeviceType, Error, ErrorKind, Queue, Result, Schema};
 use arrow_device_sim::Sim;
 use futures_core::Stream;
+
+use crate::executor::{Executor, Random, yield_now};
 
 /// Arrays of a stream that is read to its end.
 const ARRAYS: usize = if cfg!(miri) { 20 } else { 10_000 };

@@ -251,7 +251,8 @@ fn each_call_fails() {
         };
         let _ = work();
         sim.run_until_idle();
-        // What waits for a queue goes when that is idle. The list is the process's: no other test may have work on it.
+        // What waits for a queue goes when that is idle. The list is the process's: no other test
+        // may have work on it.
         arrow_device::settle(Duration::from_secs(20)).unwrap();
     });
     assert!(runs > 40, "{runs} runs");

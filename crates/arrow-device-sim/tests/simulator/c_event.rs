@@ -5,10 +5,11 @@ use std::mem::offset_of;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::support::Bench;
 use arrow_device::ErrorKind;
 use arrow_device::driver::SyncEvent;
 use arrow_device_sim::{EventTable, Sim};
+
+use crate::support::Bench;
 
 /// A C compiler, with warnings as errors.
 fn compiler(language: &str) -> Command {

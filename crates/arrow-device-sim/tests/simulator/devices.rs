@@ -3,11 +3,12 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::support;
-use crate::support::{Bench, at, host, host_mut, region};
 use arrow_device::driver::{Raw, Route, SyncEvent, Waiting};
 use arrow_device::{DeviceType, ErrorKind};
 use arrow_device_sim::{Call, EventTable, Mistake, Sim, for_each_fault};
+
+use crate::support;
+use crate::support::{Bench, at, host, host_mut, region};
 
 // ---- peers
 

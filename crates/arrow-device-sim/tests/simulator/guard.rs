@@ -5,9 +5,10 @@
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use crate::support::{Bench, at};
 use arrow_device_sim::{Kind, Protection, Sim};
 use arrow_device_testkit::process::Child;
+
+use crate::support::{Bench, at};
 
 /// Names the case that a child is to run.
 const CASE: &str = "ARROW_DEVICE_SIM_TEST_CASE";

@@ -1,9 +1,10 @@
 //! Every mistake of the catalogue is reported on every seed, and its correct twin never is.
 
-use crate::support::{Bench, at, host, host_mut, region};
 use arrow_device::driver::{Raw, Route};
 use arrow_device::{Buffer, ErrorKind, Memory};
 use arrow_device_sim::{Builder, Kind, Mistake, Sim, catalogue};
+
+use crate::support::{Bench, at, host, host_mut, region};
 
 /// A thousand and a little: in seconds, because nothing here sleeps.
 const SEEDS: u64 = if cfg!(miri) { 3 } else { 1024 };

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support;
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{ErrorKind, Memory, Queue, Result};
 use arrow_device_sim::{Kind, Mistake, Sim, sweep};
+
+use crate::support;
 
 /// Submits a kernel that adds its name to a list when it runs.
 fn mark(sim: &Sim, queue: &Queue, name: &'static str, ran: &Arc<Mutex<Vec<&'static str>>>) {

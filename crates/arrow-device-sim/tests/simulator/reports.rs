@@ -1,9 +1,10 @@
 //! A report names both places, and reads as an explanation.
 
-use crate::support;
-use crate::support::Bench;
 use arrow_device::{Array, DataType, Queue};
 use arrow_device_sim::{Actor, Mistake, Report, Sim};
+
+use crate::support;
+use crate::support::Bench;
 
 fn only(sim: &Sim) -> Report {
     let reports = sim.take_reports();

@@ -1,4 +1,5 @@
-//! The part of OpenCL that a program with kernels calls itself: contexts, queues, kernels, user events.
+//! The part of OpenCL that a program with kernels calls itself: contexts, queues, kernels, user
+//! events.
 //!
 //! Where OpenCL reports an error, the call is named in it.
 

@@ -4,21 +4,22 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::shader::handles;
-use crate::support::Bench;
-use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
+use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::async_stream::{
     AsyncProducer, AsyncStream, Blocking, Ending, Outgoing, block_on,
 };
 use arrow_device::copy::Options;
-use arrow_device::{Array, ArrayStream, DataType, Device, DeviceType, Queue, Recycler};
+use arrow_device::{Array, DataType, DeviceType, Queue, Recycler};
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::generate::{self, Generated};
 use arrow_device_testkit::tensors::{conversions, matrix};
-use arrow_device_testkit::trips::{assert_is, built, imported, ways_to_copy};
+use arrow_device_testkit::trips::{self, assert_is, built, imported, ways_to_copy};
 use arrow_device_testkit::{kinds, oracle};
 use arrow_device_vulkan::{Placement, open_from};
 use futures_core::Stream;
+
+use crate::shader::handles;
+use crate::support::Bench;
 
 #[test]
 fn arbitrary_arrays_go_from_every_place_to_every_other() {
@@ -32,26 +33,7 @@ fn arbitrary_arrays_go_from_every_place_to_every_other() {
     let mut places = vec![Queue::host()];
     places.extend([&device, &unseen, &another].map(|device| device.open_queue().unwrap()));
     places.extend(sims.iter().map(|sim| sim.device().open_queue().unwrap()));
-    for (number, Generated { plan, .. }) in generate::samples(30, 7).enumerate() {
-        let (whole, expected) = built(&plan);
-        let (from, len) = (whole.len() / 3, whole.len() / 2);
-        let array = whole.slice(from, len).unwrap();
-        let expected = oracle::slice(&expected, from, len);
-        for (one, there) in places.iter().enumerate() {
-            let mut source = array.copy_to(there).unwrap();
-            if (number + one) % 2 == 1 {
-                source = imported(&source);
-            }
-            for (two, here) in places.iter().enumerate() {
-                let options = ways_to_copy(number + one + two);
-                let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
-                let copy = source.copy_with(here, &options);
-                let copy = copy.unwrap_or_else(|error| panic!("{what}: {error}"));
-                let back = copy.to_host().unwrap_or_else(|error| panic!("{what}: {error}"));
-                assert_is(&back, &expected, &what);
-            }
-        }
-    }
+    trips::from_every_place_to_every_other(&places, 30);
 }
 
 #[test]
@@ -124,42 +106,13 @@ fn arbitrary_arrays_come_back_and_shrink_where_they_do_not() {
 #[test]
 fn threads_share_a_device() {
     let Some(device) = Bench::new() else { return };
-    std::thread::scope(|scope| {
-        for seed in 0..4 {
-            let device: &Device = &device;
-            scope.spawn(move || {
-                let queue = device.open_queue().unwrap();
-                for Generated { plan, .. } in generate::samples(25, seed) {
-                    let (array, expected) = built(&plan);
-                    let there = array.copy_to(&queue).unwrap();
-                    assert_is(&there.to_host().unwrap(), &expected, &format!("thread {seed}"));
-                }
-            });
-        }
-    });
+    trips::threads_share_a_device(&device, 25);
 }
 
 #[test]
 fn streams_go_through_the_c_struct() {
     let Some(device) = Bench::new() else { return };
-    let [producer, consumer] = [(); 2].map(|()| device.open_queue().unwrap());
-    for (number, Generated { plan, .. }) in generate::samples(20, 3).enumerate() {
-        let (array, expected) = built(&plan);
-        let schema = array.schema().unwrap();
-        let queue = producer.clone();
-        let arrays = (0..3).map(move |_| array.copy_to(&queue));
-        let mut c_stream = ArrowDeviceArrayStream::empty();
-        ArrayStream::new(schema, DeviceType::VULKAN, arrays).export(&mut c_stream);
-        let stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
-        assert_eq!(stream.device_type(), DeviceType::VULKAN);
-        let read: Vec<Array> = stream.map(|array| array.unwrap()).collect();
-        assert_eq!(read.len(), 3);
-        for array in read {
-            let again = array.copy_with(&consumer, &Options::new().always(true)).unwrap();
-            drop(array);
-            assert_is(&again.to_host().unwrap(), &expected, &format!("stream {number}"));
-        }
-    }
+    trips::streams_go_through_the_c_struct(&device, 20);
 }
 
 /// A stream of what is there already.
@@ -217,14 +170,5 @@ fn arrays_and_tensors_have_the_same_values() {
 #[test]
 fn a_part_of_a_large_column_moves_little() {
     let Some(device) = Bench::new() else { return };
-    let queue = device.open_queue().unwrap();
-    let values = (0..1_000_000).map(Some);
-    let column = Array::from_values(DataType::Int32, values).unwrap().copy_to(&queue).unwrap();
-    let part = column.slice(777_777, 10).unwrap();
-    let plan = part.plan_copy(&Queue::host(), &Options::new()).unwrap();
-    assert!(plan.bytes() < 1000, "{plan}");
-    let found = plan.run().unwrap();
-    let expected = Array::from_values(DataType::Int32, (777_777..777_787).map(Some)).unwrap();
-    let expected = oracle::plan_of(&expected).unwrap();
-    oracle::require_equal(&expected, &oracle::plan_of(&found).unwrap()).unwrap();
+    trips::a_part_of_a_large_column_moves_little(&device.open_queue().unwrap());
 }

@@ -4,9 +4,6 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::shader::handles;
-use crate::support;
-use crate::support::Bench;
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::driver::{Raw, Region, Route, Spot, SyncEvent};
 use arrow_device::{Array, DataType, ErrorKind, Event, Queue, Ready};
@@ -14,6 +11,10 @@ use arrow_device_testkit::application::vulkan::{HostEventGate, Vulkan};
 use arrow_device_testkit::reclaim_until;
 use arrow_device_vulkan::{Placement, open_from};
 use ash::vk::Handle;
+
+use crate::shader::handles;
+use crate::support;
+use crate::support::Bench;
 
 const SIZE: usize = 256;
 const BOTH: [Placement; 2] = [Placement::HostVisible, Placement::DeviceOnly];

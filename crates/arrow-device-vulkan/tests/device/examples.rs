@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::shader::{Consumer, ROWS, expected, produce};
-use crate::support;
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device_vulkan::Placement;
 use ash::vk::{Event, Handle};
+
+use crate::shader::{Consumer, ROWS, expected, produce};
+use crate::support;
 
 #[test]
 fn the_shader_runs() {

@@ -1,17 +1,18 @@
-//! What the library calls of Vulkan, seen from in between: calls that fail, every one of them in turn or all
-//! because the device is lost; locks, barriers, and two queues.
+//! What the library calls of Vulkan, seen from in between: calls that fail, every one of them in
+//! turn or all because the device is lost; locks, barriers, and two queues.
 
 use std::ptr::NonNull;
 
-use crate::hooks;
-use crate::shader::handles;
-use crate::support;
-use crate::support::Bench;
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, DataType, Device, Error, ErrorKind, Queue, Result};
 use arrow_device_testkit::{process, reclaim_until};
 use arrow_device_vulkan::{Placement, open_from};
 use ash::vk::Result as Code;
+
+use crate::hooks;
+use crate::shader::handles;
+use crate::support;
+use crate::support::Bench;
 
 const BOTH: [Placement; 2] = [Placement::HostVisible, Placement::DeviceOnly];
 

@@ -1,7 +1,7 @@
 //! A Vulkan loader with something in between: calls that fail when told to, and a second queue.
 //!
-//! Vulkan's functions carry no state for whoever comes between, so that there is one set of orders for a
-//! process: tests that give some have a process of their own.
+//! Vulkan's functions carry no state for whoever comes between, so that there is one set of orders
+//! for a process: tests that give some have a process of their own.
 #![allow(
     dead_code,
     clippy::unwrap_used,

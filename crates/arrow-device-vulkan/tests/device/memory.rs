@@ -5,9 +5,6 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::shader::handles;
-use crate::support;
-use crate::support::Bench;
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::Way;
 use arrow_device::driver::{Addressing, HostAccess, Raw, Region, Route, Spot};
@@ -20,6 +17,10 @@ use arrow_device_vulkan::{
     Binding, Handles, Placement, adopt_memory, handles_of, open_for, open_from,
 };
 use ash::vk::{self as api, Handle};
+
+use crate::shader::handles;
+use crate::support;
+use crate::support::Bench;
 
 fn bench() -> Option<(Bench, Queue)> {
     let bench = Bench::new()?;

@@ -1,8 +1,9 @@
 //! The conformance suite, with its numbers pinned.
 
-use crate::support::Bench;
 use arrow_device_testkit::suite::{Check, Suite};
 use arrow_device_vulkan::Placement;
+
+use crate::support::Bench;
 
 fn skipped_of(bench: &Bench) -> (Vec<Check>, usize) {
     let report = Suite::new(bench).run();

@@ -1,14 +1,15 @@
 //! What the tests share: a device under the validation layer, or the reason why there is none.
+
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::shader::handles;
 use arrow_device::Device;
+use arrow_device_testkit::application::vulkan::Vulkan;
 use arrow_device_testkit::reclaim_until;
 use arrow_device_testkit::required::{is_required, skip};
 use arrow_device_vulkan::{Handles, Placement, open_from};
 
-use arrow_device_testkit::application::vulkan::Vulkan;
+use crate::shader::handles;
 
 /// A device of the test's own, opened by the library. At the end everything has to be destroyed, and the
 /// validation layer must have said nothing.

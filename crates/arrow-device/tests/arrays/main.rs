@@ -1,4 +1,5 @@
-//! Schemas and arrays through the C structs: validation, import, export and release, on the host and on devices.
+//! Schemas and arrays through the C structs: validation, import, export and release, on the host
+//! and on devices.
 #![allow(
     missing_docs,
     unreachable_pub,

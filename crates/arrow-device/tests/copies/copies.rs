@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::device;
 use arrow_device::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray};
 use arrow_device::copy::{Cut, Options};
 use arrow_device::driver::{Filled, Raw};
@@ -15,6 +14,8 @@ use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::recipe::*;
 use arrow_device_testkit::suite::Suite;
 use arrow_device_testkit::{reclaim_until, require};
+
+use crate::device;
 
 /// Whether all windows and all bytes of two arrays are the same.
 fn assert_equal(one: &HostArray, other: &HostArray) {

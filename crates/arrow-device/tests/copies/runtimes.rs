@@ -1,9 +1,11 @@
-//! Several runtimes that are open by one id. The test has a process of its own, because from then on memory is asked whose it is.
+//! Several runtimes that are open by one id. The test has a process of its own, because from then
+//! on memory is asked whose it is.
 
-use crate::device::{self, Abilities};
 use arrow_device::{Array, Batch, Buffer, DataType, Error, ErrorKind, Queue, Result};
 use arrow_device_testkit::process;
 use arrow_device_testkit::trips::imported;
+
+use crate::device::{self, Abilities};
 
 /// The runtimes, as an error names them.
 const NAMES: [&str; 2] = ["lazy 0x1", "lazy 0x2"];

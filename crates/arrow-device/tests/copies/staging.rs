@@ -1,12 +1,14 @@
 //! What a copy takes of the memory that data passes through, counted.
 //!
-//! The test has a process of its own, because blocks come back by way of the one list of pending releases: while another test's thread
-//! has that list, a copy takes a new block instead of waiting, and the count would be one of luck.
+//! The test has a process of its own, because blocks come back by way of the one list of pending
+//! releases: while another test's thread has that list, a copy takes a new block instead of
+//! waiting, and the count would be one of luck.
 
-use crate::device;
 use arrow_device::copy::Options;
 use arrow_device_testkit::recipe::samples;
 use arrow_device_testkit::{process, reclaim_until};
+
+use crate::device;
 
 #[test]
 fn data_that_passes_through_the_host_uses_the_drivers_memory_for_that() {

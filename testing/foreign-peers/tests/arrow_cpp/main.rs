@@ -10,7 +10,5 @@
 
 mod array_faults;
 mod arrays;
-mod async_stream_faults;
-mod async_streams;
 mod stream_faults;
 mod streams;

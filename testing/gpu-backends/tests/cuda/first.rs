@@ -1,4 +1,5 @@
-//! The first calls of a process to the driver fail. It has made none before, so the test has a process of its own.
+//! The first calls of a process to the driver fail. It has made none before, so the test has a
+//! process of its own.
 
 use arrow_device_testkit::process;
 use gpu_backends::{Bench, faults};

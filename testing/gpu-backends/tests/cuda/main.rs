@@ -1,5 +1,5 @@
-//! The CUDA devices on a simulated driver. A process has one driver: what needs another one runs in a
-//! process of its own.
+//! The CUDA devices on a simulated driver. A process has one driver: what needs another one runs in
+//! a process of its own.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod cudarc;

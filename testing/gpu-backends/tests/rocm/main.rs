@@ -1,5 +1,5 @@
-//! The ROCm devices on a simulated driver. A process has one driver: what needs another one runs in a
-//! process of its own.
+//! The ROCm devices on a simulated driver. A process has one driver: what needs another one runs in
+//! a process of its own.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
 mod everything;

@@ -1,4 +1,15 @@
 //! Asynchronous streams: Arrow C++ consumes what the library produces, and produces what the library consumes.
+//!
+//! Tests that use Arrow C++ take turns, and these have deadlines: that is why they are a program of
+//! their own.
+#![cfg(all(unix, not(miri)))]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
 
 use std::sync::mpsc;
 use std::thread;

@@ -1,5 +1,16 @@
 //! What the released Arrow C++ does wrong with asynchronous streams, each shown by a peer that is written by hand, and what
 //! this library does with the same peer. What crashes does so in a child process.
+//!
+//! Tests that use Arrow C++ take turns, and these have deadlines: that is why they are a program of
+//! their own.
+#![cfg(all(unix, not(miri)))]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)]
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
