@@ -37,6 +37,7 @@ lib=$root/$libdir
 mkdir -p "$root/include/arrow_device" "$lib/pkgconfig" "$lib/cmake/arrow_device"
 
 cp "$here/include/arrow_device/arrow_device.h" "$root/include/arrow_device/"
+cp "$here/include/arrow_device/driver.h" "$root/include/arrow_device/"
 cp "$here/../arrow-device-abi/include/arrow_device/abi.h" "$root/include/arrow_device/"
 cp "$here/../arrow-device-abi/include/arrow_device/dlpack_abi.h" "$root/include/arrow_device/"
 

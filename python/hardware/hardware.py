@@ -25,7 +25,8 @@ PROGRAM = HERE / "arrow-device-gpu-hardware"
 
 #: When the last section has to be over, in seconds.
 ALL = 450
-#: The parts of the program, and how long each may take. What a machine's time is best spent on comes first.
+#: The parts of the program, and how long each may take. What a machine's time is best spent on
+#: comes first.
 PARTS_FIRST = {"speed": 75}
 PARTS_LAST = {"suite": 120, "exchange": 75, "types": 75, "pinned suite": 75, "managed suite": 75}
 #: The same of `sections.py`.

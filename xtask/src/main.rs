@@ -83,8 +83,8 @@ fn main() -> ExitCode {
         }
         ["python"] => python::test(python::Part::Package),
         ["python", "tensors"] => python::test(python::Part::Tensors),
-        ["miri"] => miri::test(miri::Part::Short),
-        ["miri", "rest"] => miri::test(miri::Part::Rest),
+        ["miri"] => miri::test(miri::MiriPart::Short),
+        ["miri", "rest"] => miri::test(miri::MiriPart::Rest),
         ["requirements"] => requirements::check(),
         ["lint"] => lint::lint(None),
         ["lint", step] => lint::lint(Some(step)),

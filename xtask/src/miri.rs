@@ -60,7 +60,7 @@ const REST: &[&str] = &[
 
 /// Which tests are run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Part {
+pub(crate) enum MiriPart {
     /// All but the other part.
     Short,
     /// Those of [`REST`], and documentation tests.
@@ -68,7 +68,7 @@ pub(crate) enum Part {
 }
 
 /// Runs the tests of one part. They print the lines that count them.
-pub(crate) fn test(part: Part) -> Result<(), String> {
+pub(crate) fn test(part: MiriPart) -> Result<(), String> {
     let cargo = ["cargo", "+nightly", "miri", "test"];
     let packages = ["--package=arrow-device-abi", "--package=arrow-device", "--no-fail-fast"];
     let variables = [("MIRIFLAGS", FLAGS)];
@@ -77,20 +77,20 @@ pub(crate) fn test(part: Part) -> Result<(), String> {
     let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
     let run = |targets| [&cargo[..], &packages, &[targets, "--"], &filters].concat();
     let mut commands = vec![run("--test=*"), run("--lib")];
-    if part == Part::Rest {
+    if part == MiriPart::Rest {
         commands.push([&cargo[..], &packages, &["--doc"]].concat());
     }
     shell::run_beside_each_other(&commands, &variables)
 }
 
 /// What the test programs are told. A test that is named and skipped is skipped.
-fn filters(part: Part) -> Vec<String> {
+fn filters(part: MiriPart) -> Vec<String> {
     let skipped = |names: &[&str]| -> Vec<String> {
         names.iter().map(|name| format!("--skip={name}")).collect()
     };
     let rest = match part {
-        Part::Short => skipped(REST),
-        Part::Rest => REST.iter().map(|name| (*name).to_owned()).collect(),
+        MiriPart::Short => skipped(REST),
+        MiriPart::Rest => REST.iter().map(|name| (*name).to_owned()).collect(),
     };
     [rest, skipped(NEVER)].concat()
 }
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn what_one_part_skips_the_other_runs() {
-        let (short, rest) = (filters(Part::Short), filters(Part::Rest));
+        let (short, rest) = (filters(MiriPart::Short), filters(MiriPart::Rest));
         assert_eq!(short.len(), rest.len());
         for (skip, run) in short.iter().zip(&rest) {
             let never = NEVER.iter().any(|name| *skip == format!("--skip={name}"));

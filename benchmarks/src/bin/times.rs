@@ -1,6 +1,7 @@
 //! Times workloads beside their peers, and reports.
 //!
-//! `arrow-device-times [--quick] [--only WORKLOAD] [--also FILE] [--command WORDS] [--into FOLDER [--page FILE]...]`
+//! `arrow-device-times [--quick] [--only WORKLOAD] [--also FILE] [--command WORDS]
+//! [--into FOLDER [--page FILE]...]`
 //!
 //! A file of others' times has a line of JSON for each. Without a folder everything is only printed.
 

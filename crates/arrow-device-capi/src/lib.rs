@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! include/arrow_device/arrow_device.h   every function and struct, and who owns what
+//! include/arrow_device/driver.h         the table of functions of a device of one's own
 //! install.sh                            headers, libraries, pkg-config file and CMake package into a prefix
 //! src/
 //!   call                                what every function does: errors, panics, pointers

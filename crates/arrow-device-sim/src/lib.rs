@@ -67,7 +67,8 @@
 //! ```
 //! use arrow_device_sim::{Kind, Sim, sweep};
 //!
-//! // Closures are tests: run one on a hundred seeds, and on a device that has handles instead of addresses.
+//! // Closures are tests: run one on a hundred seeds, and on a device that has handles instead of
+//! // addresses.
 //! let test = |sim: &Sim| {
 //!     let queue = sim.device().open_queue().unwrap();
 //!     let mut memory = sim.device().allocate(4).unwrap();

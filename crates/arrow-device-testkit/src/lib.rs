@@ -17,7 +17,8 @@
 //!
 //! # let sim = arrow_device_sim::Sim::builder().backtraces(false).build();
 //! # let open = || sim.device();
-//! # let few = arrow_device_testkit::kinds::cases_of([arrow_device_testkit::kinds::Kind::Text("u", 4)]);
+//! # use arrow_device_testkit::kinds::{Kind, cases_of};
+//! # let few = cases_of([Kind::Text("u", 4)]);
 //! let device = open();
 //! let report = Suite::new(&device)
 //! #     .over(few)

@@ -46,7 +46,8 @@
 //! let lock = Arc::new(Mutex::new(()));
 //! let handles = Handles::new(instance, physical_device, device)
 //!     .with_queue(queue, family, lock.clone());
-//! // SAFETY: they are alive, were made for Vulkan 1.2 with timeline semaphores, and the engine holds the lock, too.
+//! // SAFETY: they are alive, were made for Vulkan 1.2 with timeline semaphores, and the engine
+//! // holds the lock, too.
 //! let device = unsafe { open_from(handles, Placement::Automatic) }?;
 //! let queue = device.open_queue()?;
 //!

@@ -144,7 +144,10 @@ impl fmt::Display for ErrorKind {
 ///     .during("allocate")
 ///     .on_device(DeviceId::new(DeviceType::CUDA, 0))
 ///     .from_vendor(2, "CUDA_ERROR_OUT_OF_MEMORY");
-/// assert_eq!(error.to_string(), "allocate on cuda:0: out of memory: 4096 bytes asked for (2: CUDA_ERROR_OUT_OF_MEMORY)");
+/// assert_eq!(
+///     error.to_string(),
+///     "allocate on cuda:0: out of memory: 4096 bytes asked for (2: CUDA_ERROR_OUT_OF_MEMORY)"
+/// );
 /// assert_eq!(error.kind().errno(), 12);
 /// ```
 pub struct Error(Box<ErrorInner>);

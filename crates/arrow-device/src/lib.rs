@@ -27,18 +27,20 @@
 //!
 //! // The producer: three numbers, the second one null, and their type.
 //! let buffers = [Some(vec![0b101_u8].into()), Some(vec![10_i32, 0, 30].into())];
-//! let numbers = Array::builder(DataType::Int32).len(3).null_count(1).buffers(buffers).finish_ready()?;
+//! let numbers = Array::builder(DataType::Int32).len(3).null_count(1).buffers(buffers);
+//! let numbers = numbers.finish_ready()?;
 //! let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
 //! numbers.schema()?.export(&mut c_schema)?;
 //! numbers.export(&mut c_array)?;
 //! drop(numbers);
 //!
-//! // The consumer: whatever the structs say that cannot be is an error here, and nothing was read yet.
+//! // The consumer: whatever the structs say that cannot be is an error here. No data was read yet.
 //! let schema = unsafe { Schema::import(&mut c_schema) }?;
 //! let array = unsafe { Array::import(&mut c_array, &schema) }?;
 //! assert_eq!(array.data_type(), &DataType::Int32);
 //!
-//! // Addresses are told to whoever names the queue that will use them. The queue now waits for the data.
+//! // Addresses are told to whoever names the queue that will use them. The queue now waits for the
+//! // data.
 //! let queue = Queue::host();
 //! let view = array.on(&queue)?;
 //! let values = view.buffer(1).location().address();

@@ -7,11 +7,11 @@
 //   struct ardev_error error; struct ardev_schema* schema; struct ardev_array* array;
 //   struct ardev_view* view; struct ardev_place values;
 //   if (ardev_schema_import(&c_schema, &schema, &error)) goto failed;
-//   if (ardev_array_import(&c_array, schema, &array, &error)) goto failed;  // nothing read, nothing waited for
-//   if (ardev_view_open(array, queue, &view, &error)) goto failed;          // the queue now waits for the data
-//   if (ardev_view_buffer(view, 1, &values, &error)) goto failed;           // submit work on values.base to the queue
-//   ardev_view_free(view);                                                  // all of it is submitted
-//   ardev_array_free(array);                                                // released after the queue's last use
+//   if (ardev_array_import(&c_array, schema, &array, &error)) goto failed;  // reads no data
+//   if (ardev_view_open(array, queue, &view, &error)) goto failed;          // the queue waits
+//   if (ardev_view_buffer(view, 1, &values, &error)) goto failed;           // submit the work now
+//   ardev_view_free(view);                                                  // all is submitted
+//   ardev_array_free(array);                                                // released when unused
 //
 // Five rules hold for every function. What a comment below says is only what they leave open.
 //
@@ -66,12 +66,13 @@ extern "C" {
 // with it.
 uint32_t ardev_version(void);
 
-// ---------------------------------------------------------------------------------------------------- errors
+// ------------------------------------------------------------------------------------------ errors
 
 // What kind of mistake it was, and so whose. Finer than errno: the first five are all EINVAL.
 enum ardev_kind {
   ARDEV_KIND_INVALID_ARGUMENT = 0,  // EINVAL: this program passed something it may not
-  ARDEV_KIND_MALFORMED = 1,         // EINVAL: another party's struct breaks a rule of the specification
+  // EINVAL: another party's struct breaks a rule of the specification.
+  ARDEV_KIND_MALFORMED = 1,
   ARDEV_KIND_RELEASED = 2,          // EINVAL: a struct that is released already
   ARDEV_KIND_SCHEMA_MISMATCH = 3,   // EINVAL: an array that is not of its schema's type
   ARDEV_KIND_INVALID_DATA = 4,      // EINVAL: the data itself is wrong
@@ -82,11 +83,13 @@ enum ardev_kind {
   ARDEV_KIND_NOT_REACHABLE = 9,     // EXDEV: this queue cannot touch that memory; copy it first
   ARDEV_KIND_NOT_READY = 10,        // EAGAIN
   ARDEV_KIND_OUT_OF_MEMORY = 11,    // ENOMEM
-  ARDEV_KIND_DEVICE_LOST = 12,      // ENXIO: the device stopped working, and all that was on it is gone
+  // ENXIO: the device stopped working, and all that was on it is gone.
+  ARDEV_KIND_DEVICE_LOST = 12,
   ARDEV_KIND_DRIVER = 13,           // EIO: the vendor's library reported an error
   ARDEV_KIND_TIMED_OUT = 14,        // ETIMEDOUT
   ARDEV_KIND_CANCELLED = 15,        // ECANCELED
-  ARDEV_KIND_PANICKED = 16,         // EFAULT: a bug in this library, stopped before it reached the caller
+  // EFAULT: a bug in this library, stopped before it reached the caller.
+  ARDEV_KIND_PANICKED = 16,
   ARDEV_KIND_PEER = 17              // EPROTO, or what another party returned
 };
 
@@ -97,7 +100,7 @@ struct ardev_error {
   char message[1008];   // UTF-8 that says what to do, cut to fit; always ends with a NUL
 };
 
-// ---------------------------------------------------------------------------------------------------- devices
+// ----------------------------------------------------------------------------------------- devices
 
 struct ardev_device;
 struct ardev_queue;
@@ -108,8 +111,10 @@ struct ardev_buffer;
 #define ARDEV_DEVICE_HANDLES 2         // buffers are handles, not addresses
 #define ARDEV_DEVICE_NO_EVENTS 4       // whoever exports waits on the host first
 #define ARDEV_DEVICE_ONE_QUEUE 8       // there are no events: the order of its one queue is enough
-#define ARDEV_DEVICE_EVENT_OBJECTS 16  // sync_event is the event itself, and not a pointer to its handle
-#define ARDEV_DEVICE_PARTS 32          // of ardev_driver: a part of a handle can have a handle of its own
+// `sync_event` is the event itself, and not a pointer to its handle.
+#define ARDEV_DEVICE_EVENT_OBJECTS 16
+// Of ardev_driver: a part of a handle can have a handle of its own.
+#define ARDEV_DEVICE_PARTS 32
 
 struct ardev_device_info {
   ArrowDeviceType device_type;
@@ -132,10 +137,13 @@ int ardev_device_open(ArrowDeviceType device_type, int64_t device_id, struct ard
 
 // What memory is allocated where there is a choice. A kind that the type of device does not have is ENOSYS.
 #define ARDEV_MEMORY_AUTOMATIC 0     // as ardev_device_open has it
-#define ARDEV_MEMORY_SVM 1           // ARROW_DEVICE_OPENCL: addresses of shared virtual memory, and no handles. The
-                                     // first choice holds for the device in this process, another one is EINVAL
-#define ARDEV_MEMORY_HOST_VISIBLE 2  // ARROW_DEVICE_VULKAN: memory that the host reads and writes in place
-#define ARDEV_MEMORY_DEVICE_ONLY 3   // ARROW_DEVICE_VULKAN: the device's own, in which the host does not look
+// ARROW_DEVICE_OPENCL: addresses of shared virtual memory, and no handles. The first choice holds
+// for the device in this process, another one is EINVAL.
+#define ARDEV_MEMORY_SVM 1
+// ARROW_DEVICE_VULKAN: memory that the host reads and writes in place.
+#define ARDEV_MEMORY_HOST_VISIBLE 2
+// ARROW_DEVICE_VULKAN: the device's own, in which the host does not look.
+#define ARDEV_MEMORY_DEVICE_ONLY 3
 
 int ardev_device_open_with(ArrowDeviceType device_type, int64_t device_id, int32_t memory, struct ardev_device** out,
                            struct ardev_error* ARDEV_NULLABLE error);
@@ -181,11 +189,13 @@ int ardev_device_count_exchanges(const struct ardev_device* device, struct ardev
 // Where a VkBuffer of the application's lies. It has the usages STORAGE_BUFFER, TRANSFER_SRC and TRANSFER_DST.
 struct ardev_vulkan_binding {
   void* buffer;                 // the VkBuffer
-  void* memory;                 // the VkDeviceMemory that it is bound to, with room up to the next multiple of the
-                                // device's alignment
+  // The VkDeviceMemory that it is bound to, with room up to the next multiple of the device's
+  // alignment.
+  void* memory;
   uint64_t offset;              // where in that it begins: a multiple of the alignment
   uint64_t size;                // how many bytes it has
-  void* ARDEV_NULLABLE mapped;  // where the host sees its first byte, if the memory is coherent and stays mapped
+  // Where the host sees its first byte, if the memory is coherent and stays mapped.
+  void* ARDEV_NULLABLE mapped;
 };
 
 // Where memory comes from, instead of the device's driver.
@@ -254,7 +264,8 @@ void ardev_event_free(struct ardev_event* ARDEV_NULLABLE event);
 // ---- a Vulkan device of the application's. All who share data have to use one VkDevice, and take turns at its queues.
 
 struct ardev_vulkan_handles {
-  void (*ARDEV_NULLABLE get_instance_proc_addr)(void);  // a PFN_vkGetInstanceProcAddr; NULL for the system's loader's
+  // A PFN_vkGetInstanceProcAddr; NULL for the system's loader's.
+  void (*ARDEV_NULLABLE get_instance_proc_addr)(void);
   void* instance;         // a VkInstance of Vulkan 1.2 or later
   void* physical_device;  // the VkPhysicalDevice
   void* device;           // the VkDevice, with the feature timelineSemaphore
@@ -292,84 +303,9 @@ int ardev_buffer_adopt_vulkan(const struct ardev_device* device, const struct ar
                               void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
                               struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// ---- a device of one's own
+#include "driver.h"
 
-// A place in a device's memory.
-struct ardev_spot {
-  void* base;  // an address or a handle
-  uint64_t offset;
-};
-
-struct ardev_region {
-  struct ardev_spot from;
-  struct ardev_spot to;
-  uint64_t size;
-};
-
-#define ARDEV_ROUTE_FROM_HOST 0  // `from` is host memory
-#define ARDEV_ROUTE_TO_HOST 1    // `to` is host memory
-#define ARDEV_ROUTE_WITHIN 2     // both are on this device
-#define ARDEV_ROUTE_FROM_PEER 3  // `from` is on another device that `reaches` allows
-
-// A device as a table of functions. They can be called on any thread and at once, return 0 or an errno value
-// (ENOMEM if there is no memory left, ENXIO once the device is lost: then everything waits no longer), and only
-// submit work unless they say that they wait. Handles of queues, events and memory are the table's own. An
-// event of NULL has passed: a device whose work is done when it is submitted needs no other.
-struct ardev_driver {
-  size_t struct_size;  // sizeof(struct ardev_driver); EINVAL if it is less, and nothing else is looked at
-  ArrowDeviceType device_type;
-  uint32_t flags;  // ARDEV_DEVICE_...
-  int64_t device_id;
-  uint64_t alignment;                // of allocations; at least 64, 0 for that
-  const char* ARDEV_NULLABLE name;   // copied
-  void* ARDEV_NULLABLE context;
-  void (*ARDEV_NULLABLE release)(void* context);
-
-  // Memory for work on `queue`, or for any if that is NULL. Is exclusive, and holds `size` bytes, which is not
-  // 0.
-  int (*allocate)(void* context, uint64_t size, void* ARDEV_NULLABLE queue, void** out);
-  // All work that uses the memory has finished.
-  void (*free)(void* context, void* memory, uint64_t size);
-
-  int (*open_queue)(void* context, void** out);
-  // Work that was submitted still finishes.
-  void (*close_queue)(void* context, void* queue);
-  // Waits until the queue has finished everything.
-  int (*synchronize)(void* context, void* queue);
-  int (*is_idle)(void* context, void* queue, bool* out);
-
-  // Records a new event behind all that was submitted to the queue. It may outlive the queue.
-  int (*record)(void* context, void* queue, void** out);
-  void (*destroy_event)(void* context, void* event);
-  // Makes the queue wait for the event. EXDEV if it cannot: then the host waits instead.
-  int (*wait)(void* context, void* queue, void* event);
-  int (*is_complete)(void* context, void* event, bool* out);
-  // Waits until the event has passed; ETIMEDOUT if it has not by then.
-  int (*wait_on_host)(void* context, void* event, int64_t timeout);
-
-  // Submits copies that do not overlap, as one piece of work.
-  int (*copy)(void* context, void* queue, int32_t route, const struct ardev_region* regions, size_t n_regions);
-
-  // Shows memory to the host, once all work that writes it has finished. With ARDEV_DEVICE_HOST_READABLE.
-  int (*ARDEV_NULLABLE map)(void* context, struct ardev_spot spot, uint64_t size, void** out);
-  void (*ARDEV_NULLABLE unmap)(void* context, struct ardev_spot spot, uint64_t size, void* address);
-  // The event of an array that another party made, whose sync_event this is. Without this function: what
-  // sync_event points to, and with ARDEV_DEVICE_EVENT_OBJECTS sync_event itself.
-  int (*ARDEV_NULLABLE read_event)(void* context, void* sync_event, void** out);
-  // 0 if work on this device may touch memory of that one, which is another. Without this function it may not.
-  int (*ARDEV_NULLABLE reaches)(void* context, ArrowDeviceType device_type, int64_t device_id);
-  // A handle of its own for a part of memory, and its end. With ARDEV_DEVICE_PARTS.
-  int (*ARDEV_NULLABLE part)(void* context, void* memory, uint64_t offset, uint64_t size, void** out);
-  void (*ARDEV_NULLABLE free_part)(void* context, void* part);
-};
-
-// Opens a device that this program brings, of any type but ARROW_DEVICE_CPU. `driver` is copied; its `release`
-// is called when the device is closed: after `ardev_device_free`, when nothing on it is left. From now on
-// ardev_device_find finds it.
-int ardev_device_register(const struct ardev_driver* driver, struct ardev_device** out,
-                          struct ardev_error* ARDEV_NULLABLE error);
-
-// ---------------------------------------------------------------------------------------------------- schemas
+// ----------------------------------------------------------------------------------------- schemas
 
 struct ardev_schema;
 
@@ -391,7 +327,7 @@ int ardev_schema_describe(const struct ardev_schema* schema, char* ARDEV_NULLABL
                           size_t* size, struct ardev_error* ARDEV_NULLABLE error);
 void ardev_schema_free(struct ardev_schema* ARDEV_NULLABLE schema);
 
-// ---------------------------------------------------------------------------------------------------- buffers
+// ----------------------------------------------------------------------------------------- buffers
 
 // Bytes on a device, for arrays that this program makes. They may be written to until they become part of an
 // array.
@@ -401,8 +337,9 @@ struct ardev_buffer;
 struct ardev_place {
   const void* base;  // an address, or a handle; NULL if there is no buffer
   uint64_t offset;   // bytes into the handle; 0 where there are addresses
-  int64_t size;      // as far as it is known without asking the device: of what came through a C struct, at least
-                     // what its elements need; -1 if only the device knows
+  // As far as it is known without asking the device: of what came through a C struct, at least what
+  // its elements need; -1 if only the device knows.
+  int64_t size;
 };
 
 // Memory of the queue's device, for work on that queue; of the host for NULL.
@@ -431,7 +368,7 @@ int ardev_buffer_slice(struct ardev_buffer* buffer, uint64_t offset, uint64_t si
                        struct ardev_error* ARDEV_NULLABLE error);
 void ardev_buffer_free(struct ardev_buffer* ARDEV_NULLABLE buffer);
 
-// ---------------------------------------------------------------------------------------------------- arrays
+// ------------------------------------------------------------------------------------------ arrays
 
 // An array on a device: immutable, ready now or after an event. A record batch is an array of structs.
 struct ardev_array;
@@ -535,7 +472,8 @@ int ardev_array_buffer_sizes(const struct ardev_array* array, const struct ardev
 struct ardev_copy_options {
   uint64_t alignment;  // of every buffer in the result; 0 for the usual
   uint32_t flags;      // ARDEV_COPY_...
-  const struct ardev_queue* ARDEV_NULLABLE through;  // reads the source, where it has to be read to the host
+  // Reads the source, where it has to be read to the host.
+  const struct ardev_queue* ARDEV_NULLABLE through;
 };
 
 #define ARDEV_COPY_SEPARATE 1  // every buffer gets an allocation of its own
@@ -566,7 +504,7 @@ int ardev_view_buffer(const struct ardev_view* view, size_t index, struct ardev_
                       struct ardev_error* ARDEV_NULLABLE error);
 void ardev_view_free(struct ardev_view* ARDEV_NULLABLE view);
 
-// ---------------------------------------------------------------------------------------------------- streams
+// ----------------------------------------------------------------------------------------- streams
 
 // Arrays of one type on one type of device, one after the other. Each can be taken out once. After the end and
 // after an error there is nothing more.
@@ -620,7 +558,7 @@ int ardev_stream_drive(const struct ardev_stream* stream, struct ArrowAsyncDevic
                        struct ardev_error* ARDEV_NULLABLE error);
 void ardev_stream_free(struct ardev_stream* ARDEV_NULLABLE stream);
 
-// ---------------------------------------------------------------------------------------------------- DLPack
+// ------------------------------------------------------------------------------------------ DLPack
 
 // Numbers of one type in any number of dimensions.
 struct ardev_tensor;
@@ -649,10 +587,12 @@ int ardev_tensor_export_legacy(const struct ardev_tensor* tensor, const struct a
                                struct ardev_error* ARDEV_NULLABLE error);
 
 #define ARDEV_CONVERT_NULLS_TO_NAN 1  // nulls, which are an error otherwise, become "not a number"
-#define ARDEV_CONVERT_AS_INTEGERS 2   // dates, times, keys of dictionaries become the integers that they are
+// Dates, times, keys of dictionaries become the integers that they are.
+#define ARDEV_CONVERT_AS_INTEGERS 2
 #define ARDEV_CONVERT_TRUST_BOOLS 4   // bytes of arrow.bool8 are 0 or 1, without a look
 #define ARDEV_CONVERT_PACK_BOOLS 8    // a tensor of booleans becomes bits
-#define ARDEV_CONVERT_AS_LISTS 16     // several dimensions become fixed-size lists, not arrow.fixed_shape_tensor
+// Several dimensions become fixed-size lists, not arrow.fixed_shape_tensor.
+#define ARDEV_CONVERT_AS_LISTS 16
 
 struct ardev_conversion {
   int32_t copying;  // ARDEV_COPYING_...
@@ -681,7 +621,7 @@ int ardev_tensor_inspect(const struct ardev_tensor* tensor, struct ardev_tensor_
                          struct ardev_error* ARDEV_NULLABLE error);
 void ardev_tensor_free(struct ardev_tensor* ARDEV_NULLABLE tensor);
 
-// ---------------------------------------------------------------------------------------------------- release
+// ----------------------------------------------------------------------------------------- release
 
 // What a queue still uses is released later, by whatever call of this library comes by. These are for a program
 // that makes no more calls, or is about to unload something.

@@ -21,8 +21,14 @@ pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 pub(crate) const SANITIZERS: &[&str] =
     &["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
+/// The header, with the other header of this crate in the place where it is included.
 pub(crate) fn header() -> String {
-    fs::read_to_string(Path::new(ROOT).join("include/arrow_device/arrow_device.h")).unwrap()
+    let folder = Path::new(ROOT).join("include/arrow_device");
+    let [header, driver] =
+        ["arrow_device.h", "driver.h"].map(|name| fs::read_to_string(folder.join(name)).unwrap());
+    let include = "#include \"driver.h\"\n";
+    assert_eq!(header.matches(include).count(), 1);
+    header.replace(include, &driver)
 }
 
 /// What the Rust sources export.

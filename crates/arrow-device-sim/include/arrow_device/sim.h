@@ -3,7 +3,7 @@
  * A producer and a consumer need nothing in common but this declaration. The table is the producer's and lives until the
  * array that shows it is released.
  *
- *     const struct ArrowDeviceSimEvent* event = (const struct ArrowDeviceSimEvent*)array->sync_event;
+ *     const struct ArrowDeviceSimEvent* event = array->sync_event;
  *     if (event != NULL && event->magic == ARROW_DEVICE_SIM_EVENT_MAGIC) {
  *       int code = event->wait(event, -1);
  *     }

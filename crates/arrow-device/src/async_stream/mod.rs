@@ -27,7 +27,8 @@
 //! let producer = AsyncProducer::new(Schema::new(DataType::Int64)?, DeviceType::CPU, arrays);
 //! let drive = unsafe { producer.drive(handler.into_raw()) }?;
 //!
-//! // Which threads do what is the program's choice. Any executor can drive the future; here it is a loop of this crate.
+//! // Which threads do what is the program's choice. Any executor can drive the future; here it is
+//! // a loop of this crate.
 //! std::thread::scope(|threads| {
 //!     threads.spawn(|| feeder.run());
 //!     threads.spawn(|| arrow_device::async_stream::block_on(drive));

@@ -21,7 +21,8 @@
 //! use arrow_device::Buffer;
 //!
 //! // The producer, which could be torch: six numbers as two rows.
-//! let made = Tensor::from_buffer(Buffer::from(vec![1_i64, 2, 3, 4, 5, 6]), Dtype::INT64, &[2, 3])?;
+//! let numbers = Buffer::from(vec![1_i64, 2, 3, 4, 5, 6]);
+//! let made = Tensor::from_buffer(numbers, Dtype::INT64, &[2, 3])?;
 //! let handed_over: Managed<DLManagedTensorVersioned> = made.export(Order::Host, CopyPolicy::Never)?;
 //!
 //! // The consumer. All that the struct says is checked; what cannot be is an error, and deleted.

@@ -452,7 +452,9 @@ fn a_request_or_a_cancel_makes_no_callback_even_where_wakers_poll() {
     assert_nothing_left(&alive, "inline");
 }
 
-// Requirement: ASY-2, ASY-3, ASY-4, ASY-5, ASY-7, ASY-8, ASY-10, ASY-11, ASY-12, ASY-13, ASY-15, ASY-17, ASY-18
+// Requirement: ASY-2, ASY-3, ASY-4, ASY-5, ASY-7, ASY-8
+
+// Requirement: ASY-10, ASY-11, ASY-12, ASY-13, ASY-15, ASY-17, ASY-18
 #[test]
 fn a_producer_that_breaks_a_rule_is_found_out() {
     use SourceFault as F;
