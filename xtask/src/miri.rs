@@ -80,7 +80,7 @@ pub(crate) fn test(part: MiriPart) -> Result<(), String> {
     let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
     let run = |targets| [&cargo[..], &packages, &[targets, "--"], &filters].concat();
     let mut commands: Vec<_> = PROGRAMS.iter().map(|targets| run(targets)).collect();
-    if part == Part::Rest {
+    if part == MiriPart::Rest {
         commands.push([&cargo[..], &packages, &["--doc"]].concat());
     }
     shell::run_beside_each_other(&commands, &variables)
