@@ -1,4 +1,5 @@
-/* Copies of batches on the host by an implementation in C or C++. Functions that return an int return 0 where they succeeded. */
+/* Copies of batches on the host by an implementation in C or C++. Functions that return an int
+ * return 0 where they succeeded. */
 #pragma once
 
 #include <stdint.h>

@@ -1,5 +1,6 @@
-/* What an implementation in C or C++ does with arrays, as the benchmarks call it. Functions that return an int return 0 where
- * they succeeded. A place is memory of the caller's, which stays where it is: 512 bytes, of which 0 is nothing. */
+/* What an implementation in C or C++ does with arrays, as the benchmarks call it. Functions that
+ * return an int return 0 where they succeeded. A place is memory of the caller's, which stays where
+ * it is: 512 bytes, of which 0 is nothing. */
 #pragma once
 
 #include <stdint.h>
@@ -21,7 +22,8 @@ int exchange_export_schema(const void* held, struct ArrowSchema* out);
 int exchange_know(struct ArrowSchema* schema, int is_batch, void* place);
 void exchange_forget(void* place);
 
-/* An array or a batch in the place, and none there any more. The array's struct stays where it is until then. */
+/* An array or a batch in the place, and none there any more. The array's struct stays where it is
+ * until then. */
 int exchange_import(void* known, struct ArrowDeviceArray* array, void* place);
 int exchange_import_both(struct ArrowSchema* schema, struct ArrowDeviceArray* array, int is_batch, void* place);
 void exchange_clear(void* place);

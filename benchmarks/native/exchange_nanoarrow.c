@@ -19,7 +19,8 @@ struct Known {
   struct ArrowDeviceArrayView view;
 };
 
-/* An imported array: a view, of its own or that of the schema, and the struct, which stays where it is. */
+/* An imported array: a view, of its own or that of the schema, and the struct, which stays where it
+ * is. */
 struct Imported {
   struct ArrowDeviceArrayView* view;
   struct ArrowDeviceArray* array;
@@ -55,8 +56,8 @@ void* exchange_hold(struct ArrowSchema* schema, struct ArrowDeviceArray* array, 
   return set(&thing->view, &thing->array) == 0 ? thing : NULL;
 }
 
-/* Nobody counts the users of these buffers, since they are never freed. A program would have to, at a cost that is not
- * measured here. */
+/* Nobody counts the users of these buffers, since they are never freed. A program would have to, at
+ * a cost that is not measured here. */
 static void keep(struct ArrowBufferAllocator* allocator, uint8_t* pointer, int64_t size) {
   (void)allocator, (void)pointer, (void)size;
 }

@@ -67,7 +67,8 @@ Result<T> Await(const arrow::Future<T>& future) {
   return future.result();
 }
 
-// The producer on a thread, the consumer on this one, and the consumer's executor on a third, which it cannot do without.
+// The producer on a thread, the consumer on this one, and the consumer's executor on a third, which
+// it cannot do without.
 Status Exchange(const BatchPtr& batch, uint64_t window, int64_t warm, int64_t count, int64_t* took, int64_t* p99) {
   ARROW_ASSIGN_OR_RAISE(auto pool, arrow::internal::ThreadPool::Make(1));
   ArrowAsyncDeviceStreamHandler handler{};
@@ -144,7 +145,8 @@ BenchBatch* bench_cpp_batch(ArrowSchema* schema, ArrowDeviceArray* array) {
   return batch.ok() ? new BenchBatch{*batch} : nullptr;
 }
 
-// Nanoseconds for `count` batches after the first `warm` ones, or -1; the 99th percentile of one of them if that is wanted.
+// Nanoseconds for `count` batches after the first `warm` ones, or -1; the 99th percentile of one of
+// them if that is wanted.
 int64_t bench_cpp_exchange(BenchBatch* batch, uint64_t window, int64_t warm, int64_t count, int64_t* p99) {
   int64_t took = -1;
   const auto status = Exchange(batch->batch, window, warm, count, &took, p99);

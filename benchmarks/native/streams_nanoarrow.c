@@ -1,5 +1,5 @@
-/* A C stream of nanoarrow's: each batch is built of the same buffers without a copy, and read through a view that is used
- * again, which is the least that nanoarrow does for a batch. */
+/* A C stream of nanoarrow's: each batch is built of the same buffers without a copy, and read
+ * through a view that is used again, which is the least that nanoarrow does for a batch. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,7 +89,8 @@ int64_t bench_nanoarrow_next(struct BenchStream* bench) {
   return rows;
 }
 
-/* The value of the last row of the last column of the next batch, which nothing may be built for. */
+/* The value of the last row of the last column of the next batch, which nothing may be built for.
+ */
 int64_t bench_nanoarrow_last(struct BenchStream* bench) {
   struct ArrowArray array;
   if (ArrowArrayStreamGetNext(&bench->stream, &array, NULL) != NANOARROW_OK || array.release == NULL) return -1;

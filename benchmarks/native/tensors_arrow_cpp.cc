@@ -1,4 +1,5 @@
-// Tensors of Arrow C++ through DLPack, for the benchmarks. `arrow_cpp.rs` of the family `tensors` calls these.
+// Tensors of Arrow C++ through DLPack, for the benchmarks. `arrow_cpp.rs` of the family `tensors`
+// calls these.
 //
 // Nothing throws: what fails returns null or a number that is not 0.
 

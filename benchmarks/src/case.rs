@@ -77,10 +77,12 @@ impl Case {
         Self { workload, shape, size, peer, bytes: 0, run: Box::new(run) }
     }
 
-    /// One of which only the second step is timed: the first makes what it needs, the third clears away.
+    /// One of which only the second step is timed: the first makes what it needs, the third clears
+    /// away.
     ///
-    /// What is large is made, timed and cleared away one by one, as it would be in a program, so that memory is recycled.
-    /// What is small would be lost in the cost of looking at the clock, and goes in groups.
+    /// What is large is made, timed and cleared away one by one, as it would be in a program, so
+    /// that memory is recycled. What is small would be lost in the cost of looking at the clock,
+    /// and goes in groups.
     pub fn step<A: 'static, B: 'static>(
         (workload, shape, size): WorkloadKey,
         peer: Peer,
@@ -105,8 +107,9 @@ impl Case {
         Self { workload, shape, size, peer, bytes: 0, run: Box::new(run) }
     }
 
-    /// One of which only the second step is timed, as by [`step`](Self::step), of things that stay where they are: for what
-    /// is so small that moving it would be told as a part of it. All slots are prepared, then timed, then cleared away.
+    /// One of which only the second step is timed, as by [`step`](Self::step), of things that stay
+    /// where they are: for what is so small that moving it would be told as a part of it. All slots
+    /// are prepared, then timed, then cleared away.
     pub fn in_place<S: 'static>(
         (workload, shape, size): WorkloadKey,
         peer: Peer,

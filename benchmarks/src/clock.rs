@@ -1,8 +1,8 @@
 //! Timing cases beside each other.
 //!
-//! All cases of one workload, shape and size take turns, each round in another order, so that what the machine does
-//! meanwhile meets all of them. Each turn begins with one that is not timed: the peer before has left the allocator and the
-//! caches in a state of its own.
+//! All cases of one workload, shape and size take turns, each round in another order, so that what
+//! the machine does meanwhile meets all of them. Each turn begins with one that is not timed: the
+//! peer before has left the allocator and the caches in a state of its own.
 
 use std::time::{Duration, Instant};
 
@@ -61,8 +61,8 @@ pub fn compare(cases: &mut [Case], effort: Effort) -> Vec<Time> {
     cases.iter().zip(rounds).map(|(case, took)| time_of(case, took)).collect()
 }
 
-/// So many turns that they take about as long as wanted. The first one says nothing: it opens what later ones use, and fills memory
-/// for the first time.
+/// So many turns that they take about as long as wanted. The first one says nothing: it opens what
+/// later ones use, and fills memory for the first time.
 fn turns_of(case: &mut Case, wanted: Duration) -> u32 {
     (case.run)(1);
     let mut turns = 1;

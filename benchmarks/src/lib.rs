@@ -2,15 +2,18 @@
 //!
 //! Two things are measured, by two programs:
 //!
-//! * **Times** (`arrow-device-times`, [`case`], [`clock`]): each workload is run by every peer over the same buffers, in one
-//!   process, in rotating order. Times vary from machine to machine and run to run; the ratios of one run are evidence.
-//! * **Counts** (`arrow-device-counts`, [`meter`]): allocator calls, bytes, instructions, driver calls, waits. They do not vary,
-//!   and are held to what was promised and to what they were before.
+//! * **Times** (`arrow-device-times`, [`case`], [`clock`]): each workload is run by every peer over
+//!   the same buffers, in one process, in rotating order. Times vary from machine to machine and
+//!   run to run; the ratios of one run are evidence.
+//! * **Counts** (`arrow-device-counts`, [`meter`]): allocator calls, bytes, instructions, driver
+//!   calls, waits. They do not vary, and are held to what was promised and to what they were
+//!   before.
 //!
-//! [`report`] makes a page and pictures of the times, and says which aims are reached; [`gate`] holds the counts against a file.
+//! [`report`] makes a page and pictures of the times, and says which aims are reached; [`gate`]
+//! holds the counts against a file.
 //!
-//! [`workloads`] has a module for each family of workloads, with its cases and its counts. A new workload is a new
-//! function there and a line in its family's table.
+//! [`workloads`] has a module for each family of workloads, with its cases and its counts. A new
+//! workload is a new function there and a line in its family's table.
 
 #![allow(
     clippy::unwrap_used,

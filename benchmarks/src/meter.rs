@@ -1,8 +1,8 @@
 //! Counting what does not vary.
 //!
-//! A counted workload prepares what it needs, runs a few times so that what is recycled is there, and then has one run
-//! measured by the meter it was given. Under callgrind, started with `--toggle-collect=arrow_device_measured`, that run's
-//! instructions are all that is collected.
+//! A counted workload prepares what it needs, runs a few times so that what is recycled is there,
+//! and then has one run measured by the meter it was given. Under callgrind, started with
+//! `--toggle-collect=arrow_device_measured`, that run's instructions are all that is collected.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,8 +49,9 @@ impl Meter {
         result.expect("it was run")
     }
 
-    /// Runs what several threads do, and counts what the allocator was asked for. How many instructions threads need to
-    /// meet each other is different each time, so callgrind is not shown it.
+    /// Runs what several threads do, and counts what the allocator was asked for. How many
+    /// instructions threads need to meet each other is different each time, so callgrind is not
+    /// shown it.
     pub fn measure_threads<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let before = asked();
         let result = work();

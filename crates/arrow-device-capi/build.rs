@@ -1,5 +1,5 @@
-//! Links the shared library so that it stays where it is loaded: arrays that were handed on call back into it as long as they
-//! live. And gives it the name that programs find it by.
+//! Links the shared library so that it stays where it is loaded: arrays that were handed on call
+//! back into it as long as they live. And gives it the name that programs find it by.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

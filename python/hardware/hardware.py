@@ -93,7 +93,8 @@ class Run:
         words = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-compile"]
         words += ["--disable-pip-version-check", "--target", str(site), str(wheels[-1])]
         outcome = self.child("install", words, 60)
-        # Without pip, or where it refuses, what is in the archive is as good: there is nothing to build.
+        # Without pip, or where it refuses, what is in the archive is as good: there is nothing to
+        # build.
         if outcome["outcome"] != "passed":
             shutil.rmtree(site, ignore_errors=True)
             zipfile.ZipFile(wheels[-1]).extractall(site)

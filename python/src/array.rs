@@ -21,8 +21,9 @@ type Capsules<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
 /// An Arrow array on a device: immutable, shared, ready now or after an event.
 ///
-/// Made by ``ad.array(obj)`` from whatever speaks the Arrow PyCapsule protocol, DLPack or Python's buffer protocol, without a
-/// copy. It speaks the first two itself, so other libraries take it as it is.
+/// Made by ``ad.array(obj)`` from whatever speaks the Arrow PyCapsule protocol, DLPack or Python's
+/// buffer protocol, without a copy. It speaks the first two itself, so other libraries take it as
+/// it is.
 ///
 /// >>> import arrow_device as ad, pyarrow as pa
 /// >>> a = ad.array(pa.array([1, None, 3]))
@@ -38,7 +39,8 @@ pub(crate) struct PyArray {
     array: Array,
     /// Whether the methods for host memory may copy.
     host_copies: bool,
-    /// Queues that were told to wait for this: the memory is kept until they have passed what is submitted before this goes.
+    /// Queues that were told to wait for this: the memory is kept until they have passed what is
+    /// submitted before this goes.
     used_on: Mutex<Vec<View>>,
     _live: Live,
 }
@@ -74,7 +76,8 @@ impl PyArray {
     }
 }
 
-/// A record batch: columns of one length on one device. It is an ``Array`` of structs, and has all that an array has.
+/// A record batch: columns of one length on one device. It is an ``Array`` of structs, and has all
+/// that an array has.
 ///
 /// >>> import arrow_device as ad, pyarrow as pa
 /// >>> b = ad.record_batch(pa.record_batch({"x": [1, 2], "y": ["a", None]}))
@@ -113,14 +116,16 @@ fn wrap_like(
     Ok(Py::new(py, whole)?.into_bound(py).cast_into::<PyArray>()?.unbind())
 }
 
-/// A chunk of a stream: a batch where its type is a struct and no row is null as a whole, else an array.
+/// A chunk of a stream: a batch where its type is a struct and no row is null as a whole, else an
+/// array.
 pub(crate) fn wrap_chunk(py: Python<'_>, array: Array) -> PyResult<Py<PyArray>> {
     let is_batch =
         matches!(array.data_type(), DataType::Struct(_)) && Batch::try_from(array.clone()).is_ok();
     wrap(py, array, is_batch)
 }
 
-/// Copies an array to a device, or shares it where it is there. Waits where the device has no events, and Ctrl-C ends that.
+/// Copies an array to a device, or shares it where it is there. Waits where the device has no
+/// events, and Ctrl-C ends that.
 pub(crate) fn to_device(
     py: Python<'_>,
     array: &Array,
@@ -166,16 +171,18 @@ impl PyArray {
         self.array.len()
     }
 
-    /// How many elements are null; ``None`` while nobody has counted them, which would read the device.
+    /// How many elements are null; ``None`` while nobody has counted them, which would read the
+    /// device.
     #[getter]
     fn null_count(&self) -> Option<usize> {
         self.array.null_count()
     }
 
-    /// How many bytes the elements take, as far as that is known without asking a device; ``None`` where it is not.
+    /// How many bytes the elements take, as far as that is known without asking a device; ``None``
+    /// where it is not.
     ///
-    /// In host memory that is what a copy would move, so a slice counts for what it shows. On a device it is the length of
-    /// the buffers; only the device knows how long those of strings are.
+    /// In host memory that is what a copy would move, so a slice counts for what it shows. On a
+    /// device it is the length of the buffers; only the device knows how long those of strings are.
     #[getter]
     fn nbytes(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         py.detach(|| sizes::nbytes(&self.array)).or_raise()
@@ -191,9 +198,11 @@ impl PyArray {
         py.detach(|| self.array.is_ready()).or_raise()
     }
 
-    /// Waits until the data may be used; Ctrl-C ends the wait. With a queue, makes that queue wait instead and returns at once.
+    /// Waits until the data may be used; Ctrl-C ends the wait. With a queue, makes that queue wait
+    /// instead and returns at once.
     ///
-    /// The memory is then kept until the queue has passed what is submitted to it before this object goes.
+    /// The memory is then kept until the queue has passed what is submitted to it before this
+    /// object goes.
     #[pyo3(signature = (queue=None))]
     fn wait(&self, py: Python<'_>, queue: Option<&Bound<'_, PyQueue>>) -> PyResult<()> {
         let Some(queue) = queue else {
@@ -212,7 +221,8 @@ impl PyArray {
         Ok(())
     }
 
-    /// Copies the array to a device, or to the device of a queue and in its order. What is there already is shared.
+    /// Copies the array to a device, or to the device of a queue and in its order. What is there
+    /// already is shared.
     ///
     /// The result is ready after an event; on the host, and on devices without events, this waits.
     fn to(slf: &Bound<'_, Self>, device: &Bound<'_, PyAny>) -> PyResult<Py<Self>> {
@@ -235,8 +245,8 @@ impl PyArray {
         like(slf, copy)
     }
 
-    /// The same array, whose methods for host memory (``__arrow_c_array__``, and so most of other libraries) copy data that
-    /// lives on a device instead of refusing it.
+    /// The same array, whose methods for host memory (``__arrow_c_array__``, and so most of other
+    /// libraries) copy data that lives on a device instead of refusing it.
     fn with_host_copies(slf: &Bound<'_, Self>) -> PyResult<Py<Self>> {
         let array = slf.get().array.clone();
         wrap_like(slf.py(), array, slf.is_instance_of::<PyBatch>(), true)
@@ -270,7 +280,8 @@ impl PyArray {
         self.array.child_count()
     }
 
-    /// A child as it lies, without this array's offset and length. For the columns of a batch see ``RecordBatch.column``.
+    /// A child as it lies, without this array's offset and length. For the columns of a batch see
+    /// ``RecordBatch.column``.
     fn child(&self, index: usize) -> PyResult<Self> {
         if index >= self.array.child_count() {
             let message =
@@ -286,8 +297,9 @@ impl PyArray {
         self.array.dictionary().map(Self::new)
     }
 
-    /// Checks what another library handed over: the structure and, with ``full``, offsets, keys and text, for which data on a
-    /// device is copied to the host. Raises a ``DataError`` that names the place.
+    /// Checks what another library handed over: the structure and, with ``full``, offsets, keys and
+    /// text, for which data on a device is copied to the host. Raises a ``DataError`` that names
+    /// the place.
     #[pyo3(signature = (full=false))]
     fn validate(&self, py: Python<'_>, full: bool) -> PyResult<()> {
         if !full {
@@ -299,7 +311,8 @@ impl PyArray {
             .or_raise()
     }
 
-    /// Whether both are of one type and hold the same values, wherever they live. Reads both on the host.
+    /// Whether both are of one type and hold the same values, wherever they live. Reads both on the
+    /// host.
     fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
         let Ok(other) = other.cast::<Self>() else { return Ok(None) };
         let one = to_device(py, &self.array, DeviceId::CPU, None)?;
@@ -307,7 +320,8 @@ impl PyArray {
         py.detach(|| one.equals(&other)).or_raise().map(Some)
     }
 
-    /// The tree of columns as text: types, lengths, nulls and buffers. Reads no buffer and asks no device.
+    /// The tree of columns as text: types, lengths, nulls and buffers. Reads no buffer and asks no
+    /// device.
     fn describe(&self) -> String {
         self.array.describe()
     }
@@ -337,8 +351,9 @@ impl PyArray {
 
     /// The array as a tensor, without a copy wherever its memory allows one.
     ///
-    /// ``nulls`` says what stands for a null: without it they are an error, ``"nan"`` is that, and a number is that number.
-    /// ``as_integers`` gives times, dates, small decimals and dictionary keys as the integers that they are in memory.
+    /// ``nulls`` says what stands for a null: without it they are an error, ``"nan"`` is that, and
+    /// a number is that number. ``as_integers`` gives times, dates, small decimals and dictionary
+    /// keys as the integers that they are in memory.
     #[pyo3(signature = (*, copy=None, nulls=None, as_integers=false))]
     fn to_tensor(
         &self,
@@ -355,9 +370,11 @@ impl PyArray {
         capsule::of_schema(py, &self.array.schema().or_raise()?)
     }
 
-    /// The Arrow PyCapsule protocol: capsules with an ``ArrowSchema`` and an ``ArrowArray``, which lives in host memory.
+    /// The Arrow PyCapsule protocol: capsules with an ``ArrowSchema`` and an ``ArrowArray``, which
+    /// lives in host memory.
     ///
-    /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by ``with_host_copies``.
+    /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by
+    /// ``with_host_copies``.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,
@@ -373,7 +390,8 @@ impl PyArray {
         Ok((capsule::of_schema(py, &schema)?, out))
     }
 
-    /// The Arrow PyCapsule protocol: capsules with an ``ArrowSchema`` and an ``ArrowDeviceArray``, wherever the data lives.
+    /// The Arrow PyCapsule protocol: capsules with an ``ArrowSchema`` and an ``ArrowDeviceArray``,
+    /// wherever the data lives.
     ///
     /// Copies nothing and waits for nothing: the event that the data is ready after goes along.
     #[pyo3(signature = (requested_schema=None, **kwargs))]
@@ -403,10 +421,12 @@ impl PyArray {
         Ok((capsule::of_schema(py, &schema)?, out))
     }
 
-    /// DLPack: a capsule with the array as a tensor. What cannot be one, or not in this way, is a ``BufferError``.
+    /// DLPack: a capsule with the array as a tensor. What cannot be one, or not in this way, is a
+    /// ``BufferError``.
     ///
-    /// Memory is shared and read-only where that is possible and ``copy`` is not true. The form of DLPack before 1.0, for
-    /// which a consumer asks that passes no ``max_version``, cannot say read-only; memory is copied for it.
+    /// Memory is shared and read-only where that is possible and ``copy`` is not true. The form of
+    /// DLPack before 1.0, for which a consumer asks that passes no ``max_version``, cannot say
+    /// read-only; memory is copied for it.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -456,7 +476,8 @@ impl PyBatch {
         self.batch.fields().iter().map(|field| field.name().to_owned()).collect()
     }
 
-    /// The columns. One that is kept keeps the memory of the whole batch only where another library made it.
+    /// The columns. One that is kept keeps the memory of the whole batch only where another library
+    /// made it.
     #[getter]
     fn columns(&self) -> PyResult<Vec<PyArray>> {
         let columns = self.batch.columns().or_raise()?;

@@ -1,7 +1,8 @@
 //! The devices that this package can open: a table with a row for each backend.
 //!
-//! Nothing is loaded and nothing opened before somebody asks. What was opened stays open as long as the process, with one
-//! queue for the package's own copies, so that arrays of other libraries on the same device can be waited for and copied.
+//! Nothing is loaded and nothing opened before somebody asks. What was opened stays open as long as
+//! the process, with one queue for the package's own copies, so that arrays of other libraries on
+//! the same device can be waited for and copied.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -82,7 +83,8 @@ pub(crate) const BACKENDS: &[Backend] = &[
 /// An open device, and the queue for the package's own work on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
-    /// What it was asked for by, where that differs from what arrays carry: the place of a Vulkan device in the list.
+    /// What it was asked for by, where that differs from what arrays carry: the place of a Vulkan
+    /// device in the list.
     asked: DeviceId,
     pub(crate) device: Device,
     pub(crate) queue: Queue,
@@ -112,7 +114,8 @@ pub(crate) fn backend(of: DeviceType) -> Option<&'static Backend> {
 
 /// Opens a device, or finds it open.
 pub(crate) fn open(id: DeviceId) -> Result<Opened> {
-    // Held while the driver opens it, so that two threads do not both do that; nothing here calls back into Python.
+    // Held while the driver opens it, so that two threads do not both do that; nothing here calls
+    // back into Python.
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) =
         opened.iter().find(|known| known.asked == id || is_same(known.device.id(), id))
@@ -133,8 +136,9 @@ pub(crate) fn open(id: DeviceId) -> Result<Opened> {
     Ok(entry)
 }
 
-/// What people call a device. All numbers of the host are one device, and arrays on Vulkan carry a handle, whose value says
-/// nothing: a device that was opened by its place in the list is called by that.
+/// What people call a device. All numbers of the host are one device, and arrays on Vulkan carry a
+/// handle, whose value says nothing: a device that was opened by its place in the list is called by
+/// that.
 pub(crate) fn called(id: DeviceId) -> DeviceId {
     match id.device_type {
         DeviceType::CPU => DeviceId::CPU,

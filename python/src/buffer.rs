@@ -1,7 +1,8 @@
 //! Python's buffer protocol: `bytes`, `bytearray`, `array.array`, `memoryview`, `mmap`.
 //!
-//! A `memoryview` of the object holds the memory. It is dropped with the last use of the data, on whatever thread; PyO3 puts
-//! that off to the next call where Python is not attached there, so that a release never waits for the interpreter.
+//! A `memoryview` of the object holds the memory. It is dropped with the last use of the data, on
+//! whatever thread; PyO3 puts that off to the next call where Python is not attached there, so that
+//! a release never waits for the interpreter.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -71,10 +72,11 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     unsafe { (*block).managed.manager_ctx = block.cast::<c_void>() };
     // SAFETY: as above; only the place is computed.
     let managed = unsafe { &raw mut (*block).managed };
-    // SAFETY: shape and strides are the block's, and the buffer protocol says that the elements they name are in memory that
-    // the view holds; the deleter drops both.
+    // SAFETY: shape and strides are the block's, and the buffer protocol says that the elements
+    // they name are in memory that the view holds; the deleter drops both.
     let tensor = unsafe { Tensor::import(managed, Order::Host) }.or_refuse()?;
-    // SAFETY: `array` tells its callers that nobody may write to memory that is shared as long as it is.
+    // SAFETY: `array` tells its callers that nobody may write to memory that is shared as long as
+    // it is.
     Ok(unsafe { tensor.assume_frozen() })
 }
 

@@ -1,7 +1,8 @@
 //! Capsules: C structs of the Arrow interfaces in Python's hands.
 //!
-//! A capsule owns its struct, and the struct its release callback. Whoever consumes it moves the struct out and leaves a
-//! released one behind; the destructor releases what is not, and frees the memory. Both may happen on any thread.
+//! A capsule owns its struct, and the struct its release callback. Whoever consumes it moves the
+//! struct out and leaves a released one behind; the destructor releases what is not, and frees the
+//! memory. Both may happen on any thread.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -31,7 +32,8 @@ pub(crate) trait Struct: Sized + 'static {
 /// Calls the release callback of a struct, where it has one.
 fn call<S>(release: Option<unsafe extern "C" fn(*mut S)>, structure: &mut S) {
     if let Some(release) = release {
-        // SAFETY: the struct is not released, and nobody else has it: the capsule that owned it is being destroyed.
+        // SAFETY: the struct is not released, and nobody else has it: the capsule that owned it is
+        // being destroyed.
         unsafe { release(structure) }
     }
 }
@@ -80,7 +82,8 @@ impl Struct for ArrowDeviceArrayStream {
 pub(crate) fn wrap<S: Struct>(py: Python<'_>, structure: S) -> PyResult<Bound<'_, PyCapsule>> {
     let address = NonNull::from(Box::leak(Box::new(structure)));
     live::add(Kind::Capsule);
-    // SAFETY: the pointer stays valid until the destructor, which is the only one to free it; it can run on any thread.
+    // SAFETY: the pointer stays valid until the destructor, which is the only one to free it; it
+    // can run on any thread.
     let capsule = unsafe {
         PyCapsule::new_with_pointer_and_destructor(py, address.cast(), S::NAME, Some(destroy::<S>))
     };
@@ -107,8 +110,8 @@ unsafe extern "C" fn destroy<S: Struct>(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// Runs what a destructor does. An exception may be on its way while objects are destroyed; a producer's callback that runs
-/// Python code must not lose it.
+/// Runs what a destructor does. An exception may be on its way while objects are destroyed; a
+/// producer's callback that runs Python code must not lose it.
 pub(crate) fn keeping_exception(work: impl FnOnce()) {
     let (mut class, mut value, mut trace) = Default::default();
     #[allow(deprecated)]
@@ -151,13 +154,15 @@ fn pointer<S: Struct>(capsule: &Bound<'_, PyAny>) -> PyResult<*mut S> {
 /// The name of a capsule, for people.
 pub(crate) fn name(capsule: &Bound<'_, PyCapsule>) -> String {
     match capsule.name() {
-        // SAFETY: a capsule's name is a string that lives at least as long as it bears it, and it is not renamed here.
+        // SAFETY: a capsule's name is a string that lives at least as long as it bears it, and it
+        // is not renamed here.
         Ok(Some(name)) => format!("'{}'", unsafe { name.as_cstr() }.to_string_lossy()),
         _ => "one without a name".into(),
     }
 }
 
-/// Moves the struct out of a capsule while nobody else can: without the interpreter's lock it is the capsule's own.
+/// Moves the struct out of a capsule while nobody else can: without the interpreter's lock it is
+/// the capsule's own.
 fn consume<S: Struct, T>(
     capsule: &Bound<'_, PyAny>,
     take: impl FnOnce(*mut S) -> arrow_device::Result<T>,
@@ -168,7 +173,8 @@ fn consume<S: Struct, T>(
 
 /// The schema in an `arrow_schema` capsule, which is consumed.
 pub(crate) fn take_schema(capsule: &Bound<'_, PyAny>) -> PyResult<Schema> {
-    // SAFETY: a capsule of this name has such a struct: "the capsule's name is part of the contract".
+    // SAFETY: a capsule of this name has such a struct: "the capsule's name is part of the
+    // contract".
     consume(capsule, |schema| unsafe { Schema::import(schema) })
 }
 
@@ -184,7 +190,8 @@ pub(crate) fn take_array(capsule: &Bound<'_, PyAny>, schema: &Schema) -> PyResul
     consume(capsule, |array| unsafe { Array::import_host(array, schema) })
 }
 
-/// The stream in an `arrow_device_array_stream` capsule, which is consumed. Asks the producer for the schema.
+/// The stream in an `arrow_device_array_stream` capsule, which is consumed. Asks the producer for
+/// the schema.
 pub(crate) fn take_device_stream(capsule: &Bound<'_, PyAny>) -> PyResult<ArrayStream> {
     let stream = Moved(move_out(capsule, ArrowDeviceArrayStream::empty())?);
     // The producer may block, or need the interpreter on another thread.
@@ -192,7 +199,8 @@ pub(crate) fn take_device_stream(capsule: &Bound<'_, PyAny>) -> PyResult<ArraySt
     capsule.py().detach(move || unsafe { ArrayStream::import(&mut stream.into_inner()) }).or_raise()
 }
 
-/// The stream in an `arrow_array_stream` capsule, which is consumed. Asks the producer for the schema.
+/// The stream in an `arrow_array_stream` capsule, which is consumed. Asks the producer for the
+/// schema.
 pub(crate) fn take_stream(capsule: &Bound<'_, PyAny>) -> PyResult<ArrayStream> {
     let stream = Moved(move_out(capsule, ArrowArrayStream::empty())?);
     // SAFETY: as above.
@@ -209,7 +217,8 @@ impl<S> Moved<S> {
     }
 }
 
-// SAFETY: the structs of the interfaces may be moved, and be released on any thread; nobody else has this one.
+// SAFETY: the structs of the interfaces may be moved, and be released on any thread; nobody else
+// has this one.
 unsafe impl<S: Struct> Send for Moved<S> {}
 
 /// Moves a struct out, and leaves a released one.

@@ -15,7 +15,8 @@ use crate::live::{Kind, Live};
 
 /// A device: where an array or a tensor lives.
 ///
-/// ``ad.device("opencl:0")`` names one, ``ad.devices()`` lists those that there are. Naming a device opens nothing.
+/// ``ad.device("opencl:0")`` names one, ``ad.devices()`` lists those that there are. Naming a
+/// device opens nothing.
 ///
 /// >>> import arrow_device as ad
 /// >>> ad.device("cpu")
@@ -57,7 +58,8 @@ impl PyDevice {
         self.id.device_type.0
     }
 
-    /// Which one of this type. -1 for host memory; for Vulkan its place in the driver's list; a handle or a tag for some types.
+    /// Which one of this type. -1 for host memory; for Vulkan its place in the driver's list; a
+    /// handle or a tag for some types.
     #[getter(id)]
     fn number(&self) -> i64 {
         self.id.id
@@ -74,8 +76,8 @@ impl PyDevice {
         listed.into_iter().find(|found| found.id == self.id).map(|found| found.name)
     }
 
-    /// How many bytes this process holds on the device: allocated here, kept for copies, imported from other libraries and
-    /// exported to them. The last two are counted from the first look on.
+    /// How many bytes this process holds on the device: allocated here, kept for copies, imported
+    /// from other libraries and exported to them. The last two are counted from the first look on.
     #[getter]
     fn held<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let device = self.open(py)?.device;
@@ -163,14 +165,16 @@ impl PyQueue {
 
 #[pymethods]
 impl PyQueue {
-    /// A queue that another library opened, by its handle as an integer: a ``cudaStream_t`` (0 and 1 are the default
-    /// stream), a ``hipStream_t``, a ``cl_command_queue``, a ``VkQueue``.
+    /// A queue that another library opened, by its handle as an integer: a ``cudaStream_t`` (0 and
+    /// 1 are the default stream), a ``hipStream_t``, a ``cl_command_queue``, a ``VkQueue``.
     ///
-    /// It has to stay open as long as this object and all that was used on it. A handle that is none is a crash.
+    /// It has to stay open as long as this object and all that was used on it. A handle that is
+    /// none is a crash.
     #[staticmethod]
     fn from_handle(device: &Bound<'_, PyAny>, handle: usize) -> PyResult<Self> {
         let device = open(device.py(), named(device)?)?.device;
-        // SAFETY: what it asks is said above; Python programs pass handles as integers and answer for them.
+        // SAFETY: what it asks is said above; Python programs pass handles as integers and answer
+        // for them.
         Ok(Self::new(unsafe { device.adopt_queue(Raw::from_bits(handle)) }))
     }
 

@@ -98,7 +98,8 @@ fn arrange(
     copy: Option<bool>,
     copy_here: bool,
 ) -> PyResult<Tensor> {
-    // SAFETY: `from_dlpack` tells its callers that nobody may write to a tensor that is shared as long as it is.
+    // SAFETY: `from_dlpack` tells its callers that nobody may write to a tensor that is shared as
+    // long as it is.
     let tensor = unsafe { tensor.assume_frozen() };
     if let Some(device) = device.filter(|device| *device != tensor.device()) {
         if copy == Some(false) {
@@ -123,7 +124,8 @@ fn copied(py: Python<'_>, tensor: Tensor, copy_here: bool) -> PyResult<Tensor> {
     py.detach(move || tensor.copy(&queue)).or_refuse()
 }
 
-/// Takes the tensor out of a capsule. It is renamed before anything can fail, and from then on the tensor is deleted here.
+/// Takes the tensor out of a capsule. It is renamed before anything can fail, and from then on the
+/// tensor is deleted here.
 pub(crate) fn consume(capsule: &Bound<'_, PyCapsule>, order: Order<'_>) -> PyResult<Tensor> {
     let taken = with_critical_section(capsule, || {
         if let Some(pointer) = take_out(capsule, VERSIONED, USED_VERSIONED)? {

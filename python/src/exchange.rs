@@ -1,7 +1,9 @@
-//! DLPack's table of functions, with which C and C++ libraries take and make tensors without a Python call for each.
+//! DLPack's table of functions, with which C and C++ libraries take and make tensors without a
+//! Python call for each.
 //!
-//! The table is a static of this library, and the types `Array` and `Tensor` carry a pointer to it. Its functions are called
-//! by foreign code that holds the interpreter's lock, the allocator excepted; they wait for nothing.
+//! The table is a static of this library, and the types `Array` and `Tensor` carry a pointer to it.
+//! Its functions are called by foreign code that holds the interpreter's lock, the allocator
+//! excepted; they wait for nothing.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -52,8 +54,8 @@ pub(crate) fn table(py: Python<'_>) -> PyResult<Py<PyCapsule>> {
 
 /// 0, or -1 with the exception set. A panic is one.
 fn answer(work: impl FnOnce(Python<'_>) -> PyResult<()>) -> c_int {
-    // SAFETY: these functions are for callers who hold the interpreter's lock: they take and give Python objects, and "set
-    // the Python error indicator".
+    // SAFETY: these functions are for callers who hold the interpreter's lock: they take and give
+    // Python objects, and "set the Python error indicator".
     let py = unsafe { Python::assume_attached() };
     let outcome = catch_unwind(AssertUnwindSafe(|| work(py)));
     match outcome.unwrap_or_else(|_| Err(PyRuntimeError::new_err("a panic"))) {
@@ -92,7 +94,8 @@ unsafe extern "C" fn from_object(
     })
 }
 
-/// `managed_tensor_to_py_object_no_sync`: the tensor is ours from the call on, and deleted if it is refused.
+/// `managed_tensor_to_py_object_no_sync`: the tensor is ours from the call on, and deleted if it is
+/// refused.
 unsafe extern "C" fn to_object(
     tensor: *mut DLManagedTensorVersioned,
     out: *mut *mut c_void,
@@ -161,7 +164,8 @@ struct AllocatedTensor {
 
 impl AllocatedTensor {
     /// # Safety
-    /// `prototype` is null or points to a tensor whose shape has as many entries as it has dimensions.
+    /// `prototype` is null or points to a tensor whose shape has as many entries as it has
+    /// dimensions.
     unsafe fn like(prototype: *const DLTensor) -> Result<Box<Self>> {
         let wrong = |message: &'static str| Error::new(ErrorKind::InvalidArgument, message);
         // SAFETY: promised by the caller.
@@ -242,7 +246,8 @@ fn strides(shape: &[i64]) -> Vec<i64> {
 
 /// The deleter of what was allocated here: on any thread, without the interpreter.
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {
-    // SAFETY: consumers call it once with the pointer that they were given, and change nothing in it.
+    // SAFETY: consumers call it once with the pointer that they were given, and change nothing in
+    // it.
     let block = unsafe { (*managed).manager_ctx }.cast::<AllocatedTensor>();
     // SAFETY: `hand_over` leaked this box.
     let block = unsafe { Box::from_raw(block) };

@@ -5,7 +5,8 @@ use arrow_device_cuda::Kind;
 
 use crate::found::{Found, index, number};
 
-/// By the place in the driver's list. The number that arrays carry is a handle, which there is once a device is open.
+/// By the place in the driver's list. The number that arrays carry is a handle, which there is once
+/// a device is open.
 pub(crate) fn list_vulkan() -> Result<Vec<Found>> {
     arrow_device_vulkan::is_available()?;
     let listed = arrow_device_vulkan::devices()?.into_iter().filter(|device| device.can_open);
@@ -57,7 +58,8 @@ pub(crate) fn kind(of: DeviceType) -> Kind {
     }
 }
 
-/// The GPU that a number stands for. Pinned and managed memory belong to all, and carry -1 for that.
+/// The GPU that a number stands for. Pinned and managed memory belong to all, and carry -1 for
+/// that.
 pub(crate) fn ordinal(id: DeviceId) -> Result<usize> {
     if id.id == -1 && kind(id.device_type) != Kind::Device { Ok(0) } else { index(id) }
 }

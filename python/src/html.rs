@@ -25,7 +25,8 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// The tree of columns as a table: each with its type, where it lives, how long and how large it is.
+/// The tree of columns as a table: each with its type, where it lives, how long and how large it
+/// is.
 pub(crate) fn tree(array: &Array) -> String {
     let mut html = String::from(
         "<table><thead><tr><th style=\"text-align:left\">column</th><th style=\"text-align:left\">type</th>\

@@ -13,10 +13,11 @@ use crate::error::OrRaise;
 /// How long a signal waits until somebody looks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Does something that may block on a thread of its own, and waits for it without the interpreter's lock.
+/// Does something that may block on a thread of its own, and waits for it without the interpreter's
+/// lock.
 ///
-/// A signal handler that raises, as Ctrl-C's does, ends the wait and not the work: drivers know no way to stop a wait. The
-/// thread ends when the work does, and what it holds is kept until then.
+/// A signal handler that raises, as Ctrl-C's does, ends the wait and not the work: drivers know no
+/// way to stop a wait. The thread ends when the work does, and what it holds is kept until then.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send + 'static,

@@ -12,8 +12,9 @@ use crate::take;
 /// The exception that ended a stream, for whoever reads it in Python.
 pub(crate) type Failure = Arc<Mutex<Option<PyErr>>>;
 
-/// Calls an iterator of Python's whenever the next array is wanted, on whatever thread. It is dropped on any thread too; PyO3
-/// puts off giving back its reference where Python is not attached there.
+/// Calls an iterator of Python's whenever the next array is wanted, on whatever thread. It is
+/// dropped on any thread too; PyO3 puts off giving back its reference where Python is not attached
+/// there.
 #[derive(Debug)]
 pub(crate) struct Items {
     iterator: Py<PyIterator>,

@@ -1,10 +1,13 @@
 //! The compiled part of the Python package `arrow_device`.
 //!
-//! Each module makes one part of the library a Python class, or speaks one of Python's protocols. The package's own Python files
-//! (`package/arrow_device`) say what of it is public. Two rules hold everywhere:
+//! Each module makes one part of the library a Python class, or speaks one of Python's protocols.
+//! The package's own Python files (`package/arrow_device`) say what of it is public. Two rules hold
+//! everywhere:
 //!
-//! * Whatever may block does so while Python is detached, and what a user would call a wait can be interrupted.
-//! * What is freed here needs no interpreter: a release callback or a deleter runs on any thread, also while Python ends.
+//! * Whatever may block does so while Python is detached, and what a user would call a wait can be
+//!   interrupted.
+//! * What is freed here needs no interpreter: a release callback or a deleter runs on any thread,
+//!   also while Python ends.
 
 mod array;
 mod backends;
@@ -57,10 +60,11 @@ mod _native {
     #[allow(non_upper_case_globals)] // Python's name.
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
-    /// Takes data over from any object that speaks the Arrow PyCapsule protocol, DLPack or Python's buffer protocol.
+    /// Takes data over from any object that speaks the Arrow PyCapsule protocol, DLPack or Python's
+    /// buffer protocol.
     ///
-    /// Nothing is copied where the protocol shares memory, and nobody may write to that memory as long as the array lives. With
-    /// a device, the data is copied there unless it is there already.
+    /// Nothing is copied where the protocol shares memory, and nobody may write to that memory as
+    /// long as the array lives. With a device, the data is copied there unless it is there already.
     ///
     /// >>> import arrow_device as ad, array
     /// >>> ad.array(array.array("d", [0.5, 1.5]))
@@ -75,7 +79,8 @@ mod _native {
         array::wrap(obj.py(), array, false)
     }
 
-    /// Takes a record batch over, like ``array``: an object of a struct type, a table in one chunk, or a dictionary of columns.
+    /// Takes a record batch over, like ``array``: an object of a struct type, a table in one chunk,
+    /// or a dictionary of columns.
     ///
     /// >>> import arrow_device as ad, numpy as np
     /// >>> ad.record_batch({"x": np.arange(3), "y": np.ones(3)}).column_names
@@ -101,7 +106,8 @@ mod _native {
         }
     }
 
-    /// Takes a stream over: of a table, a reader or a query result of another library, of one array, or of an iterable of arrays.
+    /// Takes a stream over: of a table, a reader or a query result of another library, of one
+    /// array, or of an iterable of arrays.
     ///
     /// The schema of an iterable is that of its first array; an empty one needs ``schema``.
     ///
@@ -120,9 +126,10 @@ mod _native {
 
     /// Takes a tensor over from any object with ``__dlpack__`` and ``__dlpack_device__``.
     ///
-    /// Memory is shared unless ``copy`` is true or it has to get to another ``device``; ``copy=False`` never copies. Nobody may
-    /// write to shared memory as long as the tensor lives: other libraries' arrays can be written to, and what they write would
-    /// show here. Tensors on a device that is not supported are a ``TypeError``.
+    /// Memory is shared unless ``copy`` is true or it has to get to another ``device``;
+    /// ``copy=False`` never copies. Nobody may write to shared memory as long as the tensor lives:
+    /// other libraries' arrays can be written to, and what they write would show here. Tensors on a
+    /// device that is not supported are a ``TypeError``.
     ///
     /// >>> import arrow_device as ad, numpy as np
     /// >>> ad.from_dlpack(np.eye(2)).shape
@@ -174,8 +181,9 @@ mod _native {
         Ok((found.into_iter().map(|found| PyDevice::new(found.id)).collect(), reasons))
     }
 
-    /// Releases memory whose last use on a device has passed; returns how many pieces. Nothing needs this, because every
-    /// import, allocation and drop does the same; it is for programs that do none of these for a long time.
+    /// Releases memory whose last use on a device has passed; returns how many pieces. Nothing
+    /// needs this, because every import, allocation and drop does the same; it is for programs that
+    /// do none of these for a long time.
     #[pyfunction]
     fn reclaim(py: Python<'_>) -> usize {
         py.detach(arrow_device::reclaim)

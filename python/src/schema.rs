@@ -11,12 +11,9 @@ use crate::live::{Kind, Live};
 
 /// A type with its name, nullability and metadata: of an array, of a column, or of a record batch.
 ///
-/// >>> import arrow_device as ad, pyarrow as pa
-/// >>> schema = ad.schema(pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())]))
-/// >>> schema.names
-/// ['id', 'name']
-/// >>> schema.field("id").nullable
-/// False
+/// >>> import arrow_device as ad, pyarrow as pa >>> schema = ad.schema(pa.schema([pa.field("id",
+/// pa.int64(), nullable=False), ("name", pa.string())])) >>> schema.names ['id', 'name'] >>>
+/// schema.field("id").nullable False
 #[pyclass(frozen, module = "arrow_device", name = "Schema")]
 #[derive(Debug)]
 pub(crate) struct PySchema {
@@ -185,8 +182,9 @@ impl PyDataType {
     }
 }
 
-/// Checks what a consumer asked for in `requested_schema`. Data is handed over as it is, which the protocol allows where the
-/// request is another representation of the same; where it is not, the request is refused.
+/// Checks what a consumer asked for in `requested_schema`. Data is handed over as it is, which the
+/// protocol allows where the request is another representation of the same; where it is not, the
+/// request is refused.
 pub(crate) fn check_request(requested: Option<&Bound<'_, PyAny>>, have: &Schema) -> PyResult<()> {
     let Some(capsule) = requested else { return Ok(()) };
     let wanted = capsule::take_schema(capsule)?;

@@ -1,4 +1,5 @@
-//! The software device, for tests of programs that have no device: two simulated ones that cannot reach each other.
+//! The software device, for tests of programs that have no device: two simulated ones that cannot
+//! reach each other.
 
 use std::sync::OnceLock;
 

@@ -20,8 +20,9 @@ use crate::{backends, capsule, kwargs, take};
 
 /// A stream of arrays or record batches, of one schema and on one type of device.
 ///
-/// Made by ``ad.stream(obj)`` from a table, a reader, a query result, or an iterable of arrays. It is read once: by a loop, or
-/// by another library that takes it by ``__arrow_c_stream__`` or ``__arrow_c_device_stream__``.
+/// Made by ``ad.stream(obj)`` from a table, a reader, a query result, or an iterable of arrays. It
+/// is read once: by a loop, or by another library that takes it by ``__arrow_c_stream__`` or
+/// ``__arrow_c_device_stream__``.
 ///
 /// >>> import arrow_device as ad, pyarrow as pa
 /// >>> table = pa.table({"x": [1, 2, 3]})
@@ -35,7 +36,8 @@ use crate::{backends, capsule, kwargs, take};
 pub(crate) struct PyStream {
     schema: Schema,
     device_type: DeviceType,
-    /// `None` once it was handed over. Locked only while Python is detached, for what is called under it may need Python.
+    /// `None` once it was handed over. Locked only while Python is detached, for what is called
+    /// under it may need Python.
     stream: Mutex<Option<ArrayStream>>,
     /// The thread that reads now; 0 for none.
     reader: AtomicUsize,
@@ -196,7 +198,8 @@ impl PyStream {
         Ok(all)
     }
 
-    /// A stream of the same arrays on a device: each is copied when it is asked for. This stream is handed over to it.
+    /// A stream of the same arrays on a device: each is copied when it is asked for. This stream is
+    /// handed over to it.
     fn to(&self, device: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = device.py();
         let queue = match device.cast::<PyQueue>() {
@@ -206,15 +209,15 @@ impl PyStream {
         self.copied(py, queue).map(|stream| Self::new(stream, self.failure.clone()))
     }
 
-    /// The same stream, whose ``__arrow_c_stream__`` copies data that lives on a device instead of refusing it. This one is
-    /// handed over to it.
+    /// The same stream, whose ``__arrow_c_stream__`` copies data that lives on a device instead of
+    /// refusing it. This one is handed over to it.
     fn with_host_copies(&self, py: Python<'_>) -> PyResult<Self> {
         let stream = self.take(py)?;
         Ok(Self { host_copies: true, ..Self::new(stream, self.failure.clone()) })
     }
 
-    /// An asynchronous iterator over the arrays: ``async for``, ``await anext(...)``. They are read on a thread of the event
-    /// loop's executor.
+    /// An asynchronous iterator over the arrays: ``async for``, ``await anext(...)``. They are read
+    /// on a thread of the event loop's executor.
     fn to_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("arrow_device._async")?.getattr("AsyncStream")?.call1((slf,))
     }
@@ -228,9 +231,11 @@ impl PyStream {
         capsule::of_schema(py, &self.schema)
     }
 
-    /// The Arrow PyCapsule protocol: a capsule with an ``ArrowArrayStream`` of arrays in host memory.
+    /// The Arrow PyCapsule protocol: a capsule with an ``ArrowArrayStream`` of arrays in host
+    /// memory.
     ///
-    /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by ``with_host_copies``.
+    /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by
+    /// ``with_host_copies``.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -255,7 +260,8 @@ impl PyStream {
         capsule::wrap(py, out)
     }
 
-    /// The Arrow PyCapsule protocol: a capsule with an ``ArrowDeviceArrayStream`` of arrays wherever they live.
+    /// The Arrow PyCapsule protocol: a capsule with an ``ArrowDeviceArrayStream`` of arrays
+    /// wherever they live.
     ///
     /// Copies nothing and waits for nothing: the event that each array is ready after goes along.
     #[pyo3(signature = (requested_schema=None, **kwargs))]

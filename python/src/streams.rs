@@ -1,4 +1,5 @@
-//! What `stream` means in DLPack's Python methods: an integer, whose meaning depends on the type of the device.
+//! What `stream` means in DLPack's Python methods: an integer, whose meaning depends on the type of
+//! the device.
 
 use arrow_device::dlpack::Order;
 use arrow_device::driver::Raw;
@@ -44,7 +45,8 @@ pub(crate) fn order(py: Python<'_>, on: DeviceId, stream: Option<i64>) -> PyResu
         Meaning::NoSync => Ordered::Unordered,
         Meaning::Handle(handle) => {
             let device = device::open(py, on)?.device;
-            // SAFETY: the protocol makes the integer a stream of this device, which stays open while the consumer uses it.
+            // SAFETY: the protocol makes the integer a stream of this device, which stays open
+            // while the consumer uses it.
             Ordered::On(unsafe { device.adopt_queue(Raw::from_bits(handle)) })
         }
     })

@@ -13,7 +13,8 @@ use crate::error::{OrRaise, invalid};
 use crate::tensor::PyTensor;
 use crate::{buffer, capsule, dlpack_in};
 
-/// The array of an object that speaks the Arrow PyCapsule protocol, DLPack or the buffer protocol, in that order.
+/// The array of an object that speaks the Arrow PyCapsule protocol, DLPack or the buffer protocol,
+/// in that order.
 pub(crate) fn array(object: &Bound<'_, PyAny>) -> PyResult<Array> {
     if let Some(array) = arrow_array(object)? {
         return Ok(array);
@@ -59,8 +60,8 @@ fn from_tensor(py: Python<'_>, tensor: &Tensor) -> PyResult<Array> {
     py.detach(|| tensor.to_array(&conversion)).or_raise()
 }
 
-/// The array of an object that speaks the Arrow PyCapsule protocol for arrays. Where it has both methods, the one for devices
-/// is preferred; the other one means host memory.
+/// The array of an object that speaks the Arrow PyCapsule protocol for arrays. Where it has both
+/// methods, the one for devices is preferred; the other one means host memory.
 pub(crate) fn arrow_array(object: &Bound<'_, PyAny>) -> PyResult<Option<Array>> {
     if let Ok(array) = object.cast::<PyArray>() {
         return Ok(Some(array.get().array().clone()));

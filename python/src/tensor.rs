@@ -30,8 +30,8 @@ pub(crate) const LEGACY: &CStr = c"dltensor";
 
 /// A tensor on a device: elements of one type in any number of dimensions.
 ///
-/// Made by ``ad.from_dlpack(x)`` or ``array.to_tensor()``, without a copy. It speaks DLPack, so numpy, torch, jax and cupy take
-/// it as it is; ``to_array`` makes it an Arrow array.
+/// Made by ``ad.from_dlpack(x)`` or ``array.to_tensor()``, without a copy. It speaks DLPack, so
+/// numpy, torch, jax and cupy take it as it is; ``to_array`` makes it an Arrow array.
 ///
 /// >>> import arrow_device as ad, numpy as np
 /// >>> t = ad.from_dlpack(np.arange(6, dtype="float32").reshape(2, 3))
@@ -133,16 +133,18 @@ impl PyTensor {
         moved(py, &self.tensor, DeviceId::CPU).map(Self::new)
     }
 
-    /// The same elements with the dimensions in another order: the first one of the result is number ``axes[0]`` of this.
+    /// The same elements with the dimensions in another order: the first one of the result is
+    /// number ``axes[0]`` of this.
     fn permute(&self, axes: Vec<usize>) -> PyResult<Self> {
         self.tensor.permuted(&axes).or_raise().map(Self::new)
     }
 
     /// The tensor as an array, without a copy wherever its strides allow one.
     ///
-    /// One dimension becomes numbers; several become an ``arrow.fixed_shape_tensor`` whose first dimension is the array's
-    /// length, or with ``as_lists`` lists of fixed size in each other. ``bool`` becomes ``arrow.bool8``, or with ``pack_bools``
-    /// an array of bits. ``copy=False`` raises a ``BufferError`` instead of copying.
+    /// One dimension becomes numbers; several become an ``arrow.fixed_shape_tensor`` whose first
+    /// dimension is the array's length, or with ``as_lists`` lists of fixed size in each other.
+    /// ``bool`` becomes ``arrow.bool8``, or with ``pack_bools`` an array of bits. ``copy=False``
+    /// raises a ``BufferError`` instead of copying.
     #[pyo3(signature = (*, copy=None, as_lists=false, pack_bools=false, as_integers=false))]
     fn to_array(
         &self,
@@ -174,7 +176,8 @@ impl PyTensor {
         Ok(html::tensor(&dtype.to_string(), &shape.to_string(), &device.to_string(), bytes))
     }
 
-    /// DLPack: a capsule with the tensor. What cannot be handed over, or not in this way, is a ``BufferError``.
+    /// DLPack: a capsule with the tensor. What cannot be handed over, or not in this way, is a
+    /// ``BufferError``.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -304,7 +307,8 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Arguments that are none are a `ValueError`: a `TypeError` would say that this object has an old signature.
+    /// Arguments that are none are a `ValueError`: a `TypeError` would say that this object has an
+    /// old signature.
     pub(crate) fn new(
         stream: Option<&Bound<'_, PyAny>>,
         max_version: Option<&Bound<'_, PyAny>>,
@@ -334,7 +338,8 @@ impl Request {
         })
     }
 
-    /// The array in a capsule, as a tensor in the form, on the device and in the order that were asked for.
+    /// The array in a capsule, as a tensor in the form, on the device and in the order that were
+    /// asked for.
     pub(crate) fn export_array<'py>(
         &self,
         py: Python<'py>,
@@ -394,7 +399,8 @@ impl Request {
         }
     }
 
-    /// Whether a tensor on this device has to be brought to another one, which can be the host only.
+    /// Whether a tensor on this device has to be brought to another one, which can be the host
+    /// only.
     fn moves(&self, from: DeviceId) -> PyResult<bool> {
         let own = dl_device(from).or_refuse()?;
         let Some(wanted) = self.device.filter(|wanted| *wanted != own) else { return Ok(false) };
@@ -435,8 +441,8 @@ where
         return Err(refused("a tensor without a struct"));
     };
     live::add(Kind::Capsule);
-    // SAFETY: the tensor stays valid until its deleter is called, which can happen on any thread; whoever takes it out of the
-    // capsule renames that, and then the destructor leaves it alone.
+    // SAFETY: the tensor stays valid until its deleter is called, which can happen on any thread;
+    // whoever takes it out of the capsule renames that, and then the destructor leaves it alone.
     let capsule = unsafe {
         PyCapsule::new_with_pointer_and_destructor(py, address.cast(), name, Some(destroy))
     };
@@ -475,7 +481,8 @@ unsafe fn unconsumed<F: Form>(capsule: *mut ffi::PyObject, name: &CStr) -> Optio
     unsafe { Managed::from_raw(address.cast()) }.ok()
 }
 
-/// Whether tensors on a device can be taken over: on the host, and where there is a backend that opens it.
+/// Whether tensors on a device can be taken over: on the host, and where there is a backend that
+/// opens it.
 pub(crate) fn supported(py: Python<'_>, device: DLDevice) -> Result<(DeviceId, Queue)> {
     let id = device_id(device)?;
     if id.device_type == DeviceType::CPU {

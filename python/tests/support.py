@@ -196,7 +196,8 @@ def struct_of(capsule, kind):
     return kind.from_address(pointer_of(capsule))
 
 
-# Producers whose callbacks may be called as long as anything that they made lives: for ever, as far as a test knows.
+# Producers whose callbacks may be called as long as anything that they made lives: for ever, as far
+# as a test knows.
 KEPT: list[object] = []
 
 

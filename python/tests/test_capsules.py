@@ -142,7 +142,8 @@ def test_a_capsule_that_was_renamed_is_left_alone():
     rename(parts[1], b"somebody_elses")
     with pytest.raises(ad.DataError):
         ad.array(Says(device_array=parts))
-    # Its struct is whoever's who renamed it: it is not freed, which would be seen by address sanitizers only.
+    # Its struct is whoever's who renamed it: it is not freed, which would be seen by address
+    # sanitizers only.
     rename(parts[1], b"arrow_device_array")
 
 

@@ -177,8 +177,8 @@ def test_ctrl_c_ends_a_wait(tmp_path):
         "    a.wait()\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n"
-        # The thread that waits is in a callback of Python's, which real drivers do not have: such a thread must not be met by
-        # the end of the interpreter.
+        # The thread that waits is in a callback of Python's, which real drivers do not have: such a
+        # thread must not be met by the end of the interpreter.
         "import os; os._exit(0)\n"
     )
     paths = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])

@@ -148,7 +148,8 @@ def test_the_folder_runs_wherever_it_is_copied(driver, tmp_path):
         shutil.copy(wheels[0], folder)
     [wheel] = folder.glob("*.whl")
     assert "-abi3-" in wheel.name
-    # This package as it is installed here must not be what is tested, nor a network or a compiler what it needs.
+    # This package as it is installed here must not be what is tested, nor a network or a compiler
+    # what it needs.
     no_network = {"PIP_INDEX_URL": "http://127.0.0.1:9/", "http_proxy": "http://127.0.0.1:9/", "https_proxy": "http://127.0.0.1:9/"}
     report = run(["sh", str(folder / "run.sh")], {**driver, **no_network}, folder / "report.json")
     assert report["findings"] == [], report["findings"]

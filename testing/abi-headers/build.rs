@@ -1,5 +1,6 @@
-//! Generates, with `ctest`, one Rust and one C file for each set of declarations to be compared with the headers:
-//! the declarations of `arrow-device-abi`, and those of `src/wrong.rs`, which must not pass.
+//! Generates, with `ctest`, one Rust and one C file for each set of declarations to be compared
+//! with the headers: the declarations of `arrow-device-abi`, and those of `src/wrong.rs`, which
+//! must not pass.
 
 use ctest::{TestGenerator, generate_test};
 
@@ -16,8 +17,8 @@ fn main() {
     }
 }
 
-/// Compares what Rust and C have under the same name. A field of a type that C does not have there fails the
-/// build.
+/// Compares what Rust and C have under the same name. A field of a type that C does not have there
+/// fails the build.
 fn generator() -> TestGenerator {
     let mut generator = TestGenerator::new();
     generator

@@ -1,4 +1,5 @@
-//! Links the shared library so that it stays: events call back into it as long as arrays that show them live.
+//! Links the shared library so that it stays: events call back into it as long as arrays that show
+//! them live.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! Links the shared library so that it stays, since a test's last device may go after the library's handle; and
-//! small, since each test copies it.
+//! Links the shared library so that it stays, since a test's last device may go after the library's
+//! handle; and small, since each test copies it.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -1,5 +1,5 @@
-//! Counts workloads: `arrow-device-counts` names all of them, `arrow-device-counts NAME` counts one, and
-//! `arrow-device-counts --gate FILE` counts all and compares with a file.
+//! Counts workloads: `arrow-device-counts` names all of them, `arrow-device-counts NAME` counts
+//! one, and `arrow-device-counts --gate FILE` counts all and compares with a file.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -3,7 +3,8 @@
 //! `arrow-device-times [--quick] [--only WORKLOAD] [--also FILE] [--command WORDS]
 //! [--into FOLDER [--page FILE]...]`
 //!
-//! A file of others' times has a line of JSON for each. Without a folder everything is only printed.
+//! A file of others' times has a line of JSON for each. Without a folder everything is only
+//! printed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Counting each workload in a process of its own, once as it is and once under callgrind.
 //!
-//! A process of its own has pools that nobody else has filled, and callgrind's counts begin at nothing.
+//! A process of its own has pools that nobody else has filled, and callgrind's counts begin at
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::num::NonZero;
@@ -13,8 +14,8 @@ use std::thread;
 use super::{Counts, Finding, Record, compare};
 use crate::meter::{ALLOCATIONS, Counted, INSTRUCTIONS};
 
-/// Counts all workloads by calling this program again, and compares with the file. Prints what it found, and the line by
-/// which `cargo xtask test` counts. Says whether nothing failed.
+/// Counts all workloads by calling this program again, and compares with the file. Prints what it
+/// found, and the line by which `cargo xtask test` counts. Says whether nothing failed.
 ///
 /// # Errors
 /// Where the file cannot be read or written.
@@ -120,7 +121,8 @@ fn measure_all(workloads: &[Counted], callgrind: bool) -> Measured {
 fn measure(name: &str, callgrind: bool) -> Result<Counts, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut counts = parsed(&output(Command::new(&this).arg(name))?)?;
-    // Where allocations say nothing, because a driver makes its own, instructions would say nothing either.
+    // Where allocations say nothing, because a driver makes its own, instructions would say nothing
+    // either.
     if callgrind && counts.contains_key(ALLOCATIONS) {
         let file = format!("arrow-device-callgrind-{}-{}", std::process::id(), file_name(name));
         let file = std::env::temp_dir().join(file);

@@ -1,8 +1,9 @@
 //! Holds counts to what was promised and to what they were before, which a file keeps.
 //!
-//! Counts are exact, instructions may rise by 2 %. Instructions depend on the compiler and the C library, which the file
-//! names: with others they are held to what was promised alone. What became better is no failure; `ARROW_DEVICE_BLESS=1`
-//! writes the file anew, and from then on it may not become worse again.
+//! Counts are exact, instructions may rise by 2 %. Instructions depend on the compiler and the C
+//! library, which the file names: with others they are held to what was promised alone. What became
+//! better is no failure; `ARROW_DEVICE_BLESS=1` writes the file anew, and from then on it may not
+//! become worse again.
 
 mod measure;
 
@@ -111,7 +112,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Compares what was measured with what was promised, by workload and count, and with what was kept.
+/// Compares what was measured with what was promised, by workload and count, and with what was
+/// kept.
 pub fn compare(
     kept: &Record,
     now: &Record,

@@ -19,7 +19,8 @@ pub struct Aim {
     pub by: &'static str,
     /// Ahead of whom.
     pub against: Against,
-    /// How many times as long the peer has to take, at least. Less than 1 where this library may take longer.
+    /// How many times as long the peer has to take, at least. Less than 1 where this library may
+    /// take longer.
     pub lead: f64,
     /// The lead that would be better still.
     pub better: Option<f64>,

@@ -38,8 +38,9 @@ pub struct Row {
 }
 
 impl Row {
-    /// Reads what a program in Python measured: `{"workload": ..., "shape": ..., "size": ..., "peer": ..., "median_ns": ...}`.
-    /// The workload is called Python's, because others have the same name.
+    /// Reads what a program in Python measured:
+    /// `{"workload": ..., "shape": ..., "size": ..., "peer": ..., "median_ns": ...}`. The workload
+    /// is called Python's, because others have the same name.
     ///
     /// # Errors
     /// Where it is something else.
@@ -82,7 +83,8 @@ impl From<Time> for Row {
     }
 }
 
-/// Writes the page, the pictures and the numbers into a folder, and the tables of other pages between their marks.
+/// Writes the page, the pictures and the numbers into a folder, and the tables of other pages
+/// between their marks.
 ///
 /// # Errors
 /// Where something cannot be written.
@@ -122,7 +124,8 @@ pub fn write(
     Ok(())
 }
 
-/// A picture for each workload and shape that was measured at three sizes or more; rates of one workload go into one.
+/// A picture for each workload and shape that was measured at three sizes or more; rates of one
+/// workload go into one.
 fn pictures(rows: &[Row]) -> Vec<(String, Picture)> {
     let mut found: Vec<(String, Picture)> = Vec::new();
     let key = |row: &Row| {

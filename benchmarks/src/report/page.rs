@@ -32,8 +32,8 @@ pub(super) fn page(
     page
 }
 
-/// A page with its marked parts written anew. A part begins with `<!-- results: NAME -->`, where the name is `machine`,
-/// `aims` or `times of WORKLOAD`, and ends with `<!-- end of results -->`.
+/// A page with its marked parts written anew. A part begins with `<!-- results: NAME -->`, where
+/// the name is `machine`, `aims` or `times of WORKLOAD`, and ends with `<!-- end of results -->`.
 ///
 /// # Errors
 /// Where a part has no end, or a name that does not exist.

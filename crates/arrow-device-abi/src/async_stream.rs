@@ -1,7 +1,8 @@
-//! The C asynchronous device stream interface: arrays that a producer pushes, as many as the consumer asked for.
+//! The C asynchronous device stream interface: arrays that a producer pushes, as many as the
+//! consumer asked for.
 //!
-//! The declarations are those of `abi.h` under `ARROW_C_ASYNC_STREAM_INTERFACE`. The specification marks them as
-//! experimental. Here the *consumer* provides the object with the callbacks, the
+//! The declarations are those of `abi.h` under `ARROW_C_ASYNC_STREAM_INTERFACE`. The specification
+//! marks them as experimental. Here the *consumer* provides the object with the callbacks, the
 //! [`ArrowAsyncDeviceStreamHandler`].
 
 use core::ffi::{c_char, c_int, c_void};
@@ -11,19 +12,21 @@ use crate::{ArrowDeviceArray, ArrowDeviceType, ArrowSchema};
 
 /// One array that a producer has ready, not yet decoded.
 ///
-/// Who allocates: the producer. A pointer to a task is valid only during `on_next_task`. A consumer that wants it
-/// longer copies the bytes to a structure of its own.
+/// Who allocates: the producer. A pointer to a task is valid only during `on_next_task`. A consumer
+/// that wants it longer copies the bytes to a structure of its own.
 ///
-/// Who owns: the consumer, from `on_next_task` on. It calls [`extract_data`](Self::extract_data) exactly once, on
-/// the copy it kept, on any thread; a null `out` says that the data is not wanted. There is no release callback:
-/// that call is the clean-up.
+/// Who owns: the consumer, from `on_next_task` on. It calls [`extract_data`](Self::extract_data)
+/// exactly once, on the copy it kept, on any thread; a null `out` says that the data is not wanted.
+/// There is no release callback: that call is the clean-up.
 ///
-/// Released: nothing in the structure says so. Once `extract_data` was called, both fields are meaningless.
+/// Released: nothing in the structure says so. Once `extract_data` was called, both fields are
+/// meaningless.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowAsyncTask {
-    /// Writes the array to `out`, unless `out` is null, and frees the task. Returns 0, or an `errno` value; after
-    /// an error `out` holds nothing, and the producer goes on to call `on_error`.
+    /// Writes the array to `out`, unless `out` is null, and frees the task. Returns 0, or an
+    /// `errno` value; after an error `out` holds nothing, and the producer goes on to call
+    /// `on_error`.
     pub extract_data: Option<
         unsafe extern "C" fn(task: *mut ArrowAsyncTask, out: *mut ArrowDeviceArray) -> c_int,
     >,
@@ -41,34 +44,37 @@ impl ArrowAsyncTask {
 /// The producer's side of one asynchronous stream: how its consumer asks for more, or for no more.
 ///
 /// Who allocates, who owns: the producer, both. It puts a pointer into
-/// [`ArrowAsyncDeviceStreamHandler::producer`] before its first callback other than `release`, and frees the
-/// structure after the handler's `release` has returned. A consumer never frees it, never copies it, and does not
-/// touch it once the handler's `release` was entered.
+/// [`ArrowAsyncDeviceStreamHandler::producer`] before its first callback other than `release`, and
+/// frees the structure after the handler's `release` has returned. A consumer never frees it, never
+/// copies it, and does not touch it once the handler's `release` was entered.
 ///
 /// Released: there is no such state, and no `release` field. See below.
 ///
 /// # Where the specification disagrees with itself
 ///
-/// Three declarations of this interface appear in two forms. The `abi.h` that Arrow ships has one form of each,
-/// and it is what compiled programs agree on. This crate has the same:
+/// Three declarations of this interface appear in two forms. The `abi.h` that Arrow ships has one
+/// form of each, and it is what compiled programs agree on. This crate has the same:
 ///
-/// * The code block has a field `release` between `cancel` and `additional_metadata`. The prose and `abi.h` do
-///   not. Here it is not there either: the structure has 40 bytes and not 48.
-/// * The count that `request` takes is a `uint64_t` in the prose. In the code block and in `abi.h` it is an
-///   `int64_t`, and so it is here. Zero or less is an error.
-/// * The type that `extract_data` takes is called `ArrowArrayTask`, which is defined nowhere. In `abi.h` and here
-///   it is [`ArrowAsyncTask`].
+/// * The code block has a field `release` between `cancel` and `additional_metadata`. The prose and
+///   `abi.h` do not. Here it is not there either: the structure has 40 bytes and not 48.
+/// * The count that `request` takes is a `uint64_t` in the prose. In the code block and in `abi.h`
+///   it is an `int64_t`, and so it is here. Zero or less is an error.
+/// * The type that `extract_data` takes is called `ArrowArrayTask`, which is defined nowhere. In
+///   `abi.h` and here it is [`ArrowAsyncTask`].
 ///
-/// The first is more than a name: with `release` in place, a consumer reads `additional_metadata` 8 bytes too far.
+/// The first is more than a name: with `release` in place, a consumer reads `additional_metadata` 8
+/// bytes too far.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowAsyncProducer {
     /// The device type of every array of the stream.
     pub device_type: ArrowDeviceType,
-    /// Allows `n` more calls of `on_next_task`. May be called inside `on_schema` and `on_next_task`; must not
-    /// itself call `on_next_task` or `on_error` before it returns. Does nothing after `cancel`.
+    /// Allows `n` more calls of `on_next_task`. May be called inside `on_schema` and
+    /// `on_next_task`; must not itself call `on_next_task` or `on_error` before it returns. Does
+    /// nothing after `cancel`.
     pub request: Option<unsafe extern "C" fn(producer: *mut ArrowAsyncProducer, n: i64)>,
-    /// Tells the producer to stop, at some time, and then to call `release`. Any thread, any number of times.
+    /// Tells the producer to stop, at some time, and then to call `release`. Any thread, any number
+    /// of times.
     pub cancel: Option<unsafe extern "C" fn(producer: *mut ArrowAsyncProducer)>,
     /// Key-value pairs about the stream, encoded as [`ArrowSchema::metadata`]. Null means none.
     pub additional_metadata: *const c_char,
@@ -91,28 +97,28 @@ impl ArrowAsyncProducer {
 
 /// The consumer's side of one asynchronous stream: what a producer calls when it has something.
 ///
-/// Who allocates: the consumer, and it sets every field but [`producer`](Self::producer) before it hands over a
-/// pointer.
+/// Who allocates: the consumer, and it sets every field but [`producer`](Self::producer) before it
+/// hands over a pointer.
 ///
-/// Who owns: the producer has the use of it until it calls `release`, which it does once, last, and always. The
-/// consumer frees the structure in `release` or after it.
+/// Who owns: the producer has the use of it until it calls `release`, which it does once, last, and
+/// always. The consumer frees the structure in `release` or after it.
 ///
-/// Released: the producer has called `release`. It calls nothing after that. All callbacks are called one after
-/// the other, though not always on the same thread.
+/// Released: the producer has called `release`. It calls nothing after that. All callbacks are
+/// called one after the other, though not always on the same thread.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowAsyncDeviceStreamHandler {
-    /// Called first and once, unless `on_error` is. The handler takes the schema's content by moving it. Returns
-    /// 0, or an `errno` value, after which the producer calls only `release`.
+    /// Called first and once, unless `on_error` is. The handler takes the schema's content by
+    /// moving it. Returns 0, or an `errno` value, after which the producer calls only `release`.
     pub on_schema: Option<
         unsafe extern "C" fn(
             handler: *mut ArrowAsyncDeviceStreamHandler,
             stream_schema: *mut ArrowSchema,
         ) -> c_int,
     >,
-    /// Called for each array, and with a null `task` at the end. `metadata`, which may be null, is encoded as
-    /// [`ArrowSchema::metadata`] and valid during the call. Returns 0, or an `errno` value, after which the
-    /// producer calls only `release`.
+    /// Called for each array, and with a null `task` at the end. `metadata`, which may be null, is
+    /// encoded as [`ArrowSchema::metadata`] and valid during the call. Returns 0, or an `errno`
+    /// value, after which the producer calls only `release`.
     pub on_next_task: Option<
         unsafe extern "C" fn(
             handler: *mut ArrowAsyncDeviceStreamHandler,
@@ -120,8 +126,8 @@ pub struct ArrowAsyncDeviceStreamHandler {
             metadata: *const c_char,
         ) -> c_int,
     >,
-    /// Called when the producer has failed; `release` follows. `message` and `metadata` may be null and are valid
-    /// during the call, which must not call the producer.
+    /// Called when the producer has failed; `release` follows. `message` and `metadata` may be null
+    /// and are valid during the call, which must not call the producer.
     pub on_error: Option<
         unsafe extern "C" fn(
             handler: *mut ArrowAsyncDeviceStreamHandler,

@@ -1,7 +1,7 @@
 //! The C data interface: one type description, one array.
 //!
-//! The structs of the device interface are built from these two. The declarations are those of `abi.h` under
-//! `ARROW_C_DATA_INTERFACE`. Nothing here allocates, frees or checks.
+//! The structs of the device interface are built from these two. The declarations are those of
+//! `abi.h` under `ARROW_C_DATA_INTERFACE`. Nothing here allocates, frees or checks.
 
 use core::ffi::{c_char, c_void};
 use core::ptr::null_mut;
@@ -15,15 +15,16 @@ pub const ARROW_FLAG_MAP_KEYS_SORTED: i64 = 4;
 
 /// The type of an array: a format string, a name, metadata, and the same for every child.
 ///
-/// Who allocates: the consumer allocates the base structure (zeroed, see [`empty`](Self::empty)) and the producer
-/// fills it. Everything it points to, children included, is the producer's, and lives until
-/// [`release`](Self::release).
+/// Who allocates: the consumer allocates the base structure (zeroed, see [`empty`](Self::empty))
+/// and the producer fills it. Everything it points to, children included, is the producer's, and
+/// lives until [`release`](Self::release).
 ///
-/// Who owns: whoever holds the base structure whose `release` is not null. To move it, copy the bytes and set the
-/// source's `release` to null without calling it. A child is moved the same way, out of its parent.
+/// Who owns: whoever holds the base structure whose `release` is not null. To move it, copy the
+/// bytes and set the source's `release` to null without calling it. A child is moved the same way,
+/// out of its parent.
 ///
-/// Released: `release` is null. All other fields are then meaningless. A schema and the arrays it describes are
-/// released independently, in any order.
+/// Released: `release` is null. All other fields are then meaningless. A schema and the arrays it
+/// describes are released independently, in any order.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowSchema {
@@ -71,18 +72,19 @@ impl ArrowSchema {
 
 /// The values of an array, without their type.
 ///
-/// Who allocates: the consumer allocates the base structure (zeroed, see [`empty`](Self::empty)) and the producer
-/// fills it. Everything it points to, children included, is the producer's, and lives until
-/// [`release`](Self::release).
+/// Who allocates: the consumer allocates the base structure (zeroed, see [`empty`](Self::empty))
+/// and the producer fills it. Everything it points to, children included, is the producer's, and
+/// lives until [`release`](Self::release).
 ///
-/// Who owns: whoever holds the base structure whose `release` is not null. To move it, copy the bytes and set the
-/// source's `release` to null without calling it. A child is moved the same way, out of its parent.
+/// Who owns: whoever holds the base structure whose `release` is not null. To move it, copy the
+/// bytes and set the source's `release` to null without calling it. A child is moved the same way,
+/// out of its parent.
 ///
-/// Released: `release` is null. All other fields are then meaningless. Only the base structure's `release` is
-/// called; it releases the children that were not moved out.
+/// Released: `release` is null. All other fields are then meaningless. Only the base structure's
+/// `release` is called; it releases the children that were not moved out.
 ///
-/// Inside an [`ArrowDeviceArray`](crate::ArrowDeviceArray) the entries of `buffers` belong to the device. The
-/// table that holds them, and everything else, is host memory.
+/// Inside an [`ArrowDeviceArray`](crate::ArrowDeviceArray) the entries of `buffers` belong to the
+/// device. The table that holds them, and everything else, is host memory.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowArray {

@@ -7,11 +7,12 @@ use core::ptr::null_mut;
 
 use crate::ArrowArray;
 
-/// What kind of device memory belongs to: one of the `ARROW_DEVICE_*` constants, or a value that is not known
-/// here.
+/// What kind of device memory belongs to: one of the `ARROW_DEVICE_*` constants, or a value that is
+/// not known here.
 ///
-/// An integer and not an `enum`: any value may arrive, and is carried as it is. The values are DLPack's
-/// ([`DLDeviceType`](crate::dlpack::DLDeviceType)), so one converts into the other by its number.
+/// An integer and not an `enum`: any value may arrive, and is carried as it is. The values are
+/// DLPack's ([`DLDeviceType`](crate::dlpack::DLDeviceType)), so one converts into the other by its
+/// number.
 pub type ArrowDeviceType = i32;
 
 /// Host memory; the same as using [`ArrowArray`] directly.
@@ -36,33 +37,35 @@ pub const ARROW_DEVICE_ROCM_HOST: ArrowDeviceType = 11;
 pub const ARROW_DEVICE_EXT_DEV: ArrowDeviceType = 12;
 /// CUDA managed (unified) memory (`cudaMallocManaged`).
 pub const ARROW_DEVICE_CUDA_MANAGED: ArrowDeviceType = 13;
-/// Unified shared memory of a oneAPI device. Only the oneAPI runtime can say which device, and which kind of
-/// memory.
+/// Unified shared memory of a oneAPI device. Only the oneAPI runtime can say which device, and
+/// which kind of memory.
 pub const ARROW_DEVICE_ONEAPI: ArrowDeviceType = 14;
 /// A WebGPU buffer.
 pub const ARROW_DEVICE_WEBGPU: ArrowDeviceType = 15;
 /// Memory shared with a Qualcomm Hexagon DSP.
 pub const ARROW_DEVICE_HEXAGON: ArrowDeviceType = 16;
 
-/// Microsoft MAIA. DLPack has had this value since 1.0. The Arrow specification promises to follow DLPack's list
-/// but does not name it yet, so neither does `abi.h`.
+/// Microsoft MAIA. DLPack has had this value since 1.0. The Arrow specification promises to follow
+/// DLPack's list but does not name it yet, so neither does `abi.h`.
 pub const ARROW_DEVICE_MAIA: ArrowDeviceType = 17;
 /// AWS Trainium (`kDLTrn`). As [`ARROW_DEVICE_MAIA`], it is DLPack's and not yet named by Arrow.
 pub const ARROW_DEVICE_TRAINIUM: ArrowDeviceType = 18;
 
 /// An array whose buffers live on a device.
 ///
-/// Who allocates: the consumer allocates this structure (zeroed, see [`empty`](Self::empty)) and the producer
-/// fills it. Everything it points to, the event included, is the producer's, and lives until `array.release`.
+/// Who allocates: the consumer allocates this structure (zeroed, see [`empty`](Self::empty)) and
+/// the producer fills it. Everything it points to, the event included, is the producer's, and lives
+/// until `array.release`.
 ///
-/// Who owns: whoever holds the structure whose `array.release` is not null. There is no second release callback:
-/// the embedded array's frees the buffers, the event and all that belongs to them. To move the structure, copy
-/// the bytes and set the source's `array.release` to null without calling it.
+/// Who owns: whoever holds the structure whose `array.release` is not null. There is no second
+/// release callback: the embedded array's frees the buffers, the event and all that belongs to
+/// them. To move the structure, copy the bytes and set the source's `array.release` to null without
+/// calling it.
 ///
 /// Released: `array.release` is null. All other fields are then meaningless.
 ///
-/// Only what `array.buffers[i]` points to (and the same for children and dictionaries) is on the device. The
-/// structs, the tables of pointers and the event handle are host memory.
+/// Only what `array.buffers[i]` points to (and the same for children and dictionaries) is on the
+/// device. The structs, the tables of pointers and the event handle are host memory.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowDeviceArray {
@@ -72,8 +75,8 @@ pub struct ArrowDeviceArray {
     pub device_id: i64,
     /// The type of device that can access the buffers.
     pub device_type: ArrowDeviceType,
-    /// A *pointer to* the device's event handle (`cudaEvent_t*`, `hipEvent_t*`, `cl_event*`, ...), or null if the
-    /// data is ready now. A consumer waits for it before it touches the buffers.
+    /// A *pointer to* the device's event handle (`cudaEvent_t*`, `hipEvent_t*`, `cl_event*`, ...),
+    /// or null if the data is ready now. A consumer waits for it before it touches the buffers.
     pub sync_event: *mut c_void,
     /// Zero, written by every producer. Ignored by consumers: shipped producers leave garbage here.
     pub reserved: [i64; 3],
@@ -91,7 +94,8 @@ impl ArrowDeviceArray {
         }
     }
 
-    /// Whether the embedded array's `release` is null: nothing is owned here, and no other field means anything.
+    /// Whether the embedded array's `release` is null: nothing is owned here, and no other field
+    /// means anything.
     pub const fn is_released(&self) -> bool {
         self.array.is_released()
     }

@@ -1,4 +1,5 @@
-//! The C device stream interface: arrays of one type, on one type of device, pulled one after the other.
+//! The C device stream interface: arrays of one type, on one type of device, pulled one after the
+//! other.
 //!
 //! The declaration is that of `abi.h` under `ARROW_C_DEVICE_STREAM_INTERFACE`.
 
@@ -9,13 +10,14 @@ use crate::{ArrowDeviceArray, ArrowDeviceType, ArrowSchema};
 
 /// A source of arrays of one type on one type of device.
 ///
-/// Who allocates: the consumer allocates the structure (zeroed, see [`empty`](Self::empty)) and the producer
-/// fills it.
+/// Who allocates: the consumer allocates the structure (zeroed, see [`empty`](Self::empty)) and the
+/// producer fills it.
 ///
-/// Who owns: whoever holds the structure whose `release` is not null; it is moved as an array is. What
-/// `get_schema` and `get_next` hand out is released on its own and may outlive the stream.
+/// Who owns: whoever holds the structure whose `release` is not null; it is moved as an array is.
+/// What `get_schema` and `get_next` hand out is released on its own and may outlive the stream.
 ///
-/// Released: `release` is null, and no callback may be called. One thread at a time calls the callbacks.
+/// Released: `release` is null, and no callback may be called. One thread at a time calls the
+/// callbacks.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowDeviceArrayStream {
@@ -25,14 +27,16 @@ pub struct ArrowDeviceArrayStream {
     pub get_schema: Option<
         unsafe extern "C" fn(stream: *mut ArrowDeviceArrayStream, out: *mut ArrowSchema) -> c_int,
     >,
-    /// Writes the next array to `out`, or a released one at the end. Returns 0, or an `errno` value.
+    /// Writes the next array to `out`, or a released one at the end. Returns 0, or an `errno`
+    /// value.
     pub get_next: Option<
         unsafe extern "C" fn(
             stream: *mut ArrowDeviceArrayStream,
             out: *mut ArrowDeviceArray,
         ) -> c_int,
     >,
-    /// A text for the error that the last call returned, or null. Valid until the next call on the stream.
+    /// A text for the error that the last call returned, or null. Valid until the next call on the
+    /// stream.
     pub get_last_error:
         Option<unsafe extern "C" fn(stream: *mut ArrowDeviceArrayStream) -> *const c_char>,
     /// Frees the stream's own resources and sets this field to null. Null means released.

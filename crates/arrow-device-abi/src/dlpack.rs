@@ -1,8 +1,8 @@
 //! DLPack's C interface, version 1.3: one strided tensor of plain numbers on a device.
 //!
-//! The declarations are those of `dlpack.h` under `DLPACK_DLPACK_H_`, with its names. What C declares as an
-//! `enum` is an integer here, since any value may arrive and a Rust `enum` with an unknown value is undefined
-//! behaviour.
+//! The declarations are those of `dlpack.h` under `DLPACK_DLPACK_H_`, with its names. What C
+//! declares as an `enum` is an integer here, since any value may arrive and a Rust `enum` with an
+//! unknown value is undefined behaviour.
 
 #![allow(non_upper_case_globals)] // The names are DLPack's.
 
@@ -15,15 +15,17 @@ pub const DLPACK_MINOR_VERSION: u32 = 3;
 
 /// In [`DLManagedTensorVersioned::flags`]: the data must not be written to.
 pub const DLPACK_FLAG_BITMASK_READ_ONLY: u64 = 1;
-/// In [`DLManagedTensorVersioned::flags`]: the producer copied the data for this consumer, who alone has it.
+/// In [`DLManagedTensorVersioned::flags`]: the producer copied the data for this consumer, who
+/// alone has it.
 pub const DLPACK_FLAG_BITMASK_IS_COPIED: u64 = 2;
-/// In [`DLManagedTensorVersioned::flags`]: elements of less than a byte take a byte each and are not packed.
+/// In [`DLManagedTensorVersioned::flags`]: elements of less than a byte take a byte each and are
+/// not packed.
 pub const DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED: u64 = 4;
 
 /// The version of a tensor or of a function table.
 ///
-/// Another minor version adds values, another major version changes the layout. Of a tensor with an unknown major
-/// version only [`DLManagedTensorVersioned::deleter`] may be used.
+/// Another minor version adds values, another major version changes the layout. Of a tensor with an
+/// unknown major version only [`DLManagedTensorVersioned::deleter`] may be used.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DLPackVersion {
@@ -146,8 +148,8 @@ pub struct DLTensor {
     pub dtype: DLDataType,
     /// `ndim` lengths. May be null if `ndim` is 0.
     pub shape: *mut i64,
-    /// `ndim` distances, counted in elements. Null meant compact row-major order before version 1.2; since then
-    /// it is only allowed if `ndim` is 0.
+    /// `ndim` distances, counted in elements. Null meant compact row-major order before version
+    /// 1.2; since then it is only allowed if `ndim` is 0.
     pub strides: *mut i64,
     /// How many bytes after `data` the first element is.
     pub byte_offset: u64,
@@ -155,9 +157,9 @@ pub struct DLTensor {
 
 /// A tensor and the way to give it back, as it was before version 1.0.
 ///
-/// Who allocates, who owns: the producer allocates it, shape and strides included. The consumer that takes the
-/// pointer calls [`deleter`](Self::deleter) once, on any thread, when it no longer needs the data. The deleter
-/// frees the structure itself too.
+/// Who allocates, who owns: the producer allocates it, shape and strides included. The consumer
+/// that takes the pointer calls [`deleter`](Self::deleter) once, on any thread, when it no longer
+/// needs the data. The deleter frees the structure itself too.
 ///
 /// Released: the pointer is gone. Unlike an Arrow struct it is never copied to another place.
 #[repr(C)]
@@ -175,8 +177,8 @@ pub struct DLManagedTensor {
 ///
 /// Who allocates, who owns, released: as [`DLManagedTensor`].
 ///
-/// The fields up to `flags` keep their place in every major version, so that a consumer that does not know the
-/// version can still call [`deleter`](Self::deleter).
+/// The fields up to `flags` keep their place in every major version, so that a consumer that does
+/// not know the version can still call [`deleter`](Self::deleter).
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensorVersioned {
@@ -192,8 +194,9 @@ pub struct DLManagedTensorVersioned {
     pub dl_tensor: DLTensor,
 }
 
-/// Allocates a tensor like `prototype`, of which only type, dimensions, shape and device count. Returns 0, or -1
-/// after a call of `set_error` with `error_ctx`, a kind and a text. It needs no Python.
+/// Allocates a tensor like `prototype`, of which only type, dimensions, shape and device count.
+/// Returns 0, or -1 after a call of `set_error` with `error_ctx`, a kind and a text. It needs no
+/// Python.
 pub type DLPackManagedTensorAllocator = Option<
     unsafe extern "C" fn(
         prototype: *mut DLTensor,
@@ -209,18 +212,19 @@ pub type DLPackManagedTensorAllocator = Option<
     ) -> c_int,
 >;
 
-/// Exports a Python object as a tensor that the caller owns. Waits for nothing. Returns 0, or -1 with a Python
-/// exception set.
+/// Exports a Python object as a tensor that the caller owns. Waits for nothing. Returns 0, or -1
+/// with a Python exception set.
 pub type DLPackManagedTensorFromPyObjectNoSync = Option<
     unsafe extern "C" fn(py_object: *mut c_void, out: *mut *mut DLManagedTensorVersioned) -> c_int,
 >;
 
-/// Describes a Python object as a tensor that stays the object's. Waits for nothing. Returns 0, or -1 with a
-/// Python exception set.
+/// Describes a Python object as a tensor that stays the object's. Waits for nothing. Returns 0, or
+/// -1 with a Python exception set.
 pub type DLPackDLTensorFromPyObjectNoSync =
     Option<unsafe extern "C" fn(py_object: *mut c_void, out: *mut DLTensor) -> c_int>;
 
-/// Tells the stream that the library works on now; null for the CPU. Returns 0, or -1 with a Python exception set.
+/// Tells the stream that the library works on now; null for the CPU. Returns 0, or -1 with a Python
+/// exception set.
 pub type DLPackCurrentWorkStream = Option<
     unsafe extern "C" fn(
         device_type: DLDeviceType,
@@ -229,8 +233,8 @@ pub type DLPackCurrentWorkStream = Option<
     ) -> c_int,
 >;
 
-/// Makes a Python object from a tensor, and takes it over. Waits for nothing. Returns 0, or -1 with a Python
-/// exception set.
+/// Makes a Python object from a tensor, and takes it over. Waits for nothing. Returns 0, or -1 with
+/// a Python exception set.
 pub type DLPackManagedTensorToPyObjectNoSync = Option<
     unsafe extern "C" fn(
         tensor: *mut DLManagedTensorVersioned,
@@ -250,11 +254,12 @@ pub struct DLPackExchangeAPIHeader {
 
 /// A library's table of functions, for exchange without a Python call for each tensor.
 ///
-/// Who allocates, who owns: the library that offers it, for as long as the process lives. It is never released. A
-/// Python type carries a pointer to it as `__dlpack_c_exchange_api__`, a capsule named `dlpack_exchange_api`.
+/// Who allocates, who owns: the library that offers it, for as long as the process lives. It is
+/// never released. A Python type carries a pointer to it as `__dlpack_c_exchange_api__`, a capsule
+/// named `dlpack_exchange_api`.
 ///
-/// The specification forbids null for all but `dltensor_from_py_object_no_sync`. Shipped tables have others null
-/// too.
+/// The specification forbids null for all but `dltensor_from_py_object_no_sync`. Shipped tables
+/// have others null too.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLPackExchangeAPI {

@@ -1,23 +1,27 @@
-//! The C structs and constants of the Arrow C data, stream, device and asynchronous interfaces and of DLPack.
+//! The C structs and constants of the Arrow C data, stream, device and asynchronous interfaces and
+//! of DLPack.
 //!
-//! Two libraries in one process can share memory if they agree on a struct. There are two families of such
-//! structs:
+//! Two libraries in one process can share memory if they agree on a struct. There are two families
+//! of such structs:
 //!
-//! * **Arrow** (at the root of this crate) shares *columns*. An [`ArrowSchema`] says what type a column has and
-//!   an [`ArrowArray`] where its buffers are: validity, offsets, values, children. [`ArrowDeviceArray`] adds
-//!   which device the buffers are on and an event to wait for. [`ArrowArrayStream`] and
-//!   [`ArrowDeviceArrayStream`] are pulled for one array after the other; an [`ArrowAsyncDeviceStreamHandler`]
-//!   has them pushed.
+//! * **Arrow** (at the root of this crate) shares *columns*. An [`ArrowSchema`] says what type a
+//!   column has and an [`ArrowArray`] where its buffers are: validity, offsets, values, children.
+//!   [`ArrowDeviceArray`] adds which device the buffers are on and an event to wait for.
+//!   [`ArrowArrayStream`] and [`ArrowDeviceArrayStream`] are pulled for one array after the other;
+//!   an [`ArrowAsyncDeviceStreamHandler`] has them pushed.
 //! * **[DLPack](dlpack)** shares *one tensor* of plain numbers: address, shape, strides, device. A
-//!   [`DLManagedTensorVersioned`](dlpack::DLManagedTensorVersioned) is a tensor with the way to give it back.
+//!   [`DLManagedTensorVersioned`](dlpack::DLManagedTensorVersioned) is a tensor with the way to
+//!   give it back.
 //!
-//! Both use the same numbers for the same kinds of device. They differ in who allocates. An Arrow struct is
-//! allocated by the consumer, filled by the producer, moved by copying its bytes, and released by its `release`
-//! callback. A DLPack tensor is allocated by the producer, stays where it is, and is given back by its `deleter`.
+//! Both use the same numbers for the same kinds of device. They differ in who allocates. An Arrow
+//! struct is allocated by the consumer, filled by the producer, moved by copying its bytes, and
+//! released by its `release` callback. A DLPack tensor is allocated by the producer, stays where it
+//! is, and is given back by its `deleter`.
 //!
-//! This crate declares and does nothing else: no allocation, no check, no `Drop`, no dependency, no `std`. Fields
-//! are public, a struct that owns something cannot be cloned, and dropping one releases nothing. Use
-//! `arrow-device` for safe import and export; use this crate to write a producer or consumer of your own:
+//! This crate declares and does nothing else: no allocation, no check, no `Drop`, no dependency, no
+//! `std`. Fields are public, a struct that owns something cannot be cloned, and dropping one
+//! releases nothing. Use `arrow-device` for safe import and export; use this crate to write a
+//! producer or consumer of your own:
 //!
 //! ```
 //! use arrow_device_abi::{ARROW_DEVICE_CPU, ArrowArray, ArrowDeviceArray};
@@ -47,16 +51,17 @@
 //!
 //! # Where the specification disagrees with itself
 //!
-//! The text of the asynchronous interface and its code block differ in three places. This crate takes the side of
-//! the `abi.h` that Arrow ships: [`ArrowAsyncProducer`] has no `release`, `request` takes an `int64_t`, and the
-//! struct is called [`ArrowAsyncTask`]. The reasons are at [`ArrowAsyncProducer`].
+//! The text of the asynchronous interface and its code block differ in three places. This crate
+//! takes the side of the `abi.h` that Arrow ships: [`ArrowAsyncProducer`] has no `release`,
+//! `request` takes an `int64_t`, and the struct is called [`ArrowAsyncTask`]. The reasons are at
+//! [`ArrowAsyncProducer`].
 //!
 //! # The same in C
 //!
-//! `include/arrow_device/abi.h` and `include/arrow_device/dlpack_abi.h` have the same declarations for C11 and
-//! C++17, under the canonical guards, so that they can be included beside any other copy. They check the layout
-//! of whichever copy was seen first. Sizes and offsets are also checked here when this crate is compiled for a
-//! 64-bit target.
+//! `include/arrow_device/abi.h` and `include/arrow_device/dlpack_abi.h` have the same declarations
+//! for C11 and C++17, under the canonical guards, so that they can be included beside any other
+//! copy. They check the layout of whichever copy was seen first. Sizes and offsets are also checked
+//! here when this crate is compiled for a 64-bit target.
 #![no_std]
 
 mod async_stream;

@@ -9,23 +9,26 @@ use crate::{ArrowArray, ArrowSchema};
 
 /// A source of arrays of one type.
 ///
-/// Who allocates: the consumer allocates the structure (zeroed, see [`empty`](Self::empty)) and the producer
-/// fills it.
+/// Who allocates: the consumer allocates the structure (zeroed, see [`empty`](Self::empty)) and the
+/// producer fills it.
 ///
-/// Who owns: whoever holds the structure whose `release` is not null; it is moved as an array is. What
-/// `get_schema` and `get_next` hand out is released on its own and may outlive the stream.
+/// Who owns: whoever holds the structure whose `release` is not null; it is moved as an array is.
+/// What `get_schema` and `get_next` hand out is released on its own and may outlive the stream.
 ///
-/// Released: `release` is null, and no callback may be called. One thread at a time calls the callbacks.
+/// Released: `release` is null, and no callback may be called. One thread at a time calls the
+/// callbacks.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ArrowArrayStream {
     /// Writes the type of all arrays to `out`. Returns 0, or an `errno` value.
     pub get_schema:
         Option<unsafe extern "C" fn(stream: *mut ArrowArrayStream, out: *mut ArrowSchema) -> c_int>,
-    /// Writes the next array to `out`, or a released one at the end. Returns 0, or an `errno` value.
+    /// Writes the next array to `out`, or a released one at the end. Returns 0, or an `errno`
+    /// value.
     pub get_next:
         Option<unsafe extern "C" fn(stream: *mut ArrowArrayStream, out: *mut ArrowArray) -> c_int>,
-    /// A text for the error that the last call returned, or null. Valid until the next call on the stream.
+    /// A text for the error that the last call returned, or null. Valid until the next call on the
+    /// stream.
     pub get_last_error:
         Option<unsafe extern "C" fn(stream: *mut ArrowArrayStream) -> *const c_char>,
     /// Frees the stream's own resources and sets this field to null. Null means released.

@@ -1,5 +1,6 @@
-//! The ownership rules that the structs' documentation states, followed by a producer and a consumer that use
-//! nothing but this crate. Run under Miri, this also shows that the declared pointer types allow it.
+//! The ownership rules that the structs' documentation states, followed by a producer and a
+//! consumer that use nothing but this crate. Run under Miri, this also shows that the declared
+//! pointer types allow it.
 
 // The functions at the end are the tests' own.
 #![allow(clippy::expect_used)]
@@ -43,8 +44,8 @@ fn an_empty_structure_is_all_zero() {
 
 /// Compares by what is printed, since padding cannot be read.
 fn assert_zero<T: Debug>(value: T) {
-    // SAFETY: called with the structs of this crate. Their fields are integers, raw pointers and optional function
-    // pointers, for which zero is a value.
+    // SAFETY: called with the structs of this crate. Their fields are integers, raw pointers and
+    // optional function pointers, for which zero is a value.
     let zero: T = unsafe { std::mem::zeroed() };
     assert_eq!(format!("{value:?}"), format!("{zero:?}"));
 }
@@ -215,10 +216,12 @@ fn release(mut array: ArrowArray) {
 unsafe extern "C" fn release_node(array: *mut ArrowArray) {
     // SAFETY: the caller passes a live array that `node` made.
     let array = unsafe { &mut *array };
-    // SAFETY: `node` made this pointer with `Box::into_raw`, and a live array was not released before.
+    // SAFETY: `node` made this pointer with `Box::into_raw`, and a live array was not released
+    // before.
     let node = unsafe { Box::from_raw(array.private_data.cast::<Node>()) };
     for &child in &node.children {
-        // SAFETY: `export_pair` made this pointer with `Box::into_raw`, and the parent is released once.
+        // SAFETY: `export_pair` made this pointer with `Box::into_raw`, and the parent is released
+        // once.
         let child = unsafe { Box::from_raw(child) };
         if !child.is_released() {
             release(*child);

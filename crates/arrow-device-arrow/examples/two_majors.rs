@@ -1,6 +1,8 @@
-//! A library built with arrow-rs 58 hands a record batch to one built with arrow-rs 60, in one process.
+//! A library built with arrow-rs 58 hands a record batch to one built with arrow-rs 60, in one
+//! process.
 //!
-//! To the compiler their types have nothing in common. What crosses is two C structs, and the numbers stay where they are.
+//! To the compiler their types have nothing in common. What crosses is two C structs, and the
+//! numbers stay where they are.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! One allocation that holds the C structs of a whole tree and the owner of its memory.
 //!
-//! What arrow-rs keeps in many small objects is counted first and then written here. The base structure then owns the block;
-//! `arrow-device` imports it and releases it once. The structs below the base are never released by themselves, because only
-//! that import sees them.
+//! What arrow-rs keeps in many small objects is counted first and then written here. The base
+//! structure then owns the block; `arrow-device` imports it and releases it once. The structs below
+//! the base are never released by themselves, because only that import sees them.
 
 use std::alloc::{Layout, LayoutError};
 use std::ffi::c_void;
@@ -49,7 +49,8 @@ pub(crate) struct Room<'block> {
     pub(crate) pointers: Lane<'block, *const c_void>,
     pub(crate) sizes: Lane<'block, i64>,
     bitmaps: &'block mut Vec<Vec<u8>>,
-    /// Whether all that was written are columns whose struct was seen to keep to the rules of its type.
+    /// Whether all that was written are columns whose struct was seen to keep to the rules of its
+    /// type.
     pub(crate) is_plain: bool,
 }
 
@@ -61,12 +62,13 @@ pub(crate) struct Lane<'block, U> {
 }
 
 impl<U> Lane<'_, U> {
-    /// Writes into the first places that are left, and tells where they are. `None` where there are not as many.
+    /// Writes into the first places that are left, and tells where they are. `None` where there are
+    /// not as many.
     #[inline(always)]
     pub(crate) fn put<const N: usize>(&mut self, values: [U; N]) -> Option<*mut U> {
         let first = self.take(N)?.next;
-        // SAFETY: so many places were this lane's, in a block that nobody else sees and that is aligned for them, and now
-        // they are nobody's.
+        // SAFETY: so many places were this lane's, in a block that nobody else sees and that is
+        // aligned for them, and now they are nobody's.
         unsafe { first.cast::<[U; N]>().write(values) };
         Some(first)
     }
@@ -149,7 +151,8 @@ fn lane<'block, U>(start: *mut u8, left: usize) -> Lane<'block, U> {
 
 impl<T> Drop for TreeBlock<T> {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and not handed to a base structure: `own` forgets the block.
+        // SAFETY: allocated with this layout, and not handed to a base structure: `own` forgets the
+        // block.
         unsafe { std::alloc::dealloc(self.header.as_ptr().cast(), self.layout) }
     }
 }
@@ -165,7 +168,8 @@ unsafe extern "C" fn release<T>(array: *mut ArrowArray) {
     // SAFETY: `own` put a header there, and the release of the struct runs once.
     let header = unsafe { header.read() };
     let layout = header.layout;
-    // SAFETY: allocated with this layout; the header was moved out, and nobody uses the structs after the release.
+    // SAFETY: allocated with this layout; the header was moved out, and nobody uses the structs
+    // after the release.
     unsafe { std::alloc::dealloc(array.private_data.cast(), layout) };
     // The owner may end in anybody's code, and a panic must not reach the caller.
     let ended = std::panic::catch_unwind(AssertUnwindSafe(|| drop(header)));

@@ -1,7 +1,8 @@
 // An asynchronous producer and its consumer, each on a thread of its own.
 //
-// The producer makes arrays in a callback and pushes them as they are asked for. The consumer reads them with a plain
-// loop. Between the two there is nothing but the C structs of asynchronous streams, so either could be another library.
+// The producer makes arrays in a callback and pushes them as they are asked for. The consumer reads
+// them with a plain loop. Between the two there is nothing but the C structs of asynchronous
+// streams, so either could be another library.
 #include <arrow_device/arrow_device.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// A consumer: takes two C structs that somebody else filled, whatever device the data is on, and adds its numbers up.
+// A consumer: takes two C structs that somebody else filled, whatever device the data is on, and
+// adds its numbers up.
 #include <arrow_device/arrow_device.h>
 
 #include <cstdio>

@@ -1,7 +1,8 @@
 // A device of one's own: a table of functions, and everything in this library works with it.
 //
-// Its memory is the host's, but nothing says so, and its work is done late: copies wait in their queue until somebody
-// waits for it. A real device would call its vendor's library in the same places.
+// Its memory is the host's, but nothing says so, and its work is done late: copies wait in their
+// queue until somebody waits for it. A real device would call its vendor's library in the same
+// places.
 #include <arrow_device/arrow_device.h>
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-// A bridge between Arrow and DLPack: a column becomes a tensor for numpy, torch or jax, and a tensor of theirs a column.
+// A bridge between Arrow and DLPack: a column becomes a tensor for numpy, torch or jax, and a
+// tensor of theirs a column.
 #include <arrow_device/arrow_device.h>
 
 #include <cstdio>

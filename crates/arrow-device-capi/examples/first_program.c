@@ -1,5 +1,5 @@
-// A first program, written from the header and its comments alone: three numbers travel as a stream to whatever device
-// there is, and are read where they arrive.
+// A first program, written from the header and its comments alone: three numbers travel as a stream
+// to whatever device there is, and are read where they arrive.
 #include <arrow_device/arrow_device.h>
 #include <errno.h>
 #include <stdio.h>

@@ -94,7 +94,8 @@ int main(int argc, char** argv) {
   must(ardev_queue_open(device, &queue, &error), &error);
   produce(queue, &c_schema, &c_array);
 
-  // From here on a consumer that knows nothing of this library, as it is on the other side of the structs.
+  // From here on a consumer that knows nothing of this library, as it is on the other side of the
+  // structs.
   printf("%d rows of %d columns on a device of type %d, %s\n", (int)c_array.array.length,
          (int)c_schema.n_children, (int)c_array.device_type, c_array.sync_event ? "after an event" : "ready");
   c_schema.release(&c_schema);

@@ -95,7 +95,8 @@ impl Allocator for CallersAllocator {
             // SAFETY: the header asks for a binding that holds until `free`, which the block calls.
             return unsafe { adopt(device, &binding, block) };
         }
-        // SAFETY: the header asks `allocate` for that many bytes, until `free`, which the block calls.
+        // SAFETY: the header asks `allocate` for that many bytes, until `free`, which the block
+        // calls.
         Ok(unsafe { Memory::adopt(device, block.base, len, block) })
     }
 }

@@ -71,7 +71,8 @@ unsafe fn discard(c_array: *mut ArrowArray) {
     let Some(source) = (unsafe { c_array.as_mut() }) else { return };
     let mut moved = std::mem::replace(source, ArrowArray::empty());
     if let Some(release) = moved.release {
-        // SAFETY: "the consumer MUST call a base structure's release callback when it won't be using it anymore".
+        // SAFETY: "the consumer MUST call a base structure's release callback when it won't be
+        // using it anymore".
         unsafe { release(&raw mut moved) }
     }
 }

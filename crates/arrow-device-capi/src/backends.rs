@@ -379,7 +379,8 @@ mod rocm {
     }
 }
 
-/// The GPU that a number stands for. Pinned and managed memory belong to all, and carry -1 for that.
+/// The GPU that a number stands for. Pinned and managed memory belong to all, and carry -1 for
+/// that.
 #[cfg(any(feature = "cuda", feature = "rocm"))]
 fn ordinal(id: i64, is_of_one: bool) -> usize {
     let id = if id == -1 && !is_of_one { 0 } else { id };

@@ -122,7 +122,8 @@ pub unsafe extern "C" fn ardev_buffer_wrap(
             return Err(null("base"));
         }
         let device = DeviceId::new(DeviceType(device_type), device_id);
-        // SAFETY: the header asks for so many bytes on this device, until `release`, which the context calls.
+        // SAFETY: the header asks for so many bytes on this device, until `release`, which the
+        // context calls.
         let buffer = unsafe { Buffer::foreign(device, base, size, context) };
         out.give(ArdevBuffer::new(BufferState::Shared(buffer)))
     };

@@ -1,4 +1,5 @@
-//! What every function does: a panic ends here, an error is told, a null pointer is an error, an output is set first.
+//! What every function does: a panic ends here, an error is told, a null pointer is an error, an
+//! output is set first.
 
 use std::any::Any;
 use std::ffi::{c_char, c_int};
@@ -9,7 +10,8 @@ use arrow_device::{Error, ErrorKind, Result};
 
 use crate::error::{ArdevError, copy_text};
 
-/// Runs the body of a function. An error or a panic is written to `error`, and becomes the errno value.
+/// Runs the body of a function. An error or a panic is written to `error`, and becomes the errno
+/// value.
 ///
 /// # Safety
 /// `error` is null or may be written.
@@ -143,7 +145,8 @@ pub(crate) unsafe fn write_text(
     }
     let text = text()?;
     if capacity > 0 {
-        // SAFETY: the caller promised `capacity` bytes, and that nobody else uses them; no text is longer than any allocation.
+        // SAFETY: the caller promised `capacity` bytes, and that nobody else uses them; no text is
+        // longer than any allocation.
         let room = unsafe { slice::from_raw_parts_mut(room, capacity.min(text.len() + 1)) };
         copy_text(room, &text);
     }

@@ -1,6 +1,7 @@
 //! A device that the caller brings, as a table of functions: [`Driver`] over it.
 //!
-//! The table is copied. Its functions that have to be there are looked at once, when the device is registered.
+//! The table is copied. Its functions that have to be there are looked at once, when the device is
+//! registered.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
@@ -273,8 +274,9 @@ fn nanoseconds(timeout: Option<Duration>) -> i64 {
     timeout.map_or(-1, |timeout| i64::try_from(timeout.as_nanos()).unwrap_or(-1))
 }
 
-// SAFETY: the header asks the same of the functions of a table as the trait asks of its own, each of which calls one; and
-// whoever registers a table promises it. An event of NULL has passed, as the header says, and is never passed on.
+// SAFETY: the header asks the same of the functions of a table as the trait asks of its own, each
+// of which calls one; and whoever registers a table promises it. An event of NULL has passed, as
+// the header says, and is never passed on.
 unsafe impl Driver for Table {
     fn id(&self) -> DeviceId {
         self.id

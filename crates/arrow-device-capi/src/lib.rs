@@ -1,6 +1,8 @@
-//! arrow-device for C and C++: a shared and a static library, and one header, `include/arrow_device/arrow_device.h`.
+//! arrow-device for C and C++: a shared and a static library, and one header,
+//! `include/arrow_device/arrow_device.h`.
 //!
-//! The header is the documentation. `docs/c.md` says how to build and install the library, `examples/` has programs.
+//! The header is the documentation. `docs/c.md` says how to build and install the library,
+//! `examples/` has programs.
 //!
 //! ```text
 //! include/arrow_device/arrow_device.h   every function and struct, and who owns what
@@ -20,11 +22,12 @@
 //!   tensor                              DLPack
 //! ```
 //!
-//! Each object is a box around the type of [`arrow_device`] with the same name. The five rules at the top of the header are
-//! what the `SAFETY` comments here refer to. A test compares every prototype, struct and constant of the header with the
-//! functions, structs and constants here.
+//! Each object is a box around the type of [`arrow_device`] with the same name. The five rules at
+//! the top of the header are what the `SAFETY` comments here refer to. A test compares every
+//! prototype, struct and constant of the header with the functions, structs and constants here.
 //!
-//! What it does not do: it adds no feature to the library, and no state of its own but the software devices that were opened.
+//! What it does not do: it adds no feature to the library, and no state of its own but the software
+//! devices that were opened.
 
 #![expect(
     missing_docs,

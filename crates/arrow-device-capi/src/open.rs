@@ -1,4 +1,5 @@
-//! Opening devices: by number, with a choice of memory, in a context of the application's, for an array of somebody else's.
+//! Opening devices: by number, with a choice of memory, in a context of the application's, for an
+//! array of somebody else's.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;

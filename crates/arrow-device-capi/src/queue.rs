@@ -65,7 +65,8 @@ pub unsafe extern "C" fn ardev_queue_adopt(
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
         let device = unsafe { get(device, "device") }?;
-        // SAFETY: the header asks for a queue of the device that stays open until `release`, which the context calls.
+        // SAFETY: the header asks for a queue of the device that stays open until `release`, which
+        // the context calls.
         out.give(ArdevQueue(unsafe { device.0.adopt_queue_of(Raw::from_ptr(handle), context) }))
     };
     // SAFETY: rule 1 of the header.
@@ -173,7 +174,8 @@ pub unsafe extern "C" fn ardev_event_adopt(
             return Err(null("handle"));
         }
         let raw = Raw::from_ptr(handle);
-        // SAFETY: the header asks for an event of the device that stays until `release`, which the context calls.
+        // SAFETY: the header asks for an event of the device that stays until `release`, which the
+        // context calls.
         out.give(ArdevEvent(unsafe { Event::adopt_of(&device.0, raw, context) }))
     };
     // SAFETY: rule 1 of the header.

@@ -1,7 +1,8 @@
 //! The true sizes of all buffers of a tree, with one gathered read.
 //!
-//! What a C struct says of a column of text does not tell how many bytes it has: the last offset does, which lies on the
-//! device. All last offsets of a tree are read at once. The sizes of the data buffers of views are host memory.
+//! What a C struct says of a column of text does not tell how many bytes it has: the last offset
+//! does, which lies on the device. All last offsets of a tree are read at once. The sizes of the
+//! data buffers of views are host memory.
 
 use std::ffi::c_int;
 
@@ -143,7 +144,8 @@ impl Reads {
     }
 }
 
-/// The size of a data buffer of views, or of the sizes themselves, which are the last buffer and host memory.
+/// The size of a data buffer of views, or of the sizes themselves, which are the last buffer and
+/// host memory.
 fn view_size(node: &NodeView<'_>, index: usize) -> Result<u64> {
     let last = node.buffer_count().saturating_sub(1);
     let data_buffers = last.saturating_sub(2);
@@ -154,8 +156,8 @@ fn view_size(node: &NodeView<'_>, index: usize) -> Result<u64> {
     if sizes.is_null() {
         return Ok(0);
     }
-    // SAFETY: the specification has "an int64 for each variadic buffer", and on every device it is host memory, as the
-    // convention in the header says; it need not be aligned.
+    // SAFETY: the specification has "an int64 for each variadic buffer", and on every device it is
+    // host memory, as the convention in the header says; it need not be aligned.
     let size = unsafe { sizes.wrapping_add(index.saturating_sub(2)).read_unaligned() };
     u64::try_from(size).map_err(|_| invalid(format!("the size of a data buffer is {size}")))
 }
@@ -169,8 +171,9 @@ fn read(queue: &Queue, numbers: &[(Spot, u64)]) -> Result<Vec<i64>> {
         Region { from: *from, to, len: *len }
     };
     let regions: Vec<Region> = numbers.iter().enumerate().map(region).collect();
-    // SAFETY: each source is an offset inside its buffer, which the caller's view keeps; each number has 8 bytes to land in,
-    // which stay until the wait below is over, or the queue has passed the copies.
+    // SAFETY: each source is an offset inside its buffer, which the caller's view keeps; each
+    // number has 8 bytes to land in, which stay until the wait below is over, or the queue has
+    // passed the copies.
     unsafe { queue.copy(Route::ToHost, &regions) }?;
     if let Err(error) = queue.synchronize() {
         queue.keep_until_done(landed);

@@ -61,7 +61,8 @@ impl Iterator for Arrays {
     fn next(&mut self) -> Option<Result<Array>> {
         let mut error = ArdevError::EMPTY;
         let mut out = std::ptr::null_mut();
-        // SAFETY: the header asks for a function that can be called so, and `&mut self` keeps other calls away.
+        // SAFETY: the header asks for a function that can be called so, and `&mut self` keeps other
+        // calls away.
         let code = unsafe { (self.next)(self.context.pointer, &raw mut out, &raw mut error) };
         let text = || match error.text() {
             text if text.is_empty() => format!("`next` returned {code}"),

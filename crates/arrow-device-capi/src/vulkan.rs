@@ -1,4 +1,5 @@
-//! Vulkan devices that the application made: their handles in and out, locks of their queues, memory that is bound.
+//! Vulkan devices that the application made: their handles in and out, locks of their queues,
+//! memory that is bound.
 
 use std::ffi::{c_int, c_void};
 
@@ -181,7 +182,8 @@ pub unsafe extern "C" fn ardev_buffer_adopt_vulkan(
         let device = unsafe { get(device, "device") }?;
         // SAFETY: rule 2 of the header.
         let binding = unsafe { get(binding, "binding") }?;
-        // SAFETY: the header asks for a buffer as the binding says, until `release`, which the context calls.
+        // SAFETY: the header asks for a buffer as the binding says, until `release`, which the
+        // context calls.
         out.give(ArdevBuffer::own(unsafe { adopt(&device.0, binding, context) }?))
     };
     // SAFETY: rule 1 of the header.
@@ -222,7 +224,8 @@ mod built {
     use crate::call::invalid;
 
     /// # Safety
-    /// As [`open_from`](arrow_device_vulkan::open_from); what has to stay does so until the context is released.
+    /// As [`open_from`](arrow_device_vulkan::open_from); what has to stay does so until the context
+    /// is released.
     pub(super) unsafe fn open(
         handles: &ArdevVulkanHandles,
         queues: &[ArdevVulkanQueue],

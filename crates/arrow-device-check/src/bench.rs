@@ -1,4 +1,5 @@
-//! [`Bench`]: where a peer is tried: the host, an open device, or a device that the checker moves on by hand.
+//! [`Bench`]: where a peer is tried: the host, an open device, or a device that the checker moves
+//! on by hand.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -263,7 +264,8 @@ unsafe fn copy(
     if len == 0 {
         return 0;
     }
-    // SAFETY: the header asks for memory that holds so many bytes and is left alone until the queue has passed.
+    // SAFETY: the header asks for memory that holds so many bytes and is left alone until the queue
+    // has passed.
     answer(|| unsafe { driver.copy(Raw::from_ptr(queue), route, &region) })
 }
 

@@ -1,4 +1,5 @@
-//! What a Python process calls in the shared library: the child's side, with a peer whose entry point is a callback.
+//! What a Python process calls in the shared library: the child's side, with a peer whose entry
+//! point is a callback.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -102,7 +103,8 @@ fn peer(script: Script, kind: Kind, side: Side) -> Result<Peer, String> {
         let [first, second, third, fourth] = arguments;
         // SAFETY: a context that lives as long as the bench, or null.
         unsafe { (script.begin)(bench.context()) };
-        // SAFETY: the judges pass what `check.h` says; the script lives as long as this process is a child.
+        // SAFETY: the judges pass what `check.h` says; the script lives as long as this process is
+        // a child.
         unsafe { (script.call)(first, second, third, fourth) }
     };
     let none = ptr::null_mut();

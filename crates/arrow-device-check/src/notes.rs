@@ -1,4 +1,5 @@
-//! [`Notes`]: what a child has seen so far, a line for each, in a file that outlives its crash; and [`read`], the parent's side.
+//! [`Notes`]: what a child has seen so far, a line for each, in a file that outlives its crash; and
+//! [`read`], the parent's side.
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;

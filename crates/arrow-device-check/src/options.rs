@@ -72,8 +72,8 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Checks, and writes the report. Whether no rule was broken.
 ///
-/// A program that calls this calls [`child_if_asked`](crate::child_if_asked) first thing, because it is started again for each
-/// thing that is tried.
+/// A program that calls this calls [`child_if_asked`](crate::child_if_asked) first thing, because
+/// it is started again for each thing that is tried.
 ///
 /// # Errors
 /// That nothing could be tried, or the report not be written.

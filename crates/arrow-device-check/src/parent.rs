@@ -80,8 +80,8 @@ pub fn check(subject: &Subject, launcher: &Launcher, limits: Limits) -> io::Resu
     check_some(subject, launcher, limits, |_, _| Some(true))
 }
 
-/// The same for some of what is tried: asked with what was found so far and the name of what comes next, `wanted` says whether
-/// to try that, or to stop.
+/// The same for some of what is tried: asked with what was found so far and the name of what comes
+/// next, `wanted` says whether to try that, or to stop.
 ///
 /// # Errors
 /// As of [`check`].
@@ -153,7 +153,8 @@ fn try_one(
         .envs(launcher.variables.iter().map(|(name, value)| (name, value)))
         .env(NOTES, &notes)
         .env(TASK, task.variable())
-        // New memory holds something, and freed memory something else, in the C library that knows this.
+        // New memory holds something, and freed memory something else, in the C library that knows
+        // this.
         .env("GLIBC_TUNABLES", "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0")
         .env(PATIENCE, limits.patience.as_secs().to_string())
         .stdin(Stdio::null())
@@ -185,7 +186,8 @@ fn try_one(
     Ok(())
 }
 
-/// What is not there, or not started, breaks no rule: whoever asked for the check has to do something else first.
+/// What is not there, or not started, breaks no rule: whoever asked for the check has to do
+/// something else first.
 fn may_be_judged(seen: &[Note], nothing: impl FnOnce() -> String) -> io::Result<()> {
     let absent = seen.iter().find_map(|note| match note {
         Note::Absent(why) => Some(why.clone()),

@@ -99,8 +99,8 @@ impl FromStr for Side {
     }
 }
 
-/// Does what a peer that was started has to do next. `Some(false)`: nothing, and nothing will come unless it is called. `None`:
-/// it has threads of its own, and nobody can say.
+/// Does what a peer that was started has to do next. `Some(false)`: nothing, and nothing will come
+/// unless it is called. `None`: it has threads of its own, and nobody can say.
 pub type Advance = Box<dyn Fn() -> Option<bool>>;
 
 /// A function of a peer, as `check.h` declares it. All return 0 or an errno value.
@@ -195,7 +195,8 @@ impl Peer {
     }
 }
 
-/// The host, and the software device where there is a reason to think that the peer can do something with it.
+/// The host, and the software device where there is a reason to think that the peer can do
+/// something with it.
 pub fn usual_places(
     is_producer: bool,
     knows_devices: bool,
@@ -238,7 +239,8 @@ pub(crate) fn load(spec: &str, kind: Kind, side: Side) -> Result<Peer, String> {
     // A name without a slash would be looked for elsewhere.
     let here = Path::new(".").join(named);
     let path = if Path::new(named).exists() { here.as_path() } else { Path::new(named) };
-    // SAFETY: what its initialisers do is up to whoever asked for the check; this is a process of its own.
+    // SAFETY: what its initialisers do is up to whoever asked for the check; this is a process of
+    // its own.
     let library = unsafe { Library::new(path) }.map_err(|error| {
         let what_to_do = "build it for this machine, or name the path where it is";
         format!("the library {named} cannot be loaded: {what_to_do} ({error})")

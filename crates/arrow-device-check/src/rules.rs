@@ -1,4 +1,5 @@
-//! The rules: what can be seen of a peer from outside, by the ids of the project's list of requirements.
+//! The rules: what can be seen of a peer from outside, by the ids of the project's list of
+//! requirements.
 
 /// A rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

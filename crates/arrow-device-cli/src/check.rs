@@ -1,7 +1,8 @@
 //! `arrow-device check`: whether somebody's producer or consumer keeps to the interface.
 //!
-//! The checker is `arrow-device-check`; here are its arguments and its exit codes. It starts this program again for each thing
-//! that it tries, which `main` looks for first. Only a build with the feature `check` has it.
+//! The checker is `arrow-device-check`; here are its arguments and its exit codes. It starts this
+//! program again for each thing that it tries, which `main` looks for first. Only a build with the
+//! feature `check` has it.
 
 use std::io::Write;
 #[cfg(feature = "check")]

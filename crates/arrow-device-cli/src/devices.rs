@@ -1,4 +1,5 @@
-//! `arrow-device devices`: which devices are here, why others are not, and what the types of device agree on.
+//! `arrow-device devices`: which devices are here, why others are not, and what the types of device
+//! agree on.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -75,7 +76,8 @@ fn write_table(out: &mut dyn Write) -> Outcome<()> {
     Ok(())
 }
 
-/// Why there is no such device, in few words: a backend's reason once, and without what it tried, which `--json` tells.
+/// Why there is no such device, in few words: a backend's reason once, and without what it tried,
+/// which `--json` tells.
 fn why_not(device_type: DeviceType, message: &str) -> String {
     match backends::first_of_backend(device_type).filter(|first| *first != device_type) {
         Some(first) => format!("as {first}"),

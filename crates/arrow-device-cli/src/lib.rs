@@ -1,7 +1,8 @@
 //! The command `arrow-device`: looks at, moves and measures Arrow data on devices.
 //!
-//! Each subcommand is a module with a `command`, which says what may be asked, and a `run`, which does it; `COMMANDS` lists
-//! them. Where devices come from is the table in `backends`. Whatever goes wrong is a `Failure`, told in one line.
+//! Each subcommand is a module with a `command`, which says what may be asked, and a `run`, which
+//! does it; `COMMANDS` lists them. Where devices come from is the table in `backends`. Whatever
+//! goes wrong is a `Failure`, told in one line.
 
 mod backends;
 mod bench;

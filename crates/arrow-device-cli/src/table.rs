@@ -9,8 +9,8 @@ pub(crate) enum Side {
     Right,
 }
 
-/// Prints rows in columns that are as wide as their widest cell, below their titles. A row may end early; its last cell then
-/// takes all the room it likes.
+/// Prints rows in columns that are as wide as their widest cell, below their titles. A row may end
+/// early; its last cell then takes all the room it likes.
 pub(crate) fn write(
     out: &mut dyn Write,
     titles: &[(&str, Side)],

@@ -1,7 +1,8 @@
 //! A file that is larger than the memory that its copy may use.
 //!
-//! The file says the same long text again and again, so that it is small itself, is quickly made, and becomes large only
-//! where it is decoded. `ARROW_DEVICE_LARGE=1` makes that more than 4 GB, which takes a while where nothing is optimised.
+//! The file says the same long text again and again, so that it is small itself, is quickly made,
+//! and becomes large only where it is decoded. `ARROW_DEVICE_LARGE=1` makes that more than 4 GB,
+//! which takes a while where nothing is optimised.
 #![cfg(unix)]
 // Children are waited for by a call that says how much memory they had.
 #![allow(clippy::zombie_processes, clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]

@@ -10,7 +10,8 @@
 //! let numbers = stream.clone_htod(&[1_i32, 2, 3])?;
 //! let queue = interop::queue(&stream)?;
 //! let buffers = [None, Some(interop::buffer(numbers)?)];
-//! let array = Array::builder(DataType::Int32).len(3).buffers(buffers).finish_on(&queue)?;
+//! let array =
+//!     Array::builder(DataType::Int32).len(3).buffers(buffers).finish_on(&queue)?;
 //!
 //! let view = array.on(&queue)?;
 //! let numbers = interop::slice::<i32>(&view, view.buffer(1), 3, &stream)?;
@@ -18,8 +19,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Which CUDA `cudarc` is compiled for is for the application to choose, by its features; this crate chooses none. Whoever has a
-//! `CudaStream` has the driver, so the panics of `cudarc` where there is none do not occur here.
+//! Which CUDA `cudarc` is compiled for is for the application to choose, by its features; this
+//! crate chooses none. Whoever has a `CudaStream` has the driver, so the panics of `cudarc` where
+//! there is none do not occur here.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -38,8 +40,8 @@ const PER_THREAD: usize = 2;
 
 /// The queue that a stream is, which keeps the stream.
 ///
-/// The per-thread default stream is [`Unsupported`](ErrorKind::Unsupported): it is another stream on each thread, and queues go
-/// from thread to thread.
+/// The per-thread default stream is [`Unsupported`](ErrorKind::Unsupported): it is another stream
+/// on each thread, and queues go from thread to thread.
 pub fn queue(stream: &Arc<CudaStream>) -> Result<Queue> {
     let raw = stream.cu_stream().cast::<c_void>();
     if raw.addr() == PER_THREAD {
@@ -47,14 +49,16 @@ pub fn queue(stream: &Arc<CudaStream>) -> Result<Queue> {
         return Err(Error::new(ErrorKind::Unsupported, message).during("adopt a stream"));
     }
     let device = device_of(stream.context())?;
-    // SAFETY: the stream is one of the device's primary context, and stays open as long as the owner.
+    // SAFETY: the stream is one of the device's primary context, and stays open as long as the
+    // owner.
     Ok(unsafe { device.adopt_queue_of(Raw::from_ptr(raw), stream.clone()) })
 }
 
 /// The stream that a queue is.
 ///
 /// # Safety
-/// The queue, or a clone of it, is kept as long as any clone of the result, and of what is made with it.
+/// The queue, or a clone of it, is kept as long as any clone of the result, and of what is made
+/// with it.
 pub unsafe fn stream(queue: &Queue, context: &Arc<CudaContext>) -> Result<Arc<CudaStream>> {
     let device = device_of(context)?;
     queue.reaches(device.id())?;
@@ -74,8 +78,8 @@ pub fn event(event: CudaEvent) -> Result<Event> {
     Ok(unsafe { Event::adopt_of(&device, raw, event) })
 }
 
-/// An event on this stream that passes when the other one has, and what was submitted to the stream before. (`cudarc` takes no
-/// foreign events.)
+/// An event on this stream that passes when the other one has, and what was submitted to the stream
+/// before. (`cudarc` takes no foreign events.)
 pub fn cuda_event(event: &Event, stream: &Arc<CudaStream>) -> Result<CudaEvent> {
     queue(stream)?.wait(event)?;
     stream.record_event(None).map_err(said)
@@ -83,8 +87,8 @@ pub fn cuda_event(event: &Event, stream: &Arc<CudaStream>) -> Result<CudaEvent> 
 
 /// The memory of a slice, which is kept and goes back to its stream in the end.
 ///
-/// Whatever `cudarc` knows to write there is ordered before what is submitted to the slice's stream from now on: finish an array
-/// of it on the [`queue`] of that stream.
+/// Whatever `cudarc` knows to write there is ordered before what is submitted to the slice's stream
+/// from now on: finish an array of it on the [`queue`] of that stream.
 pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
     let device = device_of(slice.context())?;
     let stream = slice.stream().clone();
@@ -92,7 +96,8 @@ pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
     drop(guard);
     let base = std::ptr::with_exposed_provenance::<c_void>(address as usize);
     let len = slice.num_bytes() as u64;
-    // SAFETY: the slice has so many bytes on this device, which stay until it is dropped; nobody has it to write there.
+    // SAFETY: the slice has so many bytes on this device, which stay until it is dropped; nobody
+    // has it to write there.
     Ok(unsafe { Buffer::foreign(device.id(), base, len, slice) })
 }
 
@@ -125,7 +130,8 @@ pub fn slice<'view, T>(
         return refuse(format!("{len} elements asked for, and the buffer has {there} bytes"));
     }
     let address = buffer.location().address().expose_provenance() as u64;
-    // SAFETY: the memory has room for so many elements; the slice is never freed, and only shown to be read.
+    // SAFETY: the memory has room for so many elements; the slice is never freed, and only shown to
+    // be read.
     let upgrade = || unsafe { stream.upgrade_device_ptr::<T>(address, len) };
     // It makes events and panics where the driver makes none.
     let slice = catch_unwind(AssertUnwindSafe(upgrade)).map_err(|_| {

@@ -51,7 +51,8 @@ fn a_library_that_is_not_cudas_is_an_error_that_names_the_function() {
     assert!(text.contains("libc.so.6 has no cuInit"), "{text}");
 }
 
-/// Debian's `libcuda1` is in its non-free part; where it is installed and there is no GPU, this is the real thing.
+/// Debian's `libcuda1` is in its non-free part; where it is installed and there is no GPU, this is
+/// the real thing.
 #[test]
 fn the_real_library_without_a_gpu_says_that_there_is_none() {
     if process::is_child() {

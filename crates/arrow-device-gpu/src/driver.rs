@@ -1,8 +1,9 @@
 //! [`GpuDriver`]: the [`Driver`] of one kind of memory of one device.
 //!
-//! It owns the events that it keeps for the next use and nothing else: contexts are retained once per device and never
-//! released, because memory that was exported outlives whoever opened the device. Every call makes the device the current one
-//! of the calling thread and gives the thread its own back.
+//! It owns the events that it keeps for the next use and nothing else: contexts are retained once
+//! per device and never released, because memory that was exported outlives whoever opened the
+//! device. Every call makes the device the current one of the calling thread and gives the thread
+//! its own back.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -167,8 +168,8 @@ impl<A: Api> GpuDriver<A> {
         self.check(function(functions), operation)
     }
 
-    /// The same for a function that adds to a stream, which may not be capturing a graph: there, everything would be
-    /// remembered and nothing done.
+    /// The same for a function that adds to a stream, which may not be capturing a graph: there,
+    /// everything would be remembered and nothing done.
     pub(crate) fn submit(
         &self,
         stream: Handle,
@@ -217,13 +218,15 @@ impl<A: Api> Drop for GpuDriver<A> {
     }
 }
 
-// SAFETY: memory is an allocation of its own. An event is complete when the work before its record is ("cuEventRecord:
-// captures in hEvent the contents of hStream at the time of this call"), and a stream that is told to wait starts nothing
-// submitted later before that ("cuStreamWaitEvent: makes all future work submitted to hStream wait for all work captured in
-// hEvent"); HIP says the same of its own. A stream that captures a graph, where neither holds, is refused. Streams are
-// synchronised by the function for it. `map` is for memory that the host reads at the address itself. `sync_event` is the
-// event's handle, told without a call. `reaches` says yes for this device, for pinned and managed memory, which all devices of
-// the runtime reach ("portable"), and for peers whose access was enabled.
+// SAFETY: memory is an allocation of its own. An event is complete when the work before its record
+// is ("cuEventRecord: captures in hEvent the contents of hStream at the time of this call"), and a
+// stream that is told to wait starts nothing submitted later before that ("cuStreamWaitEvent: makes
+// all future work submitted to hStream wait for all work captured in hEvent"); HIP says the same of
+// its own. A stream that captures a graph, where neither holds, is refused. Streams are
+// synchronised by the function for it. `map` is for memory that the host reads at the address
+// itself. `sync_event` is the event's handle, told without a call. `reaches` says yes for this
+// device, for pinned and managed memory, which all devices of the runtime reach ("portable"), and
+// for peers whose access was enabled.
 unsafe impl<A: Api> Driver for GpuDriver<A> {
     fn id(&self) -> DeviceId {
         self.id
@@ -278,8 +281,9 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     }
 
     unsafe fn close_queue(&self, queue: Raw<Queue>) {
-        // SAFETY: `open_queue` gave it. Work that was submitted still finishes ("the resources associated with hStream will be
-        // released automatically once the device has completed all work in hStream").
+        // SAFETY: `open_queue` gave it. Work that was submitted still finishes ("the resources
+        // associated with hStream will be released automatically once the device has completed all
+        // work in hStream").
         let _ = self.call("close a queue", |functions| unsafe {
             (functions.stream_destroy)(queue.as_ptr())
         });
@@ -315,8 +319,8 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
         if event.is_null() || !process::is_running() {
             return;
         }
-        // Recording it anew does not change waits that were submitted before ("subsequent calls to cuEventRecord do not modify
-        // them").
+        // Recording it anew does not change waits that were submitted before ("subsequent calls to
+        // cuEventRecord do not modify them").
         {
             let mut events = lock(&self.events);
             if events.len() < KEPT_EVENTS {
@@ -380,7 +384,8 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
-        // SAFETY: by the convention it points to the event's handle; nothing is known of how it is aligned.
+        // SAFETY: by the convention it points to the event's handle; nothing is known of how it is
+        // aligned.
         let event = unsafe { sync_event.cast::<Handle>().read_unaligned() };
         if event.is_null() {
             let message =

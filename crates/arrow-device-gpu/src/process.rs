@@ -1,7 +1,9 @@
-//! Whether the driver may still be called: not after the process began to exit, and not in a child of `fork`.
+//! Whether the driver may still be called: not after the process began to exit, and not in a child
+//! of `fork`.
 //!
-//! Drivers take themselves down in handlers of the process's end, in an order that nobody knows, and in a child of `fork` they
-//! have lost their threads and devices. Whatever is dropped then is leaked.
+//! Drivers take themselves down in handlers of the process's end, in an order that nobody knows,
+//! and in a child of `fork` they have lost their threads and devices. Whatever is dropped then is
+//! leaked.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -22,7 +24,8 @@ extern "C" fn forked() {
     STATE.store(FORKED, Ordering::Release);
 }
 
-/// Begins to watch. Called after the library was loaded, so that the handler runs before the library's own.
+/// Begins to watch. Called after the library was loaded, so that the handler runs before the
+/// library's own.
 pub(crate) fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {

@@ -1,7 +1,8 @@
 //! The functions of OpenCL that this crate calls, found in the loader's library at run time.
 //!
-//! The library is loaded once and stays until the process ends, because memory that was handed out is released through it.
-//! The declarations are those of the OpenCL headers. `ARROW_DEVICE_OPENCL_LIBRARY` names another library to load.
+//! The library is loaded once and stays until the process ends, because memory that was handed out
+//! is released through it. The declarations are those of the OpenCL headers.
+//! `ARROW_DEVICE_OPENCL_LIBRARY` names another library to load.
 
 use std::ffi::{OsString, c_void};
 use std::sync::OnceLock;
@@ -147,8 +148,9 @@ pub(crate) fn load() -> Result<&'static Api> {
     static LOADED: OnceLock<Result<Api, String>> = OnceLock::new();
     let first = || {
         let api = open()?;
-        // Loaders and drivers begin their own lives in these calls, and not all of them can do so on two threads at once
-        // (Debian's loader with PoCL cannot). Whether it goes well is asked again by whoever needs a device.
+        // Loaders and drivers begin their own lives in these calls, and not all of them can do so
+        // on two threads at once (Debian's loader with PoCL cannot). Whether it goes well is asked
+        // again by whoever needs a device.
         let _ = api.devices();
         Ok(api)
     };
@@ -164,8 +166,8 @@ fn open() -> Result<Api, String> {
     };
     let mut problem = String::new();
     for name in names {
-        // SAFETY: `Library::new` asks that the library's initialisers are sound; these names are those of the OpenCL loader,
-        // or were given by whoever runs the program.
+        // SAFETY: `Library::new` asks that the library's initialisers are sound; these names are
+        // those of the OpenCL loader, or were given by whoever runs the program.
         match unsafe { Library::new(&name) } {
             Ok(library) => return find_all(library),
             Err(error) => problem = format!("{}: {error}", name.to_string_lossy()),
@@ -196,8 +198,8 @@ fn find_all(library: Library) -> Result<Api, String> {
     // Never dropped: memory that was handed out is released through it.
     let library: &'static Library = Box::leak(Box::new(library));
     #[allow(clippy::multiple_unsafe_ops_per_block)]
-    // SAFETY: `symbol` asks that each name has the type of the field it goes to. The fields are declared after the OpenCL
-    // headers, whose functions these are.
+    // SAFETY: `symbol` asks that each name has the type of the field it goes to. The fields are
+    // declared after the OpenCL headers, whose functions these are.
     unsafe {
         Ok(Api {
             _library: library,

@@ -1,4 +1,5 @@
-//! The owners of OpenCL's objects that the driver itself keeps: a reference to a context, and a queue of its own.
+//! The owners of OpenCL's objects that the driver itself keeps: a reference to a context, and a
+//! queue of its own.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -22,11 +23,12 @@ struct Own {
     context: Handle,
 }
 
-// SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except those that modify the
-// state of cl_kernel objects").
+// SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
+// those that modify the state of cl_kernel objects").
 unsafe impl Send for Own {}
 
-/// One for each device that was opened, kept until the process ends: all who open a device get the same context.
+/// One for each device that was opened, kept until the process ends: all who open a device get the
+/// same context.
 static OWN: Mutex<Vec<Own>> = Mutex::new(Vec::new());
 
 impl Context {

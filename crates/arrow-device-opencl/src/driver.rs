@@ -1,7 +1,7 @@
 //! The [`Driver`] of an OpenCL device: raw handles in, calls of OpenCL out.
 //!
-//! It holds a reference to its context, and a queue of its own on which the host maps memory. All else belongs to whoever
-//! has the handles.
+//! It holds a reference to its context, and a queue of its own on which the host maps memory. All
+//! else belongs to whoever has the handles.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -43,8 +43,8 @@ pub(crate) struct OpenClDriver {
     properties: Properties,
 }
 
-// SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except those that modify the
-// state of cl_kernel objects"), and nothing in it is changed.
+// SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
+// those that modify the state of cl_kernel objects"), and nothing in it is changed.
 unsafe impl Send for OpenClDriver {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for OpenClDriver {}
@@ -91,7 +91,8 @@ impl OpenClDriver {
         check_on(code, operation, self.id)
     }
 
-    /// Keeps what was submitted before apart from what comes later, on a queue that does not by itself.
+    /// Keeps what was submitted before apart from what comes later, on a queue that does not by
+    /// itself.
     ///
     /// # Safety
     /// The queue is alive.
@@ -104,7 +105,8 @@ impl OpenClDriver {
         Ok(())
     }
 
-    /// A barrier behind these events or, without any, behind everything; and its event, if wanted, else null.
+    /// A barrier behind these events or, without any, behind everything; and its event, if wanted,
+    /// else null.
     ///
     /// # Safety
     /// The queue and the events are alive.
@@ -225,11 +227,13 @@ impl fmt::Debug for OpenClDriver {
     }
 }
 
-// SAFETY: memory is a buffer or an SVM block of its own, valid until it is released. An event is that of a barrier, which is
-// complete when all commands before it are ("waits for all commands previously enqueued in command_queue to complete"), and
-// a queue that waits gets a barrier behind the event; queues that are not in order get one around every list of copies, too.
-// `clFinish` waits for everything. A blocking map returns when the memory is there. `sync_event` is the `cl_event` itself.
-// `reaches` says yes for the devices of the context, which share its memory objects.
+// SAFETY: memory is a buffer or an SVM block of its own, valid until it is released. An event is
+// that of a barrier, which is complete when all commands before it are ("waits for all commands
+// previously enqueued in command_queue to complete"), and a queue that waits gets a barrier behind
+// the event; queues that are not in order get one around every list of copies, too. `clFinish`
+// waits for everything. A blocking map returns when the memory is there. `sync_event` is the
+// `cl_event` itself. `reaches` says yes for the devices of the context, which share its memory
+// objects.
 unsafe impl Driver for OpenClDriver {
     fn id(&self) -> DeviceId {
         self.id
@@ -305,8 +309,9 @@ unsafe impl Driver for OpenClDriver {
     }
 
     unsafe fn close_queue(&self, queue: Raw<Queue>) {
-        // SAFETY: the reference is the one that `open_queue` gave. Work that was submitted still finishes ("the command-queue
-        // is deleted" once "all commands queued to the command-queue have finished").
+        // SAFETY: the reference is the one that `open_queue` gave. Work that was submitted still
+        // finishes ("the command-queue is deleted" once "all commands queued to the command-queue
+        // have finished").
         let _ = unsafe { (self.api.release_queue)(queue.as_ptr()) };
     }
 
@@ -324,8 +329,8 @@ unsafe impl Driver for OpenClDriver {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        // OpenCL cannot be asked this. A barrier on a queue without work passes as soon as the driver gets to it.
-        // SAFETY: promised by the caller.
+        // OpenCL cannot be asked this. A barrier on a queue without work passes as soon as the
+        // driver gets to it. SAFETY: promised by the caller.
         let event = unsafe { self.barrier(queue, &[], true) }?;
         // SAFETY: promised by the caller.
         let mut answer = unsafe { self.flush(queue) }.map(|()| false);
@@ -398,7 +403,8 @@ unsafe impl Driver for OpenClDriver {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
-        // SAFETY: by the convention it points to a `cl_event`; nothing is known of how it is aligned.
+        // SAFETY: by the convention it points to a `cl_event`; nothing is known of how it is
+        // aligned.
         let event = unsafe { sync_event.cast::<Handle>().read_unaligned() };
         if event.is_null() {
             let message =
@@ -431,8 +437,8 @@ unsafe impl Driver for OpenClDriver {
         let mut event = ptr::null_mut();
         // SAFETY: promised by the caller.
         if unsafe { self.unmap_on(self.maps.handle(), spot, address, &mut event) }.is_ok() {
-            // Whoever gets the memory next may write to it on any queue: the mapping has to be over by then.
-            // SAFETY: the event was just made.
+            // Whoever gets the memory next may write to it on any queue: the mapping has to be over
+            // by then. SAFETY: the event was just made.
             let _ = unsafe { self.api.await_event(event, None) };
             // SAFETY: the reference is the one that the call above gave.
             let _ = unsafe { (self.api.release_event)(event) };

@@ -16,8 +16,8 @@ const EAGER: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
 impl Api {
-    /// The event's status, once its queue was told to get on with it: waits on another queue rely on that, and whoever made
-    /// the event may have left it out.
+    /// The event's status, once its queue was told to get on with it: waits on another queue rely
+    /// on that, and whoever made the event may have left it out.
     ///
     /// # Safety
     /// The event is alive.
@@ -44,7 +44,8 @@ impl Api {
         unsafe { self.pushed_status_of(event) }.map(|status| status <= 0)
     }
 
-    /// Waits until it has passed or the time is over; returns whether it has passed. Failed work is an error.
+    /// Waits until it has passed or the time is over; returns whether it has passed. Failed work is
+    /// an error.
     ///
     /// # Safety
     /// The event is alive.

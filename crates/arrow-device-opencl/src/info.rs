@@ -61,7 +61,8 @@ unsafe fn value<T: Plain>(
 ) -> Result<T> {
     let mut value = T::ZERO;
     let out = (&raw mut value).cast::<c_void>();
-    // SAFETY: the object is promised by the caller. OpenCL writes at most as many bytes as it is told fit.
+    // SAFETY: the object is promised by the caller. OpenCL writes at most as many bytes as it is
+    // told fit.
     let code = unsafe { info(object, what, size_of::<T>(), out, ptr::null_mut()) };
     check(code, operation).map(|()| value)
 }
@@ -106,8 +107,8 @@ pub(crate) struct DeviceFacts {
     pub(crate) has_svm: bool,
 }
 
-/// What was found in all places together. A place that cannot be asked hides no other; what it said is the error where there is
-/// nothing else.
+/// What was found in all places together. A place that cannot be asked hides no other; what it said
+/// is the error where there is nothing else.
 pub(crate) fn those_that_answer<T>(places: impl Iterator<Item = Result<Vec<T>>>) -> Result<Vec<T>> {
     let (mut found, mut first_error) = (Vec::new(), None);
     for place in places {

@@ -1,7 +1,7 @@
 //! OpenCL devices for [`arrow_device`]: Arrow data in `cl_mem` buffers, ordered by `cl_event`s.
 //!
-//! Nothing is linked. The OpenCL loader (`libOpenCL.so.1`, `OpenCL.dll`) is loaded by the first call, and a machine without
-//! one, or without a driver, gets an error that says what to install.
+//! Nothing is linked. The OpenCL loader (`libOpenCL.so.1`, `OpenCL.dll`) is loaded by the first
+//! call, and a machine without one, or without a driver, gets an error that says what to install.
 //!
 //! ```
 //! if let Err(why) = arrow_device_opencl::is_available() {
@@ -10,7 +10,8 @@
 //! }
 //! let device = arrow_device_opencl::open(0)?;
 //! let queue = device.open_queue()?;
-//! let array = arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
+//! let array =
+//!     arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
 //! let there = array.copy_to(&queue)?;
 //! assert_eq!(there.device(), device.id());
 //! # Ok::<(), arrow_device::Error>(())
@@ -25,30 +26,33 @@
 //! | `device_id` | the number of the device over all platforms, in the loader's order. A hint, since loaders order differently: the context of the handles decides, and [`open_for`] finds it |
 //! | `sync_event` | null, or a pointer to a `cl_event` |
 //!
-//! Both sides use one `cl_context`: memory and events of another one cannot be used by a queue. [`open`] gives everybody in
-//! this process the same context for a device; [`open_from`] and [`open_for`] take that of the application or the producer.
-//! Where several contexts of a device are open, a `cl_mem` tells which one it is of: an imported array is waited for, read and
-//! copied in its own context, whichever was opened last; a queue of another one gets
-//! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to it goes through host memory. Nothing opens the context
-//! of a foreign handle unasked: that is what [`open_for`] is for.
+//! Both sides use one `cl_context`: memory and events of another one cannot be used by a queue.
+//! [`open`] gives everybody in this process the same context for a device; [`open_from`] and
+//! [`open_for`] take that of the application or the producer. Where several contexts of a device
+//! are open, a `cl_mem` tells which one it is of: an imported array is waited for, read and copied
+//! in its own context, whichever was opened last; a queue of another one gets
+//! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to it goes through host
+//! memory. Nothing opens the context of a foreign handle unasked: that is what [`open_for`] is for.
 //!
-//! The exporter holds one reference to each `cl_mem` and to the `cl_event`, until its release callback. The importer
-//! retains nothing that it does not release. The exporter flushes the queue of its event; the importer flushes it once more
-//! where it was forgotten.
+//! The exporter holds one reference to each `cl_mem` and to the `cl_event`, until its release
+//! callback. The importer retains nothing that it does not release. The exporter flushes the queue
+//! of its event; the importer flushes it once more where it was forgotten.
 //!
-//! A consumer's queue waits by a barrier behind the event. For an event of another context the host waits. An event with a
-//! negative status is an error for everybody who waits for it, with the status as the vendor's code.
+//! A consumer's queue waits by a barrier behind the event. For an event of another context the host
+//! waits. An event with a negative status is an error for everybody who waits for it, with the
+//! status as the vendor's code.
 //!
 //! # Queues
 //!
-//! Queues that are opened here are in order. One that is [adopted](arrow_device::Device::adopt_queue) (a
-//! `cl_command_queue` of the device's context) may be out of order: then barriers stand around what this crate submits, and
-//! whoever submits kernels in between orders them among each other.
+//! Queues that are opened here are in order. One that is
+//! [adopted](arrow_device::Device::adopt_queue) (a `cl_command_queue` of the device's context) may
+//! be out of order: then barriers stand around what this crate submits, and whoever submits kernels
+//! in between orders them among each other.
 //!
 //! # Threads
 //!
-//! What OpenCL says holds: all its calls may be made on any thread, except that one kernel object's arguments are set by one
-//! thread at a time.
+//! What OpenCL says holds: all its calls may be made on any thread, except that one kernel object's
+//! arguments are set by one thread at a time.
 
 mod api;
 mod context;
@@ -74,7 +78,8 @@ pub enum Kind {
     /// `cl_mem` buffers: handles, which every OpenCL driver has.
     #[default]
     Buffers,
-    /// Shared virtual memory, coarse-grained: addresses. Both sides have to know, because nothing in the C struct tells.
+    /// Shared virtual memory, coarse-grained: addresses. Both sides have to know, because nothing
+    /// in the C struct tells.
     Svm,
 }
 
@@ -99,7 +104,8 @@ pub fn is_available() -> Result<()> {
     if devices()?.is_empty() { Err(no_device(0)) } else { Ok(()) }
 }
 
-/// The devices of all platforms. Those that cannot be asked are left out; where all of them are, this is the error of the first.
+/// The devices of all platforms. Those that cannot be asked are left out; where all of them are,
+/// this is the error of the first.
 pub fn devices() -> Result<Vec<Listed>> {
     let api = api::load()?;
     let list = |(index, device)| {
@@ -120,7 +126,8 @@ pub fn open(index: usize) -> Result<Device> {
 
 /// The same, with a choice of memory: [`ErrorKind::Unsupported`] where the device does not have it.
 ///
-/// The first choice holds for the device in this process; another one later is [`ErrorKind::InvalidArgument`].
+/// The first choice holds for the device in this process; another one later is
+/// [`ErrorKind::InvalidArgument`].
 pub fn open_with(index: usize, kind: Kind) -> Result<Device> {
     let api = api::load()?;
     let device = api.devices()?.get(index).copied().ok_or_else(|| no_device(index))?;
@@ -129,10 +136,12 @@ pub fn open_with(index: usize, kind: Kind) -> Result<Device> {
     unsafe { open_in(api, context, device, kind) }
 }
 
-/// Opens a device of a context that somebody else made. The context is retained as long as the device is open.
+/// Opens a device of a context that somebody else made. The context is retained as long as the
+/// device is open.
 ///
 /// # Safety
-/// `context` is a `cl_context` that is alive, made by the OpenCL loader of this process, and `device` is a `cl_device_id`.
+/// `context` is a `cl_context` that is alive, made by the OpenCL loader of this process, and
+/// `device` is a `cl_device_id`.
 pub unsafe fn open_from(
     context: NonNull<c_void>,
     device: NonNull<c_void>,
@@ -151,8 +160,9 @@ pub unsafe fn open_from(
     unsafe { open_in(api, context, device.as_ptr(), kind) }
 }
 
-/// Opens the device of a foreign `cl_mem`, such as one from the `buffers` of an `ArrowDeviceArray`: in the memory's context,
-/// the device with that number where it is one of the context's, and the first of them otherwise.
+/// Opens the device of a foreign `cl_mem`, such as one from the `buffers` of an `ArrowDeviceArray`:
+/// in the memory's context, the device with that number where it is one of the context's, and the
+/// first of them otherwise.
 ///
 /// # Safety
 /// `memory` is a `cl_mem` that is alive, made by the OpenCL loader of this process.
@@ -186,8 +196,8 @@ unsafe fn open_in(
     Ok(Device::new(driver))
 }
 
-/// One number means one kind of memory in this process: an array says only the number, and an address that is taken for a
-/// handle is a crash.
+/// One number means one kind of memory in this process: an array says only the number, and an
+/// address that is taken for a handle is a crash.
 fn settle_kind(id: DeviceId, kind: Kind) -> Result<()> {
     static OPENED: Mutex<Vec<(DeviceId, Kind)>> = Mutex::new(Vec::new());
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
-//! ROCm devices for [`arrow_device`]: Arrow data in device and pinned memory, ordered by HIP events.
+//! ROCm devices for [`arrow_device`]: Arrow data in device and pinned memory, ordered by HIP
+//! events.
 //!
-//! Nothing is linked. HIP's library (`libamdhip64.so.7`, `.6` or `.5`) is loaded by the first call, and a machine without one,
-//! or without a GPU, gets an error that says what to do.
+//! Nothing is linked. HIP's library (`libamdhip64.so.7`, `.6` or `.5`) is loaded by the first call,
+//! and a machine without one, or without a GPU, gets an error that says what to do.
 //!
 //! ```
 //! if let Err(why) = arrow_device_rocm::is_available() {
@@ -10,7 +11,8 @@
 //! }
 //! let device = arrow_device_rocm::open(0)?;
 //! let queue = device.open_queue()?;
-//! let array = arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
+//! let array =
+//!     arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
 //! let there = array.copy_to(&queue)?;
 //! assert_eq!(there.device(), device.id());
 //! # Ok::<(), arrow_device::Error>(())
@@ -25,29 +27,33 @@
 //! | `device_id` | the HIP ordinal. For pinned memory -1 and 0 are accepted, too |
 //! | `sync_event` | null, or a pointer to a `hipEvent_t` |
 //!
-//! Each call makes the device the current one of the thread that calls, and gives the thread its own back.
+//! Each call makes the device the current one of the thread that calls, and gives the thread its
+//! own back.
 //!
 //! # Streams
 //!
-//! A queue that is opened here is a stream that does not wait for the default stream. One of the caller's is
-//! [adopted](arrow_device::Device::adopt_queue): its raw handle is the `hipStream_t`, and null is the device's default
-//! stream. `hipStreamPerThread` means another stream on each thread, so a queue made of it, and all that is used on it, is to be
-//! used and dropped on the thread that it was made on.
+//! A queue that is opened here is a stream that does not wait for the default stream. One of the
+//! caller's is [adopted](arrow_device::Device::adopt_queue): its raw handle is the `hipStream_t`,
+//! and null is the device's default stream. `hipStreamPerThread` means another stream on each
+//! thread, so a queue made of it, and all that is used on it, is to be used and dropped on the
+//! thread that it was made on.
 //!
-//! A stream that is capturing a graph is refused with [`Unsupported`](arrow_device::ErrorKind::Unsupported): there, an event
-//! would never pass. Other calls leave captures of other threads alone.
+//! A stream that is capturing a graph is refused with
+//! [`Unsupported`](arrow_device::ErrorKind::Unsupported): there, an event would never pass. Other
+//! calls leave captures of other threads alone.
 //!
 //! # Memory
 //!
-//! Memory that is allocated on a queue is allocated in its order, where HIP can. Data from the host is gathered in pinned
-//! memory and goes over in few large pieces. Pinned memory is read and written by the host in place. Managed memory of HIP has
-//! no type in Arrow. Another GPU's memory is reached where HIP lets the two be peers, and otherwise it is
+//! Memory that is allocated on a queue is allocated in its order, where HIP can. Data from the host
+//! is gathered in pinned memory and goes over in few large pieces. Pinned memory is read and
+//! written by the host in place. Managed memory of HIP has no type in Arrow. Another GPU's memory
+//! is reached where HIP lets the two be peers, and otherwise it is
 //! [`NotReachable`](arrow_device::ErrorKind::NotReachable) and copied by way of the host.
 //!
 //! # Threads, `fork` and the end of the process
 //!
-//! Everything may be used on any thread. In a child of `fork`, and once the process has begun to exit, no driver is called any
-//! more and memory is left to the system.
+//! Everything may be used on any thread. In a child of `fork`, and once the process has begun to
+//! exit, no driver is called any more and memory is left to the system.
 
 mod api;
 
@@ -71,13 +77,15 @@ pub fn open(ordinal: usize) -> Result<Device> {
     open_with(ordinal, Kind::Device)
 }
 
-/// The same with this kind of memory. Its queues are streams of the same device, and reach all kinds.
-/// [`Kind::Managed`] is [`Unsupported`](arrow_device::ErrorKind::Unsupported), because Arrow has no type for it.
+/// The same with this kind of memory. Its queues are streams of the same device, and reach all
+/// kinds. [`Kind::Managed`] is [`Unsupported`](arrow_device::ErrorKind::Unsupported), because Arrow
+/// has no type for it.
 pub fn open_with(ordinal: usize, kind: Kind) -> Result<Device> {
     Ok(Device::new(GpuDriver::open(api::load()?, ordinal, kind)?))
 }
 
-/// Which library was found, its version, which functions it lacks, and which devices there are: to be printed.
+/// Which library was found, its version, which functions it lacks, and which devices there are: to
+/// be printed.
 ///
 /// ```
 /// println!("{}", arrow_device_rocm::diagnose());

@@ -1,4 +1,5 @@
-//! A machine without ROCm, or without a GPU: every way to ask gets an error value that says what to do.
+//! A machine without ROCm, or without a GPU: every way to ask gets an error value that says what to
+//! do.
 //!
 //! Each case runs this program again, as a child whose environment names another library.
 #![allow(clippy::unwrap_used, clippy::panic)]

@@ -15,7 +15,8 @@ pub enum Kind {
     /// Memory of its own, with addresses that the host cannot read: a GPU.
     #[default]
     Discrete,
-    /// Memory that the host can read in place once it is ready, after `map`: pinned and managed memory.
+    /// Memory that the host can read in place once it is ready, after `map`: pinned and managed
+    /// memory.
     HostReadable,
     /// Memory behind handles that nothing can be added to: OpenCL, Vulkan, WebGPU.
     Handles,
@@ -87,8 +88,8 @@ impl Builder {
         self
     }
 
-    /// Handles can be had for parts of an allocation, as OpenCL and Vulkan give them. Only where there are
-    /// handles.
+    /// Handles can be had for parts of an allocation, as OpenCL and Vulkan give them. Only where
+    /// there are handles.
     pub fn parts(mut self, parts: bool) -> Self {
         self.settings.parts = parts;
         self
@@ -118,14 +119,15 @@ impl Builder {
         self
     }
 
-    /// Each piece of work takes so long, for waits with a time limit: those run out although no real time passes.
+    /// Each piece of work takes so long, for waits with a time limit: those run out although no
+    /// real time passes.
     pub fn work_time(mut self, time: Duration) -> Self {
         self.settings.work_time = time;
         self
     }
 
-    /// Whether calls that come through the library look at the stack to learn where in the program they are.
-    /// They do, unless told otherwise; it is most of what a call costs.
+    /// Whether calls that come through the library look at the stack to learn where in the program
+    /// they are. They do, unless told otherwise; it is most of what a call costs.
     pub fn backtraces(mut self, on: bool) -> Self {
         self.settings.backtraces = on;
         self
@@ -153,9 +155,9 @@ impl Builder {
         }
     }
 
-    /// Runs a test once for each call in it that can fail, and makes that call fail; then once for each again,
-    /// and loses the device there. The test ends well, with errors as values, when it leaks nothing and makes no
-    /// mistake in any of them.
+    /// Runs a test once for each call in it that can fail, and makes that call fail; then once for
+    /// each again, and loses the device there. The test ends well, with errors as values, when it
+    /// leaks nothing and makes no mistake in any of them.
     ///
     /// Returns how many runs that were. A panic is preceded by a line that names the call.
     pub fn for_each_fault(self, mut test: impl FnMut(&Sim)) -> usize {

@@ -1,13 +1,13 @@
 //! Every mistake that the software device knows, with an example that makes it.
 //!
-//! The examples are programs that are compiled and run. Each ends with its report; in a test of your own the
-//! simulator would panic where it is dropped, and show the report in full. `sim.finish()` ends the simulation
-//! and returns the reports.
+//! The examples are programs that are compiled and run. Each ends with its report; in a test of
+//! your own the simulator would panic where it is dropped, and show the report in full.
+//! `sim.finish()` ends the simulation and returns the reports.
 //!
 //! # UnorderedRead
 //!
-//! A queue reads what another queue writes, and nothing makes it wait. The most common of all; a wait for an event
-//! that was recorded too early is the same mistake. ([`Mistake::UnorderedRead`])
+//! A queue reads what another queue writes, and nothing makes it wait. The most common of all; a
+//! wait for an event that was recorded too early is the same mistake. ([`Mistake::UnorderedRead`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -28,8 +28,8 @@
 //!
 //! # UnorderedWrite
 //!
-//! A queue writes what another still reads or writes: a staging buffer that is filled again too early.
-//! ([`Mistake::UnorderedWrite`])
+//! A queue writes what another still reads or writes: a staging buffer that is filled again too
+//! early. ([`Mistake::UnorderedWrite`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -50,7 +50,8 @@
 //!
 //! # WriteToShared
 //!
-//! Memory became a buffer, of which others may hold a share, and is written to. ([`Mistake::WriteToShared`])
+//! Memory became a buffer, of which others may hold a share, and is written to.
+//! ([`Mistake::WriteToShared`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -94,8 +95,8 @@
 //!
 //! # UseAfterFree
 //!
-//! Work names memory that was freed. The address is not used again for long, so a late use is caught late, too.
-//! ([`Mistake::UseAfterFree`])
+//! Work names memory that was freed. The address is not used again for long, so a late use is
+//! caught late, too. ([`Mistake::UseAfterFree`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -135,7 +136,8 @@
 //!
 //! # UnknownMemory
 //!
-//! An address that is no memory of this simulator, such as one of the host. ([`Mistake::UnknownMemory`])
+//! An address that is no memory of this simulator, such as one of the host.
+//! ([`Mistake::UnknownMemory`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -155,7 +157,8 @@
 //!
 //! # UnreachableMemory
 //!
-//! A kernel on one device names memory on another, without peer access. ([`Mistake::UnreachableMemory`])
+//! A kernel on one device names memory on another, without peer access.
+//! ([`Mistake::UnreachableMemory`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -197,7 +200,8 @@
 //!
 //! # DeviceAddressOnHost
 //!
-//! The route of a copy says that one side is host memory, and it is not. ([`Mistake::DeviceAddressOnHost`])
+//! The route of a copy says that one side is host memory, and it is not.
+//! ([`Mistake::DeviceAddressOnHost`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -241,8 +245,8 @@
 //!
 //! # FreedInUse
 //!
-//! Memory is freed, and the host has not waited for the work that uses it. A wait for another queue does not help.
-//! ([`Mistake::FreedInUse`])
+//! Memory is freed, and the host has not waited for the work that uses it. A wait for another queue
+//! does not help. ([`Mistake::FreedInUse`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -373,7 +377,8 @@
 //!
 //! # EventRecordedTwice
 //!
-//! An event is recorded again, perhaps after it was shown to somebody. ([`Mistake::EventRecordedTwice`])
+//! An event is recorded again, perhaps after it was shown to somebody.
+//! ([`Mistake::EventRecordedTwice`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -413,7 +418,8 @@
 //!
 //! # UnknownEvent
 //!
-//! A handle is used as an event that is none. The call is an error, too. ([`Mistake::UnknownEvent`])
+//! A handle is used as an event that is none. The call is an error, too.
+//! ([`Mistake::UnknownEvent`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -432,7 +438,8 @@
 //!
 //! # QueueClosed
 //!
-//! A queue is used after it was closed, or closed twice. The call is an error, too. ([`Mistake::QueueClosed`])
+//! A queue is used after it was closed, or closed twice. The call is an error, too.
+//! ([`Mistake::QueueClosed`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -491,7 +498,8 @@
 //!
 //! # KernelPanicked
 //!
-//! The closure of a kernel panicked: a check inside it failed, for example. ([`Mistake::KernelPanicked`])
+//! The closure of a kernel panicked: a check inside it failed, for example.
+//! ([`Mistake::KernelPanicked`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {
@@ -502,7 +510,8 @@
 //! let mut memory = sim.device().allocate(8)?;
 //! memory.write(&queue, &[1; 8])?;
 //! let spot = memory.spot(&queue)?;
-//! let check = |memory: &mut arrow_device_sim::KernelMemory| assert_eq!(memory.input(0), [2; 8]);
+//! let check =
+//!     |memory: &mut arrow_device_sim::KernelMemory| assert_eq!(memory.input(0), [2; 8]);
 //! sim.kernel("check").reads(spot, 8).launch(&queue, check)?;
 //! # }
 //! assert_eq!(sim.finish()[0].kind, Mistake::KernelPanicked);
@@ -512,7 +521,8 @@
 //!
 //! # LeakedAllocation
 //!
-//! Memory was not freed when the simulator ended, although all work has run. ([`Mistake::LeakedAllocation`])
+//! Memory was not freed when the simulator ended, although all work has run.
+//! ([`Mistake::LeakedAllocation`])
 //!
 //! ```
 //! # fn main() -> arrow_device::Result<()> {

@@ -1,8 +1,8 @@
 //! Vector clocks: what is known to be finished before something starts.
 //!
-//! Each queue has a lane, and work on it is numbered. A clock says, lane by lane, up to which number everything
-//! is finished. The host has a clock and no lane: what it does happens at once, before anything that is
-//! submitted later.
+//! Each queue has a lane, and work on it is numbered. A clock says, lane by lane, up to which
+//! number everything is finished. The host has a clock and no lane: what it does happens at once,
+//! before anything that is submitted later.
 
 /// One piece of work: a lane and the number in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,8 +17,9 @@ use crate::engine::Engine;
 
 /// The driver of one device of a simulator.
 ///
-/// Applications take [`Sim::device`](crate::Sim::device). A test that wants to see its own mistakes caught wraps
-/// this in a driver that leaves out a wait, and makes a [`Device`](arrow_device::Device) of that.
+/// Applications take [`Sim::device`](crate::Sim::device). A test that wants to see its own mistakes
+/// caught wraps this in a driver that leaves out a wait, and makes a
+/// [`Device`](arrow_device::Device) of that.
 #[derive(Clone)]
 pub struct SimDriver {
     engine: Arc<Engine>,
@@ -51,11 +52,12 @@ fn new_queue_handle() -> usize {
     NEXT.fetch_add(16, Ordering::Relaxed)
 }
 
-// SAFETY: memory is a block of its own until `free`, and addresses are not used again for long. An event is
-// complete when the engine has run the work that was submitted before the record, and a queue's wait names that
-// work and stays before everything that is submitted later. `synchronize` runs all work of the queue. `map`
-// shows the block's pages. `sync_event` is the handle itself, which is the address of a table. `reaches` says
-// yes for this device and for peers that were given access.
+// SAFETY: memory is a block of its own until `free`, and addresses are not used again for long. An
+// event is complete when the engine has run the work that was submitted before the record, and a
+// queue's wait names that work and stays before everything that is submitted later. `synchronize`
+// runs all work of the queue. `map` shows the block's pages. `sync_event` is the handle itself,
+// which is the address of a table. `reaches` says yes for this device and for peers that were given
+// access.
 unsafe impl Driver for SimDriver {
     fn id(&self) -> DeviceId {
         self.id

@@ -1,7 +1,8 @@
 //! The engine: everything that a simulator knows, behind one lock.
 //!
-//! Calls are judged when they are made, in the order in which they take the lock. Nothing foreign runs while the
-//! lock is held: kernels run between two locks, and what is thrown away is dropped after it.
+//! Calls are judged when they are made, in the order in which they take the lock. Nothing foreign
+//! runs while the lock is held: kernels run between two locks, and what is thrown away is dropped
+//! after it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -42,10 +43,11 @@ pub(crate) struct Engine {
 pub(crate) struct State {
     pub(crate) kind: Kind,
     pub(crate) peer_access: bool,
-    /// Which device was given access to which other one's memory of which kind, where not all have it.
+    /// Which device was given access to which other one's memory of which kind, where not all have
+    /// it.
     pub(crate) peers: HashSet<(usize, usize, Placement)>,
-    /// Events may be recorded again, and be waited for before they are: what drivers allow and the library's trait
-    /// does not.
+    /// Events may be recorded again, and be waited for before they are: what drivers allow and the
+    /// library's trait does not.
     pub(crate) loose_events: bool,
     pub(crate) devices: Table<DeviceState>,
     pub(crate) queues: Table<QueueState>,
@@ -76,7 +78,8 @@ pub(crate) struct State {
     /// What is to be dropped once the lock is open.
     pub(crate) discarded: Vec<Work>,
     pub(crate) log: Option<Vec<Step>>,
-    /// How long a piece of work takes, and how much of it was waited for already. No real time passes.
+    /// How long a piece of work takes, and how much of it was waited for already. No real time
+    /// passes.
     pub(crate) work_time: Duration,
     pub(crate) waited: Duration,
 }
@@ -134,8 +137,8 @@ impl Engine {
         }
     }
 
-    /// Locks. A panic cannot leave the state half changed where it matters: nothing in this crate panics under
-    /// the lock.
+    /// Locks. A panic cannot leave the state half changed where it matters: nothing in this crate
+    /// panics under the lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -203,7 +206,8 @@ impl State {
         Err(Error::new(ErrorKind::DeviceLost, "the device was told to be lost").on_device(*id))
     }
 
-    /// From now on the device does nothing. What was submitted to it is thrown away and counts as finished.
+    /// From now on the device does nothing. What was submitted to it is thrown away and counts as
+    /// finished.
     pub(crate) fn lose(&mut self, device: usize) {
         self.devices[device].lost = true;
         for queue in self.queues.iter_mut().filter(|queue| queue.device == device) {
@@ -223,8 +227,8 @@ impl State {
     pub(crate) fn open_queue(&mut self, device: usize, handle: usize, site: RawSite) -> Result<()> {
         self.attempt(Call::OpenQueue, device)?;
         let opened = self.sites.add(site);
-        // A lane whose work the host knows to be finished: all that is submitted from now on comes after it
-        // anyway.
+        // A lane whose work the host knows to be finished: all that is submitted from now on comes
+        // after it anyway.
         let number = self.queues.len();
         let free = self.lanes.iter().position(|queue| {
             let queue = &self.queues[*queue];

@@ -1,7 +1,8 @@
-//! What `sync_event` points to: a table of functions that any program can call, without this library.
+//! What `sync_event` points to: a table of functions that any program can call, without this
+//! library.
 //!
-//! `include/arrow_device/sim.h` declares the same for C. The table is the producer's: it lives as long as the
-//! event, which is as long as the array that shows it.
+//! `include/arrow_device/sim.h` declares the same for C. The table is the producer's: it lives as
+//! long as the event, which is as long as the array that shows it.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
@@ -20,12 +21,13 @@ pub(crate) type QueueWait =
 
 /// An event of a software device, as it is shown in `ArrowDeviceArray.sync_event`.
 ///
-/// The functions can be called on any thread, as long as the array that shows the event is not released. They
-/// return 0 or an `errno` value.
+/// The functions can be called on any thread, as long as the array that shows the event is not
+/// released. They return 0 or an `errno` value.
 #[repr(C)]
 #[derive(Debug)]
 pub struct EventTable {
-    /// [`EventTable::MAGIC`]: whoever finds another value does not have an event of a software device.
+    /// [`EventTable::MAGIC`]: whoever finds another value does not have an event of a software
+    /// device.
     pub magic: u64,
     /// [`EventTable::VERSION`]. A later version only adds members at the end.
     pub version: u32,
@@ -33,11 +35,11 @@ pub struct EventTable {
     pub size: u32,
     /// Whether the event has passed: 0 if so, `EAGAIN` if not yet. Does not wait.
     pub query: Option<unsafe extern "C" fn(event: *const EventTable) -> c_int>,
-    /// Waits on the host until the event has passed, at most so many nanoseconds; a negative number is no limit.
-    /// 0 if it has passed, `ETIMEDOUT` if not.
+    /// Waits on the host until the event has passed, at most so many nanoseconds; a negative number
+    /// is no limit. 0 if it has passed, `ETIMEDOUT` if not.
     pub wait: Option<unsafe extern "C" fn(event: *const EventTable, nanoseconds: i64) -> c_int>,
-    /// Makes a queue of the same simulator wait for the event. `EXDEV` for any other queue: wait on the host for
-    /// it.
+    /// Makes a queue of the same simulator wait for the event. `EXDEV` for any other queue: wait on
+    /// the host for it.
     pub queue_wait:
         Option<unsafe extern "C" fn(event: *const EventTable, queue: *mut c_void) -> c_int>,
     /// The producer's own.

@@ -1,7 +1,9 @@
-//! What pending copies expect of the host's memory, once a copy that is ordered before them has written there.
+//! What pending copies expect of the host's memory, once a copy that is ordered before them has
+//! written there.
 //!
-//! A copy notes what its host side holds when it is submitted, to see whether the host changes it meanwhile. What a copy before
-//! it writes is no such change. Without an order between the two it is one, and is left to be reported.
+//! A copy notes what its host side holds when it is submitted, to see whether the host changes it
+//! meanwhile. What a copy before it writes is no such change. Without an order between the two it
+//! is one, and is left to be reported.
 
 use std::ops::Range;
 
@@ -46,7 +48,8 @@ impl State {
             .any(|piece| host_side(piece).is_some_and(|host| host.start < end && start < host.end))
     }
 
-    /// For each queue the number of the first work that is behind what this queue runs now, by waits.
+    /// For each queue the number of the first work that is behind what this queue runs now, by
+    /// waits.
     fn works_behind(&self, queue: usize) -> Vec<u64> {
         let none = |state: &crate::queue::QueueState| state.submitted + 1;
         let mut first: Vec<u64> = self.queues.iter().map(none).collect();
@@ -96,8 +99,9 @@ fn expect(piece: &mut Piece, written: &[Range<usize>]) {
         let Some(address) = side.host() else { return };
         let at = start - host.start;
         if let Some(noted) = piece.host_bytes.get_mut(at..end - host.start) {
-            // SAFETY: the submitter promised that the host's side can be read until the queue has passed the piece, and it was
-            // written when the copy was submitted, so it is initialised; nothing overlaps the piece's own notes.
+            // SAFETY: the submitter promised that the host's side can be read until the queue has
+            // passed the piece, and it was written when the copy was submitted, so it is
+            // initialised; nothing overlaps the piece's own notes.
             unsafe {
                 std::ptr::copy_nonoverlapping(
                     address.0.wrapping_add(at),

@@ -1,6 +1,7 @@
 //! The engine with another face: what a vendor's driver needs of it, by addresses and numbers.
 //!
-//! Simulated drivers are built on this, and nothing else is: it is no part of the crate's interface.
+//! Simulated drivers are built on this, and nothing else is: it is no part of the crate's
+//! interface.
 
 use std::sync::Arc;
 
@@ -112,7 +113,8 @@ impl Hardware {
         self.engine.with(|state| state.free_in_order(lane.raw(), address, site))
     }
 
-    /// What an address is in: an allocation, freed ones included until their addresses are used again.
+    /// What an address is in: an allocation, freed ones included until their addresses are used
+    /// again.
     pub fn locate(&self, address: usize) -> Option<Located> {
         self.engine.with(|state| match state.whose(address) {
             Whose::Allocation(number) => {
@@ -148,7 +150,8 @@ impl Hardware {
         self.engine.with(|state| state.devices.iter_mut().for_each(|device| device.limit = bytes));
     }
 
-    /// Gives a device access to memory of another one: what it allocated itself, or what comes from its pool.
+    /// Gives a device access to memory of another one: what it allocated itself, or what comes from
+    /// its pool.
     pub fn give_access(&self, device: usize, to: usize, placement: Placement) {
         self.engine.with(|state| state.peers.insert((device, to, placement)));
     }
@@ -243,8 +246,8 @@ impl Hardware {
     /// Submits copies that have no order among each other.
     ///
     /// # Safety
-    /// What is no device address and no allocation is host memory that may be read or written; a destination until
-    /// the queue has passed the copy.
+    /// What is no device address and no allocation is host memory that may be read or written; a
+    /// destination until the queue has passed the copy.
     pub unsafe fn transfer(&self, lane: Lane, stretches: &[Stretch]) -> Result<()> {
         let site = self.engine.site();
         // SAFETY: promised by the caller.
@@ -278,15 +281,15 @@ impl Hardware {
         self.engine.with(|state| state.launch(lane.raw(), launch, site))
     }
 
-    /// The host reads memory that it shares with the devices: reported where it has not waited for what writes
-    /// there.
+    /// The host reads memory that it shares with the devices: reported where it has not waited for
+    /// what writes there.
     pub fn host_reads(&self, address: usize, len: u64) {
         let site = self.engine.site();
         self.engine.with(|state| state.host_reads(address, len, site));
     }
 
-    /// Keeps the host from managed memory of a device while that has work which the host does not know to be
-    /// finished, as devices do that share it with the host in turns.
+    /// Keeps the host from managed memory of a device while that has work which the host does not
+    /// know to be finished, as devices do that share it with the host in turns.
     pub fn take_turns(&self, device: usize) {
         self.engine.with(|state| state.take_turns(device));
     }

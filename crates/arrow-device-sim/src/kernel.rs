@@ -11,8 +11,8 @@ use crate::site::Site;
 
 /// Work of the user's own, to be launched on a queue. Made by [`Sim::kernel`].
 ///
-/// It says what it reads and what it writes, and gets just that when it runs. It runs when somebody waits for
-/// it, on that thread, so it must not wait for this device itself.
+/// It says what it reads and what it writes, and gets just that when it runs. It runs when somebody
+/// waits for it, on that thread, so it must not wait for this device itself.
 #[must_use = "nothing happens until it is launched"]
 pub struct Kernel<'sim> {
     sim: &'sim Sim,
@@ -26,13 +26,15 @@ impl<'sim> Kernel<'sim> {
         Self { sim, name, reads: Vec::new(), writes: Vec::new() }
     }
 
-    /// It reads these bytes. It finds them as [`KernelMemory::input`] with the number of this call, from 0.
+    /// It reads these bytes. It finds them as [`KernelMemory::input`] with the number of this call,
+    /// from 0.
     pub fn reads(mut self, spot: Spot, len: u64) -> Self {
         self.reads.push((spot, len));
         self
     }
 
-    /// It writes these bytes. It finds them as [`KernelMemory::output`] with the number of this call, from 0.
+    /// It writes these bytes. It finds them as [`KernelMemory::output`] with the number of this
+    /// call, from 0.
     ///
     /// To change bytes in place, name them here and in [`reads`](Self::reads).
     pub fn writes(mut self, spot: Spot, len: u64) -> Self {

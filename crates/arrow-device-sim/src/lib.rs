@@ -1,15 +1,16 @@
 //! The software device: device code tested without a device.
 //!
-//! A queue that does not wait for an event, memory that is freed while a kernel still reads it, an address read
-//! on the host: a GPU shows such mistakes by chance, on some machines, under load. The software device shows
-//! them every time, at the call that makes them, in an ordinary test. It implements
-//! [`Driver`](arrow_device::driver::Driver), so everything built on [`Device`](arrow_device::Device),
-//! [`Queue`](arrow_device::Queue) and [`Array`](arrow_device::Array) runs on it unchanged.
+//! A queue that does not wait for an event, memory that is freed while a kernel still reads it, an
+//! address read on the host: a GPU shows such mistakes by chance, on some machines, under load. The
+//! software device shows them every time, at the call that makes them, in an ordinary test. It
+//! implements [`Driver`](arrow_device::driver::Driver), so everything built on
+//! [`Device`](arrow_device::Device), [`Queue`](arrow_device::Queue) and
+//! [`Array`](arrow_device::Array) runs on it unchanged.
 //!
 //! # From a bug that only a GPU shows to a failing test
 //!
-//! Two queues share a buffer. The second forgets to wait for the first. On a GPU the sum is wrong once in a
-//! thousand runs; here the test fails in every run and names both lines:
+//! Two queues share a buffer. The second forgets to wait for the first. On a GPU the sum is wrong
+//! once in a thousand runs; here the test fails in every run and names both lines:
 //!
 //! ```should_panic
 //! # fn main() -> arrow_device::Result<()> {
@@ -42,23 +43,26 @@
 //!
 //! # How it works
 //!
-//! * **Memory** is address space that the host cannot read: a read through a leaked address ends the process at
-//!   that line. The engine has its own way to the same bytes. See [`Protection`] for other systems. Fresh memory
-//!   holds garbage, and the destination of a copy looks like no result until the copy has run.
-//! * **Queues are virtual.** What may run before what is decided by what was submitted, so it is judged at
-//!   submission: each access carries a vector clock, and one that is not ordered behind the write it reads, or
-//!   that races another, is reported at once, whether or not the bytes come out right. All threads of the host
-//!   have one clock together: races between them are for other tools.
-//! * **Work runs when somebody waits for it**, as late as the order allows, in an order that the seed chooses.
-//!   The same seed gives the same run; [`sweep`] runs many. Code that asks and never waits needs
-//!   [`Sim::run_until_idle`] or a [`pump`](Sim::pump).
-//! * **Reports** are values: [`Sim::take_reports`]. A simulator that is dropped with reports that nobody took
-//!   panics, and so does one that finds memory, events or queues left behind. They print numbers and lines,
-//!   never addresses.
-//! * **Faults** come on demand: [`Sim::fail`], [`Builder::memory_limit`], [`Sim::lose_device`], a slow device
-//!   ([`Builder::work_time`]); [`for_each_fault`] makes every call of a test fail in turn.
-//! * **Kinds**: each shape of a real device is met here first. See [`Kind`], [`Builder::devices`] and
-//!   [`Builder::peers`].
+//! * **Memory** is address space that the host cannot read: a read through a leaked address ends
+//!   the process at that line. The engine has its own way to the same bytes. See [`Protection`] for
+//!   other systems. Fresh memory holds garbage, and the destination of a copy looks like no result
+//!   until the copy has run.
+//! * **Queues are virtual.** What may run before what is decided by what was submitted, so it is
+//!   judged at submission: each access carries a vector clock, and one that is not ordered behind
+//!   the write it reads, or that races another, is reported at once, whether or not the bytes come
+//!   out right. All threads of the host have one clock together: races between them are for other
+//!   tools.
+//! * **Work runs when somebody waits for it**, as late as the order allows, in an order that the
+//!   seed chooses. The same seed gives the same run; [`sweep`] runs many. Code that asks and never
+//!   waits needs [`Sim::run_until_idle`] or a [`pump`](Sim::pump).
+//! * **Reports** are values: [`Sim::take_reports`]. A simulator that is dropped with reports that
+//!   nobody took panics, and so does one that finds memory, events or queues left behind. They
+//!   print numbers and lines, never addresses.
+//! * **Faults** come on demand: [`Sim::fail`], [`Builder::memory_limit`], [`Sim::lose_device`], a
+//!   slow device ([`Builder::work_time`]); [`for_each_fault`] makes every call of a test fail in
+//!   turn.
+//! * **Kinds**: each shape of a real device is met here first. See [`Kind`], [`Builder::devices`]
+//!   and [`Builder::peers`].
 //!
 //! The [`catalogue`] has every mistake that is known, with an example that fails.
 //!
@@ -98,17 +102,18 @@
 //!
 //! # From other languages
 //!
-//! An array on this device has `device_type` 12 (`ARROW_DEVICE_EXT_DEV`) and a `sync_event` that points to an
-//! [`EventTable`]: functions that any program can call without this library. `include/arrow_device/sim.h`
-//! declares it for C.
+//! An array on this device has `device_type` 12 (`ARROW_DEVICE_EXT_DEV`) and a `sync_event` that
+//! points to an [`EventTable`]: functions that any program can call without this library.
+//! `include/arrow_device/sim.h` declares it for C.
 //!
 //! # What it does not do
 //!
-//! * It finds mistakes in the orders and lifetimes of a program that ran, not in paths that were not taken.
-//! * A kernel gets just the bytes it names; whether a real kernel keeps to what it names is for the device's own
-//!   tools.
-//! * Reads of host memory by the host are not seen. A pending copy to the host leaves `0xd5` in its destination,
-//!   so that a result that was read too early looks wrong.
+//! * It finds mistakes in the orders and lifetimes of a program that ran, not in paths that were
+//!   not taken.
+//! * A kernel gets just the bytes it names; whether a real kernel keeps to what it names is for the
+//!   device's own tools.
+//! * Reads of host memory by the host are not seen. A pending copy to the host leaves `0xd5` in its
+//!   destination, so that a result that was read too early looks wrong.
 
 pub mod catalogue;
 

@@ -10,8 +10,8 @@ use crate::engine::Engine;
 /// How long the thread pauses between two looks.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// A thread that runs what is submitted to a simulator. Made by [`Sim::pump`](crate::Sim::pump); stops when
-/// dropped.
+/// A thread that runs what is submitted to a simulator. Made by [`Sim::pump`](crate::Sim::pump);
+/// stops when dropped.
 #[derive(Debug)]
 pub struct Pump {
     stop: Option<Sender<()>>,

@@ -11,7 +11,8 @@ use crate::track::Access;
 /// A queue, open or closed. Never removed: work that was submitted before the close still finishes.
 pub(crate) struct QueueState {
     pub(crate) device: usize,
-    /// Its lane in the clocks. A lane is used again once the host knows everything in it to be finished.
+    /// Its lane in the clocks. A lane is used again once the host knows everything in it to be
+    /// finished.
     pub(crate) lane: u32,
     /// The number in the lane that this queue's first work comes after.
     base: u64,
@@ -87,8 +88,8 @@ pub(crate) enum Side {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostAddress(pub(crate) *mut u8);
 
-// SAFETY: an address. It is used under the engine's lock, and the submitter promised (`Driver::copy`) that it
-// stays valid until the queue has passed, on whatever thread that happens.
+// SAFETY: an address. It is used under the engine's lock, and the submitter promised
+// (`Driver::copy`) that it stays valid until the queue has passed, on whatever thread that happens.
 unsafe impl Send for HostAddress {}
 
 /// One region of a copy.
@@ -97,7 +98,8 @@ pub(crate) struct Piece {
     pub(crate) from: Side,
     pub(crate) to: Side,
     pub(crate) len: u64,
-    /// What the host's side held when the copy was submitted, to see whether the host changed it since.
+    /// What the host's side held when the copy was submitted, to see whether the host changed it
+    /// since.
     pub(crate) host_bytes: Box<[u8]>,
     /// The same of a destination in memory that the host and the device share.
     pub(crate) target_bytes: Box<[u8]>,

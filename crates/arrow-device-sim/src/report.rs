@@ -1,7 +1,7 @@
 //! Reports: what was done wrong, in which two places, and what to do about it.
 //!
-//! A report is a value, so that a test can assert on it. Nothing in it depends on addresses or on timing: the
-//! same program with the same seed gives the same reports.
+//! A report is a value, so that a test can assert on it. Nothing in it depends on addresses or on
+//! timing: the same program with the same seed gives the same reports.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! Running what was submitted: when somebody waits for it, as late as the order allows, as the seed chooses.
+//! Running what was submitted: when somebody waits for it, as late as the order allows, as the seed
+//! chooses.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -216,12 +217,14 @@ impl State {
             }
             (Side::Staged, Side::Host(address)) => {
                 let from = host_bytes.as_ptr();
-                // SAFETY: the submitter promised that the destination stays writable until the queue has passed
-                // this; the source is this piece's own, as long as the piece, and overlaps nothing.
+                // SAFETY: the submitter promised that the destination stays writable until the
+                // queue has passed this; the source is this piece's own, as long as the piece, and
+                // overlaps nothing.
                 unsafe { std::ptr::copy_nonoverlapping(from, address.0, host_bytes.len()) };
             }
             (Side::Host(address), Side::Device(part)) => {
-                // SAFETY: the submitter promised that the source stays readable until the queue has passed this.
+                // SAFETY: the submitter promised that the source stays readable until the queue has
+                // passed this.
                 let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
                 if *now != *host_bytes {
                     let here = self.action(access, true);
@@ -233,8 +236,9 @@ impl State {
                 }
             }
             (from, Side::Host(address)) => {
-                // SAFETY: the submitter promised that the destination stays writable until the queue has passed
-                // this; it was written when the copy was submitted, so it is initialised.
+                // SAFETY: the submitter promised that the destination stays writable until the
+                // queue has passed this; it was written when the copy was submitted, so it is
+                // initialised.
                 let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
                 if *now != *host_bytes {
                     let here = self.action(access, false);
@@ -268,8 +272,8 @@ impl State {
         }
     }
 
-    /// Whether memory that the host shares is not what it was when the copy was submitted. Nothing noted, nothing
-    /// changed.
+    /// Whether memory that the host shares is not what it was when the copy was submitted. Nothing
+    /// noted, nothing changed.
     fn has_changed(&self, part: Span, noted: &[u8]) -> bool {
         let block = self.allocations[part.allocation].block.as_ref();
         !noted.is_empty() && block.is_some_and(|block| *block.read(part.offset, part.len) != *noted)

@@ -21,8 +21,8 @@ use crate::site::Site;
 
 /// A simulator: one or several software devices, and everything that they saw.
 ///
-/// Make it first and let it go last. When it is dropped it looks for what was left behind, and panics if there
-/// are reports that nobody has taken, unless the thread is panicking already.
+/// Make it first and let it go last. When it is dropped it looks for what was left behind, and
+/// panics if there are reports that nobody has taken, unless the thread is panicking already.
 pub struct Sim {
     engine: Arc<Engine>,
     devices: Vec<(SimDriver, Device)>,
@@ -110,8 +110,8 @@ impl Sim {
         let to = Spot { base: Raw::from_ptr(bytes.as_mut_ptr().cast()), offset: 0 };
         let region = [Region { from: spot, to, len }];
         let copied = self.engine.with(|state| {
-            // SAFETY: the bytes are there until the queue has passed: the wait below ends when the copy has run
-            // or was thrown away, or the bytes are forgotten.
+            // SAFETY: the bytes are there until the queue has passed: the wait below ends when the
+            // copy has run or was thrown away, or the bytes are forgotten.
             unsafe { state.copy(queue.raw(), &Route::ToHost, &region, site) }
         });
         copied?;
@@ -122,14 +122,16 @@ impl Sim {
         Ok(bytes)
     }
 
-    /// Runs everything that was submitted. The host does not learn of it: that takes a wait, or a question.
+    /// Runs everything that was submitted. The host does not learn of it: that takes a wait, or a
+    /// question.
     pub fn run_until_idle(&self) {
         let state = self.engine.lock();
         let state = self.engine.run_all(state);
         self.engine.unlock(state);
     }
 
-    /// Starts a thread that runs what is submitted, for code that asks and never waits. It stops when dropped.
+    /// Starts a thread that runs what is submitted, for code that asks and never waits. It stops
+    /// when dropped.
     ///
     /// With it the order in which work runs is no longer the seed's alone.
     pub fn pump(&self) -> Pump {
@@ -148,8 +150,8 @@ impl Sim {
         self.engine.with(|state| state.take_reports())
     }
 
-    /// Ends the simulation: runs what was submitted, lets the library release what waited for it, looks for what
-    /// was left behind, and returns all mistakes that nobody has taken.
+    /// Ends the simulation: runs what was submitted, lets the library release what waited for it,
+    /// looks for what was left behind, and returns all mistakes that nobody has taken.
     pub fn finish(mut self) -> Vec<Report> {
         self.look_for_leaks();
         self.take_reports()
@@ -172,7 +174,8 @@ impl Sim {
         self.engine.with(|state| state.faults.plan(Some(call), nth, Effect::FailOnce));
     }
 
-    /// Loses the device (all of them, where there are several). What was submitted and has not run never will.
+    /// Loses the device (all of them, where there are several). What was submitted and has not run
+    /// never will.
     pub fn lose_device(&self) {
         self.engine.with(|state| (0..state.devices.len()).for_each(|device| state.lose(device)));
     }
@@ -203,7 +206,8 @@ impl Sim {
             return;
         }
         self.run_until_idle();
-        // Another thread may be looking through the library's list at the moment, and hold what is ours.
+        // Another thread may be looking through the library's list at the moment, and hold what is
+        // ours.
         let _ = arrow_device::settle(Duration::from_secs(20));
         let leaks = self.engine.with(|state| state.leaks());
         self.engine.with(|state| leaks.into_iter().for_each(|leak| state.report(leak)));

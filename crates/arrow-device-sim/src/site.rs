@@ -1,7 +1,8 @@
 //! Where in the user's program something was called.
 //!
-//! Calls that come straight from the user know their line. Calls that come through the library, from a drop or a
-//! view for example, keep return addresses instead; they become names and lines only when a report is printed.
+//! Calls that come straight from the user know their line. Calls that come through the library,
+//! from a drop or a view for example, keep return addresses instead; they become names and lines
+//! only when a report is printed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -70,7 +71,8 @@ pub(crate) fn thread() -> u64 {
     return 0;
 }
 
-/// Whether a function is between the user and the engine: this crate, the library, the language's own.
+/// Whether a function is between the user and the engine: this crate, the library, the language's
+/// own.
 fn is_inside(name: &str) -> bool {
     let path = name.trim_start_matches(['<', '&']).trim_start_matches("dyn ");
     [
@@ -87,7 +89,8 @@ fn is_inside(name: &str) -> bool {
     .any(|inside| path.starts_with(inside))
 }
 
-/// The same by the file that a function stands in, because the name of one that was inlined may lack its path.
+/// The same by the file that a function stands in, because the name of one that was inlined may
+/// lack its path.
 fn is_file_inside(file: &Path) -> bool {
     let names: Vec<_> = file.iter().map(|name| name.to_string_lossy()).collect();
     let package = names.windows(2).rev().find_map(|pair| match pair {
@@ -158,8 +161,8 @@ impl RawSite {
     }
 }
 
-/// Where the code of this library is, when it is one that a program has loaded; nowhere when it is part of the
-/// program.
+/// Where the code of this library is, when it is one that a program has loaded; nowhere when it is
+/// part of the program.
 pub(crate) fn own_library() -> Range<usize> {
     let here = (own_library as *const ()).addr();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();

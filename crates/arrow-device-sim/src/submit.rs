@@ -16,7 +16,8 @@ use crate::site::RawSite;
 use crate::span::Span;
 use crate::track::{Access, Behind, Conflict, What};
 
-/// What the destination of a copy to the host holds until the copy has run: bytes that nobody takes for a result.
+/// What the destination of a copy to the host holds until the copy has run: bytes that nobody takes
+/// for a result.
 pub(crate) const NOT_YET: u8 = 0xd5;
 
 impl State {

@@ -2,8 +2,8 @@
 
 use std::ops::{Index, IndexMut};
 
-/// An append-only list. Its numbers are given out by [`push`](Self::push) and used with the same table only, so
-/// looking one up cannot fail.
+/// An append-only list. Its numbers are given out by [`push`](Self::push) and used with the same
+/// table only, so looking one up cannot fail.
 #[derive(Debug)]
 pub(crate) struct Table<T>(Vec<T>);
 

@@ -1,9 +1,10 @@
 //! Who wrote and who read which bytes of an allocation last.
 //!
-//! A [`History`] keeps, for each stretch of bytes, the last write and the reads since. That is enough: whatever
-//! is ordered behind the last write is ordered behind all earlier ones, or those were reported when they
-//! happened. Reads that are ordered before another read of the same bytes are dropped, and so is everything that
-//! the host knows to be finished, because whatever is submitted later comes after it.
+//! A [`History`] keeps, for each stretch of bytes, the last write and the reads since. That is
+//! enough: whatever is ordered behind the last write is ordered behind all earlier ones, or those
+//! were reported when they happened. Reads that are ordered before another read of the same bytes
+//! are dropped, and so is everything that the host knows to be finished, because whatever is
+//! submitted later comes after it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -72,7 +73,8 @@ struct HistoryStretch {
     reads: Vec<Access>,
 }
 
-/// The stretches of one allocation, by where they begin. Together they are the whole of it, without gaps.
+/// The stretches of one allocation, by where they begin. Together they are the whole of it, without
+/// gaps.
 #[derive(Debug)]
 pub(crate) struct History(BTreeMap<u64, HistoryStretch>);
 

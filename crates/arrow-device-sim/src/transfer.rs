@@ -1,7 +1,8 @@
-//! Copies as drivers with one address space take them: two addresses, and what they are is looked up.
+//! Copies as drivers with one address space take them: two addresses, and what they are is looked
+//! up.
 //!
-//! Ordinary host memory is read when the copy is submitted. Memory that host and device share is read and written
-//! when the copy runs, and looked at for changes by the host until then.
+//! Ordinary host memory is read when the copy is submitted. Memory that host and device share is
+//! read and written when the copy runs, and looked at for changes by the host until then.
 
 use std::ops::Range;
 
@@ -58,8 +59,9 @@ impl State {
     /// Submits copies that have no order among each other.
     ///
     /// # Safety
-    /// What is neither an allocation nor a device address is host memory that may be read or written; a
-    /// destination, and a source that is not read at once, until the queue has passed the copy.
+    /// What is neither an allocation nor a device address is host memory that may be read or
+    /// written; a destination, and a source that is not read at once, until the queue has passed
+    /// the copy.
     pub(crate) unsafe fn transfer(
         &mut self,
         queue: Raw<Queue>,
@@ -117,7 +119,8 @@ impl State {
         Ok(())
     }
 
-    /// Frees memory in the order of a queue: work that comes before it there may use it, and nothing else.
+    /// Frees memory in the order of a queue: work that comes before it there may use it, and
+    /// nothing else.
     pub(crate) fn free_in_order(
         &mut self,
         queue: Raw<Queue>,
@@ -147,8 +150,8 @@ impl State {
         Ok(())
     }
 
-    /// Reports what the host, which reads now, has not waited for. Other memory than the devices' is not looked
-    /// at.
+    /// Reports what the host, which reads now, has not waited for. Other memory than the devices'
+    /// is not looked at.
     pub(crate) fn host_reads(&mut self, address: usize, len: u64, site: RawSite) {
         let site = self.sites.add(site);
         let Whose::Allocation(number) = self.whose(address) else { return };
@@ -229,7 +232,8 @@ impl State {
         }
     }
 
-    /// One end of a copy. Copies between devices go through the host where they have to, so every device will do.
+    /// One end of a copy. Copies between devices go through the host where they have to, so every
+    /// device will do.
     fn end(&mut self, address: usize, len: u64, access: &Access, writes: bool) -> Side {
         let device = match self.whose(address) {
             Whose::Allocation(number) => self.allocations[number].device,
@@ -268,7 +272,8 @@ impl State {
         Box::default()
     }
 
-    /// Makes a destination that the host can see look like no result, where no work uses it any more.
+    /// Makes a destination that the host can see look like no result, where no work uses it any
+    /// more.
     fn mark_not_yet(&mut self, part: Span) -> Box<[u8]> {
         let is_free =
             self.is_shared_and(part, |history, _| history.unfinished(&self.host).is_none());

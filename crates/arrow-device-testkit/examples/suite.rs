@@ -1,4 +1,5 @@
-//! The conformance suite on the host and on software devices of every kind, with a line for each check.
+//! The conformance suite on the host and on software devices of every kind, with a line for each
+//! check.
 //!
 //! `cargo run --example suite -- everything` takes all types inside all types, too.
 

@@ -1,4 +1,5 @@
-//! Counting how often the allocator is asked. Each thread counts for itself, so that tests do not disturb each other.
+//! Counting how often the allocator is asked. Each thread counts for itself, so that tests do not
+//! disturb each other.
 //!
 //! ```
 //! use arrow_device_testkit::allocations::{Counting, count};

@@ -65,7 +65,8 @@ impl Seen {
         }
     }
 
-    /// The null counts that a peer that looks at no buffer can know: where there is no bitmap nothing is null.
+    /// The null counts that a peer that looks at no buffer can know: where there is no bitmap
+    /// nothing is null.
     pub fn with_known_nulls(mut self, schema: &SeenSchema) -> Self {
         let has_bitmap = !matches!(&*schema.format, [b'n', ..] | [b'+', b'r' | b'u', ..]);
         self.null_count = match &*schema.format {
@@ -201,7 +202,8 @@ pub enum Order {
     Whole,
     /// Children first, then the parent.
     ChildrenFirst,
-    /// The parent, then the children, last one first. Children of children are moved out of moved children.
+    /// The parent, then the children, last one first. Children of children are moved out of moved
+    /// children.
     ParentFirst,
     /// One child in two is moved out and outlives the parent.
     Half,
@@ -247,7 +249,8 @@ pub fn release_in_order(array: ArrowArray, order: Order) -> Verdict {
     }
 }
 
-/// Copies a base structure elsewhere and scribbles over the place where it was, as no move in Rust does.
+/// Copies a base structure elsewhere and scribbles over the place where it was, as no move in Rust
+/// does.
 pub fn move_and_scribble(array: ArrowDeviceArray) -> ArrowDeviceArray {
     let (mut array, mut elsewhere) = (Box::new(array), Box::new(ArrowDeviceArray::empty()));
     let source = &raw mut *array;

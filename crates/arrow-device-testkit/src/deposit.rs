@@ -1,8 +1,9 @@
-//! A producer whose buffers lie on a device: filled, recorded and freed with raw calls of its driver, and not
-//! through the library's owners.
+//! A producer whose buffers lie on a device: filled, recorded and freed with raw calls of its
+//! driver, and not through the library's owners.
 //!
-//! What it makes belongs to whoever has the struct. The release waits for the producer's own work and then frees
-//! at once, as the interface allows: a consumer that still uses the memory by then has made a mistake.
+//! What it makes belongs to whoever has the struct. The release waits for the producer's own work
+//! and then frees at once, as the interface allows: a consumer that still uses the memory by then
+//! has made a mistake.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -16,7 +17,8 @@ use crate::ledger::Ledger;
 use crate::plan::{Content, Plan};
 use crate::producer::{self, Manner};
 
-/// An array whose data is still being written by this queue, behind an event where the device has them.
+/// An array whose data is still being written by this queue, behind an event where the device has
+/// them.
 pub fn pending(
     plan: &Plan,
     queue: &Queue,
@@ -53,7 +55,8 @@ fn array(
     };
     let mut regions = Vec::new();
     let placed = deposit.place(plan, &mut regions)?;
-    // SAFETY: each region is an allocation of this deposit, and its source is kept until the queue has passed.
+    // SAFETY: each region is an allocation of this deposit, and its source is kept until the queue
+    // has passed.
     unsafe { queue.copy(Route::FromHost, &regions) }?;
     deposit.blocks.iter().for_each(|(memory, _)| deposit.driver().share(*memory));
     let id = queue.device().id();
@@ -154,7 +157,8 @@ impl Drop for Deposit {
             unsafe { self.driver().destroy_event(event) };
         }
         for (memory, len) in std::mem::take(&mut self.blocks) {
-            // SAFETY: allocated with this length; whoever released the array promised that its own use is over.
+            // SAFETY: allocated with this length; whoever released the array promised that its own
+            // use is over.
             unsafe { self.driver().free(memory, len) };
             self.ledger.closed();
         }

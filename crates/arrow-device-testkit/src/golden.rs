@@ -1,10 +1,13 @@
-//! The Arrow project's golden files: streams that its implementations wrote, as a reference for others.
+//! The Arrow project's golden files: streams that its implementations wrote, as a reference for
+//! others.
 //!
-//! They belong to that project and are not copied. `ARROW_DEVICE_GOLDEN` names the folder that has them.
+//! They belong to that project and are not copied. `ARROW_DEVICE_GOLDEN` names the folder that has
+//! them.
 
 use std::path::{Path, PathBuf};
 
-/// The files with streams, in order of their names; none, with the reason printed, where there is no such folder.
+/// The files with streams, in order of their names; none, with the reason printed, where there is
+/// no such folder.
 ///
 /// # Panics
 /// Where the folder has no such file, or cannot be read.

@@ -1,8 +1,9 @@
 //! Judges: what a producer, a consumer or a relay of C structs is held to, whoever wrote it.
 //!
-//! A peer is put on a [`Stage`] and does its part there; the [`Verdict`] says which rule it broke, if any. The
-//! device of the stage does nothing by itself, so that whoever does not wait, or records too early, or releases
-//! too soon, is seen at once. [`wrong`](crate::wrong) has a peer for each rule that breaks just that one.
+//! A peer is put on a [`Stage`] and does its part there; the [`Verdict`] says which rule it broke,
+//! if any. The device of the stage does nothing by itself, so that whoever does not wait, or
+//! records too early, or releases too soon, is seen at once. [`wrong`](crate::wrong) has a peer for
+//! each rule that breaks just that one.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -48,8 +49,8 @@ impl Stage {
     }
 }
 
-/// What an array of a plan that is made by hand owns beside its buffers: an event, and what a consumer is shown
-/// of it.
+/// What an array of a plan that is made by hand owns beside its buffers: an event, and what a
+/// consumer is shown of it.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) event: Event,
@@ -88,11 +89,13 @@ pub(crate) fn batch() -> Plan {
 
 // ---- producers
 
-/// A producer: submits the work that makes the data to the queue of the stage, and fills the structs.
+/// A producer: submits the work that makes the data to the queue of the stage, and fills the
+/// structs.
 pub type Produce<'a> = dyn Fn(&Stage, *mut ArrowSchema, *mut ArrowDeviceArray) + 'a;
 
-/// That what a producer hands out is what the interface says, ready when it says so, and gone after its release,
-/// with its children moved out or not, on a device that has events and on one that has none.
+/// That what a producer hands out is what the interface says, ready when it says so, and gone after
+/// its release, with its children moved out or not, on a device that has events and on one that has
+/// none.
 pub fn producer(produce: &Produce<'_>) -> Verdict {
     for readiness in [Readiness::Event, Readiness::HostWait] {
         for order in [Order::Whole, Order::ParentFirst] {
@@ -110,8 +113,8 @@ fn judge_producer(produce: &Produce<'_>, stage: &Stage, order: Order) -> Verdict
     let out = memory.as_mut_ptr().wrapping_add(size).cast::<ArrowDeviceArray>();
     let mut schema = ArrowSchema::empty();
     produce(stage, &raw mut schema, out);
-    // SAFETY: all of it was written, by the lines above and by the producer; any bytes are a struct of numbers
-    // and pointers but for the callback, which every producer writes.
+    // SAFETY: all of it was written, by the lines above and by the producer; any bytes are a struct
+    // of numbers and pointers but for the callback, which every producer writes.
     let array = unsafe { out.read() };
     let around = memory[..size].iter().chain(&memory[2 * size..]);
     require(around.copied().all(|word| word == GARBAGE), || "wrote beside the struct".into())?;
@@ -172,12 +175,13 @@ unsafe extern "C" fn keep(schema: *mut ArrowSchema) {
 
 // ---- consumers
 
-/// A consumer: takes the structs over, uses the data on the queue of the stage ([`Manual::submit`]), and releases
-/// both. Whatever it has not finished when it returns is finished then.
+/// A consumer: takes the structs over, uses the data on the queue of the stage
+/// ([`Manual::submit`]), and releases both. Whatever it has not finished when it returns is
+/// finished then.
 pub type Consume<'a> = dyn Fn(&Stage, &mut ArrowSchema, &mut ArrowDeviceArray) + 'a;
 
-/// That a consumer takes the structs over by a move, orders its work behind the event, writes to nothing, and
-/// releases each base once and nothing else, after its last use.
+/// That a consumer takes the structs over by a move, orders its work behind the event, writes to
+/// nothing, and releases each base once and nothing else, after its last use.
 pub fn consumer(consume: &Consume<'_>) -> Verdict {
     let stage = Stage::new(Readiness::Event);
     let Stage { manual, device, queue, ledger } = &stage;
@@ -222,8 +226,8 @@ impl Drop for MemoryWatch {
 
 // ---- relays
 
-/// That a relay hands on what it was given, whatever that is and wherever it lies, and refuses what nobody may
-/// accept.
+/// That a relay hands on what it was given, whatever that is and wherever it lies, and refuses what
+/// nobody may accept.
 pub fn relay(relay: &dyn Relay) -> Verdict {
     let mut handle: *mut c_void = ptr::without_provenance_mut(0x77);
     let sync_event = (&raw mut handle).cast();

@@ -160,7 +160,8 @@ fn odd_ones() -> Vec<Kind> {
     all
 }
 
-/// Every type once: all without children, every holder of numbers, every index and run end, and some odd ones.
+/// Every type once: all without children, every holder of numbers, every index and run end, and
+/// some odd ones.
 pub fn types() -> Vec<Kind> {
     let mut all = leaves();
     all.extend(holders(&Kind::Fixed("l", 8)));

@@ -66,8 +66,8 @@ impl Ledger {
         require(live == 0, || format!("{live} allocations leaked"))
     }
 
-    /// The same soon, where the library releases after the last use: another thread of the process may be the one
-    /// that finds that it has passed.
+    /// The same soon, where the library releases after the last use: another thread of the process
+    /// may be the one that finds that it has passed.
     pub fn settle_soon(&self, bases: usize) -> Verdict {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
@@ -82,7 +82,8 @@ impl Ledger {
     }
 }
 
-/// A buffer: aligned as Arrow recommends, counted, and compared with what was written when it is freed.
+/// A buffer: aligned as Arrow recommends, counted, and compared with what was written when it is
+/// freed.
 #[derive(Debug)]
 pub struct Bytes {
     address: *mut u8,

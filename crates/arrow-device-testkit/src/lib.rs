@@ -1,11 +1,11 @@
-//! Find out whether a device, a producer or a consumer of Arrow data keeps to the rules, before somebody else
-//! does.
+//! Find out whether a device, a producer or a consumer of Arrow data keeps to the rules, before
+//! somebody else does.
 //!
-//! The Arrow C device data interface is a struct, an event and a callback. What can go wrong with it does not
-//! show in a test that hands one array over and reads it: an event that is lost, a child that dies with its
-//! parent, a slice whose offset is forgotten, a length that nobody checks. This crate has what is needed to see
-//! it: hand-written peers that keep books, a suite of every type in every shape, a wrong peer for each rule, and
-//! structs with anything wrong.
+//! The Arrow C device data interface is a struct, an event and a callback. What can go wrong with
+//! it does not show in a test that hands one array over and reads it: an event that is lost, a
+//! child that dies with its parent, a slice whose offset is forgotten, a length that nobody checks.
+//! This crate has what is needed to see it: hand-written peers that keep books, a suite of every
+//! type in every shape, a wrong peer for each rule, and structs with anything wrong.
 //!
 //! # I have written a backend
 //!
@@ -41,44 +41,48 @@
 //!   all                   11186 cases, 0 failed
 //! ```
 //!
-//! Those are all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls, nulls that
-//! nobody has counted), and one in eleven of the arrays of types inside types;
+//! Those are all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls,
+//! nulls that nobody has counted), and one in eleven of the arrays of types inside types;
 //! [`everything`](suite::Suite::everything) takes all. Give it a second device
 //! ([`beside`](suite::Suite::beside)), something that watches the first
-//! ([`watched_by`](suite::Suite::watched_by), as the software device does), or your own wrapper of the library
-//! ([`through`](suite::Suite::through)). [`skewed`] devices leave something out, to see that your tests would
-//! notice.
+//! ([`watched_by`](suite::Suite::watched_by), as the software device does), or your own wrapper of
+//! the library ([`through`](suite::Suite::through)). [`skewed`] devices leave something out, to see
+//! that your tests would notice.
 //!
 //! # I have written a producer or a consumer of the C structs
 //!
-//! In whatever language: a [`judge`] wants a function that fills the structs, or one that takes them.
+//! In whatever language: a [`judge`] wants a function that fills the structs, or one that takes
+//! them.
 //!
 //! ```
 //! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 //! use arrow_device_testkit::judge::{self, Stage};
 //! # use arrow_device_testkit::wrong::{self, Producer};
 //!
-//! let producer = |stage: &Stage, schema: *mut ArrowSchema, array: *mut ArrowDeviceArray| {
-//!     // Submit the work that makes the data to `stage.queue`, and fill both.
+//! let producer =
+//!     |stage: &Stage, schema: *mut ArrowSchema, array: *mut ArrowDeviceArray| {
+//!         // Submit the work that makes the data to `stage.queue`, and fill both.
 //! #   Producer::RIGHT.produce(stage, schema, array);
-//! };
+//!     };
 //! assert_eq!(judge::producer(&producer), Ok(()));
 //!
-//! let consumer = |stage: &Stage, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray| {
-//!     // Use the data on `stage.queue`, and release both.
+//! let consumer =
+//!     |stage: &Stage, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray| {
+//!         // Use the data on `stage.queue`, and release both.
 //! #   wrong::right_consumer(stage, schema, array);
-//! };
+//!     };
 //! assert_eq!(judge::consumer(&consumer), Ok(()));
 //! ```
 //!
-//! The device of the stage does nothing until it is told to. Who does not wait, records too early or releases too
-//! soon is seen every time, and the [`Verdict`] says which it was.
+//! The device of the stage does nothing until it is told to. Who does not wait, records too early
+//! or releases too soon is seen every time, and the [`Verdict`] says which it was.
 //!
 //! # I take structs from strangers
 //!
-//! [`hostile::all`] has more than two thousand of them, each with one thing wrong and what is owed to it: an
-//! error of a certain kind, at a certain place of the tree, and one release. [`hostile::random`] has any number
-//! more. Implement [`hostile::Importer`] for whatever takes them:
+//! [`hostile::all`] has more than two thousand of them, each with one thing wrong and what is owed
+//! to it: an error of a certain kind, at a certain place of the tree, and one release.
+//! [`hostile::random`] has any number more. Implement [`hostile::Importer`] for whatever takes
+//! them:
 //!
 //! ```
 //! use arrow_device_testkit::hostile::{self, Ours};
@@ -92,14 +96,15 @@
 //!
 //! # I have written a checker of my own
 //!
-//! Then it has to find [`wrong::all`]: a peer for each rule that a peer can break, which breaks just that one,
-//! with the requirement's id, what it does in words, and what is to be said of it. [`faults`] are those that
-//! shipped implementations have had, each with what would have found it.
+//! Then it has to find [`wrong::all`]: a peer for each rule that a peer can break, which breaks
+//! just that one, with the requirement's id, what it does in words, and what is to be said of it.
+//! [`faults`] are those that shipped implementations have had, each with what would have found it.
 //!
 //! # I copy, slice or convert arrays
 //!
-//! [`generate`] makes any array of a string of bytes, and [`oracle`] reads its values without the library. Together they
-//! are a test of whatever is to leave values as they are; a failure shows the simplest array that still fails.
+//! [`generate`] makes any array of a string of bytes, and [`oracle`] reads its values without the
+//! library. Together they are a test of whatever is to leave values as they are; a failure shows
+//! the simplest array that still fails.
 //!
 //! ```
 //! use arrow_device_testkit::{generate, ledger::Ledger, oracle};
@@ -107,7 +112,8 @@
 //! # let device = arrow_device::Device::host();
 //! let queue = device.open_queue()?;
 //! generate::for_each(20, 1, |generated| {
-//!     let array = generate::build(&generated.plan, &Ledger::new()).map_err(|error| error.to_string())?;
+//!     let array = generate::build(&generated.plan, &Ledger::new())
+//!         .map_err(|error| error.to_string())?;
 //!     let there = array.copy_to(&queue).map_err(|error| error.to_string())?;
 //!     let back = there.to_host().map_err(|error| error.to_string())?;
 //!     oracle::require_equal(&generated.plan, &oracle::plan_of(&back)?)
@@ -143,14 +149,15 @@
 //!
 //! # What it trusts
 //!
-//! It is for tests. What reads or releases C structs believes them, as a peer in C would, without being `unsafe`:
-//! pass it structs that keep to the interface, or those of this crate. What is wrong with a test panics. Wrong
-//! peers leak. Nothing of it belongs into a program that is not a test.
+//! It is for tests. What reads or releases C structs believes them, as a peer in C would, without
+//! being `unsafe`: pass it structs that keep to the interface, or those of this crate. What is
+//! wrong with a test panics. Wrong peers leak. Nothing of it belongs into a program that is not a
+//! test.
 //!
 //! # What it does not do
 //!
-//! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a driver are for
-//!   that driver's own tools, and `arrow-device-sim` sees the order of work itself.
+//! * It finds what shows in the structs, in the order of calls and in the bytes. Races inside a
+//!   driver are for that driver's own tools, and `arrow-device-sim` sees the order of work itself.
 
 #![allow(
     clippy::unwrap_used,
@@ -207,8 +214,8 @@ pub fn assert_complaint(verdict: Verdict, expected: &str) {
 
 /// Has what is not used any more released until something is so; whether it came to be so.
 ///
-/// One look at the list of what waits for its last use is not enough: it is one for all tests of a program, and
-/// another test's thread may be the one that releases.
+/// One look at the list of what waits for its last use is not enough: it is one for all tests of a
+/// program, and another test's thread may be the one that releases.
 pub fn reclaim_until(is_so: impl Fn() -> bool) -> bool {
     let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while !is_so() {

@@ -1,7 +1,8 @@
-//! A device whose work is complete when a test says so, written against the driver trait from outside the crate.
+//! A device whose work is complete when a test says so, written against the driver trait from
+//! outside the crate.
 //!
-//! Its memory is host memory that the host is told not to look at. A queue counts what was submitted to it; an
-//! event is a count. What a driver may get wrong can be ordered.
+//! Its memory is host memory that the host is told not to look at. A queue counts what was
+//! submitted to it; an event is a count. What a driver may get wrong can be ordered.
 
 use std::alloc::Layout;
 use std::collections::HashMap;
@@ -106,8 +107,8 @@ impl Manual {
         self.state().is_lost = true;
     }
 
-    /// The next answer about an event is found and then held back: between the first meeting at the barrier and
-    /// the second.
+    /// The next answer about an event is found and then held back: between the first meeting at the
+    /// barrier and the second.
     pub fn hold_next_answer(&self) -> Arc<Barrier> {
         let barrier = Arc::new(Barrier::new(2));
         self.state().held_answer = Some(barrier.clone());
@@ -160,15 +161,16 @@ impl Manual {
 /// The event that an array's `sync_event` shows.
 pub fn shown_event(sync_event: *mut c_void) -> usize {
     assert!(!sync_event.is_null());
-    // SAFETY: an event of the manual device is shown as a pointer to its handle, and lives as long as its array.
+    // SAFETY: an event of the manual device is shown as a pointer to its handle, and lives as long
+    // as its array.
     unsafe { sync_event.cast::<*mut c_void>().read() }.addr()
 }
 
 #[derive(Debug)]
 struct ManualDriver(Manual);
 
-// SAFETY: as its state says: an event passes when its queue has done what was submitted before it, unless a
-// test orders a driver that breaks this very promise.
+// SAFETY: as its state says: an event passes when its queue has done what was submitted before it,
+// unless a test orders a driver that breaks this very promise.
 unsafe impl Driver for ManualDriver {
     fn id(&self) -> DeviceId {
         self.0.0.id

@@ -1,12 +1,13 @@
 //! A naive reading of arrays: element by element, as plain nested values, whatever their layout.
 //!
-//! What copies, slices and round trips are compared with. It knows the columnar format and nothing of the library: it
-//! reads the bytes of a [`Plan`], every index checked, as slowly as can be. [`plan_of`] makes a plan of an array of the
-//! library's that the host can read; apart from where the bytes are and how many, nothing of what the library thinks of
-//! the array goes into it.
+//! What copies, slices and round trips are compared with. It knows the columnar format and nothing
+//! of the library: it reads the bytes of a [`Plan`], every index checked, as slowly as can be.
+//! [`plan_of`] makes a plan of an array of the library's that the host can read; apart from where
+//! the bytes are and how many, nothing of what the library thinks of the array goes into it.
 //!
-//! Two arrays are equal when they have the same type and the same values. Bytes that no element has, offsets, null
-//! counts, unused dictionary values, and how runs and views are cut are no part of that.
+//! Two arrays are equal when they have the same type and the same values. Bytes that no element
+//! has, offsets, null counts, unused dictionary values, and how runs and views are cut are no part
+//! of that.
 
 use arrow_device::abi::ArrowSchema;
 use arrow_device::{Array, HostArray};
@@ -113,7 +114,8 @@ pub fn require_equal(one: &Plan, other: &Plan) -> Verdict {
 
 /// That two arrays have the same formats, names, flags and metadata, and so has all below them.
 pub fn require_same_type(one: &Plan, other: &Plan) -> Verdict {
-    // A decimal has 128 bits where it is not said. An empty name is as good as none, and so is metadata without pairs.
+    // A decimal has 128 bits where it is not said. An empty name is as good as none, and so is
+    // metadata without pairs.
     let format = |plan: &Plan| {
         let format = plan.format.to_string_lossy();
         format.strip_suffix(",128").unwrap_or(&format).to_owned()
@@ -247,7 +249,8 @@ fn text_or_bytes(format: &[u8], bytes: &[u8]) -> Read<Value> {
     Ok(Value::Text(text.to_owned()))
 }
 
-/// What a view stands for: bytes in itself, or in one of the data buffers, which begin with buffer 2.
+/// What a view stands for: bytes in itself, or in one of the data buffers, which begin with
+/// buffer 2.
 fn view(plan: &Plan, at: i64) -> Read<&[u8]> {
     let view = bytes(plan, 1, at * 16, 16)?;
     let len = integer(&view[..4]);

@@ -32,8 +32,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Which of its buffers are on the device that the array is on: all but the sizes behind views, which are
-    /// always in host memory.
+    /// Which of its buffers are on the device that the array is on: all but the sizes behind views,
+    /// which are always in host memory.
     pub fn device_buffers(&self) -> usize {
         self.buffers.len() - usize::from(self.format.to_bytes().starts_with(b"v"))
     }

@@ -1,4 +1,5 @@
-//! A producer of C structs: one allocation for each part of a plan, each counted, as a program in C would do it.
+//! A producer of C structs: one allocation for each part of a plan, each counted, as a program in C
+//! would do it.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -22,7 +23,8 @@ use crate::plan::{Content, Plan};
 pub enum Manner {
     /// The release of a node calls the releases of its children, as the specification describes it.
     NodeByNode,
-    /// The release of the base frees everything. Nobody may call the release of a child, before or after that.
+    /// The release of the base frees everything. Nobody may call the release of a child, before or
+    /// after that.
     AllByTheBase,
 }
 
@@ -55,7 +57,8 @@ pub fn array_owning(
     array
 }
 
-/// Drops what the base of such an array owns beside it. For peers that free one thing and not another.
+/// Drops what the base of such an array owns beside it. For peers that free one thing and not
+/// another.
 pub(crate) fn drop_owned(array: &ArrowArray) {
     let private = unsafe { &mut *array.private_data.cast::<ArrayPrivate>() };
     private.owned = None;
@@ -224,7 +227,8 @@ unsafe extern "C" fn release_array(array: *mut ArrowArray) {
     unsafe { (*array).release = None };
 }
 
-/// Frees everything but the structs themselves, and leaves in them callbacks that tell on whoever calls them.
+/// Frees everything but the structs themselves, and leaves in them callbacks that tell on whoever
+/// calls them.
 unsafe extern "C" fn release_everything(array: *mut ArrowArray) {
     let private = unsafe { &mut *(*array).private_data.cast::<ArrayPrivate>() };
     if private.is_released {

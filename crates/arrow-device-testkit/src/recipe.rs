@@ -1,4 +1,5 @@
-//! Arrays of every type as plain bytes: built from them, changed byte by byte, and read with every index checked.
+//! Arrays of every type as plain bytes: built from them, changed byte by byte, and read with every
+//! index checked.
 
 use arrow_device::{Array, DataType, Field, UnionMode};
 

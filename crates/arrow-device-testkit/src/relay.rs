@@ -1,7 +1,8 @@
-//! Whole peers: what takes a schema and an array over from one side and hands the same on to another.
+//! Whole peers: what takes a schema and an array over from one side and hands the same on to
+//! another.
 //!
-//! [`Ours`] is the library. [`Handwritten`] is a small one made of a box for each node, which is right unless a
-//! fault is ordered; each fault breaks one rule, to see that [`check_relay`] tells.
+//! [`Ours`] is the library. [`Handwritten`] is a small one made of a box for each node, which is
+//! right unless a fault is ordered; each fault breaks one rule, to see that [`check_relay`] tells.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -45,7 +46,8 @@ impl Relay for Ours {
         array: &mut ArrowDeviceArray,
     ) -> Result<(ArrowSchema, ArrowDeviceArray), String> {
         let text = |error: arrow_device::Error| error.to_string();
-        // Without its schema an array cannot be taken over, and what is refused here is released here.
+        // Without its schema an array cannot be taken over, and what is refused here is released
+        // here.
         let schema = unsafe { Schema::import(schema) }.map_err(|error| {
             release(&mut array.array);
             text(error)
@@ -241,7 +243,8 @@ impl Relay for Handwritten {
 }
 
 impl Handwritten {
-    /// Tells a base structure that it made where it lies now: what a peer in C, which writes it there, knows.
+    /// Tells a base structure that it made where it lies now: what a peer in C, which writes it
+    /// there, knows.
     pub fn settle_at(node: *mut ArrowArray) {
         unsafe { (*(*node).private_data.cast::<NodeData>()).address = node };
     }
@@ -361,9 +364,10 @@ impl On {
     }
 }
 
-/// That a peer hands on what it was given: the same values, the same addresses, the same device and event; that
-/// it takes the structs over by a move, releases each base once and only when its own consumer has released
-/// everything, in any order and from any address; and that it calls nothing else and writes to nothing.
+/// That a peer hands on what it was given: the same values, the same addresses, the same device and
+/// event; that it takes the structs over by a move, releases each base once and only when its own
+/// consumer has released everything, in any order and from any address; and that it calls nothing
+/// else and writes to nothing.
 pub fn check_relay(
     relay: &dyn Relay,
     plan: &Plan,

@@ -1,7 +1,7 @@
 //! What a test needs and a machine may not have: a driver, a compiler, somebody else's library.
 //!
-//! A test without it is left out, and says so. `ARROW_DEVICE_REQUIRE` names, with commas between, what may not be left out
-//! (`all` for everything), and where `CI` is `true` nothing may.
+//! A test without it is left out, and says so. `ARROW_DEVICE_REQUIRE` names, with commas between,
+//! what may not be left out (`all` for everything), and where `CI` is `true` nothing may.
 
 use std::env;
 

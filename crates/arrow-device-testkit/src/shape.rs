@@ -1,5 +1,5 @@
-//! What a format string says about memory, read the short way: for the generator and the oracle, which share no code
-//! with the library.
+//! What a format string says about memory, read the short way: for the generator and the oracle,
+//! which share no code with the library.
 
 /// How the arrays of a type lie in memory. A dictionary-encoded type lies as its keys do.
 #[derive(Clone, Debug, PartialEq, Eq)]

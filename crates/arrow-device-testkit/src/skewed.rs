@@ -1,7 +1,8 @@
-//! Devices that leave something out: another device, with a driver that does not do one thing that a driver must.
+//! Devices that leave something out: another device, with a driver that does not do one thing that
+//! a driver must.
 //!
-//! Such a device has the id of the one beneath and everything else from it, so that what watches that one sees
-//! what goes wrong. It is what [`Device::find`] finds from then on.
+//! Such a device has the id of the one beneath and everything else from it, so that what watches
+//! that one sees what goes wrong. It is what [`Device::find`] finds from then on.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -21,8 +22,8 @@ pub enum Omission {
     QueueWait,
     /// The host does not wait for events.
     HostWait,
-    /// The host does not wait for queues: what they copy to the host does not come. Not one of [`ALL`](Self::ALL), because
-    /// nobody but a copy waits so.
+    /// The host does not wait for queues: what they copy to the host does not come. Not one of
+    /// [`ALL`](Self::ALL), because nobody but a copy waits so.
     Synchronize,
     /// Events are said to have passed, whatever they stand for.
     Asking,
@@ -60,8 +61,8 @@ struct Skewed {
     omits: Omission,
 }
 
-// SAFETY: it breaks the promises of a driver on purpose, in programs that look for that; nothing follows a wrong
-// address.
+// SAFETY: it breaks the promises of a driver on purpose, in programs that look for that; nothing
+// follows a wrong address.
 unsafe impl Driver for Skewed {
     fn id(&self) -> DeviceId {
         self.inner.id()

@@ -1,7 +1,7 @@
 //! The [`Driver`] of a Vulkan device: raw handles in, calls of Vulkan out.
 //!
-//! A queue is a `VkQueue`, an event a `VkEvent`, memory a `VkBuffer`. Several drivers may share one [`Logical`]
-//! device, and differ in the memory that they allocate.
+//! A queue is a `VkQueue`, an event a `VkEvent`, memory a `VkBuffer`. Several drivers may share one
+//! [`Logical`] device, and differ in the memory that they allocate.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -29,8 +29,8 @@ pub(crate) struct VulkanDriver {
     logical: Arc<Logical>,
     memory_type: MemoryType,
     properties: Properties,
-    /// Of whoever opened this one, who need not be who opened the device first. Dropped after the device was let
-    /// go of.
+    /// Of whoever opened this one, who need not be who opened the device first. Dropped after the
+    /// device was let go of.
     _owner: Option<Owner>,
 }
 
@@ -77,7 +77,8 @@ impl VulkanDriver {
         let address = logical.pin(len)?;
         let to = Spot { base: Raw::from_ptr(address.as_ptr().cast()), offset: 0 };
         let region = Region { from: spot, to, len };
-        // SAFETY: the source is promised by the caller; the destination is staging memory that was just made.
+        // SAFETY: the source is promised by the caller; the destination is staging memory that was
+        // just made.
         let copied = unsafe { logical.copy(lane, Route::ToHost, &[region]) };
         match copied.and_then(|()| self.finish(lane.queue)) {
             Ok(()) => Ok(address),
@@ -93,8 +94,9 @@ impl VulkanDriver {
     /// Waits until a queue has done everything, by whomever it was submitted.
     fn finish(&self, queue: vk::Queue) -> Result<()> {
         let lane = self.logical.lane_of(queue)?;
-        // SAFETY: nothing is submitted but a signal, which comes behind all commands before it ("the first
-        // synchronization scope additionally includes all commands that occur earlier in submission order").
+        // SAFETY: nothing is submitted but a signal, which comes behind all commands before it
+        // ("the first synchronization scope additionally includes all commands that occur earlier
+        // in submission order").
         let point = unsafe { self.logical.submit(lane, Work::default(), &mut None) }?;
         self.logical.wait_for(point, None).map(drop)
     }
@@ -123,13 +125,14 @@ impl fmt::Debug for VulkanDriver {
     }
 }
 
-// SAFETY: memory is a `VkBuffer` bound to memory of its own, or to that of the one it is a part of, until both are
-// destroyed. A queue's order is that of submission, and whatever is submitted here begins and ends with a full
-// pipeline barrier ("the first synchronization scope includes all commands that occur earlier in submission
-// order", the second all later ones). An event stands for a value of the queue's timeline semaphore, whose signal
-// comes behind everything before it; other queues wait for that value. Memory that the host maps is coherent, and
-// stays mapped until it is freed; what is mapped otherwise is a copy. `sync_event` is the `VkEvent` itself.
-// `reaches` says yes for the one device.
+// SAFETY: memory is a `VkBuffer` bound to memory of its own, or to that of the one it is a part of,
+// until both are destroyed. A queue's order is that of submission, and whatever is submitted here
+// begins and ends with a full pipeline barrier ("the first synchronization scope includes all
+// commands that occur earlier in submission order", the second all later ones). An event stands for
+// a value of the queue's timeline semaphore, whose signal comes behind everything before it; other
+// queues wait for that value. Memory that the host maps is coherent, and stays mapped until it is
+// freed; what is mapped otherwise is a copy. `sync_event` is the `VkEvent` itself. `reaches` says
+// yes for the one device.
 unsafe impl Driver for VulkanDriver {
     fn id(&self) -> DeviceId {
         self.logical.id
@@ -190,7 +193,8 @@ unsafe impl Driver for VulkanDriver {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        // Others submit to the queue, too, so that it has to be asked by something behind all that is there.
+        // Others submit to the queue, too, so that it has to be asked by something behind all that
+        // is there.
         let lane = self.logical.lane_of(queue_of(queue))?;
         // SAFETY: nothing is submitted but a signal.
         let point = unsafe { self.logical.submit(lane, Work::default(), &mut None) }?;
@@ -241,7 +245,8 @@ unsafe impl Driver for VulkanDriver {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
-        // SAFETY: by the convention it points to a `VkEvent`; nothing is known of how it is aligned.
+        // SAFETY: by the convention it points to a `VkEvent`; nothing is known of how it is
+        // aligned.
         let event = unsafe { sync_event.cast::<u64>().read_unaligned() };
         if event == 0 {
             let message =
@@ -266,7 +271,8 @@ unsafe impl Driver for VulkanDriver {
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
-        // Memory of a lost device has no certain contents, and of what is mapped nobody else would say so.
+        // Memory of a lost device has no certain contents, and of what is mapped nobody else would
+        // say so.
         self.logical.require_life()?;
         let block = self.logical.block_of(buffer_of(spot.base));
         match block.and_then(|block| block.address) {
@@ -292,8 +298,8 @@ unsafe impl Driver for VulkanDriver {
         spot: Spot,
         _len: u64,
     ) -> Result<Option<NonNull<u8>>> {
-        // What the host wrote before a submission is there for its commands ("vkQueueSubmit ... makes all host
-        // writes available").
+        // What the host wrote before a submission is there for its commands ("vkQueueSubmit ...
+        // makes all host writes available").
         let block = self.logical.block_of(buffer_of(spot.base));
         Ok(block.and_then(|block| block.address).map(|address| advance(address, spot.offset)))
     }
@@ -307,7 +313,8 @@ unsafe impl Driver for VulkanDriver {
     ) -> Result<Filled> {
         // Nothing is submitted that would say so.
         self.logical.require_life()?;
-        // As above, and of each submission to any queue of the device. The memory is coherent and stays mapped.
+        // As above, and of each submission to any queue of the device. The memory is coherent and
+        // stays mapped.
         Ok(Filled::Now)
     }
 

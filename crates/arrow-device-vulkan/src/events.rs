@@ -1,7 +1,8 @@
 //! `VkEvent`s, whoever made them.
 //!
-//! An event of this crate's stands for a point of a lane's timeline, which is what the host and other lanes wait
-//! for; the `VkEvent` itself is for others. Of somebody else's event there is only the handle.
+//! An event of this crate's stands for a point of a lane's timeline, which is what the host and
+//! other lanes wait for; the `VkEvent` itself is for others. Of somebody else's event there is only
+//! the handle.
 
 use std::time::{Duration, Instant};
 
@@ -65,8 +66,8 @@ impl Logical {
     /// The event was made here and is not recorded yet.
     pub(crate) unsafe fn record(&self, lane: &Lane, event: vk::Event) -> Result<()> {
         let set = |commands| {
-            // SAFETY: the commands are being recorded; the event is alive until they have been executed, by
-            // `destroy_event`.
+            // SAFETY: the commands are being recorded; the event is alive until they have been
+            // executed, by `destroy_event`.
             unsafe { self.vk.cmd_set_event(commands, event, ALL_COMMANDS) };
         };
         let work = Work { record: Some(&set), ..Work::default() };
@@ -84,7 +85,8 @@ impl Logical {
             Some(None) => {
                 Err(self.error(ErrorKind::InvalidArgument, "the event is not recorded yet"))
             }
-            // The commands that set it end with a barrier, behind which all that comes later on the same queue is.
+            // The commands that set it end with a barrier, behind which all that comes later on the
+            // same queue is.
             Some(Some(point)) if point.lane == lane.index => Ok(Waiting::Queued),
             Some(Some(point)) => {
                 let Some(other) = self.lanes.get(point.lane) else {
@@ -95,8 +97,8 @@ impl Logical {
                 unsafe { self.submit(lane, work, &mut None) }?;
                 Ok(Waiting::Queued)
             }
-            // "An event must not be used to define a dependency between commands submitted to different queues",
-            // and the C struct does not say which queue sets it.
+            // "An event must not be used to define a dependency between commands submitted to
+            // different queues", and the C struct does not say which queue sets it.
             None if self.lanes.len() > 1 => Ok(Waiting::HostMustWait),
             // SAFETY: promised by the caller.
             None if unsafe { self.is_set(event) }? => Ok(Waiting::Queued),
@@ -104,9 +106,10 @@ impl Logical {
                 let wait = |commands| {
                     let (from, to) = (ALL_COMMANDS, ALL_COMMANDS | vk::PipelineStageFlags::HOST);
                     let (events, memory) = ([event], [everything()]);
-                    // SAFETY: the commands are being recorded. The event was set from all commands, says the
-                    // convention, and the stages to wait for have to be those ("srcStageMask must be the bitwise
-                    // OR of the stageMask parameter used in previous calls to vkCmdSetEvent").
+                    // SAFETY: the commands are being recorded. The event was set from all commands,
+                    // says the convention, and the stages to wait for have to be those
+                    // ("srcStageMask must be the bitwise OR of the stageMask parameter used in
+                    // previous calls to vkCmdSetEvent").
                     unsafe {
                         self.vk.cmd_wait_events(commands, &events, from, to, &memory, &[], &[]);
                     }

@@ -1,5 +1,5 @@
-//! A Vulkan device as its handles: what an application gives to [`open_from`](crate::open_from), and what
-//! [`handles_of`](crate::handles_of) tells.
+//! A Vulkan device as its handles: what an application gives to [`open_from`](crate::open_from),
+//! and what [`handles_of`](crate::handles_of) tells.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// An instance, a device of it and its queues, and with what they are called.
 ///
-/// Handles are numbers here, as `as_raw()` of ash's handles gives them, so that no crate of bindings has to be the
-/// same on both sides.
+/// Handles are numbers here, as `as_raw()` of ash's handles gives them, so that no crate of
+/// bindings has to be the same on both sides.
 ///
 /// ```
 /// use std::sync::{Arc, Mutex};
@@ -20,12 +20,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// # let (instance, physical_device, device, queue, family) = (1, 2, 3, 4, 0);
 /// // The lock that the application takes around its own `vkQueueSubmit`.
 /// let lock = Arc::new(Mutex::new(()));
-/// let handles = Handles::new(instance, physical_device, device).with_queue(queue, family, lock);
+/// let handles =
+///     Handles::new(instance, physical_device, device).with_queue(queue, family, lock);
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Handles {
-    /// `vkGetInstanceProcAddr` of the loader that made the others; `None` for that of the system's loader.
+    /// `vkGetInstanceProcAddr` of the loader that made the others; `None` for that of the system's
+    /// loader.
     pub loader: Option<NonNull<c_void>>,
     /// The `VkInstance`, made for Vulkan 1.2 or later.
     pub instance: u64,
@@ -41,8 +43,9 @@ pub struct Handles {
 /// What keeps the handles alive.
 pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 
-// SAFETY: the address of a function, and handles. Vulkan's handles may be used on any thread ("Vulkan is intended
-// to provide scalable performance when used on multiple host threads"), with locks for those it names.
+// SAFETY: the address of a function, and handles. Vulkan's handles may be used on any thread
+// ("Vulkan is intended to provide scalable performance when used on multiple host threads"), with
+// locks for those it names.
 unsafe impl Send for Handles {}
 // SAFETY: as above.
 unsafe impl Sync for Handles {}
@@ -59,7 +62,8 @@ pub struct SharedQueue {
     pub lock: Arc<dyn SubmitLock>,
 }
 
-/// Keeps two threads from submitting to one `VkQueue` at the same time, as Vulkan asks of its callers.
+/// Keeps two threads from submitting to one `VkQueue` at the same time, as Vulkan asks of its
+/// callers.
 ///
 /// A [`Mutex`] is one. Whoever holds it must not call into this library or drop what is its.
 pub trait SubmitLock: Send + Sync {
@@ -92,8 +96,8 @@ impl Handles {
         self
     }
 
-    /// Keeps this as long as anything of the device that is opened with these handles is there. An owner whose
-    /// drop destroys the device fits.
+    /// Keeps this as long as anything of the device that is opened with these handles is there. An
+    /// owner whose drop destroys the device fits.
     pub fn kept_by(mut self, owner: impl Any + Send + Sync) -> Self {
         self.owner = Some(Arc::new(owner));
         self
@@ -116,8 +120,8 @@ impl fmt::Debug for SharedQueue {
 /// Which of a device's memory is allocated, and with it how data gets there and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// The device's own memory; where the host can read this fast (integrated GPUs, and drivers for the
-    /// processor), as with [`HostVisible`](Self::HostVisible).
+    /// The device's own memory; where the host can read this fast (integrated GPUs, and drivers for
+    /// the processor), as with [`HostVisible`](Self::HostVisible).
     #[default]
     Automatic,
     /// Memory that the host reads and writes in place.

@@ -1,8 +1,8 @@
-//! A `VkQueue`, as an ordered lane: whatever is submitted here begins and ends with a full barrier, and moves a
-//! timeline semaphore on by one.
+//! A `VkQueue`, as an ordered lane: whatever is submitted here begins and ends with a full barrier,
+//! and moves a timeline semaphore on by one.
 //!
-//! Order is that of submission to the `VkQueue`, so that work which others submit to it is in it, too. A lane owns
-//! its command pool and its semaphore; the `VkQueue` is the application's.
+//! Order is that of submission to the `VkQueue`, so that work which others submit to it is in it,
+//! too. A lane owns its command pool and its semaphore; the `VkQueue` is the application's.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,7 +66,8 @@ pub(crate) struct Work<'a> {
 
 impl Lane {
     /// # Safety
-    /// The device is alive until [`destroy`](Self::destroy), and the queue is one of it and of that family.
+    /// The device is alive until [`destroy`](Self::destroy), and the queue is one of it and of that
+    /// family.
     pub(crate) unsafe fn new(
         device: &ash::Device,
         index: usize,
@@ -95,11 +96,12 @@ impl Lane {
         })
     }
 
-    /// Submits; returns the value that the timeline has once it is done. Staging that only these commands use is
-    /// taken over if that went well.
+    /// Submits; returns the value that the timeline has once it is done. Staging that only these
+    /// commands use is taken over if that went well.
     ///
     /// # Safety
-    /// The commands keep to Vulkan's rules, and what else they use stays until the value is reached.
+    /// The commands keep to Vulkan's rules, and what else they use stays until the value is
+    /// reached.
     pub(crate) unsafe fn submit(
         &self,
         device: &ash::Device,
@@ -125,8 +127,8 @@ impl Lane {
         Ok(value)
     }
 
-    /// Takes back what submissions needed that are done; returns the staging. Leaves it to the next time where
-    /// somebody submits at this moment.
+    /// Takes back what submissions needed that are done; returns the staging. Leaves it to the next
+    /// time where somebody submits at this moment.
     pub(crate) fn retire(&self, device: &ash::Device) -> Vec<StagingBuffer> {
         let Ok(mut state) = self.state.try_lock() else { return Vec::new() };
         if state.in_flight.is_empty() {
@@ -162,8 +164,9 @@ impl Lane {
             .push_next(&mut values)];
         let mut result = Err(vk::Result::ERROR_UNKNOWN);
         self.lock.while_locked(&mut || {
-            // SAFETY: the handles are alive and everybody who submits to the queue holds its lock ("Host access to
-            // queue must be externally synchronized"); the commands are promised by the caller.
+            // SAFETY: the handles are alive and everybody who submits to the queue holds its lock
+            // ("Host access to queue must be externally synchronized"); the commands are promised
+            // by the caller.
             result = unsafe { device.queue_submit(self.queue, &batch, vk::Fence::null()) };
         });
         result
@@ -239,7 +242,8 @@ impl State {
         };
         let begin = vk::CommandBufferBeginInfo::default()
             .flags(vk::CommandBufferUsageFlags::ONE_TIME_SUBMIT);
-        // SAFETY: the buffer is of this lane's pool, which is locked, and not in use; beginning resets it.
+        // SAFETY: the buffer is of this lane's pool, which is locked, and not in use; beginning
+        // resets it.
         let begun = unsafe { device.begin_command_buffer(commands, &begin) };
         let recorded = begun.and_then(|()| {
             // SAFETY: it was just begun.
@@ -270,7 +274,8 @@ impl State {
     }
 }
 
-/// Whatever was submitted before is done and visible, to the host too, before whatever comes later begins.
+/// Whatever was submitted before is done and visible, to the host too, before whatever comes later
+/// begins.
 ///
 /// # Safety
 /// The buffer is being recorded.

@@ -1,7 +1,7 @@
 //! Vulkan devices for [`arrow_device`]: Arrow data in `VkBuffer`s, ordered by `VkEvent`s.
 //!
-//! Nothing is linked. The Vulkan loader (`libvulkan.so.1`, `vulkan-1.dll`) is loaded by the first call, and a
-//! machine without one, or without a driver, gets an error that says what to install.
+//! Nothing is linked. The Vulkan loader (`libvulkan.so.1`, `vulkan-1.dll`) is loaded by the first
+//! call, and a machine without one, or without a driver, gets an error that says what to install.
 //!
 //! ```
 //! if let Err(why) = arrow_device_vulkan::is_available() {
@@ -10,7 +10,8 @@
 //! }
 //! let device = arrow_device_vulkan::open(0)?;
 //! let queue = device.open_queue()?;
-//! let array = arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
+//! let array =
+//!     arrow_device::Array::from_values(arrow_device::DataType::Int32, [Some(1), None])?;
 //! let there = array.copy_to(&queue)?;
 //! assert_eq!(there.device(), device.id());
 //! # Ok::<(), arrow_device::Error>(())
@@ -25,10 +26,10 @@
 //! | `device_id` | the value of the `VkDevice` handle |
 //! | `sync_event` | null, or a pointer to a `VkEvent`, which is set by a command behind a full barrier, from all commands (`VK_PIPELINE_STAGE_ALL_COMMANDS_BIT`). The host may ask for its status: it is not made with `VK_EVENT_CREATE_DEVICE_ONLY_BIT` |
 //!
-//! Both sides use one `VkDevice`, its queues and their locks. The struct tells none of these, so that the
-//! application gives them to everybody: [`open_from`] takes them, and [`open_for`] finds the device of an array by
-//! its number afterwards. Who has no device of their own gets one from [`open`], and [`handles_of`] tells others
-//! what it is.
+//! Both sides use one `VkDevice`, its queues and their locks. The struct tells none of these, so
+//! that the application gives them to everybody: [`open_from`] takes them, and [`open_for`] finds
+//! the device of an array by its number afterwards. Who has no device of their own gets one from
+//! [`open`], and [`handles_of`] tells others what it is.
 //!
 //! # An engine's own device
 //!
@@ -71,40 +72,43 @@
 //!
 //! # Queues
 //!
-//! [`Queue::raw`](arrow_device::Queue::raw) is a `VkQueue`, and its order is that of submission, whoever submits.
-//! What this crate submits begins and ends with a full barrier, so that it is in order with all that was submitted
-//! before and will be after; barriers between the application's own commands are the application's.
-//! [`open_queue`](arrow_device::Device::open_queue) goes through the queues that were given, in turn: there may be
-//! only one, and then everybody has it. A device of [`open`] has one.
+//! [`Queue::raw`](arrow_device::Queue::raw) is a `VkQueue`, and its order is that of submission,
+//! whoever submits. What this crate submits begins and ends with a full barrier, so that it is in
+//! order with all that was submitted before and will be after; barriers between the application's
+//! own commands are the application's. [`open_queue`](arrow_device::Device::open_queue) goes
+//! through the queues that were given, in turn: there may be only one, and then everybody has it. A
+//! device of [`open`] has one.
 //!
-//! Whoever holds a queue's [lock](SubmitLock) calls nothing of this library, which takes it for its own
-//! submissions.
+//! Whoever holds a queue's [lock](SubmitLock) calls nothing of this library, which takes it for its
+//! own submissions.
 //!
 //! # Waiting
 //!
-//! The queues of a device wait for each other by timeline semaphores, for all events that were made here. Of
-//! somebody else's `VkEvent` the struct does not tell which queue sets it, and events may not cross queues. So a
-//! device with one queue waits for it by a command, and with several queues the host waits, asking again and
-//! again. The work that sets an event has to be submitted before the array is exported. An event that is
-//! [adopted](arrow_device::Event::adopt) stays alive until the queues that wait for it have passed it.
+//! The queues of a device wait for each other by timeline semaphores, for all events that were made
+//! here. Of somebody else's `VkEvent` the struct does not tell which queue sets it, and events may
+//! not cross queues. So a device with one queue waits for it by a command, and with several queues
+//! the host waits, asking again and again. The work that sets an event has to be submitted before
+//! the array is exported. An event that is [adopted](arrow_device::Event::adopt) stays alive until
+//! the queues that wait for it have passed it.
 //!
 //! # Memory
 //!
-//! Each allocation is a `VkDeviceMemory` with a `VkBuffer`. The buffers of an array that was copied to the device
-//! are several `VkBuffer`s, bound to one memory. Where the number of allocations matters, give the device an
-//! [allocator](arrow_device::Device::with_allocator): [`Recycler`](arrow_device::Recycler), or your own by
-//! [`adopt_memory`].
+//! Each allocation is a `VkDeviceMemory` with a `VkBuffer`. The buffers of an array that was copied
+//! to the device are several `VkBuffer`s, bound to one memory. Where the number of allocations
+//! matters, give the device an [allocator](arrow_device::Device::with_allocator):
+//! [`Recycler`](arrow_device::Recycler), or your own by [`adopt_memory`].
 //!
-//! [`Placement`] says whether the host reads and writes the memory in place, or by staging buffers. What is given
-//! to a copy in host memory is read when the copy is submitted. What a copy writes to host memory is there when
-//! this library says that the copy has passed: staging buffers are emptied by whichever thread learns of it first.
-//! Buffers that others made are read through staging, also where their memory is mapped, because Vulkan does not
-//! tell what memory a buffer has.
+//! [`Placement`] says whether the host reads and writes the memory in place, or by staging buffers.
+//! What is given to a copy in host memory is read when the copy is submitted. What a copy writes to
+//! host memory is there when this library says that the copy has passed: staging buffers are
+//! emptied by whichever thread learns of it first. Buffers that others made are read through
+//! staging, also where their memory is mapped, because Vulkan does not tell what memory a buffer
+//! has.
 //!
 //! # A device that is lost
 //!
-//! It stays lost: copies, waits and questions are an [`ErrorKind::DeviceLost`], and what was kept for its queues is let
-//! go of.
+//! It stays lost: copies, waits and questions are an [`ErrorKind::DeviceLost`], and what was kept
+//! for its queues is let go of.
 
 mod driver;
 mod error;
@@ -142,7 +146,8 @@ pub struct Listed {
     pub index: usize,
     /// Its name, for people.
     pub name: String,
-    /// How many bytes of memory it has of its own; where it has none of its own, how many of the host's it uses.
+    /// How many bytes of memory it has of its own; where it has none of its own, how many of the
+    /// host's it uses.
     pub memory: u64,
     /// What its driver says of its version.
     pub driver_version: String,
@@ -168,7 +173,8 @@ pub fn devices() -> Result<Vec<Listed>> {
     own::list()
 }
 
-/// Opens a device, with one queue. All who open it in this process share one `VkDevice`, which is kept.
+/// Opens a device, with one queue. All who open it in this process share one `VkDevice`, which is
+/// kept.
 pub fn open(index: usize) -> Result<Device> {
     open_with(index, Placement::Automatic)
 }
@@ -181,14 +187,15 @@ pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
 
 /// Opens a device that the application made.
 ///
-/// Opened again, by another library with the same handles, it is the same device: both use its queues under the
-/// locks of whoever came first.
+/// Opened again, by another library with the same handles, it is the same device: both use its
+/// queues under the locks of whoever came first.
 ///
 /// # Safety
-/// The handles are those of one instance, of one of its physical devices, and of a device and its queues that were
-/// made from it as [`Handles`] says. They are alive until the owner that [`kept_by`](Handles::kept_by) was given
-/// is dropped, or without one, as long as anything of the device is there: call [`drain`](arrow_device::drain)
-/// before destroying it. Everybody who submits to a queue holds its lock.
+/// The handles are those of one instance, of one of its physical devices, and of a device and its
+/// queues that were made from it as [`Handles`] says. They are alive until the owner that
+/// [`kept_by`](Handles::kept_by) was given is dropped, or without one, as long as anything of the
+/// device is there: call [`drain`](arrow_device::drain) before destroying it. Everybody who submits
+/// to a queue holds its lock.
 pub unsafe fn open_from(handles: Handles, placement: Placement) -> Result<Device> {
     let owner = handles.owner.clone();
     // SAFETY: promised by the caller.
@@ -198,8 +205,8 @@ pub unsafe fn open_from(handles: Handles, placement: Placement) -> Result<Device
 
 /// The open device of an `ArrowDeviceArray`'s `device_id`, which is the value of a `VkDevice`.
 ///
-/// The struct does not tell the instance, the queues and their locks. So the device has to be open in this process
-/// already: [`ErrorKind::DeviceMissing`] where it is not.
+/// The struct does not tell the instance, the queues and their locks. So the device has to be open
+/// in this process already: [`ErrorKind::DeviceMissing`] where it is not.
 pub fn open_for(device_id: i64) -> Result<Device> {
     let id = DeviceId::new(DeviceType::VULKAN, device_id);
     Device::find(id).ok_or_else(|| {
@@ -213,8 +220,8 @@ pub fn open_for(device_id: i64) -> Result<Device> {
 
 /// The handles of an open device, to make pipelines on it and to submit to its queues.
 ///
-/// Whoever submits to a queue holds its lock. [`Queue::raw`](arrow_device::Queue::raw) is the `VkQueue` of a
-/// queue.
+/// Whoever submits to a queue holds its lock. [`Queue::raw`](arrow_device::Queue::raw) is the
+/// `VkQueue` of a queue.
 pub fn handles_of(device: &Device) -> Result<Handles> {
     find(device).map(|logical| logical.handles())
 }
@@ -238,12 +245,13 @@ pub struct Binding {
 /// Memory that somebody else allocated, such as the application's allocator: for an
 /// [`Allocator`](arrow_device::Allocator) of one's own.
 ///
-/// [`Memory::adopt`](arrow_device::Memory::adopt) knows the buffer alone. This one knows what it is bound to as
-/// well, so that the host can fill it and parts of it can get buffers of their own.
+/// [`Memory::adopt`](arrow_device::Memory::adopt) knows the buffer alone. This one knows what it is
+/// bound to as well, so that the host can fill it and parts of it can get buffers of their own.
 ///
 /// # Safety
-/// All of it is true of a buffer that is alive and that nobody else uses until `owner` is dropped. The memory has
-/// room up to the next multiple of the alignment, and is of a type that such buffers can be bound to.
+/// All of it is true of a buffer that is alive and that nobody else uses until `owner` is dropped.
+/// The memory has room up to the next multiple of the alignment, and is of a type that such buffers
+/// can be bound to.
 pub unsafe fn adopt_memory(
     device: &Device,
     binding: Binding,

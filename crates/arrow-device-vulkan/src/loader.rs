@@ -1,7 +1,8 @@
 //! The Vulkan loader, and the one instance that belongs to this crate.
 //!
-//! Both are made by the first call that needs them and stay until the process ends, because memory that was handed
-//! out is released through them. `ARROW_DEVICE_VULKAN_LIBRARY` names another library to load.
+//! Both are made by the first call that needs them and stay until the process ends, because memory
+//! that was handed out is released through them. `ARROW_DEVICE_VULKAN_LIBRARY` names another
+//! library to load.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
@@ -34,7 +35,8 @@ pub(crate) fn load() -> Result<&'static ash::Entry> {
 fn find() -> Result<ash::Entry, String> {
     let named = std::env::var_os("ARROW_DEVICE_VULKAN_LIBRARY");
     let found = match &named {
-        // SAFETY: loading asks that the library's initialisers are sound; whoever runs the program named it.
+        // SAFETY: loading asks that the library's initialisers are sound; whoever runs the program
+        // named it.
         Some(name) => unsafe { ash::Entry::load_from(name) },
         // SAFETY: as above, of the Vulkan loader.
         None => unsafe { ash::Entry::load() },
@@ -50,8 +52,8 @@ pub(crate) fn proc_addr(given: Option<NonNull<c_void>>) -> Result<GetInstancePro
     match given {
         None => Ok(load()?.static_fn().get_instance_proc_addr),
         Some(given) => {
-            // SAFETY: whoever gave it promised that it is this function; a function pointer is as large as any
-            // other.
+            // SAFETY: whoever gave it promised that it is this function; a function pointer is as
+            // large as any other.
             Ok(unsafe { std::mem::transmute::<NonNull<c_void>, GetInstanceProcAddr>(given) })
         }
     }
@@ -89,7 +91,8 @@ pub(crate) unsafe fn instance_functions(
         Some(function) => function as *const c_void,
         None => std::ptr::null(),
     };
-    // SAFETY: the addresses are those of the functions of these names, for an instance that is alive.
+    // SAFETY: the addresses are those of the functions of these names, for an instance that is
+    // alive.
     Ok(unsafe { ash::Instance::load_with(address, instance) })
 }
 

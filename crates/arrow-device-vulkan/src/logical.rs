@@ -1,8 +1,8 @@
 //! A `VkDevice`, and all that this process keeps of it: its functions, lanes, buffers and events.
 //!
-//! There is one for each `VkDevice`, whoever opens it how often, found by the handle. It owns the lanes, the
-//! staging buffers and the events that were let go of before they passed. The `VkDevice` is the application's, or
-//! belongs to the process.
+//! There is one for each `VkDevice`, whoever opens it how often, found by the handle. It owns the
+//! lanes, the staging buffers and the events that were let go of before they passed. The `VkDevice`
+//! is the application's, or belongs to the process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::CStr;
@@ -223,7 +223,8 @@ impl Logical {
         }
     }
 
-    /// What Vulkan returned. A device that is lost stays so, and writes nothing for the host any more.
+    /// What Vulkan returned. A device that is lost stays so, and writes nothing for the host any
+    /// more.
     pub(crate) fn check<T>(
         &self,
         result: Result<T, vk::Result>,

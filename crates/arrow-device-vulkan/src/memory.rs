@@ -1,8 +1,8 @@
 //! Memory of a logical device: allocating, parts of what was allocated, and which `VkBuffer` is
 //! where.
 //!
-//! Vulkan does not tell what a buffer is bound to, so a table does, for all buffers that were made or adopted
-//! here. Others' are not in it: of those only the handle is known.
+//! Vulkan does not tell what a buffer is bound to, so a table does, for all buffers that were made
+//! or adopted here. Others' are not in it: of those only the handle is known.
 
 use std::ptr::NonNull;
 
@@ -20,8 +20,9 @@ impl Logical {
         memory_type: MemoryType,
         len: u64,
     ) -> Result<(vk::Buffer, BufferLocation)> {
-        // "maxMemoryAllocationSize is the maximum allowed size for a single memory allocation", and no memory type
-        // gives more than its heap has; asking for more is a mistake, not a question.
+        // "maxMemoryAllocationSize is the maximum allowed size for a single memory allocation", and
+        // no memory type gives more than its heap has; asking for more is a mistake, not a
+        // question.
         if len > self.types.largest.min(memory_type.heap) {
             let message = format!("{len} bytes asked for, more than there are in one piece");
             let error = Error::new(ErrorKind::OutOfMemory, message);
@@ -59,8 +60,8 @@ impl Logical {
         match mapped {
             Ok(address) => Ok(BufferLocation { memory, offset: 0, len, address }),
             Err(error) => {
-                // SAFETY: nothing uses it; the buffer that is bound to it is destroyed by the caller and not used
-                // before.
+                // SAFETY: nothing uses it; the buffer that is bound to it is destroyed by the
+                // caller and not used before.
                 unsafe { self.vk.free_memory(memory, None) };
                 Err(error)
             }
@@ -114,9 +115,9 @@ impl Logical {
             return Err(self.error(ErrorKind::InvalidArgument, message));
         }
         let part = self.check(create_buffer(&self.vk, &self.families, len), "part")?;
-        // SAFETY: the memory is alive, says the caller of `Driver::part`. It has room up to the end of the part,
-        // rounded up to the alignment, and no buffer needs more ("size is never greater than the result of
-        // aligning VkBufferCreateInfo::size with the alignment member").
+        // SAFETY: the memory is alive, says the caller of `Driver::part`. It has room up to the end
+        // of the part, rounded up to the alignment, and no buffer needs more ("size is never
+        // greater than the result of aligning VkBufferCreateInfo::size with the alignment member").
         let bound = unsafe { self.vk.bind_buffer_memory(part, whole.memory, begin) };
         self.check(bound, "part").inspect_err(|_| {
             // SAFETY: it was just made.

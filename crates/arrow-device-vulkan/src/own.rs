@@ -1,5 +1,5 @@
-//! The devices that this crate opens by itself: one `VkDevice` with one queue for each physical device, kept until
-//! the process ends.
+//! The devices that this crate opens by itself: one `VkDevice` with one queue for each physical
+//! device, kept until the process ends.
 
 use std::ffi::c_char;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,8 @@ pub(crate) fn open(index: usize) -> Result<Arc<Logical>> {
         return Ok(known.clone());
     }
     let handles = create_device(&instance, physical)?;
-    // SAFETY: the device was just made, with the feature and the queue that are named, and is never destroyed.
+    // SAFETY: the device was just made, with the feature and the queue that are named, and is never
+    // destroyed.
     let logical = unsafe { Logical::of(handles) }?;
     opened.push((physical.as_raw(), logical.clone()));
     Ok(logical)
@@ -65,7 +66,8 @@ fn memory(instance: &ash::Instance, physical: vk::PhysicalDevice) -> u64 {
     }
 }
 
-/// In words from Vulkan 1.2 on, which each vendor chooses; before that a number, of which each makes what it likes.
+/// In words from Vulkan 1.2 on, which each vendor chooses; before that a number, of which each
+/// makes what it likes.
 fn driver_version(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,
@@ -146,8 +148,8 @@ fn create_device(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Resu
     Ok(handles.with_queue(queue.as_raw(), family, Arc::new(Mutex::new(()))))
 }
 
-/// "If the VK_KHR_portability_subset extension is included in pProperties ... ppEnabledExtensionNames must include
-/// it".
+/// "If the VK_KHR_portability_subset extension is included in pProperties ...
+/// ppEnabledExtensionNames must include it".
 fn extensions_to_enable(
     instance: &ash::Instance,
     physical: vk::PhysicalDevice,

@@ -1,8 +1,8 @@
-//! Buffers that the host reads and writes, for data on its way to and from a device: kept for the next time, up to
-//! a bound.
+//! Buffers that the host reads and writes, for data on its way to and from a device: kept for the
+//! next time, up to a bound.
 //!
-//! Each is a `VkBuffer` with memory of its own, mapped as long as it lives. Whoever has a [`StagingBuffer`] has it
-//! alone.
+//! Each is a `VkBuffer` with memory of its own, mapped as long as it lives. Whoever has a
+//! [`StagingBuffer`] has it alone.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,8 @@
-//! Copies: a list of regions as commands of one submission, with the host's memory reached through staging
-//! buffers.
+//! Copies: a list of regions as commands of one submission, with the host's memory reached through
+//! staging buffers.
 //!
-//! What the host gives is read when the copy is submitted. What the host gets is written by whichever thread first
-//! learns that the copy has passed, before it is told so.
+//! What the host gives is read when the copy is submitted. What the host gets is written by
+//! whichever thread first learns that the copy has passed, before it is told so.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -39,7 +39,8 @@ impl Logical {
                 let (pieces, mut staging) = self.stage(regions, |region| region.from)?;
                 if let Some(staging) = &staging {
                     for piece in pieces.iter().flatten() {
-                        // SAFETY: promised by the caller; the staging buffer has room for all pieces.
+                        // SAFETY: promised by the caller; the staging buffer has room for all
+                        // pieces.
                         unsafe { piece.read_into(staging) };
                     }
                 }
@@ -93,8 +94,8 @@ impl Logical {
     ) -> Result<Point> {
         let record = |commands| {
             for ((from, to), regions) in batches {
-                // SAFETY: the commands are being recorded; the regions lie inside both, as was checked for buffers
-                // that are known here, and promised by the caller for others.
+                // SAFETY: the commands are being recorded; the regions lie inside both, as was
+                // checked for buffers that are known here, and promised by the caller for others.
                 unsafe { self.vk.cmd_copy_buffer(commands, *from, *to, regions) };
             }
         };
@@ -103,7 +104,8 @@ impl Logical {
         unsafe { self.submit(lane, work, staging) }
     }
 
-    /// A staging buffer with room for what is not in staging memory already, and where each region is in it.
+    /// A staging buffer with room for what is not in staging memory already, and where each region
+    /// is in it.
     fn stage(
         &self,
         regions: &[Region],
@@ -195,7 +197,8 @@ impl Logical {
         self.return_staging(staging);
     }
 
-    /// Writes for the host whatever has passed. After an error nobody may be told that anything has.
+    /// Writes for the host whatever has passed. After an error nobody may be told that anything
+    /// has.
     pub(crate) fn finish_writes(&self) -> Result<()> {
         if self.write_count.load(Ordering::Acquire) == 0 {
             return Ok(());
@@ -217,8 +220,8 @@ impl Logical {
         };
         for over in writes.extract_if(.., is_over) {
             for piece in &over.pieces {
-                // SAFETY: the copy into the staging buffer has passed, and the caller of `Driver::copy` keeps the
-                // host's side until it knows that.
+                // SAFETY: the copy into the staging buffer has passed, and the caller of
+                // `Driver::copy` keeps the host's side until it knows that.
                 unsafe { piece.write_from(&over.staging) };
             }
             self.return_staging([over.staging]);
@@ -227,7 +230,8 @@ impl Logical {
         Ok(())
     }
 
-    /// Forgets what is still to be written. Of a lost device's staging nothing is known, so it is not used again.
+    /// Forgets what is still to be written. Of a lost device's staging nothing is known, so it is
+    /// not used again.
     pub(crate) fn give_up_writes(&self) {
         let mut writes = lock(&self.writes);
         for HostWrite { staging, .. } in writes.drain(..) {
@@ -240,7 +244,8 @@ impl Logical {
 
 impl Piece {
     /// # Safety
-    /// The host's side may be read, and the staging buffer has room for this piece and no other user.
+    /// The host's side may be read, and the staging buffer has room for this piece and no other
+    /// user.
     unsafe fn read_into(&self, staging: &StagingBuffer) {
         let to = advance(staging.address, self.staging);
         // SAFETY: promised by the caller.

@@ -1,5 +1,5 @@
-//! An asynchronous stream under tokio: one task produces arrays as they are asked for, another reads them, and threads of the
-//! runtime decode them.
+//! An asynchronous stream under tokio: one task produces arrays as they are asked for, another
+//! reads them, and threads of the runtime decode them.
 //!
 //! `cargo run --example async_stream`
 
@@ -28,7 +28,8 @@ async fn read() -> Result<()> {
     let info = stream.opened().await?;
     println!("{} on {}, with {}", info.schema, info.device_type, info.metadata);
 
-    // A task is moved to where its array is wanted, and decoded there. Dropping one means that it is not wanted.
+    // A task is moved to where its array is wanted, and decoded there. Dropping one means that it
+    // is not wanted.
     let mut sums = Vec::new();
     while let Some(task) = next(&mut stream).await {
         let task = task?;

@@ -1,4 +1,5 @@
-//! A consumer: is handed two C structs by somebody else, checks them, and reads the values where they lie.
+//! A consumer: is handed two C structs by somebody else, checks them, and reads the values where
+//! they lie.
 //!
 //! `cargo run --example consumer`
 
@@ -8,8 +9,8 @@ use arrow_device::{Array, DataType, ErrorKind, Field, Queue, Result, Schema};
 pub(crate) fn main() -> Result<()> {
     let (mut c_schema, mut c_array) = from_somebody()?;
 
-    // Import moves the structs: both are marked released here, and the data is now this side's to release.
-    // SAFETY: both were just filled by a producer that keeps to the interface.
+    // Import moves the structs: both are marked released here, and the data is now this side's to
+    // release. SAFETY: both were just filled by a producer that keeps to the interface.
     let schema = unsafe { Schema::import(&raw mut c_schema) }?;
     // SAFETY: as above.
     let lists = unsafe { Array::import(&raw mut c_array, &schema) }?;
@@ -25,7 +26,8 @@ pub(crate) fn main() -> Result<()> {
     }
     assert_eq!(values.iter().sum::<i64>(), 60);
 
-    // Work on a device names its queue instead, and waits for nothing. The address lives as long as the view.
+    // Work on a device names its queue instead, and waits for nothing. The address lives as long as
+    // the view.
     let view = lists.on(&Queue::host())?;
     println!("the values lie at {:?}", view.child(0)?.buffer(1).location());
     drop(view);

@@ -28,7 +28,8 @@ pub(crate) fn main() -> Result<()> {
         .finish_ready()?;
     println!("made {cities:?}");
 
-    // The consumer allocates both structs, and this side fills them. They are independent of each other.
+    // The consumer allocates both structs, and this side fills them. They are independent of each
+    // other.
     let mut c_schema = ArrowSchema::empty();
     let mut c_array = ArrowDeviceArray::empty();
     prices.schema()?.export(&mut c_schema)?;

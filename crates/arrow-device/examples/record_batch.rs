@@ -1,5 +1,5 @@
-//! Record batches: columns of one length under one schema, with metadata, a dictionary, and parts that are
-//! handed on.
+//! Record batches: columns of one length under one schema, with metadata, a dictionary, and parts
+//! that are handed on.
 //!
 //! `cargo run --example record_batch`
 
@@ -26,8 +26,8 @@ pub(crate) fn main() -> Result<()> {
     let part = batch.slice(1, 2)?;
     assert_eq!(part.column_by_name("price")?.offset(), 1);
 
-    // It travels as one struct, whatever its number of columns, and comes back as what it was. The offset is that of the
-    // columns, because some consumers refuse a batch with one.
+    // It travels as one struct, whatever its number of columns, and comes back as what it was. The
+    // offset is that of the columns, because some consumers refuse a batch with one.
     let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
     part.schema()?.export(&mut c_schema)?;
     part.export(&mut c_array)?;

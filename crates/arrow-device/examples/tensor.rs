@@ -1,7 +1,8 @@
-//! A column becomes a tensor that any array library can take, and a tensor of another library becomes a column.
+//! A column becomes a tensor that any array library can take, and a tensor of another library
+//! becomes a column.
 //!
-//! Run it with `cargo run -p arrow-device --example tensor`. Here both sides are this program; in a process with Python the
-//! pointer travels in a capsule.
+//! Run it with `cargo run -p arrow-device --example tensor`. Here both sides are this program; in a
+//! process with Python the pointer travels in a capsule.
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{
@@ -56,7 +57,8 @@ fn take_a_matrix_over() -> Result<()> {
 
     // SAFETY: as above.
     let tensor = unsafe { Tensor::import(managed.into_raw(), Order::Host) }?;
-    // The older form does not say whether its producer still writes. A copy is safe, and so is a promise that is true.
+    // The older form does not say whether its producer still writes. A copy is safe, and so is a
+    // promise that is true.
     let copied = tensor.to_array(&Conversion::new().copying(CopyPolicy::IfNeeded))?;
     // SAFETY: nobody has the memory but this tensor.
     let tensor = unsafe { tensor.assume_frozen() };

@@ -1,7 +1,8 @@
 //! What `buffers[i]`, `device_id` and `sync_event` mean on each type of device.
 //!
-//! The specification leaves much of this open, so two libraries that follow it can still misunderstand each other. This is
-//! the convention that everything here keeps to; the C header carries the same table.
+//! The specification leaves much of this open, so two libraries that follow it can still
+//! misunderstand each other. This is the convention that everything here keeps to; the C header
+//! carries the same table.
 //!
 //! ```
 //! use arrow_device::{DeviceType, convention};
@@ -37,7 +38,8 @@ pub fn of(device_type: DeviceType) -> Option<&'static Convention> {
     ALL.iter().find(|convention| convention.device_type == device_type)
 }
 
-/// Whether an array on this type of device may come with an event. Of a type that nobody here knows, it may.
+/// Whether an array on this type of device may come with an event. Of a type that nobody here
+/// knows, it may.
 pub(crate) fn may_have_event(device_type: DeviceType) -> bool {
     of(device_type).is_none_or(|convention| convention.event.is_some())
 }

@@ -1,7 +1,8 @@
 //! What can go wrong, as one type.
 //!
-//! An [`Error`] says what kind of mistake it is (and so whose), which device and which operation it was about, where in a
-//! tree of columns it was seen, and what the vendor's library said. It is one pointer wide, so a `Result` stays small.
+//! An [`Error`] says what kind of mistake it is (and so whose), which device and which operation it
+//! was about, where in a tree of columns it was seen, and what the vendor's library said. It is one
+//! pointer wide, so a `Result` stays small.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -47,7 +48,8 @@ pub enum ErrorKind {
     TimedOut,
     /// The work was cancelled.
     Cancelled,
-    /// Code called from here panicked. The panic was stopped before it could reach a foreign caller.
+    /// Code called from here panicked. The panic was stopped before it could reach a foreign
+    /// caller.
     Panicked,
     /// Another party reported an error of its own.
     Peer,
@@ -78,8 +80,9 @@ impl ErrorKind {
 
     /// The `errno` value that a C caller gets for this kind.
     ///
-    /// All mistakes in what was passed are `EINVAL`, as Arrow's own implementations have it; every other kind has a value of
-    /// its own, which [`from_errno`](Self::from_errno) leads back to the kind.
+    /// All mistakes in what was passed are `EINVAL`, as Arrow's own implementations have it; every
+    /// other kind has a value of its own, which [`from_errno`](Self::from_errno) leads back to the
+    /// kind.
     pub fn errno(self) -> i32 {
         match self {
             Self::InvalidArgument
@@ -191,17 +194,24 @@ impl Error {
         }))
     }
 
-    /// An error of another library. What caused it is the [`source`](std::error::Error::source) of this one.
+    /// An error of another library. What caused it is the [`source`](std::error::Error::source) of
+    /// this one.
     ///
-    /// One of this crate comes back as it was. The kind of any other is that of the first one among it and its causes that
-    /// has a kind here: an error of this crate, or of the operating system. Where there is none, it is
-    /// [`ErrorKind::Peer`].
+    /// One of this crate comes back as it was. The kind of any other is that of the first one among
+    /// it and its causes that has a kind here: an error of this crate, or of the operating system.
+    /// Where there is none, it is [`ErrorKind::Peer`].
     ///
     /// ```
     /// use arrow_device::{Error, ErrorKind};
     ///
-    /// assert_eq!(Error::other(std::io::Error::from_raw_os_error(12)).kind(), ErrorKind::OutOfMemory);
-    /// assert_eq!(Error::other("the printer is on fire").to_string(), "peer error: the printer is on fire");
+    /// assert_eq!(
+    ///     Error::other(std::io::Error::from_raw_os_error(12)).kind(),
+    ///     ErrorKind::OutOfMemory
+    /// );
+    /// assert_eq!(
+    ///     Error::other("the printer is on fire").to_string(),
+    ///     "peer error: the printer is on fire"
+    /// );
     /// ```
     #[cold]
     pub fn other(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
@@ -232,7 +242,8 @@ impl Error {
         self
     }
 
-    /// Says which step of a longer operation failed; what was said of the operation so far goes to the message.
+    /// Says which step of a longer operation failed; what was said of the operation so far goes to
+    /// the message.
     pub(crate) fn at_step(mut self, step: &'static str) -> Self {
         if let Some(operation) = self.0.operation.replace(step) {
             self.0.message = format!("{operation}: {}", self.0.message).into();
@@ -263,8 +274,8 @@ impl Error {
         self.0.kind
     }
 
-    /// The `errno` value that a C caller gets: the one that another party returned, where it did, else that of the
-    /// [kind](ErrorKind::errno).
+    /// The `errno` value that a C caller gets: the one that another party returned, where it did,
+    /// else that of the [kind](ErrorKind::errno).
     pub fn errno(&self) -> i32 {
         self.0.errno.filter(|errno| *errno != 0).unwrap_or_else(|| self.kind().errno())
     }

@@ -1,9 +1,11 @@
-//! Share Arrow data that lives on a device between any two runtimes in a process, without copying it.
+//! Share Arrow data that lives on a device between any two runtimes in a process, without copying
+//! it.
 //!
-//! A query engine has a table on a GPU. A model in the same process wants to read it. Neither knows the other, and the data
-//! must not go through the host. The [Arrow C device data interface] says how: the one fills a small C struct with device
-//! addresses, an event and a callback, the other waits for the event, uses the addresses and calls back. This crate is both
-//! sides of that struct, for every Arrow type and all fourteen types of device.
+//! A query engine has a table on a GPU. A model in the same process wants to read it. Neither knows
+//! the other, and the data must not go through the host. The [Arrow C device data interface] says
+//! how: the one fills a small C struct with device addresses, an event and a callback, the other
+//! waits for the event, uses the addresses and calls back. This crate is both sides of that struct,
+//! for every Arrow type and all fourteen types of device.
 //!
 //! ```text
 //!   producer                                                     consumer
@@ -13,13 +15,14 @@
 //!     .finish_on(&queue) -----> | addresses, event | ----------> array.on(&queue) -> View
 //!   array.export(&mut c_array)  | release          |                 the queue waits for the event
 //!                               +------------------+             view.buffer(1).location()
-//!   memory is freed  <------------- release() <----------------  drop, after the queue's last use has passed
+//!   memory is freed  <------------- release() <----------------  drop, after the last use
 //! ```
 //!
 //! # In a minute
 //!
-//! A producer puts an array together from buffers and hands it over. A consumer that knows nothing of the producer takes it
-//! and reads it. Here both are on the host; on a GPU only the queue is another.
+//! A producer puts an array together from buffers and hands it over. A consumer that knows nothing
+//! of the producer takes it and reads it. Here both are on the host; on a GPU only the queue is
+//! another.
 //!
 //! ```
 //! use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
@@ -53,15 +56,17 @@
 //!
 //! # What it promises
 //!
-//! 1. **Nothing is touched on the host that lives on a device.** Import, export, slicing and checking never read through a
-//!    buffer pointer.
-//! 2. **No access without order.** In safe code a device address can only be had by naming the queue that will use it; that
-//!    queue then waits for the array's event. And memory is not handed back while a queue still uses it: dropping an array
-//!    that was used on a queue defers its release until that use has passed (see [`reclaim`], [`settle`], [`drain`]).
-//! 3. **Somebody else's malformed struct is an error value**, with the place in the tree where the mistake is. What was passed
-//!    is released exactly once. No panic reaches a C caller.
-//! 4. **It costs next to nothing.** An exported tree is one allocation however many columns it has, and none where one is
-//!    recycled. An import is two. No device is called unless a queue was named.
+//! 1. **Nothing is touched on the host that lives on a device.** Import, export, slicing and
+//!    checking never read through a buffer pointer.
+//! 2. **No access without order.** In safe code a device address can only be had by naming the
+//!    queue that will use it; that queue then waits for the array's event. And memory is not handed
+//!    back while a queue still uses it: dropping an array that was used on a queue defers its
+//!    release until that use has passed (see [`reclaim`], [`settle`], [`drain`]).
+//! 3. **Somebody else's malformed struct is an error value**, with the place in the tree where the
+//!    mistake is. What was passed is released exactly once. No panic reaches a C caller.
+//! 4. **It costs next to nothing.** An exported tree is one allocation however many columns it has,
+//!    and none where one is recycled. An import is two. No device is called unless a queue was
+//!    named.
 //!
 //! # Where things are
 //!
@@ -86,9 +91,9 @@
 //!
 //! # What it does not do
 //!
-//! It computes nothing, and it brings no vendor's library: each backend is a crate of its own that implements
-//! [`driver::Driver`]. One of them, `arrow-device-sim`, is made of software, and finds in tests the mistakes that a GPU shows
-//! only by chance.
+//! It computes nothing, and it brings no vendor's library: each backend is a crate of its own that
+//! implements [`driver::Driver`]. One of them, `arrow-device-sim`, is made of software, and finds
+//! in tests the mistakes that a GPU shows only by chance.
 //!
 //! [Arrow C device data interface]: https://arrow.apache.org/docs/format/CDeviceDataInterface.html
 

@@ -1,6 +1,6 @@
-//! How often the allocator is asked: once for an exported tree however wide, once for an imported batch of flat
-//! columns, twice for one that is nested, and not at all where memory is recycled, as in streams. Counted for each
-//! thread, so that tests do not disturb each other.
+//! How often the allocator is asked: once for an exported tree however wide, once for an imported
+//! batch of flat columns, twice for one that is nested, and not at all where memory is recycled, as
+//! in streams. Counted for each thread, so that tests do not disturb each other.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -62,8 +62,8 @@ fn imported(plan: &Plan) -> Array {
 /// Something that fills a struct.
 type Fill<'a, T> = dyn Fn(&mut T) + 'a;
 
-/// That a struct is filled with so many allocations, that its release needs none, and that the next one needs
-/// so many.
+/// That a struct is filled with so many allocations, that its release needs none, and that the next
+/// one needs so many.
 fn check_export(fill: &Fill<'_, ArrowDeviceArray>, first: usize, again: usize) -> Verdict {
     let mut out = ArrowDeviceArray::empty();
     for (expected, turn) in [(first, "first"), (again, "second"), (again, "third")] {
@@ -131,8 +131,8 @@ fn an_exporter_with_an_allocation_for_each_node_is_found_out() {
 /// An importer: takes an array over, and says what keeps it.
 type Take<'a> = dyn Fn(&mut ArrowDeviceArray) -> Box<dyn FnOnce()> + 'a;
 
-/// That an import asks for memory so often where nothing can be used again, and not at all after the last one was
-/// dropped. The box of the result is one more.
+/// That an import asks for memory so often where nothing can be used again, and not at all after
+/// the last one was dropped. The box of the result is one more.
 fn check_import(take: &Take<'_>, plan: &Plan, expected: usize) -> Verdict {
     let ledger = Ledger::new();
     // Whatever was free is in use now.
@@ -235,7 +235,8 @@ fn check_stream(stream: ArrayStream, allowed: usize) -> Verdict {
 fn a_stream_hands_out_arrays_without_an_allocation() {
     for plan in [wide(), flat()] {
         let array = imported(&plan);
-        // With the schema of the array, and with one of the same type that every array is compared with.
+        // With the schema of the array, and with one of the same type that every array is compared
+        // with.
         for schema in [array.schema().unwrap(), schema_of(&plan)] {
             let arrays = std::iter::repeat(array.clone()).map(Ok);
             let stream = ArrayStream::new(schema, DeviceType::CPU, arrays);
@@ -275,7 +276,8 @@ fn through_host(stream: ArrayStream) -> ArrayStream {
 fn a_stream_that_is_read_takes_no_allocation_for_an_array() {
     for plan in [wide(), flat(), nested()] {
         let array = imported(&plan);
-        // With the schema of the array, and with one of the same type that its arrays are compared with.
+        // With the schema of the array, and with one of the same type that its arrays are compared
+        // with.
         for schema in [array.schema().unwrap(), schema_of(&plan)] {
             let arrays = std::iter::repeat(array.clone()).map(Ok);
             let stream = || ArrayStream::new(schema.clone(), DeviceType::CPU, arrays.clone());
@@ -379,7 +381,8 @@ fn handed_over(tensor: Tensor) -> Managed<DLManagedTensorVersioned> {
     tensor.export(Order::Host, CopyPolicy::Never).unwrap()
 }
 
-/// How often the allocator is asked for an export, an import, an export of what was imported, and the deleters.
+/// How often the allocator is asked for an export, an import, an export of what was imported, and
+/// the deleters.
 fn there_and_on(tensor: &Tensor) -> [usize; 4] {
     let (export, managed) = count(|| handed_over(tensor.clone()));
     let raw = managed.into_raw();
@@ -427,7 +430,8 @@ fn numbers_are_a_tensor_without_an_allocation_once_a_block_is_recycled() {
     assert_eq!(tensor.host().unwrap().to_vec::<i64>().unwrap(), (3..53).collect::<Vec<_>>());
 }
 
-/// Ten columns that lie behind each other, and how often the allocator is asked to make one tensor of the first of them.
+/// Ten columns that lie behind each other, and how often the allocator is asked to make one tensor
+/// of the first of them.
 #[test]
 fn more_columns_of_one_tensor_are_no_more_allocations_each() {
     let all = Buffer::from((0..80).collect::<Vec<i64>>());

@@ -1,9 +1,10 @@
-//! An address cannot be reached without naming a queue or waiting, and not kept for longer than that: programs that try
-//! do not compile.
+//! An address cannot be reached without naming a queue or waiting, and not kept for longer than
+//! that: programs that try do not compile.
 //!
-//! Each file of `tests/compile_fail/` has a twin of the same name in `tests/compile_pass/` that does what it tries to do
-//! as it is meant, compiles and runs. The compiler's texts beside the former differ from release to release, so one
-//! release is compared with. To write them anew: `TRYBUILD=overwrite cargo test --test compile_fail`.
+//! Each file of `tests/compile_fail/` has a twin of the same name in `tests/compile_pass/` that
+//! does what it tries to do as it is meant, compiles and runs. The compiler's texts beside the
+//! former differ from release to release, so one release is compared with. To write them anew:
+//! `TRYBUILD=overwrite cargo test --test compile_fail`.
 
 #![cfg(not(miri))]
 // The functions below are the tests' own.

@@ -1,5 +1,6 @@
-//! Wrong declarations of `ArrowDeviceArray` and its device type, as found in hand-written copies. The comparison
-//! with the headers must refuse each. This file is also compiled alone, so it uses nothing from elsewhere.
+//! Wrong declarations of `ArrowDeviceArray` and its device type, as found in hand-written copies.
+//! The comparison with the headers must refuse each. This file is also compiled alone, so it uses
+//! nothing from elsewhere.
 
 use core::ffi::c_void;
 
@@ -25,7 +26,8 @@ pub struct ShuffledDeviceArray {
     pub reserved: [i64; 3],
 }
 
-/// Without the reserved words: a consumer's structure would be too small for what a producer writes.
+/// Without the reserved words: a consumer's structure would be too small for what a producer
+/// writes.
 #[repr(C)]
 #[derive(Debug)]
 pub struct ShortDeviceArray {

@@ -1,5 +1,5 @@
-// An asynchronous producer: a thread of its own sends arrays of four rows, as many as it was asked for, and each is
-// made when the consumer extracts it, on the consumer's thread.
+// An asynchronous producer: a thread of its own sends arrays of four rows, as many as it was asked
+// for, and each is made when the consumer extracts it, on the consumer's thread.
 //
 // The producer is freed as soon as the handler's release has returned, as the specification allows.
 
@@ -85,7 +85,8 @@ static int task_extract(struct ArrowAsyncTask* self, struct ArrowDeviceArray* ou
   return 0;
 }
 
-// Waits until something may be sent. Returns 0, or 1 where the consumer wants no more, or 2 where it asked for nothing.
+// Waits until something may be sent. Returns 0, or 1 where the consumer wants no more, or 2 where
+// it asked for nothing.
 static int wait_for_credit(struct Producer* producer) {
   pthread_mutex_lock(&producer->lock);
   while (producer->credits == 0 && !producer->cancelled && !producer->failed) {

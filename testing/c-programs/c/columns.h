@@ -1,8 +1,9 @@
 // Columns made in C, with release callbacks as the specification describes them.
 //
-// Each node keeps its own books behind `private_data`: its buffers, and the structs of its children. The release
-// callbacks look at nothing else, so they work at whatever address a struct was moved to, and for structs whose
-// public members were spoiled on purpose. Every allocation and every node is counted.
+// Each node keeps its own books behind `private_data`: its buffers, and the structs of its
+// children. The release callbacks look at nothing else, so they work at whatever address a struct
+// was moved to, and for structs whose public members were spoiled on purpose. Every allocation and
+// every node is counted.
 
 #ifndef COLUMNS_H_
 #define COLUMNS_H_
@@ -20,7 +21,8 @@ static int64_t schemas_made = 0;
 static int64_t schemas_released = 0;
 static int64_t arrays_made = 0;
 static int64_t arrays_released = 0;
-// How many arrays were released while no other was. Of a tree, a consumer may do this to the base structure alone.
+// How many arrays were released while no other was. Of a tree, a consumer may do this to the base
+// structure alone.
 static int64_t base_arrays_released = 0;
 static int64_t arrays_being_released = 0;
 

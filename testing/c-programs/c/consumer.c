@@ -1,4 +1,5 @@
-// A consumer: takes columns that were made in Rust, reads them, moves them about, and releases them in every order.
+// A consumer: takes columns that were made in Rust, reads them, moves them about, and releases them
+// in every order.
 
 #include "peer.h"
 #include "columns.h"
@@ -105,7 +106,8 @@ static void a_child_outlives_its_parent(void) {
   }
 }
 
-// The root, a list column, its values, and a dictionary: four structs, released one after the other.
+// The root, a list column, its values, and a dictionary: four structs, released one after the
+// other.
 static void parts_are_released_in_every_order(void) {
   section("four parts of one tree are moved apart and released in all 24 orders");
   for (int order = 0; order < 4 * 4 * 4 * 4; ++order) {

@@ -1,4 +1,5 @@
-// A consumer of tensors that were made in Rust: it reads each in both forms, and deletes it, once on another thread.
+// A consumer of tensors that were made in Rust: it reads each in both forms, and deletes it, once
+// on another thread.
 
 #include "dlpack_peer.h"
 

@@ -21,8 +21,8 @@ extern "C" {
 #define ADP_NOTHING 3  // 4 by 0 bytes
 #define ADP_COLUMN 4  // 20 and 30, a slice of an int32 column
 
-// Takes the tensor over, reads every element, makes an array of it and hands that back as a tensor. Returns an errno;
-// after an error the output is untouched and `message` says why.
+// Takes the tensor over, reads every element, makes an array of it and hands that back as a tensor.
+// Returns an errno; after an error the output is untouched and `message` says why.
 int adp_dlpack_exchange(DLManagedTensorVersioned* tensor, DLManagedTensorVersioned** out, char* message,
                         size_t message_size);
 int adp_dlpack_exchange_legacy(DLManagedTensor* tensor, DLManagedTensor** out, char* message, size_t message_size);

@@ -1,4 +1,5 @@
-// A producer of tensors: good ones come back as they were, spoiled ones are refused, and each is deleted once.
+// A producer of tensors: good ones come back as they were, spoiled ones are refused, and each is
+// deleted once.
 
 #include "dlpack_peer.h"
 

@@ -1,5 +1,5 @@
-// A hostile producer: one member of a good batch is spoiled at a time. Each must be refused with an errno and a
-// message, and everything released exactly once.
+// A hostile producer: one member of a good batch is spoiled at a time. Each must be refused with an
+// errno and a message, and everything released exactly once.
 
 #include "peer.h"
 #include "columns.h"

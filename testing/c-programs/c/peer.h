@@ -19,30 +19,32 @@ extern "C" {
 #define ADP_UTF8 1
 #define ADP_BATCH 2
 
-// Takes both structs over, reads every byte of an array in host memory, and hands the same array back. Returns an
-// errno; after an error the two outputs are untouched and `message` says why.
+// Takes both structs over, reads every byte of an array in host memory, and hands the same array
+// back. Returns an errno; after an error the two outputs are untouched and `message` says why.
 int adp_exchange(struct ArrowSchema* schema, struct ArrowDeviceArray* array, struct ArrowSchema* out_schema,
                  struct ArrowDeviceArray* out_array, char* message, size_t message_size);
 
-// Takes both structs over and lets go of them. Returns the errno and the message of what is wrong with them. When
-// that is the schema, the array is left as it was.
+// Takes both structs over and lets go of them. Returns the errno and the message of what is wrong
+// with them. When that is the schema, the array is left as it was.
 int adp_refuse(struct ArrowSchema* schema, struct ArrowDeviceArray* array, char* message, size_t message_size);
 
 // Hands out an array that was made in Rust.
 int adp_produce(int kind, struct ArrowSchema* out_schema, struct ArrowDeviceArray* out_array);
 
-// Takes a stream over and hands the same on. After an error `out` is untouched; the stream was released.
+// Takes a stream over and hands the same on. After an error `out` is untouched; the stream was
+// released.
 int adp_stream_relay(struct ArrowDeviceArrayStream* stream, struct ArrowDeviceArrayStream* out, char* message,
                      size_t message_size);
 
-// The same, and the one that is handed on is a stream of plain arrays, or the one that is taken over.
+// The same, and the one that is handed on is a stream of plain arrays, or the one that is taken
+// over.
 int adp_stream_as_host(struct ArrowDeviceArrayStream* stream, struct ArrowArrayStream* out, char* message,
                        size_t message_size);
 int adp_stream_as_device(struct ArrowArrayStream* stream, struct ArrowDeviceArrayStream* out, char* message,
                          size_t message_size);
 
-// Takes a stream in host memory over, reads every byte of every array, and lets go of it. Returns what it ended with,
-// and the number of rows that came before.
+// Takes a stream in host memory over, reads every byte of every array, and lets go of it. Returns
+// what it ended with, and the number of rows that came before.
 int adp_stream_read(struct ArrowDeviceArrayStream* stream, int64_t* rows, char* message, size_t message_size);
 
 // How a stream that adp_stream_produce makes ends.
@@ -53,11 +55,13 @@ int adp_stream_read(struct ArrowDeviceArrayStream* stream, int64_t* rows, char* 
 // Hands out a stream of arrays that are made in Rust when they are asked for.
 int adp_stream_produce(int kind, int arrays, int end, struct ArrowDeviceArrayStream* out);
 
-// Makes a handler for an asynchronous producer, which releases it in the end, and what reads the stream.
+// Makes a handler for an asynchronous producer, which releases it in the end, and what reads the
+// stream.
 struct AdpReader;
 struct AdpReader* adp_async_open(size_t window, struct ArrowAsyncDeviceStreamHandler** handler);
 
-// Waits for the next array, reads every byte of it, and lets go of it. Gives its number of rows, or -1 at the end.
+// Waits for the next array, reads every byte of it, and lets go of it. Gives its number of rows, or
+// -1 at the end.
 int adp_async_next(struct AdpReader* reader, int64_t* rows, char* message, size_t message_size);
 
 // Ends the reading, at any time.

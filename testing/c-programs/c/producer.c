@@ -1,4 +1,5 @@
-// A producer: makes columns in C, hands them over, gets the same ones back, and counts what is released when.
+// A producer: makes columns in C, hands them over, gets the same ones back, and counts what is
+// released when.
 
 #include "peer.h"
 #include "columns.h"
@@ -70,7 +71,8 @@ static void a_column_moved_out_keeps_the_whole_until_it_is_released(void) {
   CHECK(adp_exchange(&schema, &array, &schema_again, &array_again, NULL, 0) == 0);
   struct ArrowArray names = moved_array(array_again.array.children[NAMES]);
   array_again.array.release(&array_again.array);
-  // A consumer never releases a child of somebody else's tree, so all of it stays until the last column is released.
+  // A consumer never releases a child of somebody else's tree, so all of it stays until the last
+  // column is released.
   CHECK(arrays_released == arrays_released_before);
   CHECK(sum_of_all(schema_again.children[NAMES], &names) == SUM_OF_NAMES);
   names.release(&names);

@@ -1,4 +1,5 @@
-// A stream made in C, of columns as in columns.h. It counts its calls, and notes those that may not come.
+// A stream made in C, of columns as in columns.h. It counts its calls, and notes those that may not
+// come.
 
 #ifndef STREAM_H_
 #define STREAM_H_
@@ -93,7 +94,8 @@ static inline struct StreamBooks* make_stream(struct ArrowDeviceArrayStream* out
   return books;
 }
 
-// Whether everything that streams made was released, each once, and nobody called what may not be called.
+// Whether everything that streams made was released, each once, and nobody called what may not be
+// called.
 static inline int all_streams_are_released(void) {
   return streams_made == streams_released && calls_out_of_place == 0 && everything_is_released();
 }

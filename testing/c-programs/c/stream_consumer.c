@@ -1,4 +1,5 @@
-// A consumer of streams: reads those that are made in Rust, moves them about, and lets go of them at any time.
+// A consumer of streams: reads those that are made in Rust, moves them about, and lets go of them
+// at any time.
 
 #include "peer.h"
 #include "columns.h"
@@ -66,7 +67,8 @@ static void what_a_stream_gave_outlives_it(void) {
   CHECK(adp_alive() == 0);
 }
 
-// An error and a panic are a code and a text, as often as one asks, and nothing is handed out with them.
+// An error and a panic are a code and a text, as often as one asks, and nothing is handed out with
+// them.
 static void errors_are_told(void) {
   const int ends[] = {ADP_FAILS, ADP_PANICS};
   const int codes[] = {ETIMEDOUT, EFAULT};

@@ -1,4 +1,5 @@
-// A producer of streams: makes them in C, hands them over, gets them back, and looks at what is called and released.
+// A producer of streams: makes them in C, hands them over, gets them back, and looks at what is
+// called and released.
 
 #include "peer.h"
 #include "columns.h"
@@ -7,7 +8,8 @@
 
 static char message[256];
 
-// Reads a stream that came back: the same arrays, and the schema at any time. Returns what get_next ended with.
+// Reads a stream that came back: the same arrays, and the schema at any time. Returns what get_next
+// ended with.
 static int read_back(struct ArrowDeviceArrayStream* stream, int arrays, double sum_of_each) {
   struct ArrowSchema schema;
   struct ArrowDeviceArray array;

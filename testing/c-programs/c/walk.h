@@ -1,4 +1,5 @@
-// Reads columns in C: walks a schema by its format strings and an array beside it, and adds up what it finds.
+// Reads columns in C: walks a schema by its format strings and an array beside it, and adds up what
+// it finds.
 
 #ifndef WALK_H_
 #define WALK_H_
@@ -19,7 +20,8 @@ static inline int32_t offset_at(const struct ArrowArray* array, int64_t index) {
   return ((const int32_t*)array->buffers[1])[index];
 }
 
-// The numbers, and the lengths of the strings, of `count` elements from `first` on. Nulls count nothing.
+// The numbers, and the lengths of the strings, of `count` elements from `first` on. Nulls count
+// nothing.
 static inline double sum(const struct ArrowSchema* schema, const struct ArrowArray* array, int64_t first,
                          int64_t count) {
   double total = 0;

@@ -1,8 +1,8 @@
-//! The Rust side of the C programs in `c/`: a few functions that take arrays over from C, give them back, refuse
-//! them, and make some for C to consume.
+//! The Rust side of the C programs in `c/`: a few functions that take arrays over from C, give them
+//! back, refuse them, and make some for C to consume.
 //!
-//! `c/peer.h` and `c/dlpack_peer.h` declare them and say what they do. They exist for those programs alone; the C interface of the
-//! library is another one.
+//! `c/peer.h` and `c/dlpack_peer.h` declare them and say what they do. They exist for those
+//! programs alone; the C interface of the library is another one.
 
 mod made;
 pub mod pushed;
@@ -18,8 +18,8 @@ use arrow_device::{Array, DeviceType, Error, ErrorKind, HostArray, Result, Schem
 /// See `c/peer.h`.
 ///
 /// # Safety
-/// The inputs are null or structs as [`Schema::import`] and [`Array::import`] describe them, the outputs may be
-/// written, and `message` is null or has room for `message_size` bytes.
+/// The inputs are null or structs as [`Schema::import`] and [`Array::import`] describe them, the
+/// outputs may be written, and `message` is null or has room for `message_size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adp_exchange(
     schema: *mut ArrowSchema,
@@ -155,7 +155,8 @@ unsafe fn answer(outcome: Result<()>, message: *mut c_char, message_size: usize)
     };
     if !message.is_null() && message_size > 0 {
         let len = text.len().min(message_size - 1);
-        // SAFETY: the caller has room for `len` bytes and one more; `text` has `len`, and is this function's own.
+        // SAFETY: the caller has room for `len` bytes and one more; `text` has `len`, and is this
+        // function's own.
         unsafe { message.copy_from_nonoverlapping(text.as_ptr().cast(), len) };
         // SAFETY: as above; this is the one more.
         unsafe { message.wrapping_add(len).write(0) };

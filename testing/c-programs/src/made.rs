@@ -42,8 +42,8 @@ pub(crate) fn buffer<T: Plain>(values: &[T]) -> Buffer {
     let owner = Counted { values: values.into() };
     ALIVE.fetch_add(1, Ordering::SeqCst);
     let (base, len) = (owner.values.as_ptr().cast(), size_of_val(values) as u64);
-    // SAFETY: the box holds `len` bytes of host memory, which do not move with the box, live until the owner is
-    // dropped, and are written to by nobody.
+    // SAFETY: the box holds `len` bytes of host memory, which do not move with the box, live until
+    // the owner is dropped, and are written to by nobody.
     unsafe { Buffer::foreign(DeviceId::CPU, base, len, owner) }
 }
 

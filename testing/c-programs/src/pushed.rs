@@ -30,8 +30,8 @@ pub unsafe extern "C" fn adp_async_open(
 /// See `c/peer.h`.
 ///
 /// # Safety
-/// `reader` is one of [`adp_async_open`] that is not closed, `rows` may be written, and `message` is null or has room for
-/// `message_size` bytes.
+/// `reader` is one of [`adp_async_open`] that is not closed, `rows` may be written, and `message`
+/// is null or has room for `message_size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adp_async_next(
     reader: *mut AdpReader,

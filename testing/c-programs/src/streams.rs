@@ -10,8 +10,8 @@ use crate::{answer, guarded, made, read_all};
 /// See `c/peer.h`.
 ///
 /// # Safety
-/// `stream` is null or a struct as [`ArrayStream::import`] describes it, `out` may be written, and `message` is null or has
-/// room for `message_size` bytes.
+/// `stream` is null or a struct as [`ArrayStream::import`] describes it, `out` may be written, and
+/// `message` is null or has room for `message_size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adp_stream_relay(
     stream: *mut ArrowDeviceArrayStream,

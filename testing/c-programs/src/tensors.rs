@@ -12,8 +12,8 @@ use crate::{answer, guarded};
 /// See `c/dlpack_peer.h`.
 ///
 /// # Safety
-/// `tensor` is as [`Tensor::import`] describes it, `out` may be written, and `message` is null or has room for
-/// `message_size` bytes.
+/// `tensor` is as [`Tensor::import`] describes it, `out` may be written, and `message` is null or
+/// has room for `message_size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adp_dlpack_exchange(
     tensor: *mut DLManagedTensorVersioned,
@@ -71,7 +71,8 @@ pub unsafe extern "C" fn adp_dlpack_produce(
     outcome.map_or_else(|error| error.kind().errno(), |()| 0)
 }
 
-/// Takes a tensor over, reads every element, and hands it back, through an array where Arrow has such elements.
+/// Takes a tensor over, reads every element, and hands it back, through an array where Arrow has
+/// such elements.
 ///
 /// # Safety
 /// As for [`adp_dlpack_exchange`].

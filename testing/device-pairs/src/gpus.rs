@@ -20,7 +20,8 @@ pub(crate) fn prepare() {
         let unchosen = vendors.into_iter().filter(|(_, name)| std::env::var_os(name).is_none());
         let made = unchosen.map(|(vendor, name)| {
             let driver = Simulated::builder(vendor).load();
-            // SAFETY: as for the variables of the other drivers: whoever reads it passed this cell, or uses `std::env`.
+            // SAFETY: as for the variables of the other drivers: whoever reads it passed this cell,
+            // or uses `std::env`.
             unsafe { std::env::set_var(name, driver.path()) };
             driver
         });
@@ -42,7 +43,8 @@ fn watched(device: Device) -> Opened {
     Opened { devices: vec![device], keep: Some(Box::new(Watch)) }
 }
 
-/// Asks the drivers for mistakes when a world ends. They are those of all tests until then: each is one too many.
+/// Asks the drivers for mistakes when a world ends. They are those of all tests until then: each is
+/// one too many.
 struct Watch;
 
 impl Drop for Watch {

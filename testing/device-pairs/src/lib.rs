@@ -1,10 +1,12 @@
 //! Every device that there is, opened: what the tests of this crate send arrays from and to.
 //!
-//! [`ROWS`] is the one table. A backend adds a row and has all of the tests. What a row says of its memory is what its
-//! documentation promises, and not asked of its driver, so that the tests can hold the driver to it.
+//! [`ROWS`] is the one table. A backend adds a row and has all of the tests. What a row says of its
+//! memory is what its documentation promises, and not asked of its driver, so that the tests can
+//! hold the driver to it.
 //!
-//! CUDA and ROCm have simulated drivers, one of each for all tests of a process, which are asked for mistakes whenever a world
-//! ends. Where the environment names another library (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one.
+//! CUDA and ROCm have simulated drivers, one of each for all tests of a process, which are asked
+//! for mistakes whenever a world ends. Where the environment names another library
+//! (`ARROW_DEVICE_CUDA_LIBRARY=libcuda.so.1`), it is that one.
 
 #![expect(clippy::panic, reason = "it is run by tests, and a test that goes wrong ends there")]
 
@@ -23,9 +25,11 @@ use arrow_device_testkit::required::{is_listed, is_required};
 pub struct Row {
     /// What it is called in messages.
     pub name: &'static str,
-    /// The word in `ARROW_DEVICE_REQUIRE` that makes its absence a failure. `all` does, too, and so does `CI=true`.
+    /// The word in `ARROW_DEVICE_REQUIRE` that makes its absence a failure. `all` does, too, and so
+    /// does `CI=true`.
     pub required_as: &'static str,
-    /// Opened only where that word is there, because its driver is not fit for whoever does not ask for it.
+    /// Opened only where that word is there, because its driver is not fit for whoever does not ask
+    /// for it.
     pub on_request: bool,
     /// Who gets at its memory without a copy.
     pub memory: Memory,
@@ -62,7 +66,8 @@ impl Memory {
 /// What a row opened.
 struct Opened {
     devices: Vec<Device>,
-    /// What the devices need to live and is dropped after them: a simulator, which then looks for mistakes and leaks.
+    /// What the devices need to live and is dropped after them: a simulator, which then looks for
+    /// mistakes and leaks.
     keep: Option<Box<dyn Any>>,
 }
 
@@ -186,8 +191,9 @@ pub const ROWS: &[Row] = &[
     },
     Row {
         name: "OpenCL, another platform",
-        // Such as Mesa's for the processor (`mesa-opencl-icd` of Debian), which in release 22.3 takes a mapping of one thread for
-        // another's now and then: run the tests with `--test-threads=1`.
+        // Such as Mesa's for the processor (`mesa-opencl-icd` of Debian), which in release 22.3
+        // takes a mapping of one thread for another's now and then: run the tests with
+        // `--test-threads=1`.
         required_as: "opencl-platforms",
         on_request: true,
         memory: Memory::Mapped,
@@ -295,17 +301,19 @@ impl fmt::Debug for World {
     }
 }
 
-/// Has PoCL show the processor as two devices, so that one of them can have shared virtual memory (a device's number has one
-/// kind of memory in a process), and Mesa show it at all. What the user has chosen is left as it is. PoCL's other driver for the
-/// processor, `basic`, locks itself out in release 3.1 when several threads use it.
+/// Has PoCL show the processor as two devices, so that one of them can have shared virtual memory
+/// (a device's number has one kind of memory in a process), and Mesa show it at all. What the user
+/// has chosen is left as it is. PoCL's other driver for the processor, `basic`, locks itself out in
+/// release 3.1 when several threads use it.
 fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         for (name, value) in [("POCL_DEVICES", "pthread pthread"), ("RUSTICL_ENABLE", "llvmpipe")] {
             if std::env::var_os(name).is_none() {
-                // SAFETY: "on multi-threaded programs on other operating systems, we strongly suggest not using set_var" unless
-                // nobody reads the environment but through `std::env`. In this process only drivers do, and they are loaded
-                // behind this, by whoever passed this `Once`.
+                // SAFETY: "on multi-threaded programs on other operating systems, we strongly
+                // suggest not using set_var" unless nobody reads the environment but through
+                // `std::env`. In this process only drivers do, and they are loaded behind this, by
+                // whoever passed this `Once`.
                 unsafe { std::env::set_var(name, value) };
             }
         }

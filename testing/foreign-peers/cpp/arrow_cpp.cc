@@ -26,7 +26,8 @@ FieldPtr FieldOf(const cases::Case& which) {
   return arrow::field("column", which.type, true, arrow::key_value_metadata({"key"}, {"value"}));
 }
 
-// Arrow C++ is not asked where an array lies: it takes a struct for one on the host if its first child is of the null type.
+// Arrow C++ is not asked where an array lies: it takes a struct for one on the host if its first
+// child is of the null type.
 bool IsOnHost(const ArrowDeviceArray& array) { return array.device_type == ARROW_DEVICE_CPU; }
 
 Status CompareArray(const cases::Case& which, const ArrayPtr& array, const FieldPtr& field) {

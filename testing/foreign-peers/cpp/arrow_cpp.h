@@ -1,11 +1,11 @@
 /* Arrow C++ behind a few C functions: what the tests in Rust call.
  *
- * A function that returns int returns 0, or 1 with a text in adf_cpp_last_error. What it takes over it has released or
- * moved when it returns 0; what Arrow C++ leaves unreleased when it fails stays as it is, for the tests to see.
+ * A function that returns int returns 0, or 1 with a text in adf_cpp_last_error. What it takes over
+ * it has released or moved when it returns 0; what Arrow C++ leaves unreleased when it fails stays
+ * as it is, for the tests to see.
  *
- * A new entry point is a declaration here, a function in arrow_cpp.cc that is run by `guarded`, and a line in the table
- * of `src/arrow_cpp/`.
- */
+ * A new entry point is a declaration here, a function in arrow_cpp.cc that is run by `guarded`, and
+ * a line in the table of `src/arrow_cpp/`. */
 #ifndef ARROW_DEVICE_FOREIGN_ARROW_CPP_H
 #define ARROW_DEVICE_FOREIGN_ARROW_CPP_H
 
@@ -46,7 +46,8 @@ const char* adf_cpp_version(void);
 /* The bytes of its default memory pool that are in use. */
 int64_t adf_cpp_allocated(void);
 
-/* The software device that is used from now on; it must stay open until another one is given, or NULL. */
+/* The software device that is used from now on; it must stay open until another one is given, or
+ * NULL. */
 int adf_cpp_use_sim(const struct AdfSimFunctions* functions, struct ArrowDeviceSim* sim);
 
 /* The cases: arrays first, then batches. */
@@ -62,14 +63,15 @@ int adf_cpp_export_plain(size_t number, struct ArrowSchema* schema, struct Arrow
 int adf_cpp_compare(size_t number, struct ArrowSchema* schema, struct ArrowDeviceArray* array);
 int adf_cpp_compare_plain(size_t number, struct ArrowSchema* schema, struct ArrowArray* array);
 
-/* Imports, copies to the host if needed, validates all of it, and exports what it imported. Extension types are known to
- * Arrow C++ by their storage. */
+/* Imports, copies to the host if needed, validates all of it, and exports what it imported.
+ * Extension types are known to Arrow C++ by their storage. */
 int adf_cpp_relay(struct ArrowSchema* schema, struct ArrowDeviceArray* array, struct ArrowSchema* out_schema,
                   struct ArrowDeviceArray* out_array);
 /* Imports both, copies to the host if needed, and compares. */
 int adf_cpp_equal(struct ArrowSchema* schema, struct ArrowDeviceArray* left, struct ArrowDeviceArray* right);
 
-/* Imports as an array, or as a batch; looks at nothing and releases it. The text is what Validate says, where something. */
+/* Imports as an array, or as a batch; looks at nothing and releases it. The text is what Validate
+ * says, where something. */
 int adf_cpp_import(struct ArrowSchema* schema, struct ArrowDeviceArray* array);
 int adf_cpp_import_batch(struct ArrowSchema* schema, struct ArrowDeviceArray* array);
 /* Whether Validate finds nothing wrong after the import. */

@@ -1,4 +1,5 @@
-// The cases of Arrow C++: every type, every holder of every type, each whole, sliced and empty, with nulls and without.
+// The cases of Arrow C++: every type, every holder of every type, each whole, sliced and empty,
+// with nulls and without.
 #pragma once
 
 #include <arrow/array/data.h>

@@ -38,7 +38,8 @@ arrow::Result<std::shared_ptr<T>> ToHost(const std::shared_ptr<T>& thing, bool i
   return thing->CopyTo(arrow::default_cpu_memory_manager());
 }
 
-// An export counts nulls that are not counted yet, which it cannot do on the device: it reads the bitmap on the host.
+// An export counts nulls that are not counted yet, which it cannot do on the device: it reads the
+// bitmap on the host.
 void CountNulls(const arrow::ArrayData& data);
 void CountNulls(const arrow::Array& array);
 void CountNulls(const arrow::RecordBatch& batch);

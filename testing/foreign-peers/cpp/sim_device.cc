@@ -48,7 +48,8 @@ class SimBuffer : public Buffer {
   SimBuffer(void* memory, int64_t size, std::shared_ptr<Manager> manager)
       : Buffer(static_cast<const uint8_t*>(memory), size, manager, nullptr), manager_(std::move(manager)) {}
   ~SimBuffer() override {
-    // Where nobody waited for the copy, as after an export that failed, its source has to stay until it is over.
+    // Where nobody waited for the copy, as after an export that failed, its source has to stay
+    // until it is over.
     if (source_ != nullptr) manager_->Finish();
     manager_->functions().free(manager_->sim(), memory(), static_cast<uint64_t>(size_));
   }

@@ -7,7 +7,8 @@
 
 namespace sim {
 
-// The device and its memory. Copies are done when a function returns, unless it is told to only submit them.
+// The device and its memory. Copies are done when a function returns, unless it is told to only
+// submit them.
 class Manager : public arrow::MemoryManager {
  public:
   static arrow::Result<std::shared_ptr<Manager>> Open(const AdfSimFunctions& functions, ArrowDeviceSim* sim);

@@ -20,8 +20,8 @@ DeviceAllocationType TypeOf(int place) {
   return place == ADF_HOST ? DeviceAllocationType::kCPU : DeviceAllocationType::kEXT_DEV;
 }
 
-// Whole, sliced and empty; an empty slice of views is not taken back from itself. On the device nothing that is empty: its
-// offsets are null there, which it does not take back either.
+// Whole, sliced and empty; an empty slice of views is not taken back from itself. On the device
+// nothing that is empty: its offsets are null there, which it does not take back either.
 std::vector<size_t> Shapes(int place) {
   if (place == ADF_HOST) return {0, 1, 2, 4, 5, 6, 0};
   return {0, 1, 4, 5, 0};

@@ -1,5 +1,5 @@
-//! The Rust implementation of Arrow, by its own C data and C stream interfaces. It has no device interface: what is on a device
-//! cannot go there.
+//! The Rust implementation of Arrow, by its own C data and C stream interfaces. It has no device
+//! interface: what is on a device cannot go there.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};

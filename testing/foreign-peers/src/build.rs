@@ -1,4 +1,5 @@
-//! Finds the peers, compiles what calls them, and keeps what it built under the hash of everything that went into it.
+//! Finds the peers, compiles what calls them, and keeps what it built under the hash of everything
+//! that went into it.
 
 use std::env;
 use std::ffi::OsStr;
@@ -54,7 +55,8 @@ impl Build {
         self
     }
 
-    /// Compiles all sources at once and links them, unless that was done before. Nothing may be said about them.
+    /// Compiles all sources at once and links them, unless that was done before. Nothing may be
+    /// said about them.
     pub fn run(&self) -> PathBuf {
         let folder = folder().join("built");
         let library = folder.join(format!("{}-{:016x}.so", self.name, self.hash()));

@@ -1,18 +1,21 @@
 //! Other implementations of Arrow, as C functions that the tests of this crate call.
 //!
-//! * [`arrow_cpp`] is Arrow C++ as the `pyarrow` wheel has it: `cpp/` is compiled against the wheel's headers, linked to
-//!   its library, and loaded.
-//! * [`arrow_rs`] is arrow-rs, a crate like any other, by its own C interface and not by `arrow-device-arrow`.
-//! * [`nanoarrow`] is nanoarrow's C library from its source distribution, compiled together with `c/`.
+//! * [`arrow_cpp`] is Arrow C++ as the `pyarrow` wheel has it: `cpp/` is compiled against the
+//!   wheel's headers, linked to its library, and loaded.
+//! * [`arrow_rs`] is arrow-rs, a crate like any other, by its own C interface and not by
+//!   `arrow-device-arrow`.
+//! * [`nanoarrow`] is nanoarrow's C library from its source distribution, compiled together with
+//!   `c/`.
 //! * [`build`] finds what `cargo xtask test --setup` installed, compiles, and keeps what it built.
 //! * [`table`] holds `docs/peers.md` to what the tests found.
 //!
-//! Versions are in `requirements.txt` and `sources.txt`, and for arrow-rs in the workspace's `Cargo.lock`. Nothing of a peer is kept in the repository.
+//! Versions are in `requirements.txt` and `sources.txt`, and for arrow-rs in the workspace's
+//! `Cargo.lock`. Nothing of a peer is kept in the repository.
 //!
 //! # Another peer
 //!
-//! Its name and version go into one of the two files, a module like [`nanoarrow`] compiles and loads it, and its tests
-//! write their own lines of the table.
+//! Its name and version go into one of the two files, a module like [`nanoarrow`] compiles and
+//! loads it, and its tests write their own lines of the table.
 
 #![allow(
     clippy::unwrap_used,

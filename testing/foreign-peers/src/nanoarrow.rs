@@ -1,4 +1,5 @@
-//! nanoarrow's C library from its source distribution. `c/nanoarrow_peer.h` says what the functions do.
+//! nanoarrow's C library from its source distribution. `c/nanoarrow_peer.h` says what the functions
+//! do.
 
 use std::ffi::{c_char, c_int};
 use std::fs;

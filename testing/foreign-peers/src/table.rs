@@ -1,7 +1,8 @@
 //! `docs/peers.md`: what was exchanged with whom and what was found, written by the tests.
 //!
-//! A test calls [`check`] with the line that it found to be true. A line that is not in the page, or differs, fails;
-//! with `ARROW_DEVICE_BLESS=1` it is written instead. The last cell of a line names the test.
+//! A test calls [`check`] with the line that it found to be true. A line that is not in the page,
+//! or differs, fails; with `ARROW_DEVICE_BLESS=1` it is written instead. The last cell of a line
+//! names the test.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

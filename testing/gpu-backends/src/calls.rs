@@ -75,7 +75,8 @@ pub fn releasing_waits_for_nothing(machine: &Machine) {
     assert!(!calls.iter().any(|name| name.contains("Synchronize")), "{calls:?}");
 }
 
-/// Memory that comes into being in the order of a queue is not freed before the queue has come so far.
+/// Memory that comes into being in the order of a queue is not freed before the queue has come so
+/// far.
 pub fn memory_of_a_queue_waits_for_the_queue(machine: &Machine) {
     let queue = machine.open(0, Kind::Device).open_queue().unwrap();
     settle();
@@ -127,7 +128,8 @@ pub fn texts() -> Array {
     })
 }
 
-/// The calls of copying a batch to a device: the first time, and when the memory that it passes through is there already.
+/// The calls of copying a batch to a device: the first time, and when the memory that it passes
+/// through is there already.
 pub fn calls_of_a_copy(machine: &Machine, batch: &Array) -> [Vec<String>; 2] {
     let queue = machine.open(0, Kind::Device).open_queue().unwrap();
     [(); 2].map(|()| {
@@ -149,7 +151,8 @@ fn compare(expected: &Array, found: &Array) {
     oracle::require_equal(&expected, &found).unwrap();
 }
 
-/// A thread that has another device current, or none, has it afterwards, too; and everything works meanwhile.
+/// A thread that has another device current, or none, has it afterwards, too; and everything works
+/// meanwhile.
 pub fn threads_keep_what_is_current(machine: &Machine) {
     let work = |queue: &Queue| {
         let there = numbers().copy_to(queue).unwrap();

@@ -9,7 +9,8 @@ use arrow_device_testkit::tensors::{conversions, matrix};
 use arrow_device_testkit::trips::{self, assert_is, built, ways_to_copy};
 use arrow_device_testkit::{kinds, oracle};
 
-/// From every place to every other: the host, a software device, all kinds of memory of two devices.
+/// From every place to every other: the host, a software device, all kinds of memory of two
+/// devices.
 pub fn from_every_place_to_every_other(queues: Vec<Queue>, samples: usize) {
     let sim = Sim::builder().kind(SimKind::Discrete).backtraces(false).build();
     let mut places = vec![Queue::host(), sim.device().open_queue().unwrap()];
@@ -79,7 +80,8 @@ pub fn tensors(queues: &[Queue]) {
     }
 }
 
-/// Columns that are longer than what passes at a time, offsets that begin at another number included.
+/// Columns that are longer than what passes at a time, offsets that begin at another number
+/// included.
 pub fn columns_in_many_chunks(queue: &Queue) {
     let numbers = Array::from_values(DataType::Int64, (0..5000_i64).map(Some)).unwrap();
     let texts = (0..2000).map(|row| Some(format!("text {row}")));

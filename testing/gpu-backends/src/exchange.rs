@@ -5,7 +5,8 @@ use arrow_device_testkit::suite::{Check, Report, Suite};
 
 use crate::{Kind, Machine};
 
-/// Every fifth of all arrays, for the kinds of memory that differ from the device's own in what the host may do.
+/// Every fifth of all arrays, for the kinds of memory that differ from the device's own in what the
+/// host may do.
 pub fn few() -> impl Iterator<Item = Case> {
     kinds::cases().step_by(5)
 }

@@ -1,5 +1,5 @@
-//! Whatever call fails, whatever the code: a typed error with the vendor's code or an outcome that is documented, nothing used
-//! without order, nothing left, and everything works afterwards.
+//! Whatever call fails, whatever the code: a typed error with the vendor's code or an outcome that
+//! is documented, nothing used without order, nothing left, and everything works afterwards.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ fn journey(machine: &Machine, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// The codes that a driver answers with, and what each is here. None of those that say that a device is lost: a driver that says
-/// so says it for good, as in [`a_lost_device`].
+/// The codes that a driver answers with, and what each is here. None of those that say that a
+/// device is lost: a driver that says so says it for good, as in [`a_lost_device`].
 const CODES: [(i32, ErrorKind); 5] = [
     (1, ErrorKind::InvalidArgument),
     (2, ErrorKind::OutOfMemory),
@@ -32,7 +32,8 @@ const CODES: [(i32, ErrorKind); 5] = [
     (999, ErrorKind::Driver),
 ];
 
-/// What may fail without an error: parts of functions' names, and the code that it holds for, or any.
+/// What may fail without an error: parts of functions' names, and the code that it holds for, or
+/// any.
 const SILENT: &[(&str, Option<i32>)] = &[
     // What cannot be given back leaks, as the documentation of `Driver` says.
     ("Free", None),
@@ -62,12 +63,13 @@ const SILENT: &[(&str, Option<i32>)] = &[
     ("Attribute", Some(1)),
 ];
 
-/// These are called both by whoever asked for something, who gets the error, and when something is given back or its last use is
-/// noted, where nobody is asked.
+/// These are called both by whoever asked for something, who gets the error, and when something is
+/// given back or its last use is noted, where nobody is asked.
 const ALSO_WHEN_GIVING_BACK: &[&str] =
     &["CtxPushCurrent", "SetDevice", "GetDevice", "EventRecord", "EventCreate", "IsCapturing"];
 
-/// Has each call of the journey fail once: with each of the codes, or, where there are many calls, with one after another.
+/// Has each call of the journey fail once: with each of the codes, or, where there are many calls,
+/// with one after another.
 pub fn every_call_fails_once(machine: &Machine, kind: Kind) {
     // Until what is kept for the next time is there.
     for _ in 0..3 {
@@ -99,7 +101,8 @@ pub fn every_call_fails_once(machine: &Machine, kind: Kind) {
     }
 }
 
-/// Lets one call fail in a journey and looks at all that comes of it. Returns whether it was an error.
+/// Lets one call fail in a journey and looks at all that comes of it. Returns whether it was an
+/// error.
 fn fails(
     machine: &Machine,
     kind: Kind,
@@ -173,7 +176,8 @@ fn left(machine: &Machine) -> BTreeMap<String, i64> {
     left
 }
 
-/// What drivers answer first where they cannot work: no GPU, no kernel module or another one, a stub in the driver's place.
+/// What drivers answer first where they cannot work: no GPU, no kernel module or another one, a
+/// stub in the driver's place.
 const NOT_HERE: [(i32, ErrorKind); 6] = [
     (3, ErrorKind::Driver),
     (34, ErrorKind::DriverMissing),
@@ -183,7 +187,8 @@ const NOT_HERE: [(i32, ErrorKind); 6] = [
     (999, ErrorKind::Driver),
 ];
 
-/// On a machine with the driver and without a GPU every way to ask gets an error that says so, and nobody dies.
+/// On a machine with the driver and without a GPU every way to ask gets an error that says so, and
+/// nobody dies.
 pub fn no_device(machine: &Machine) {
     let diagnosis = || match machine.is_cuda() {
         true => arrow_device_cuda::diagnose(),
@@ -218,7 +223,8 @@ pub fn no_device(machine: &Machine) {
     }
 }
 
-/// The first calls of all fail, in a process that has made none: there is no device until they succeed.
+/// The first calls of all fail, in a process that has made none: there is no device until they
+/// succeed.
 pub fn the_first_calls_fail(machine: &Machine) {
     let names = match machine.is_cuda() {
         true => &["cuInit", "cuDeviceGetCount", "cuDeviceTotalMem_v2"][..],

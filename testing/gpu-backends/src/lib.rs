@@ -1,8 +1,8 @@
 //! The CUDA and ROCm devices on simulated drivers: what holds for both, written once.
 //!
-//! A process has one simulated driver, because devices are found by their numbers. Its log and its reports are everybody's, so
-//! tests take turns: [`Bench::cuda`] and [`Bench::rocm`] wait for the one before, and what they return looks in the end whether
-//! the driver has anything to report.
+//! A process has one simulated driver, because devices are found by their numbers. Its log and its
+//! reports are everybody's, so tests take turns: [`Bench::cuda`] and [`Bench::rocm`] wait for the
+//! one before, and what they return looks in the end whether the driver has anything to report.
 
 #![allow(
     clippy::unwrap_used,
@@ -144,8 +144,8 @@ impl Machine {
         all[..arguments.len()].copy_from_slice(arguments);
         let [a, b, c, d, e, f] = all;
         type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64) -> i32;
-        // SAFETY: with C's calling convention on the systems that are tested, a function finds its arguments in registers and
-        // does not look at more of them than it has.
+        // SAFETY: with C's calling convention on the systems that are tested, a function finds its
+        // arguments in registers and does not look at more of them than it has.
         let function = unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(address) };
         // SAFETY: the test passes what the function takes.
         unsafe { function(a, b, c, d, e, f) }
@@ -159,7 +159,8 @@ impl Machine {
         }
         let mut context = 0_u64;
         let out = std::ptr::from_mut(&mut context) as u64;
-        // The backend may not have been there yet; a driver may be initialised as often as somebody likes.
+        // The backend may not have been there yet; a driver may be initialised as often as somebody
+        // likes.
         assert_eq!(self.raw("cuInit", &[0]), 0);
         assert_eq!(self.raw("cuDevicePrimaryCtxRetain", &[out, 0]), 0);
         assert_eq!(self.raw("cuCtxPushCurrent_v2", &[context]), 0);

@@ -83,7 +83,8 @@ pub fn tensors_have_dlpacks_numbers(machine: &Machine) {
     }
 }
 
-/// A stream that captures a graph is refused and the graph stays whole, whatever other threads do meanwhile.
+/// A stream that captures a graph is refused and the graph stays whole, whatever other threads do
+/// meanwhile.
 pub fn a_capturing_stream_is_refused(machine: &Machine) {
     let device = machine.open(0, Kind::Device);
     let (queue, other) = (device.open_queue().unwrap(), device.open_queue().unwrap());

@@ -1,4 +1,5 @@
-//! A driver that is old: none of the optional functions, no peers, no memory pools, no concurrent managed access.
+//! A driver that is old: none of the optional functions, no peers, no memory pools, no concurrent
+//! managed access.
 
 use arrow_device::ErrorKind;
 use arrow_device::copy::{Options, Way};

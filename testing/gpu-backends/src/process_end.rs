@@ -38,8 +38,8 @@ fn drops_silently(machine: &Machine, held: Held) -> bool {
 
 pub fn fork(machine: &Machine) {
     let held = hold(machine);
-    // SAFETY: the child does nothing that another thread of the parent could be in the middle of: the tests of this program
-    // take turns.
+    // SAFETY: the child does nothing that another thread of the parent could be in the middle of:
+    // the tests of this program take turns.
     match unsafe { libc::fork() } {
         0 => {
             let code = i32::from(!drops_silently(machine, held));

@@ -1,4 +1,5 @@
-//! The program for machines with a GPU, run on the simulated drivers: its report says that all checks passed, and is JSON.
+//! The program for machines with a GPU, run on the simulated drivers: its report says that all
+//! checks passed, and is JSON.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::process::Command;
@@ -26,7 +27,8 @@ fn the_report_says_that_all_checks_passed() {
     for part in ["\"failures\": 0", "suite on cuda:0", "suite on rocm_host:0", "of_link_rate"] {
         assert!(report.contains(part), "{part}: {report}");
     }
-    // Five kinds of memory, each with a suite; for each runtime four checks of exchange, two of types, one of speed.
+    // Five kinds of memory, each with a suite; for each runtime four checks of exchange, two of
+    // types, one of speed.
     assert_eq!(report.matches("\"passed\": true").count(), 5 + 2 * 7, "{report}");
     // The link; and of each shape two sources, the way back, and within the device.
     assert_eq!(report.matches("\"gigabytes_per_second\"").count(), 2 * (1 + 2 * 4), "{report}");

@@ -25,7 +25,8 @@ pub(crate) const CHECKS: &[Check] = &[
 
 type Outcome = Result<(), String>;
 
-/// A batch of a number column, a list column and a dictionary column, whose memory `owner` stands for.
+/// A batch of a number column, a list column and a dictionary column, whose memory `owner` stands
+/// for.
 fn batch(owner: &Arc<()>) -> Result<Batch, Error> {
     static BYTES: [u64; 8] = [0; 8];
     let buffer = || {
@@ -209,8 +210,8 @@ fn deferred_release() -> Outcome {
     expect(reports.is_empty(), || format!("{reports:?}"))
 }
 
-/// Streams that end, that fail after two batches, that give what they may not, and that lose a callback; read to the end, or
-/// left after the first batch.
+/// Streams that end, that fail after two batches, that give what they may not, and that lose a
+/// callback; read to the end, or left after the first batch.
 fn streams() -> Outcome {
     let stranger = || Array::builder(DataType::Null).len(4).finish_ready().map_err(said);
     for (end, patience) in (0..4).flat_map(|end| [(end, 1), (end, usize::MAX)]) {
@@ -228,7 +229,8 @@ fn streams() -> Outcome {
         if end == 3 {
             c_stream.get_next = None;
         }
-        // SAFETY: the struct was just filled, and a missing callback is among the things that an import checks.
+        // SAFETY: the struct was just filled, and a missing callback is among the things that an
+        // import checks.
         let stream = unsafe { ArrayStream::import(&raw mut c_stream) };
         expect(stream.is_ok() == (end != 3), || format!("stream {end} was not refused"))?;
         let read = stream.map_or(0, |stream| stream.take(patience).filter(Result::is_ok).count());
@@ -239,7 +241,8 @@ fn streams() -> Outcome {
     Ok(())
 }
 
-/// The same for asynchronous streams: one that ends, one that fails, and one that gives what it may not.
+/// The same for asynchronous streams: one that ends, one that fails, and one that gives what it may
+/// not.
 fn asynchronous_streams() -> Outcome {
     let stranger = || Array::builder(DataType::Null).len(4).finish_ready().map_err(said);
     for (end, patience) in (0..3).flat_map(|end| [(end, 1), (end, usize::MAX)]) {

@@ -1,9 +1,11 @@
-//! Shows that nothing in the library relies on unwinding, and what a panic in somebody else's code does.
+//! Shows that nothing in the library relies on unwinding, and what a panic in somebody else's code
+//! does.
 //!
-//! The same program is built twice: as usual, where panics unwind, and with the profile `panic-abort`, where one
-//! ends the process. Both run the same exercise, which counts panics and must see none. Then the program runs
-//! itself with a panic planted in a `Drop` that the library calls: where panics unwind, it is caught and counted
-//! and the process lives; where they do not, the process ends there.
+//! The same program is built twice: as usual, where panics unwind, and with the profile
+//! `panic-abort`, where one ends the process. Both run the same exercise, which counts panics and
+//! must see none. Then the program runs itself with a panic planted in a `Drop` that the library
+//! calls: where panics unwind, it is caught and counted and the process lives; where they do not,
+//! the process ends there.
 //!
 //! It ends as a test program does, with a line that counts.
 

@@ -1,4 +1,5 @@
-//! A panic in an owner's `Drop`, met where the library releases for a foreign caller and where it releases later.
+//! A panic in an owner's `Drop`, met where the library releases for a foreign caller and where it
+//! releases later.
 //!
 //! Each is run in a process of its own, because one of the two ways ends it.
 
@@ -91,8 +92,8 @@ fn release() -> Result<(), Error> {
     Ok(())
 }
 
-/// The array is let go while a queue uses it, and released when that is over: the panic must not reach whoever
-/// asks.
+/// The array is let go while a queue uses it, and released when that is over: the panic must not
+/// reach whoever asks.
 fn deferred() -> Result<(), Error> {
     let sim = Sim::builder().backtraces(false).build();
     let device = sim.device();

@@ -1,4 +1,5 @@
-//! The program as it is built with the tests, where panics unwind. `cargo xtask test` runs it where they do not.
+//! The program as it is built with the tests, where panics unwind. `cargo xtask test` runs it where
+//! they do not.
 
 #![cfg(not(miri))]
 

@@ -1,7 +1,8 @@
-//! The software device as a C library. The functions are declared, and explained, in `arrow_device/sim.h`.
+//! The software device as a C library. The functions are declared, and explained, in
+//! `arrow_device/sim.h`.
 //!
-//! An [`ArrowDeviceSim`] is the caller's from `arrow_device_sim_open` to `arrow_device_sim_close`. A panic never
-//! reaches C.
+//! An [`ArrowDeviceSim`] is the caller's from `arrow_device_sim_open` to `arrow_device_sim_close`.
+//! A panic never reaches C.
 
 #![expect(
     missing_docs,
@@ -198,8 +199,8 @@ unsafe fn copy(
         let driver = unsafe { driver(sim) }?;
         let spot = |base: *mut c_void| Spot { base: Raw::from_ptr(base), offset: 0 };
         let region = Region { from: spot(from.cast_mut()), to: spot(to), len };
-        // SAFETY: the header asks for host memory that holds `length` bytes and is left alone until the queue
-        // has passed; the rest is checked by the simulator.
+        // SAFETY: the header asks for host memory that holds `length` bytes and is left alone until
+        // the queue has passed; the rest is checked by the simulator.
         unsafe { driver.copy(Raw::from_ptr(queue), route, &[region]) }
     })
 }

@@ -1,5 +1,5 @@
-//! Lists of copies, as CUDA and HIP take them: columns of addresses and lengths, and attributes for stretches of
-//! them.
+//! Lists of copies, as CUDA and HIP take them: columns of addresses and lengths, and attributes for
+//! stretches of them.
 
 use std::ffi::{c_int, c_uint};
 
@@ -10,7 +10,8 @@ use crate::code::{Answer, Code};
 use crate::machine::Machine;
 use crate::memory::Pageable;
 
-/// The attributes of copies: the order in which the source is read, hints of where the ends are, flags.
+/// The attributes of copies: the order in which the source is read, hints of where the ends are,
+/// flags.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attributes {
@@ -44,8 +45,8 @@ impl Attributes {
 }
 
 impl Batch {
-    /// No array may be null; each copy needs attributes, so the first are for copy 0 and the others follow in
-    /// order. What an empty copy would be no manual says: it is refused.
+    /// No array may be null; each copy needs attributes, so the first are for copy 0 and the others
+    /// follow in order. What an empty copy would be no manual says: it is refused.
     ///
     /// # Safety
     /// The arrays have as many entries as the counts say.
@@ -84,8 +85,8 @@ impl Batch {
     }
 
     /// # Safety
-    /// The arrays have as many entries as the counts say, and what is no memory of the driver may be read or
-    /// written, as the manual says of copies.
+    /// The arrays have as many entries as the counts say, and what is no memory of the driver may
+    /// be read or written, as the manual says of copies.
     pub(crate) unsafe fn submit(
         &self,
         machine: &mut Machine,

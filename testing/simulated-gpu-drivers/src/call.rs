@@ -1,7 +1,8 @@
-//! The one way into the machine: each function of a driver passes here, so each is logged, counted, can be told to
-//! fail, and no panic reaches its caller.
+//! The one way into the machine: each function of a driver passes here, so each is logged, counted,
+//! can be told to fail, and no panic reaches its caller.
 //!
-//! Nothing runs and nobody waits while the machine is locked: a call that waits says for what, and waits after it.
+//! Nothing runs and nobody waits while the machine is locked: a call that waits says for what, and
+//! waits after it.
 
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,7 +1,7 @@
 //! Capture: a stream whose work becomes a graph and does not run.
 //!
-//! Graphs are not launched here. What is captured is counted and thrown away; what may not be done meanwhile is
-//! refused, and spoils the capture, as the manual says.
+//! Graphs are not launched here. What is captured is counted and thrown away; what may not be done
+//! meanwhile is refused, and spoils the capture, as the manual says.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::code::{Answer, Code};
 use crate::machine::Machine;
 use crate::thread;
 
-/// Modes: calls that are unsafe during a capture are refused on all threads, on the thread that captures, or
-/// never.
+/// Modes: calls that are unsafe during a capture are refused on all threads, on the thread that
+/// captures, or never.
 pub(crate) const GLOBAL: i32 = 0;
 pub(crate) const RELAXED: i32 = 2;
 
@@ -119,8 +119,8 @@ impl Machine {
         Ok(Some(number))
     }
 
-    /// A wait of a stream for an event: it may take the stream into the event's capture, or the event's stream
-    /// back.
+    /// A wait of a stream for an event: it may take the stream into the event's capture, or the
+    /// event's stream back.
     pub(crate) fn joins_capture(
         &mut self,
         stream: usize,
@@ -175,7 +175,8 @@ impl Machine {
         ))
     }
 
-    /// Calls that may wait, as allocating does, are refused while somebody captures, as the modes say.
+    /// Calls that may wait, as allocating does, are refused while somebody captures, as the modes
+    /// say.
     pub(crate) fn must_be_safe(&mut self) -> Answer {
         let (here, mode) = (thread::number(), thread::with(|t| t.capture_mode).unwrap_or(GLOBAL));
         if mode == RELAXED {

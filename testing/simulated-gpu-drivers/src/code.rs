@@ -38,7 +38,8 @@ impl Code {
 /// A code with its names in CUDA and in HIP, and what it says.
 type Row = (i32, &'static CStr, &'static CStr, &'static CStr);
 
-/// Text in our own words; the names are those of the vendors' headers. HIP has no name for what only CUDA returns.
+/// Text in our own words; the names are those of the vendors' headers. HIP has no name for what
+/// only CUDA returns.
 const ROWS: &[Row] = &[
     (0, c"CUDA_SUCCESS", c"hipSuccess", c"no error"),
     (1, c"CUDA_ERROR_INVALID_VALUE", c"hipErrorInvalidValue", c"an argument is out of its range"),

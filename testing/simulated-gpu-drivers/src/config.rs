@@ -18,7 +18,8 @@ pub(crate) struct Config {
     pub(crate) concurrent_managed: bool,
     /// Whether memory can be allocated in the order of a stream.
     pub(crate) pools: bool,
-    /// After so many questions that were answered with "not ready" the device makes progress. 0: never.
+    /// After so many questions that were answered with "not ready" the device makes progress. 0:
+    /// never.
     pub(crate) patience: u64,
     /// What the driver says its version is.
     pub(crate) version: i32,

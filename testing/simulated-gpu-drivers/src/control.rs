@@ -1,7 +1,8 @@
-//! What the library exports besides the drivers' functions: for tests, which use it through [`crate::Simulated`].
+//! What the library exports besides the drivers' functions: for tests, which use it through
+//! [`crate::Simulated`].
 //!
-//! Texts end with a zero and are the library's; they are good during the call that shows them. Results are 0 for
-//! success.
+//! Texts end with a zero and are the library's; they are good during the call that shows them.
+//! Results are 0 for success.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
@@ -84,7 +85,8 @@ unsafe extern "C" fn simulated_driver_finish(_thread: u64, each: EachReport, to:
     unsafe { show(all, each, to) }
 }
 
-/// Shows what is still there that somebody has to give back: memory, streams, events. Nothing is forgotten by that.
+/// Shows what is still there that somebody has to give back: memory, streams, events. Nothing is
+/// forgotten by that.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn simulated_driver_left(_thread: u64, each: EachReport, to: *mut c_void) {
     let left = of_engine(call::hardware().leaks()).collect();
@@ -92,7 +94,8 @@ unsafe extern "C" fn simulated_driver_left(_thread: u64, each: EachReport, to: *
     unsafe { show(left, each, to) }
 }
 
-/// Shows the text of a mistake, by its number. Nothing is shown for a number that was not given out.
+/// Shows the text of a mistake, by its number. Nothing is shown for a number that was not given
+/// out.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn simulated_driver_text(number: u64, show: ShowText, to: *mut c_void) {
     let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +166,8 @@ unsafe extern "C" fn simulated_driver_count(name: *const c_char) -> u64 {
     })
 }
 
-/// The n-th call of a function from now on, counted from 1, returns this code and does nothing. Once.
+/// The n-th call of a function from now on, counted from 1, returns this code and does nothing.
+/// Once.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn simulated_driver_fail(name: *const c_char, nth: u64, code: c_int) {
     // SAFETY: a text of the caller's.
@@ -187,7 +191,8 @@ extern "C" fn simulated_driver_set_memory(bytes: u64) {
     call::hardware().set_limit(bytes);
 }
 
-/// The host reads memory that it shares with a device: a mistake where it has not waited for what writes there.
+/// The host reads memory that it shares with a device: a mistake where it has not waited for what
+/// writes there.
 #[unsafe(no_mangle)]
 extern "C" fn simulated_driver_host_reads(address: u64, len: u64) {
     call::hardware().host_reads(address as usize, len);
@@ -199,8 +204,8 @@ extern "C" fn simulated_driver_run_until_idle() {
     call::hardware().run_all();
 }
 
-/// Launches a kernel: a function that is called when the stream gets there. A stream without a device of its own
-/// is that of the thread's current one, or of device 0.
+/// Launches a kernel: a function that is called when the stream gets there. A stream without a
+/// device of its own is that of the thread's current one, or of device 0.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn simulated_driver_launch(
     stream: u64,

@@ -121,7 +121,8 @@ impl Machine {
         Ok(Then::ForEvent(mark, device))
     }
 
-    /// An event that the host may ask: one that was recorded in a capture stands for nothing that ever runs.
+    /// An event that the host may ask: one that was recorded in a capture stands for nothing that
+    /// ever runs.
     fn settled_event(
         &mut self,
         handle: usize,

@@ -1,10 +1,11 @@
-//! Simulated drivers: a `libcuda.so.1` and a `libamdhip64.so.6` made of software, to run the CUDA and ROCm
-//! backends without a GPU.
+//! Simulated drivers: a `libcuda.so.1` and a `libamdhip64.so.6` made of software, to run the CUDA
+//! and ROCm backends without a GPU.
 //!
-//! The shared library that this crate builds exports the driver API of CUDA and the runtime API of HIP, as far as
-//! this project's backends use them, over the engine of the software device. So the mistakes that a GPU hides are
-//! reported: a missing wait, memory freed too early, an event used after its end. Every call checks its arguments
-//! as the vendor's manual says. It is a test artefact: nobody ships it as a driver.
+//! The shared library that this crate builds exports the driver API of CUDA and the runtime API of
+//! HIP, as far as this project's backends use them, over the engine of the software device. So the
+//! mistakes that a GPU hides are reported: a missing wait, memory freed too early, an event used
+//! after its end. Every call checks its arguments as the vendor's manual says. It is a test
+//! artefact: nobody ships it as a driver.
 //!
 //! [`Simulated`] loads a private copy of that library, so that each test has a machine of its own:
 //!
@@ -20,18 +21,19 @@
 //!
 //! # What it decides where manuals leave a choice
 //!
-//! * Work runs when somebody waits for it, as late as its order allows, as the seed chooses. A question that was
-//!   answered with "not ready" eight times lets the device make progress, so that loops that ask end.
-//! * `cuMemFree` *may* wait for the device. It does not here, and freeing what submitted work may still use is
-//!   reported.
-//! * Copies from ordinary host memory take the bytes before they return, copies to it wait (CUDA); both wait
-//!   (HIP).
+//! * Work runs when somebody waits for it, as late as its order allows, as the seed chooses. A
+//!   question that was answered with "not ready" eight times lets the device make progress, so that
+//!   loops that ask end.
+//! * `cuMemFree` *may* wait for the device. It does not here, and freeing what submitted work may
+//!   still use is reported.
+//! * Copies from ordinary host memory take the bytes before they return, copies to it wait (CUDA);
+//!   both wait (HIP).
 //! * Ordinary memory, and memory of another loaded copy, are the host's.
 //!
 //! # Mistakes
 //!
-//! Most are those of the software device, by the names of [`arrow_device_sim::Mistake`]. The drivers have their
-//! own beside:
+//! Most are those of the software device, by the names of [`arrow_device_sim::Mistake`]. The
+//! drivers have their own beside:
 //!
 //! | kind | what was done |
 //! |---|---|
@@ -48,12 +50,12 @@
 //!
 //! # What it does not do
 //!
-//! * Graphs are captured and never launched. Kernels are closures that a test launches; `cuModuleLoadData` takes a
-//!   list of names, and what they do is nothing.
+//! * Graphs are captured and never launched. Kernels are closures that a test launches;
+//!   `cuModuleLoadData` takes a list of names, and what they do is nothing.
 //! * There is one context for each device, the primary one.
-//! * Reads of the host are not seen, unless a test says them ([`Simulated::host_reads`]). What a pending copy will
-//!   write to memory that the host shares holds `0xd5` until it runs; what the host changed meanwhile is reported
-//!   when it does.
+//! * Reads of the host are not seen, unless a test says them ([`Simulated::host_reads`]). What a
+//!   pending copy will write to memory that the host shares holds `0xd5` until it runs; what the
+//!   host changed meanwhile is reported when it does.
 #![allow(non_snake_case, reason = "the vendors' names")]
 
 mod batch;

@@ -1,7 +1,7 @@
 //! The machine behind both drivers: devices, and tables of all handles that were given out.
 //!
-//! One for each loaded file. A handle is a number that is looked up: it is no pointer, no other loaded file knows
-//! it, and it is never used again.
+//! One for each loaded file. A handle is a number that is looked up: it is no pointer, no other
+//! loaded file knows it, and it is never used again.
 
 use std::collections::BTreeMap;
 

@@ -76,8 +76,8 @@ impl Machine {
         allocated.map_err(|error| self.code_of(&error, device))
     }
 
-    /// Frees what was allocated on a device or managed (`host` false), or pinned (`host` true). Nothing at address
-    /// 0 is freed with success.
+    /// Frees what was allocated on a device or managed (`host` false), or pinned (`host` true).
+    /// Nothing at address 0 is freed with success.
     pub(crate) fn free(&mut self, address: usize, host: bool) -> Answer {
         self.must_be_safe()?;
         if address == 0 {
@@ -144,8 +144,8 @@ impl Machine {
     /// One copy. Both ends are looked up.
     ///
     /// # Safety
-    /// What is no memory of the driver is host memory that may be read or written, a destination until the stream
-    /// has passed.
+    /// What is no memory of the driver is host memory that may be read or written, a destination
+    /// until the stream has passed.
     pub(crate) unsafe fn copy(
         &mut self,
         current: usize,

@@ -6,7 +6,8 @@ use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::machine::Machine;
 
-/// Who is to have what access to a pool: a kind of place (1 for a device), its number, and the rights (3 for all).
+/// Who is to have what access to a pool: a kind of place (1 for a device), its number, and the
+/// rights (3 for all).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
@@ -28,8 +29,8 @@ impl Machine {
         Ok(self.context(device) + 8)
     }
 
-    /// Gives devices access to a pool. Only what the list names with all rights has it then; taking it back is not
-    /// done here.
+    /// Gives devices access to a pool. Only what the list names with all rights has it then; taking
+    /// it back is not done here.
     ///
     /// # Safety
     /// The list has that many entries.

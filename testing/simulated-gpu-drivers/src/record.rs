@@ -53,8 +53,8 @@ struct Plan {
     code: i32,
 }
 
-/// A mistake, to be told. Its text takes long to make, since addresses become lines: nobody makes it unless it is
-/// wanted.
+/// A mistake, to be told. Its text takes long to make, since addresses become lines: nobody makes
+/// it unless it is wanted.
 #[derive(Clone, Debug)]
 pub(crate) enum Mistake {
     OfDriver(Misuse),

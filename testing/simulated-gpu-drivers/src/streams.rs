@@ -102,8 +102,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Puts what comes next on a stream behind what the rules of the default stream say: it waits for all blocking
-    /// streams of its device, and they wait for it.
+    /// Puts what comes next on a stream behind what the rules of the default stream say: it waits
+    /// for all blocking streams of its device, and they wait for it.
     pub(crate) fn enter(&mut self, stream: usize) {
         let Some(Stream { lane, device, blocking, .. }) = self.streams.get(&stream) else { return };
         let (lane, device, blocking) = (*lane, *device, *blocking);
@@ -118,7 +118,8 @@ impl Machine {
         }
     }
 
-    /// Gives a stream work, or notes it where the stream is captured. Returns whether it was submitted.
+    /// Gives a stream work, or notes it where the stream is captured. Returns whether it was
+    /// submitted.
     pub(crate) fn submit(
         &mut self,
         current: Option<usize>,

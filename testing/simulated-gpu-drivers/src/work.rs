@@ -12,8 +12,8 @@ use crate::thread;
 /// A function that a stream calls on the host.
 pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 
-/// What a kernel of a test does: its context, and the bytes that it reads and writes, in the order in which it
-/// named them.
+/// What a kernel of a test does: its context, and the bytes that it reads and writes, in the order
+/// in which it named them.
 pub(crate) type KernelFunction =
     unsafe extern "C" fn(*mut c_void, *const *const u8, *const *mut u8);
 

@@ -28,12 +28,12 @@ fn is_row_of_a_table(line: &str) -> bool {
     text.is_some_and(|text| text.starts_with("| ") && text.ends_with(" |"))
 }
 
-/// Whether this is a whole line of comment that belongs to a drawing or to a table with columns: its parts are kept apart
-/// by spaces.
+/// Whether this is a whole line of comment that belongs to a drawing or to a table with columns:
+/// its parts are kept apart by spaces, or it stands in a later column, or it rules off columns.
 fn is_drawn(line: &str) -> bool {
     let line = line.trim();
-    let text = line.trim_start_matches(['/', '!', '*']).trim_start();
-    line.starts_with("//") && text.contains("   ")
+    let text = line.trim_start_matches(['/', '!', '*']);
+    line.starts_with("//") && (text.contains("     ") || text.contains("--  --"))
 }
 
 /// Whether only an address or the target of a link is too far to the right. Neither can be broken.
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_line_of_a_drawing_may_be_wider_and_code_with_a_comment_may_not() {
-        let drawn = line("//   CUDA    2   device address    ordinal ", 110);
+        let drawn = line("//   CUDA    2   device address     ordinal ", 110);
         assert!(too_wide("a.h", &drawn).is_empty());
         let beside_code = line("int a;      // ", 110);
         assert_eq!(too_wide("a.h", &beside_code).len(), 1);

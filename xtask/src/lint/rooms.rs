@@ -1,8 +1,8 @@
 //! The folders of the library depend on each other in one direction.
 //!
-//! [`ROOMS`] has the folders of `crates/arrow-device/src` from the bottom up. A file may name what its own folder and the
-//! folders above it in that list define, by a path that begins with `crate::`, and nothing else. Tests at the end of a file
-//! may name everything.
+//! [`ROOMS`] has the folders of `crates/arrow-device/src` from the bottom up. A file may name what
+//! its own folder and the folders above it in that list define, by a path that begins with
+//! `crate::`, and nothing else. Tests at the end of a file may name everything.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,8 @@ const ROOMS: &[&str] = &[
 /// Rooms whose files turn text into ids, and so make the errors that name ids.
 const ALLOWED: &[(&str, &str)] = &[("device_id/parse.rs", "error")];
 
-/// What a file of the library does that its room may not do. `files` are all of them, by their path in [`FOLDER`].
+/// What a file of the library does that its room may not do. `files` are all of them, by their path
+/// in [`FOLDER`].
 pub(super) fn problems(files: &BTreeMap<String, String>) -> Vec<String> {
     let root = files.get("lib.rs").map(|text| names_of_root(text)).unwrap_or_default();
     let mut problems = Vec::new();

@@ -17,7 +17,8 @@ const SUBMISSIONS: &str = "submissions";
 const HANDLES: &str = "handles";
 /// The same for a copy into memory that was not divided so before.
 const FIRST_HANDLES: &str = "handles, first copy";
-/// Calls of a driver for a copy that has not got what later ones find: memory that data passes through, events.
+/// Calls of a driver for a copy that has not got what later ones find: memory that data passes
+/// through, events.
 const FIRST_CALLS: &str = "driver calls, first copy";
 
 pub(in super::super) const COUNTED: &[Counted] = &[
@@ -127,7 +128,8 @@ fn absent(why: &arrow_device::Error) {
     eprintln!("left out: {why}");
 }
 
-/// Counts what a driver is asked for, with memory that is recycled. Where there is no device, nothing is noted.
+/// Counts what a driver is asked for, with memory that is recycled. Where there is no device,
+/// nothing is noted.
 fn to_device(device: Result<Device>, batch: &Batch, meter: &mut Meter) {
     let device = match device {
         Ok(device) => device,
@@ -184,7 +186,8 @@ fn machine(vendor: Vendor) -> (&'static Simulated, Device) {
     };
     let simulated = machine.get_or_init(|| {
         let simulated = Simulated::builder(vendor).memory(256 << 20).load();
-        // SAFETY: nobody else reads or writes the environment meanwhile: a counted workload has its process alone.
+        // SAFETY: nobody else reads or writes the environment meanwhile: a counted workload has its
+        // process alone.
         unsafe { std::env::set_var(variable, simulated.path()) };
         simulated
     });

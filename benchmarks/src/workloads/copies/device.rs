@@ -1,8 +1,9 @@
 //! From the host to OpenCL and to Vulkan, beside those who do it by hand with the same driver.
 //!
-//! Everybody fills memory that was used before, since fresh memory costs more in page faults than the copy does, and ends when
-//! the data is there. Only some make a handle for each column, which an array needs and a copy does not; it is said of those
-//! who do. This library keeps them with the memory, and makes them where it is divided otherwise than before.
+//! Everybody fills memory that was used before, since fresh memory costs more in page faults than
+//! the copy does, and ends when the data is there. Only some make a handle for each column, which
+//! an array needs and a copy does not; it is said of those who do. This library keeps them with the
+//! memory, and makes them where it is divided otherwise than before.
 
 use arrow_device::{Batch, Device, Recycler};
 
@@ -35,8 +36,8 @@ pub(super) fn cases() -> Vec<Case> {
     cases.into_iter().map(bytes).collect()
 }
 
-/// Batches of as many rows each time, as a stream has them; and the same where each has a row more or less than the one before,
-/// so that no handle fits again.
+/// Batches of as many rows each time, as a stream has them; and the same where each has a row more
+/// or less than the one before, so that no handle fits again.
 fn ours(what: WorkloadKey, device: &Device, rows: usize) -> [Case; 2] {
     let changing = Peer::ArrowDeviceFrom("other handles each time");
     [(Peer::ArrowDevice, [rows, rows]), (changing, [rows, rows - 1])].map(|(peer, rows)| {

@@ -1,7 +1,7 @@
 //! Copies of whole batches: on the host, to devices, between devices.
 //!
-//! A case of a device is timed until the data is there and the host knows. What a copy leaves to be released is released
-//! afterwards, untimed, as it is for those who do it by hand.
+//! A case of a device is timed until the data is there and the host knows. What a copy leaves to be
+//! released is released afterwards, untimed, as it is for those who do it by hand.
 
 mod by_hand;
 mod counted;

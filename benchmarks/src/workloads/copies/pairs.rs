@@ -1,4 +1,5 @@
-//! Bytes per second between each two devices: one column, several sizes, first of memory that was used before.
+//! Bytes per second between each two devices: one column, several sizes, first of memory that was
+//! used before.
 
 use std::cell::OnceCell;
 use std::rc::Rc;

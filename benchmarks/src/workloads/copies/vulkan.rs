@@ -1,4 +1,5 @@
-//! Vulkan by hand, on the same `VkDevice`: one `VkBuffer` for all columns, filled in the ways that there are.
+//! Vulkan by hand, on the same `VkDevice`: one `VkBuffer` for all columns, filled in the ways that
+//! there are.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! The crates `arrow-*`, by their C data interface. They know no devices: what a device struct adds is filled in here.
+//! The crates `arrow-*`, by their C data interface. They know no devices: what a device struct adds
+//! is filled in here.
 
 use arrow_array_60::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow_array_60::{Array as _, ArrayRef, Int64Array, RecordBatch, StructArray, make_array};
@@ -24,7 +25,8 @@ pub(super) enum Imported {
 pub(super) type KnownFields = (Field, Option<SchemaRef>);
 
 impl Party for ArrowRs {
-    /// A batch is held as the struct array that it has to be for C, so that only the export itself is timed.
+    /// A batch is held as the struct array that it has to be for C, so that only the export itself
+    /// is timed.
     type Held = (ArrayRef, KnownFields);
     type Known = KnownFields;
     type Target = Option<Imported>;

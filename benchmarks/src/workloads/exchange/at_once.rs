@@ -1,5 +1,5 @@
-//! A device that costs nothing: host memory that the host is said not to read, and work that is done when it is submitted.
-//! What is counted of a workload on it is this library's own.
+//! A device that costs nothing: host memory that the host is said not to read, and work that is
+//! done when it is submitted. What is counted of a workload on it is this library's own.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -50,8 +50,8 @@ fn one_more(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-// SAFETY: memory is the host's, from its own driver. All work is done inside the call that submits it, so every event has
-// passed and every queue is idle whenever asked.
+// SAFETY: memory is the host's, from its own driver. All work is done inside the call that submits
+// it, so every event has passed and every queue is idle whenever asked.
 unsafe impl Driver for AtOnce {
     fn id(&self) -> DeviceId {
         DeviceId::new(DeviceType::EXT_DEV, 1)

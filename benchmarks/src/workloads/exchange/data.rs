@@ -1,4 +1,5 @@
-//! What is exchanged. All peers have the same buffers: they are made once, by this library, and taken over through C.
+//! What is exchanged. All peers have the same buffers: they are made once, by this library, and
+//! taken over through C.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Array, Batch, DataType, Field};

@@ -1,4 +1,5 @@
-//! Export of a batch of arrow-rs: made one of this library and exported, beside what arrow-rs does itself.
+//! Export of a batch of arrow-rs: made one of this library and exported, beside what arrow-rs does
+//! itself.
 
 use arrow_array_60::RecordBatch;
 use arrow_device::abi::ArrowDeviceArray;

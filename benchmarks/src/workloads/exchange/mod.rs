@@ -1,9 +1,10 @@
 //! Arrays through the C structs: export, import, release.
 //!
-//! All sides have the same buffers ([`data`]), and each takes the best way that its own users have. What differs: arrow-rs,
-//! Arrow C++ and polars-arrow make array objects of what they import, nanoarrow a view that it can use again, this library an
-//! array that is a number in a table; so "import and get at columns" asks all of them for the columns. nanoarrow has no
-//! batches of its own that others could share: its exports keep nothing alive here, which is to its advantage.
+//! All sides have the same buffers ([`data`]), and each takes the best way that its own users have.
+//! What differs: arrow-rs, Arrow C++ and polars-arrow make array objects of what they import,
+//! nanoarrow a view that it can use again, this library an array that is a number in a table; so
+//! "import and get at columns" asks all of them for the columns. nanoarrow has no batches of its
+//! own that others could share: its exports keep nothing alive here, which is to its advantage.
 
 #[cfg(feature = "peers")]
 mod arrow_rs;

@@ -223,7 +223,8 @@ impl Party for NativeParty {
         array: &mut ArrowDeviceArray,
         place: &mut ImportTarget,
     ) {
-        // SAFETY: a schema, an array of it that keeps to the interface, and a place with nothing in it.
+        // SAFETY: a schema, an array of it that keeps to the interface, and a place with nothing in
+        // it.
         assert_eq!(unsafe { (self.functions.import)(at(&mut known.0), array, at(place)) }, 0);
     }
 

@@ -42,7 +42,8 @@ pub(super) trait Party: Copy + Send + Sync + 'static {
     fn clear(self, place: &mut Self::Target);
     /// The length of a column of an imported batch, got at as a user gets at it.
     fn column(self, place: &Self::Target, column: usize) -> usize;
-    /// A number of a column of an imported batch, or of an imported array; nothing where it is null.
+    /// A number of a column of an imported batch, or of an imported array; nothing where it is
+    /// null.
     #[cfg_attr(
         not(all(test, feature = "peers")),
         allow(dead_code, reason = "tests look at the outcome")
@@ -75,8 +76,8 @@ fn case<P: Party>(
     timed: impl FnMut(&mut ExchangeSlot<P>) + 'static,
     after: impl FnMut(&mut ExchangeSlot<P>) + 'static,
 ) -> Case {
-    // What is small is lost in the cost of looking at the clock. Of what is large only one is there at a time, as it would
-    // be in a program.
+    // What is small is lost in the cost of looking at the clock. Of what is large only one is there
+    // at a time, as it would be in a program.
     let slots = if size >= 100 { 1 } else { 16 };
     let slots = (0..slots).map(|_| ExchangeSlot::new()).collect();
     Case::in_place((workload, shape, size), party.peer(), slots, before, timed, after)
@@ -179,7 +180,8 @@ pub(super) fn pair<P: Party, C: Party>(
     Case::whole((workload, shape, data.size), consumer.peer(), once)
 }
 
-/// Export and release of one batch by several threads at once: the time of one export on one thread.
+/// Export and release of one batch by several threads at once: the time of one export on one
+/// thread.
 pub(super) fn contended<P: Party>(
     party: P,
     data: &Data,
@@ -225,7 +227,8 @@ fn release_array<P: Party>(slot: &mut ExchangeSlot<P>) {
 
 pub(super) fn release(array: &mut ArrowDeviceArray) {
     let release = array.array.release.expect("it was exported");
-    // SAFETY: "the consumer must call the release callback"; it was not called before, as it is not null.
+    // SAFETY: "the consumer must call the release callback"; it was not called before, as it is not
+    // null.
     unsafe { release(&raw mut array.array) };
 }
 

@@ -1,4 +1,5 @@
-//! The crate `polars-arrow`, by its C data interface. It knows no devices, and a batch is a struct array.
+//! The crate `polars-arrow`, by its C data interface. It knows no devices, and a batch is a struct
+//! array.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use polars_arrow::array::{Array, PrimitiveArray, StaticArray as _, StructArray};

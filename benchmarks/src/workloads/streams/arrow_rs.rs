@@ -22,7 +22,8 @@ pub(super) fn cases() -> Vec<Case> {
 /// The batch over the same buffers.
 fn theirs(columns: u64) -> RecordBatch {
     let (mut schema, mut array) = structs(&batch(columns));
-    // SAFETY: it was filled just now; what is left behind is forgotten, as nothing of it has a destructor.
+    // SAFETY: it was filled just now; what is left behind is forgotten, as nothing of it has a
+    // destructor.
     let array = unsafe { FFI_ArrowArray::from_raw((&raw mut array.array).cast()) };
     // SAFETY: as above.
     let schema = unsafe { FFI_ArrowSchema::from_raw((&raw mut schema).cast()) };

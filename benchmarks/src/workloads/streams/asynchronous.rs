@@ -51,7 +51,8 @@ pub(super) fn scaled(turns: u32, measure: impl FnOnce() -> Duration) -> Duration
     measure() * turns
 }
 
-/// What one batch takes when a producer and a consumer have a thread each; or what all but one in a hundred take at most.
+/// What one batch takes when a producer and a consumer have a thread each; or what all but one in a
+/// hundred take at most.
 fn over_threads(batch: &Batch, window: usize, p99: bool) -> Duration {
     let (stream, handler) = AsyncStream::new(window);
     let drive = drive(batch, handler, Some(WARM + BATCHES));
@@ -77,7 +78,8 @@ fn over_threads(batch: &Batch, window: usize, p99: bool) -> Duration {
     })
 }
 
-/// A producer and a consumer on one thread: the consumer is asked first, and the producer works where there is nothing.
+/// A producer and a consumer on one thread: the consumer is asked first, and the producer works
+/// where there is nothing.
 struct Chain {
     arrays: Arrays,
     drive: Drive<Repeat>,

@@ -1,8 +1,10 @@
-//! Streams: batches of `int64` columns through the C structs, from a producer to a consumer of the same implementation.
+//! Streams: batches of `int64` columns through the C structs, from a producer to a consumer of the
+//! same implementation.
 //!
-//! Streams are open while they are timed and have no end, so a turn is a batch: the producer shares its buffers once more, the
-//! consumer takes the batch over and lets it go. Implementations differ in what a consumer has then: nanoarrow a view, whose
-//! buffer sizes it worked out, all others arrays of their own. Asynchronous streams run for [`BATCHES`] batches in each turn.
+//! Streams are open while they are timed and have no end, so a turn is a batch: the producer shares
+//! its buffers once more, the consumer takes the batch over and lets it go. Implementations differ
+//! in what a consumer has then: nanoarrow a view, whose buffer sizes it worked out, all others
+//! arrays of their own. Asynchronous streams run for [`BATCHES`] batches in each turn.
 
 mod asynchronous;
 mod synchronous;

@@ -51,7 +51,8 @@ impl<const N: usize> Exporter<N> {
         made.set_dtype(i64::DTYPE);
         made.set_device(DLDevice::CPU);
         made.set_flags(DlpackFlags::READ_ONLY).unwrap();
-        // SAFETY: shape, strides, type, device and flags are those of the numbers, and the context owns them.
+        // SAFETY: shape, strides, type, device and flags are those of the numbers, and the context
+        // owns them.
         unsafe { made.finish() }
     }
 }

@@ -1,9 +1,10 @@
 //! Tensors through DLPack: export, import, there and back, and what lies between them and arrays.
 //!
-//! All peers share the same numbers, behind one counted owner. A tensor that is exported is one that the peer has already;
-//! a tensor that is imported was exported here, for all of them. What an import gives is checked, and can be asked for shape
-//! and type. It is not the same everywhere: dlpark keeps the C struct and looks at it again whenever it is asked, Arrow C++
-//! makes a tensor of its own, and this library one that can be shared, put on a queue and handed on.
+//! All peers share the same numbers, behind one counted owner. A tensor that is exported is one
+//! that the peer has already; a tensor that is imported was exported here, for all of them. What an
+//! import gives is checked, and can be asked for shape and type. It is not the same everywhere:
+//! dlpark keeps the C struct and looks at it again whenever it is asked, Arrow C++ makes a tensor
+//! of its own, and this library one that can be shared, put on a queue and handed on.
 
 #[cfg(feature = "peers")]
 mod arrow_cpp;

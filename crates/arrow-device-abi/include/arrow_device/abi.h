@@ -17,21 +17,23 @@
 
 // The Arrow C data, stream, device and asynchronous interfaces, for C11 and C++17.
 //
-// The declarations between the five ARROW_C_*_INTERFACE guards are Arrow's own, unchanged. Any project may carry
-// a copy of them, and whichever copy is included first is the one that counts. So this file can be included
-// before or after any other copy. At its end it asserts that the copy that won has the right layout: a compile
-// error there means that another header on the include path declares these structs wrongly.
+// The declarations between the five ARROW_C_*_INTERFACE guards are Arrow's own, unchanged. Any
+// project may carry a copy of them, and whichever copy is included first is the one that counts. So
+// this file can be included before or after any other copy. At its end it asserts that the copy
+// that won has the right layout: a compile error there means that another header on the include
+// path declares these structs wrongly.
 //
 // Where the specification disagrees with itself, the declarations that Arrow ships are taken:
-//   - struct ArrowAsyncProducer has no member `release`, though the specification's code block shows one.
-//   - its `request` takes an int64_t, though the specification's prose says uint64_t. Zero or less is an error.
+//   - struct ArrowAsyncProducer has no member `release`, though the specification's code block
+//     shows one.
+//   - its `request` takes an int64_t, though the specification's prose says uint64_t. Zero or less
+//     is an error.
 //   - `extract_data` takes a struct ArrowAsyncTask*. There is no struct ArrowArrayTask.
 //
-// What each device type means
-// ---------------------------
-// The specification leaves open, for most devices, what a buffer pointer is, what device_id counts and who waits
-// how. arrow-device uses the table below when it produces, and expects it when it consumes. All 64 bits of a
-// device_id are kept. A null sync_event means that the data is ready.
+// What each device type means --------------------------- The specification leaves open, for most
+// devices, what a buffer pointer is, what device_id counts and who waits how. arrow-device uses the
+// table below when it produces, and expects it when it consumes. All 64 bits of a device_id are
+// kept. A null sync_event means that the data is ready.
 //
 //   type             buffers[i]                device_id               sync_event points to, and how it is used
 //   ---------------  ------------------------  ----------------------  -------------------------------------------
@@ -63,9 +65,10 @@
 //                                              WGPUDevice handle
 //   HEXAGON      16  rpcmem address            DSP domain              always null; both sides know the descriptor
 //
-// A handle (cl_mem, VkBuffer, WGPUBuffer) cannot be offset: a slice changes ArrowArray.offset and keeps the
-// handle. The sizes buffer of a utf8_view or binary_view array is host memory on every device, as Arrow C++ has
-// it. DLPack numbers pinned and managed memory as device 0 and uses an MTLBuffer for Metal.
+// A handle (cl_mem, VkBuffer, WGPUBuffer) cannot be offset: a slice changes ArrowArray.offset and
+// keeps the handle. The sizes buffer of a utf8_view or binary_view array is host memory on every
+// device, as Arrow C++ has it. DLPack numbers pinned and managed memory as device 0 and uses an
+// MTLBuffer for Metal.
 
 #ifndef ARROW_DEVICE_ABI_H_
 #define ARROW_DEVICE_ABI_H_
@@ -496,7 +499,8 @@ struct ArrowAsyncDeviceStreamHandler {
 }
 #endif
 
-// DLPack's later device types. The specification promises to follow DLPack's list and does not name these yet.
+// DLPack's later device types. The specification promises to follow DLPack's list and does not name
+// these yet.
 #ifndef ARROW_DEVICE_MAIA
 #  define ARROW_DEVICE_MAIA 17
 #endif

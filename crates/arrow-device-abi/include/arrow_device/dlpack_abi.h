@@ -1,20 +1,22 @@
-// Licensed under the Apache License, Version 2.0 (the "License"); you may not use this file except in compliance
-// with the License. You may obtain a copy of the License at
+// Licensed under the Apache License, Version 2.0 (the "License"); you may not use this file except
+// in compliance with the License. You may obtain a copy of the License at
 //
 //   http://www.apache.org/licenses/LICENSE-2.0
 //
-// Unless required by applicable law or agreed to in writing, software distributed under the License is
-// distributed on an "AS IS" BASIS, WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See
-// the License for the specific language governing permissions and limitations under the License.
+// Unless required by applicable law or agreed to in writing, software distributed under the License
+// is distributed on an "AS IS" BASIS, WITHOUT WARRANTIES OR CONDITIONS OF ANY KIND, either express
+// or implied. See the License for the specific language governing permissions and limitations under
+// the License.
 //
 // The declarations under DLPACK_DLPACK_H_ are those of dlpack.h, the common header of DLPack,
 // Copyright (c) 2017 - by Contributors.
 
 // DLPack 1.3, for C11 and C++17.
 //
-// The names and the guard are those of dlpack.h, so either file can be included first, and the other then adds
-// nothing. At its end this file asserts that the copy that won has the right layout. A dlpack.h older than 1.0 has
-// no DLManagedTensorVersioned and is refused: include this file before it.
+// The names and the guard are those of dlpack.h, so either file can be included first, and the
+// other then adds nothing. At its end this file asserts that the copy that won has the right
+// layout. A dlpack.h older than 1.0 has no DLManagedTensorVersioned and is refused: include this
+// file before it.
 
 #ifndef ARROW_DEVICE_DLPACK_ABI_H_
 #define ARROW_DEVICE_DLPACK_ABI_H_
@@ -130,13 +132,14 @@ typedef struct {
   DLDataType dtype;
   // `ndim` lengths. May be NULL if `ndim` is 0.
   int64_t* shape;
-  // `ndim` distances, counted in elements. NULL meant compact row-major order before version 1.2; since then it is
-  // only allowed if `ndim` is 0.
+  // `ndim` distances, counted in elements. NULL meant compact row-major order before version 1.2;
+  // since then it is only allowed if `ndim` is 0.
   int64_t* strides;
   uint64_t byte_offset;
 } DLTensor;
 
-// As before version 1.0. The producer allocates it; the consumer calls the deleter once, which may be NULL.
+// As before version 1.0. The producer allocates it; the consumer calls the deleter once, which may
+// be NULL.
 typedef struct DLManagedTensor {
   DLTensor dl_tensor;
   void* manager_ctx;
@@ -159,8 +162,8 @@ typedef struct DLManagedTensorVersioned {
   DLTensor dl_tensor;
 } DLManagedTensorVersioned;
 
-// The functions of a DLPackExchangeAPI. Each returns 0, or -1 with a Python exception set; the first one calls
-// SetError instead. None of them waits for a device.
+// The functions of a DLPackExchangeAPI. Each returns 0, or -1 with a Python exception set; the
+// first one calls SetError instead. None of them waits for a device.
 
 typedef int (*DLPackManagedTensorAllocator)(
     DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,

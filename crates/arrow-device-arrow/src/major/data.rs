@@ -1,8 +1,9 @@
 //! Our arrays as `ArrayData`, and so as arrays of arrow-rs.
 //!
-//! Each buffer becomes a `Buffer` at the same address, which holds a share of our array. Offsets stay as they are but for
-//! structs, fixed-size lists and sparse unions: their children are cut to the window first, because majors of arrow-rs
-//! disagree on what the offset of such an `ArrayData` means for its children.
+//! Each buffer becomes a `Buffer` at the same address, which holds a share of our array. Offsets
+//! stay as they are but for structs, fixed-size lists and sparse unions: their children are cut to
+//! the window first, because majors of arrow-rs disagree on what the offset of such an `ArrayData`
+//! means for its children.
 
 use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
@@ -21,8 +22,8 @@ use super::types;
 /// Why the data can be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// [`Array::validate`] found nothing. It leaves text and views alone in elements that are null; arrow-rs does not, and so
-    /// they are looked at here.
+    /// [`Array::validate`] found nothing. It leaves text and views alone in elements that are null;
+    /// arrow-rs does not, and so they are looked at here.
     Checked,
     /// The caller vouches for it.
     Promised,
@@ -71,9 +72,11 @@ unsafe fn data(host: &HostArray, data_type: &rs::DataType, trust: Trust) -> Resu
         .nulls(nulls)
         .buffers(node.buffers(cut)?)
         .child_data(children)
-        // The specification recommends alignment and does not ask for it, and arrow-rs cannot do without.
+        // The specification recommends alignment and does not ask for it, and arrow-rs cannot do
+        // without.
         .align_buffers(true);
-    // SAFETY: the layout is that of the type, as our array's is; the data is valid, says the caller.
+    // SAFETY: the layout is that of the type, as our array's is; the data is valid, says the
+    // caller.
     let data = unsafe { builder.build_unchecked() };
     if trust == Trust::Checked && has_nulls && reads_nulls(host.data_type()) {
         data.validate_values().map_err(|error| {
@@ -117,7 +120,8 @@ struct HostNode<'a> {
     offset: usize,
 }
 
-/// What the buffers of arrow-rs hold. Nothing of it is ever seen, so an unwinding thread leaves nothing half done.
+/// What the buffers of arrow-rs hold. Nothing of it is ever seen, so an unwinding thread leaves
+/// nothing half done.
 struct Keep {
     _array: AssertUnwindSafe<Array>,
 }
@@ -170,7 +174,8 @@ impl<'a> HostNode<'a> {
         }))
     }
 
-    /// The buffers but for the validity bitmap and the sizes of data buffers, which arrow-rs does not keep with them.
+    /// The buffers but for the validity bitmap and the sizes of data buffers, which arrow-rs does
+    /// not keep with them.
     fn buffers(&self, cut: bool) -> Result<Vec<Buffer>> {
         let array = self.host.array();
         let first = usize::from(array.buffer_kind(0) == Some(BufferKind::Validity));
@@ -192,8 +197,9 @@ impl<'a> HostNode<'a> {
             return Ok(MutableBuffer::new(0).into());
         }
         let address = NonNull::from(&*bytes).cast::<u8>();
-        // SAFETY: `len` bytes are there and nobody writes to them, says the contract of whoever made the array. They are host
-        // memory and not mapped, so that they stay when `bytes` ends, as long as the array is kept.
+        // SAFETY: `len` bytes are there and nobody writes to them, says the contract of whoever
+        // made the array. They are host memory and not mapped, so that they stay when `bytes` ends,
+        // as long as the array is kept.
         Ok(unsafe { Buffer::from_custom_allocation(address, len, self.keep.clone()) })
     }
 }

@@ -1,7 +1,8 @@
-//! The conversion for one major of arrow-rs. `lib.rs` has this source in it once for each; `super::arrow` is the major.
+//! The conversion for one major of arrow-rs. `lib.rs` has this source in it once for each;
+//! `super::arrow` is the major.
 //!
-//! `types` has types and schemas, `parts` knows the arrays of arrow-rs, `source` shows them as C structs,
-//! `data` shows ours as `ArrayData`.
+//! `types` has types and schemas, `parts` knows the arrays of arrow-rs, `source` shows them as C
+//! structs, `data` shows ours as `ArrayData`.
 
 use std::sync::Arc;
 
@@ -34,9 +35,11 @@ pub use reader::Reader;
 /// | a `RecordBatchReader` | [`ArrayStream`](arrow_device::ArrayStream) |
 /// | `(&Schema, RecordBatch)` with a [`Schema`] of ours | [`Batch`]: for many batches of one schema, which is then converted once |
 ///
-/// Arrays keep their memory. An error of kind [`InvalidArgument`](ErrorKind::InvalidArgument) says that C could not carry
-/// the type (a name with a NUL byte, an empty time zone), [`LimitExceeded`](ErrorKind::LimitExceeded) that it is nested too
-/// deep, [`SchemaMismatch`](ErrorKind::SchemaMismatch) that an array is of another type than its field or schema.
+/// Arrays keep their memory. An error of kind [`InvalidArgument`](ErrorKind::InvalidArgument) says
+/// that C could not carry the type (a name with a NUL byte, an empty time zone),
+/// [`LimitExceeded`](ErrorKind::LimitExceeded) that it is nested too deep,
+/// [`SchemaMismatch`](ErrorKind::SchemaMismatch) that an array is of another type than its field or
+/// schema.
 pub trait FromArrow<T>: Sized {
     /// The same, of `arrow-device`.
     fn from_arrow(value: T) -> Result<Self>;
@@ -44,11 +47,11 @@ pub trait FromArrow<T>: Sized {
 
 /// Has something of arrow-rs that is the same.
 ///
-/// [`DataType`], [`Field`] and [`Schema`] become those of arrow-rs, an [`Array`] an `ArrayRef`, a [`Batch`] a `RecordBatch`.
-/// (A stream is used up by its reader: see [`Reader`].)
+/// [`DataType`], [`Field`] and [`Schema`] become those of arrow-rs, an [`Array`] an `ArrayRef`, a
+/// [`Batch`] a `RecordBatch`. (A stream is used up by its reader: see [`Reader`].)
 ///
-/// An array has to lie in host memory. Its event is waited for, and all of its data is checked, at the cost of
-/// [`Array::validate`]; arrow-rs relies on it.
+/// An array has to lie in host memory. Its event is waited for, and all of its data is checked, at
+/// the cost of [`Array::validate`]; arrow-rs relies on it.
 pub trait ToArrow {
     /// What it is in arrow-rs.
     type Arrow;
@@ -56,7 +59,8 @@ pub trait ToArrow {
     /// The same, of arrow-rs.
     ///
     /// # Errors
-    /// * [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the type, or the array is on a device.
+    /// * [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the type,
+    ///   or the array is on a device.
     /// * [`InvalidData`](ErrorKind::InvalidData): the data is wrong, and where.
     fn to_arrow(&self) -> Result<Self::Arrow>;
 }
@@ -66,7 +70,8 @@ pub trait ToArrowUnchecked: ToArrow {
     /// [`to_arrow`](ToArrow::to_arrow) for data that is known to be valid.
     ///
     /// # Safety
-    /// [`Array::validate`] would find nothing, and text and views are valid in elements that are null, too.
+    /// [`Array::validate`] would find nothing, and text and views are valid in elements that are
+    /// null, too.
     unsafe fn to_arrow_unchecked(&self) -> Result<Self::Arrow>;
 }
 
@@ -151,7 +156,8 @@ impl Tree for RecordBatch {
     }
 }
 
-/// Shows something of arrow-rs as C structs, and takes them over. What is not of the schema's type is refused.
+/// Shows something of arrow-rs as C structs, and takes them over. What is not of the schema's type
+/// is refused.
 fn take<T: Tree>(schema: &Schema, owner: T) -> Result<Array> {
     let mut needs = Needs::default();
     owner.count(schema, &mut needs)?;
@@ -161,13 +167,15 @@ fn take<T: Tree>(schema: &Schema, owner: T) -> Result<Array> {
     let is_plain = room.is_plain;
     let mut c_array = block.own(base, owner);
     let imported = if is_plain {
-        // SAFETY: as below; and nothing is wrong with plain columns: arrow-rs upholds that their lengths are those of the batch
-        // and fit into memory, that no more elements are null than there are, and that there are buffers, which are not null.
+        // SAFETY: as below; and nothing is wrong with plain columns: arrow-rs upholds that their
+        // lengths are those of the batch and fit into memory, that no more elements are null than
+        // there are, and that there are buffers, which are not null.
         unsafe { Array::import_host_unchecked(&raw mut c_array, schema) }
     } else {
-        // SAFETY: the structs were written just now, for arrays of this schema's type, with tables as long as they say; arrow-rs
-        // upholds that its buffers cover their elements and are not written to, and the owner keeps them until the release,
-        // which may run on any thread because all of it is `Send + Sync`.
+        // SAFETY: the structs were written just now, for arrays of this schema's type, with tables
+        // as long as they say; arrow-rs upholds that its buffers cover their elements and are not
+        // written to, and the owner keeps them until the release, which may run on any thread
+        // because all of it is `Send + Sync`.
         unsafe { Array::import_host(&raw mut c_array, schema) }
     };
     imported.map_err(|error| error.during("from_arrow"))

@@ -1,7 +1,8 @@
 //! What an array of arrow-rs is made of, by our type of it.
 //!
-//! Each array is looked at once, as the array of arrow-rs that its type says; what is not that is refused. Most columns are
-//! [leaves](Leaf), which are told in registers; all else is [`ArrayParts`].
+//! Each array is looked at once, as the array of arrow-rs that its type says; what is not that is
+//! refused. Most columns are [leaves](Leaf), which are told in registers; all else is
+//! [`ArrayParts`].
 
 use std::ptr;
 
@@ -22,7 +23,8 @@ pub(super) struct ArrayParts<'a> {
     pub(super) below: Below<'a>,
 }
 
-/// The buffers of an array, all of which begin with its first element. Where it says so, of so many bytes each.
+/// The buffers of an array, all of which begin with its first element. Where it says so, of so many
+/// bytes each.
 pub(super) enum Buffers<'a> {
     None,
     /// So many elements of the children come before the first one.

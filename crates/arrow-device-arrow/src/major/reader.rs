@@ -22,8 +22,9 @@ impl<R: RecordBatchReader + Send + 'static> FromArrow<R> for ArrayStream {
 
 /// An [`ArrayStream`] of record batches, as a `RecordBatchReader`.
 ///
-/// Each batch is converted as by [`to_arrow`](ToArrow::to_arrow), and so all of its data is checked. An error is an
-/// `ArrowError::ExternalError` with our [`Error`] in it; after the first one there is nothing more.
+/// Each batch is converted as by [`to_arrow`](ToArrow::to_arrow), and so all of its data is
+/// checked. An error is an `ArrowError::ExternalError` with our [`Error`] in it; after the first
+/// one there is nothing more.
 pub struct Reader {
     schema: SchemaRef,
     ours: Schema,
@@ -36,8 +37,9 @@ impl Reader {
     /// The batches of a stream of structs in host memory.
     ///
     /// # Errors
-    /// [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the type, or the arrays are on a
-    /// device. [`SchemaMismatch`](ErrorKind::SchemaMismatch): they are no structs.
+    /// [`Unsupported`](ErrorKind::Unsupported): arrow-rs has no place for something of the type, or
+    /// the arrays are on a device. [`SchemaMismatch`](ErrorKind::SchemaMismatch): they are no
+    /// structs.
     pub fn new(stream: ArrayStream) -> Result<Self> {
         Self::with_trust(stream, Trust::Checked)
     }
@@ -68,7 +70,8 @@ impl Reader {
             if self.trust == Trust::Checked {
                 batch.as_array().validate().map_err(|error| error.during("to_arrow"))?;
             }
-            // SAFETY: all of it was checked just now, or is promised by the caller of `new_unchecked`.
+            // SAFETY: all of it was checked just now, or is promised by the caller of
+            // `new_unchecked`.
             unsafe { record_batch(&batch, self.schema.clone(), self.trust) }
         }))
     }

@@ -1,9 +1,10 @@
 //! Arrays of arrow-rs, written as C structs.
 //!
-//! Nothing here goes through `ArrayData`, which allocates for each array. The walk is led by our type. arrow-rs
-//! slices each buffer by itself, where C has one offset for all buffers of a node; so a node's buffers are told from a few
-//! elements before its first one on, if its bitmap begins in the middle of a byte and the memory before it is there. Where it
-//! is not, the bitmap alone is copied.
+//! Nothing here goes through `ArrayData`, which allocates for each array. The walk is led by our
+//! type. arrow-rs slices each buffer by itself, where C has one offset for all buffers of a node;
+//! so a node's buffers are told from a few elements before its first one on, if its bitmap begins
+//! in the middle of a byte and the memory before it is there. Where it is not, the bitmap alone is
+//! copied.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -95,7 +96,8 @@ fn count_all(fields: &[Field], arrays: &[ArrayRef], needs: &mut Needs) -> Result
     Ok(())
 }
 
-/// How many buffers the arrays of a type have that have nothing else; 0 for those that may have more.
+/// How many buffers the arrays of a type have that have nothing else; 0 for those that may have
+/// more.
 #[inline(always)]
 fn usual_count(data_type: &DataType) -> usize {
     match data_type {
@@ -171,7 +173,8 @@ fn write(parts: ArrayParts<'_>, room: &mut Room<'_>) -> Result<ArrowArray> {
     Ok(node)
 }
 
-/// The table of buffers of views: the sizes of the data buffers, which arrow-rs does not keep in memory, come last.
+/// The table of buffers of views: the sizes of the data buffers, which arrow-rs does not keep in
+/// memory, come last.
 #[inline(never)]
 fn view_table(
     first: [*const u8; 2],
@@ -239,7 +242,8 @@ fn write_below(below: Below<'_>, node: &mut ArrowArray, room: &mut Room<'_>) -> 
     Ok(())
 }
 
-/// Writes the struct of a leaf whose bitmap begins with a byte, and its table. `None` where there is no place.
+/// Writes the struct of a leaf whose bitmap begins with a byte, and its table. `None` where there
+/// is no place.
 #[inline(always)]
 fn write_leaf(
     leaf: Leaf<'_>,
@@ -286,7 +290,8 @@ fn write_children<const N: usize>(
     Ok(())
 }
 
-/// How many elements before the first one a node's buffers are told from, its bitmap, and the buffers from there on.
+/// How many elements before the first one a node's buffers are told from, its bitmap, and the
+/// buffers from there on.
 #[inline(always)]
 fn begin<const N: usize>(
     nulls: Option<&NullBuffer>,

@@ -10,7 +10,8 @@ use arrow_device::{
 use super::arrow::schema as rs;
 use crate::MAX_DEPTH;
 
-// ---------------------------------------------------------------------------------------------- from arrow-rs
+// ----------------------------------------------------------------------------------------------
+// from arrow-rs
 
 pub(super) fn schema_from(schema: &rs::Schema) -> Result<Schema> {
     let columns = fields_from(&schema.fields, MAX_DEPTH)?;
@@ -151,7 +152,8 @@ fn metadata_from<'a>(pairs: impl Iterator<Item = (&'a String, &'a String)>) -> R
     Metadata::from_pairs(sorted)
 }
 
-/// Whether arrays of the one type can be shown as the other. Names, nullability and metadata may differ.
+/// Whether arrays of the one type can be shown as the other. Names, nullability and metadata may
+/// differ.
 pub(super) fn is_laid_out_as(ours: &DataType, theirs: &rs::DataType) -> bool {
     let are_alike = |fields: &[Field], others: &rs::Fields| {
         fields.len() == others.len()
@@ -194,7 +196,8 @@ pub(super) fn is_laid_out_as(ours: &DataType, theirs: &rs::DataType) -> bool {
     }
 }
 
-// ------------------------------------------------------------------------------------------------ to arrow-rs
+// ------------------------------------------------------------------------------------------------
+// to arrow-rs
 
 pub(super) fn schema_to(schema: &Schema) -> Result<rs::Schema> {
     let DataType::Struct(columns) = schema.data_type() else {

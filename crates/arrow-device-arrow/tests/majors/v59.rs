@@ -9,8 +9,9 @@ pub mod arrow {
 
 pub use arrow_device_arrow::v59 as ours;
 
-/// Of the matrix, one case in so many is run. The source of the conversion is the same for all majors, so that the newest
-/// one runs every case, and the others a part in which every shape occurs.
+/// Of the matrix, one case in so many is run. The source of the conversion is the same for all
+/// majors, so that the newest one runs every case, and the others a part in which every shape
+/// occurs.
 pub const STEP: usize = 5;
 
 #[path = "each/mod.rs"]

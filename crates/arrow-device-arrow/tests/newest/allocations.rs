@@ -1,4 +1,5 @@
-//! How often the allocator is asked for a batch of a thousand columns, and what it costs arrow-rs to show one to C.
+//! How often the allocator is asked for a batch of a thousand columns, and what it costs arrow-rs
+//! to show one to C.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The streams that other Arrow implementations wrote as a reference: read by arrow-rs, handed over as C structs, taken back.
+//! The streams that other Arrow implementations wrote as a reference: read by arrow-rs, handed over
+//! as C structs, taken back.
 
 use std::fs::File;
 

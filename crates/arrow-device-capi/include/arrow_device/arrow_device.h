@@ -1,4 +1,5 @@
-// arrow-device for C11 and C++17: Arrow data that lives on a device, produced and consumed without copying it.
+// arrow-device for C11 and C++17: Arrow data that lives on a device, produced and consumed without
+// copying it.
 //
 //   cc program.c $(pkg-config --cflags --libs arrow-device)
 //
@@ -15,31 +16,35 @@
 //
 // Five rules hold for every function. What a comment below says is only what they leave open.
 //
-// 1. Errors. A function that can fail returns 0 or an errno value, and takes a `struct ardev_error*` last,
-//    which is the caller's. It is written on failure and left alone on success; pass NULL if you do not want to
-//    know. Nothing aborts, and nothing throws. NULL for any other pointer is EINVAL, unless its parameter or
-//    member is marked ARDEV_NULLABLE.
+// 1. Errors. A function that can fail returns 0 or an errno value, and takes a
+//    `struct ardev_error*` last, which is the caller's. It is written on failure and left alone on
+//    success; pass NULL if you do not want to know. Nothing aborts, and nothing throws. NULL for
+//    any other pointer is EINVAL, unless its parameter or member is marked ARDEV_NULLABLE.
 //
-// 2. Objects (`struct ardev_...` without members here) are the caller's from the call that gave them until
-//    `ardev_..._free`, which takes NULL too and ends that pointer only. An object that is passed to a function
-//    stays the caller's, and may be freed at once: what still needs the thing behind it keeps it. `out` is NULL
-//    after a failure.
+// 2. Objects (`struct ardev_...` without members here) are the caller's from the call that gave
+//    them until `ardev_..._free`, which takes NULL too and ends that pointer only. An object that
+//    is passed to a function stays the caller's, and may be freed at once: what still needs the
+//    thing behind it keeps it. `out` is NULL after a failure.
 //
-// 3. C structs of Arrow and DLPack that are passed in (`_import`) are taken over, whatever the outcome: after
-//    the call they are marked as released (a DLPack tensor just is not the caller's any more), and their
-//    release callback has been called, or will be once, when the last use of the data is over, on any thread.
-//    Structs that are written to (`_export`) are overwritten without being released first; they are the
-//    caller's then, to be released or handed on. After a failure they are marked as released.
+// 3. C structs of Arrow and DLPack that are passed in (`_import`) are taken over, whatever the
+//    outcome: after the call they are marked as released (a DLPack tensor just is not the caller's
+//    any more), and their release callback has been called, or will be once, when the last use of
+//    the data is over, on any thread. Structs that are written to (`_export`) are overwritten
+//    without being released first; they are the caller's then, to be released or handed on. After a
+//    failure they are marked as released.
 //
-// 4. Threads. Every function can be called on any thread, also at once and with the same objects; only freeing
-//    an object while another call uses it is the caller's mistake. Callbacks that the caller gives are called
-//    on any thread, and must not throw or longjmp. What is given with a `context` ends with a call of its
-//    `release`, which is made once; also when the function that it was given to fails, and never after that.
+// 4. Threads. Every function can be called on any thread, also at once and with the same objects;
+//    only freeing an object while another call uses it is the caller's mistake. Callbacks that the
+//    caller gives are called on any thread, and must not throw or longjmp. What is given with a
+//    `context` ends with a call of its `release`, which is made once; also when the function that
+//    it was given to fails, and never after that.
 //
-// 5. Waiting. Only what says so waits. A `queue` is a lane of work on a device; work submitted later does not
-//    start before earlier work is done. Where NULL is allowed for a queue, it stands for the host, which waits.
+// 5. Waiting. Only what says so waits. A `queue` is a lane of work on a device; work submitted
+//    later does not start before earlier work is done. Where NULL is allowed for a queue, it stands
+//    for the host, which waits.
 //
-// Sizes are bytes; lengths, and the offsets of arrays, are elements. A timeout is in nanoseconds, negative for none.
+// Sizes are bytes; lengths, and the offsets of arrays, are elements. A timeout is in nanoseconds,
+// negative for none.
 
 #ifndef ARROW_DEVICE_ARROW_DEVICE_H_
 #define ARROW_DEVICE_ARROW_DEVICE_H_
@@ -48,7 +53,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Arrow's C structs, and what an address, an id and an event are on each type of device; and DLPack's structs.
+// Arrow's C structs, and what an address, an id and an event are on each type of device; and
+// DLPack's structs.
 #include "abi.h"
 #include "dlpack_abi.h"
 
@@ -62,8 +68,8 @@ extern "C" {
 #define ARDEV_VERSION_MAJOR 0
 #define ARDEV_VERSION_MINOR 1
 
-// The version of the library: major * 65536 + minor. Programs compiled for another major version do not work
-// with it.
+// The version of the library: major * 65536 + minor. Programs compiled for another major version do
+// not work with it.
 uint32_t ardev_version(void);
 
 // ------------------------------------------------------------------------------------------ errors
@@ -125,17 +131,19 @@ struct ardev_device_info {
   char name[252];      // for people: the device's name, or what to do where status is not 0
 };
 
-// Lists the devices that can be opened, and the types of device that this library knows and finds none of.
-// Writes at most `capacity` rows, and how many there are to `count`.
+// Lists the devices that can be opened, and the types of device that this library knows and finds
+// none of. Writes at most `capacity` rows, and how many there are to `count`.
 int ardev_device_list(struct ardev_device_info* ARDEV_NULLABLE infos, size_t capacity, size_t* count,
                       struct ardev_error* ARDEV_NULLABLE error);
 
-// Opens a device. For ARROW_DEVICE_CPU the id does not matter. For ARROW_DEVICE_VULKAN it is the place in the
-// list, or the VkDevice of one that is open: that one arrays carry, and ardev_device_inspect tells.
+// Opens a device. For ARROW_DEVICE_CPU the id does not matter. For ARROW_DEVICE_VULKAN it is the
+// place in the list, or the VkDevice of one that is open: that one arrays carry, and
+// ardev_device_inspect tells.
 int ardev_device_open(ArrowDeviceType device_type, int64_t device_id, struct ardev_device** out,
                       struct ardev_error* ARDEV_NULLABLE error);
 
-// What memory is allocated where there is a choice. A kind that the type of device does not have is ENOSYS.
+// What memory is allocated where there is a choice. A kind that the type of device does not have is
+// ENOSYS.
 #define ARDEV_MEMORY_AUTOMATIC 0     // as ardev_device_open has it
 // ARROW_DEVICE_OPENCL: addresses of shared virtual memory, and no handles. The first choice holds
 // for the device in this process, another one is EINVAL.
@@ -149,14 +157,15 @@ int ardev_device_open_with(ArrowDeviceType device_type, int64_t device_id, int32
                            struct ardev_error* ARDEV_NULLABLE error);
 
 // Opens a device of a context that the application made: for ARROW_DEVICE_OPENCL a cl_context and a
-// cl_device_id. The context is retained as long as it is needed. CUDA and ROCm have no need of it: all data is in
-// the primary context of its device, which ardev_device_open takes, so adopt streams of that one. For Vulkan there
-// is ardev_device_open_vulkan.
+// cl_device_id. The context is retained as long as it is needed. CUDA and ROCm have no need of it:
+// all data is in the primary context of its device, which ardev_device_open takes, so adopt streams
+// of that one. For Vulkan there is ardev_device_open_vulkan.
 int ardev_device_open_in(ArrowDeviceType device_type, void* context, void* device, int32_t memory,
                          struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// Opens the device of an array that somebody else made, by the array's device_id and one of its buffers: in OpenCL
-// the cl_mem tells the context. Other types of device know it by the id; a VkDevice has to be open already.
+// Opens the device of an array that somebody else made, by the array's device_id and one of its
+// buffers: in OpenCL the cl_mem tells the context. Other types of device know it by the id; a
+// VkDevice has to be open already.
 int ardev_device_open_for(ArrowDeviceType device_type, const void* ARDEV_NULLABLE memory, int64_t device_id,
                           struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
@@ -167,8 +176,8 @@ int ardev_device_find(ArrowDeviceType device_type, int64_t device_id, struct ard
 int ardev_device_inspect(const struct ardev_device* device, struct ardev_device_info* out,
                          struct ardev_error* ARDEV_NULLABLE error);
 
-// EINVAL, with the text of a report, if the device has seen its user make mistakes since this was last asked.
-// Only the software device, for tests, looks for any.
+// EINVAL, with the text of a report, if the device has seen its user make mistakes since this was
+// last asked. Only the software device, for tests, looks for any.
 int ardev_device_mistakes(const struct ardev_device* device, struct ardev_error* ARDEV_NULLABLE error);
 
 // The device is closed when nothing on it is left: queues, events, buffers and arrays keep it open.
@@ -186,7 +195,8 @@ int ardev_device_held(const struct ardev_device* device, struct ardev_held* out,
                       struct ardev_error* ARDEV_NULLABLE error);
 int ardev_device_count_exchanges(const struct ardev_device* device, struct ardev_error* ARDEV_NULLABLE error);
 
-// Where a VkBuffer of the application's lies. It has the usages STORAGE_BUFFER, TRANSFER_SRC and TRANSFER_DST.
+// Where a VkBuffer of the application's lies. It has the usages STORAGE_BUFFER, TRANSFER_SRC and
+// TRANSFER_DST.
 struct ardev_vulkan_binding {
   void* buffer;                 // the VkBuffer
   // The VkDeviceMemory that it is bound to, with room up to the next multiple of the device's
@@ -201,28 +211,31 @@ struct ardev_vulkan_binding {
 // Where memory comes from, instead of the device's driver.
 struct ardev_allocator {
   void* ARDEV_NULLABLE context;
-  // Writes an address or a handle of at least `size` bytes. Returns 0 or an errno value, ENOMEM if there is no
-  // more. `queue` is the driver's handle of the queue in whose order the memory is used, or NULL.
+  // Writes an address or a handle of at least `size` bytes. Returns 0 or an errno value, ENOMEM if
+  // there is no more. `queue` is the driver's handle of the queue in whose order the memory is
+  // used, or NULL.
   int (*allocate)(void* context, uint64_t size, void* ARDEV_NULLABLE queue, void** out);
   // Called after the last use.
   void (*free)(void* context, void* memory, uint64_t size);
   void (*ARDEV_NULLABLE release)(void* context);
-  // For Vulkan: says where a VkBuffer lies that `allocate` gave. Without this function the host cannot fill it in
-  // place, and no copy can have several buffers in it. Returns 0 or an errno value.
+  // For Vulkan: says where a VkBuffer lies that `allocate` gave. Without this function the host
+  // cannot fill it in place, and no copy can have several buffers in it. Returns 0 or an errno
+  // value.
   int (*ARDEV_NULLABLE vulkan_binding)(void* context, void* memory, struct ardev_vulkan_binding* out);
 };
 
-// The same device with this allocator: buffers allocated by `out`, by queues that it opens, and by copies to
-// those. `allocator` is copied.
+// The same device with this allocator: buffers allocated by `out`, by queues that it opens, and by
+// copies to those. `allocator` is copied.
 int ardev_device_with_allocator(const struct ardev_device* device, const struct ardev_allocator* allocator,
                                 struct ardev_device** out, struct ardev_error* ARDEV_NULLABLE error);
 
 int ardev_queue_open(const struct ardev_device* device, struct ardev_queue** out,
                      struct ardev_error* ARDEV_NULLABLE error);
 
-// A queue that the application opened: a CUstream, a cudaStream_t, a hipStream_t, a cl_command_queue; or a VkQueue
-// that was given with its device. It has to stay open until `release` is called: when the object and all data used
-// on it are freed, by whatever call comes by. NULL is the default queue where a driver has one.
+// A queue that the application opened: a CUstream, a cudaStream_t, a hipStream_t, a
+// cl_command_queue; or a VkQueue that was given with its device. It has to stay open until
+// `release` is called: when the object and all data used on it are freed, by whatever call comes
+// by. NULL is the default queue where a driver has one.
 int ardev_queue_adopt(const struct ardev_device* device, void* ARDEV_NULLABLE handle, void* ARDEV_NULLABLE context,
                       void (*ARDEV_NULLABLE release)(void* context), struct ardev_queue** out,
                       struct ardev_error* ARDEV_NULLABLE error);
@@ -230,8 +243,9 @@ int ardev_queue_adopt(const struct ardev_device* device, void* ARDEV_NULLABLE ha
 // The driver's handle, to submit work of one's own. Valid as long as the queue.
 int ardev_queue_handle(const struct ardev_queue* queue, void** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// Calls `submit` once, while nobody else submits to the queue, as Vulkan asks of whoever calls vkQueueSubmit; for
-// other types of device it is just called. It calls nothing of this library. What it returns but 0 is the error.
+// Calls `submit` once, while nobody else submits to the queue, as Vulkan asks of whoever calls
+// vkQueueSubmit; for other types of device it is just called. It calls nothing of this library.
+// What it returns but 0 is the error.
 int ardev_queue_submit(const struct ardev_queue* queue, int (*submit)(void* context), void* ARDEV_NULLABLE context,
                        struct ardev_error* ARDEV_NULLABLE error);
 
@@ -248,8 +262,9 @@ int ardev_queue_synchronize(const struct ardev_queue* queue, struct ardev_error*
 int ardev_queue_is_idle(const struct ardev_queue* queue, bool* out, struct ardev_error* ARDEV_NULLABLE error);
 void ardev_queue_free(struct ardev_queue* ARDEV_NULLABLE queue);
 
-// An event that the application made: a CUevent, a cudaEvent_t, a hipEvent_t, a cl_event, a VkEvent. The work that
-// sets it has been submitted. It has to stay until `release` is called, as an adopted queue has.
+// An event that the application made: a CUevent, a cudaEvent_t, a hipEvent_t, a cl_event, a
+// VkEvent. The work that sets it has been submitted. It has to stay until `release` is called, as
+// an adopted queue has.
 int ardev_event_adopt(const struct ardev_device* device, void* handle, void* ARDEV_NULLABLE context,
                       void (*ARDEV_NULLABLE release)(void* context), struct ardev_event** out,
                       struct ardev_error* ARDEV_NULLABLE error);
@@ -261,7 +276,8 @@ int ardev_event_is_complete(const struct ardev_event* event, bool* out, struct a
 int ardev_event_wait(const struct ardev_event* event, int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);
 void ardev_event_free(struct ardev_event* ARDEV_NULLABLE event);
 
-// ---- a Vulkan device of the application's. All who share data have to use one VkDevice, and take turns at its queues.
+// ---- a Vulkan device of the application's. All who share data have to use one VkDevice, and take
+// turns at its queues.
 
 struct ardev_vulkan_handles {
   // A PFN_vkGetInstanceProcAddr; NULL for the system's loader's.
@@ -275,21 +291,24 @@ struct ardev_vulkan_queue {
   void* handle;     // a VkQueue of a family that can compute, draw or transfer
   uint32_t family;  // the index of that family
   void* ARDEV_NULLABLE context;
-  // Held by the library around each submission to the queue, as by everybody else. Whoever holds it calls nothing of
-  // this library. Both, or neither if nobody else submits except by ardev_queue_submit.
+  // Held by the library around each submission to the queue, as by everybody else. Whoever holds it
+  // calls nothing of this library. Both, or neither if nobody else submits except by
+  // ardev_queue_submit.
   void (*ARDEV_NULLABLE lock)(void* context);
   void (*ARDEV_NULLABLE unlock)(void* context);
 };
 
-// Opens a device that the application made, with at least one queue, for ARDEV_MEMORY_AUTOMATIC, _HOST_VISIBLE or
-// _DEVICE_ONLY. Everything that is named stays until `release` is called, when nothing of the device is left.
-// Opened again with the same handles it is the same device, with the locks of whoever came first.
+// Opens a device that the application made, with at least one queue, for ARDEV_MEMORY_AUTOMATIC,
+// _HOST_VISIBLE or _DEVICE_ONLY. Everything that is named stays until `release` is called, when
+// nothing of the device is left. Opened again with the same handles it is the same device, with the
+// locks of whoever came first.
 int ardev_device_open_vulkan(const struct ardev_vulkan_handles* handles, const struct ardev_vulkan_queue* queues,
                              size_t n_queues, int32_t memory, void* ARDEV_NULLABLE context,
                              void (*ARDEV_NULLABLE release)(void* context), struct ardev_device** out,
                              struct ardev_error* ARDEV_NULLABLE error);
 
-// The handles of an open Vulkan device, whoever made it: to make pipelines on it. Valid as long as the device.
+// The handles of an open Vulkan device, whoever made it: to make pipelines on it. Valid as long as
+// the device.
 int ardev_device_vulkan_handles(const struct ardev_device* device, struct ardev_vulkan_handles* out,
                                 struct ardev_error* ARDEV_NULLABLE error);
 
@@ -297,8 +316,9 @@ int ardev_device_vulkan_handles(const struct ardev_device* device, struct ardev_
 int ardev_queue_vulkan_family(const struct ardev_queue* queue, uint32_t* out,
                               struct ardev_error* ARDEV_NULLABLE error);
 
-// Memory that the application's own allocator gave, like that of ardev_buffer_allocate: to be written to, and then
-// to become part of an array. Nobody else uses it until `release` is called, after the last use.
+// Memory that the application's own allocator gave, like that of ardev_buffer_allocate: to be
+// written to, and then to become part of an array. Nobody else uses it until `release` is called,
+// after the last use.
 int ardev_buffer_adopt_vulkan(const struct ardev_device* device, const struct ardev_vulkan_binding* binding,
                               void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
                               struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
@@ -314,23 +334,23 @@ int ardev_schema_import(struct ArrowSchema* c_schema, struct ardev_schema** out,
 int ardev_schema_export(const struct ardev_schema* schema, struct ArrowSchema* out,
                         struct ardev_error* ARDEV_NULLABLE error);
 
-// A type by its format string ("l" is int64, "u" is UTF-8 text, "+s" a struct), with ARROW_FLAG_... flags, and
-// with as many children as the format wants.
+// A type by its format string ("l" is int64, "u" is UTF-8 text, "+s" a struct), with ARROW_FLAG_...
+// flags, and with as many children as the format wants.
 int ardev_schema_new(const char* format, const char* ARDEV_NULLABLE name, int64_t flags,
                      const struct ardev_schema* const* ARDEV_NULLABLE children, size_t n_children,
                      const struct ardev_schema* ARDEV_NULLABLE dictionary, struct ardev_schema** out,
                      struct ardev_error* ARDEV_NULLABLE error);
 
-// The type in words, such as `struct<id: int64>`. Texts are written like snprintf does: at most `capacity`
-// bytes with the NUL at the end, and to `size` how many the whole text needs.
+// The type in words, such as `struct<id: int64>`. Texts are written like snprintf does: at most
+// `capacity` bytes with the NUL at the end, and to `size` how many the whole text needs.
 int ardev_schema_describe(const struct ardev_schema* schema, char* ARDEV_NULLABLE text, size_t capacity,
                           size_t* size, struct ardev_error* ARDEV_NULLABLE error);
 void ardev_schema_free(struct ardev_schema* ARDEV_NULLABLE schema);
 
 // ----------------------------------------------------------------------------------------- buffers
 
-// Bytes on a device, for arrays that this program makes. They may be written to until they become part of an
-// array.
+// Bytes on a device, for arrays that this program makes. They may be written to until they become
+// part of an array.
 struct ardev_buffer;
 
 // Where bytes are, for work on the queue that was named.
@@ -346,34 +366,37 @@ struct ardev_place {
 int ardev_buffer_allocate(const struct ardev_queue* ARDEV_NULLABLE queue, uint64_t size, struct ardev_buffer** out,
                           struct ardev_error* ARDEV_NULLABLE error);
 
-// The same with `size` bytes of host memory copied into it, which are not needed any more when this returns.
-// Waits.
+// The same with `size` bytes of host memory copied into it, which are not needed any more when this
+// returns. Waits.
 int ardev_buffer_copy(const struct ardev_queue* ARDEV_NULLABLE queue, const void* ARDEV_NULLABLE bytes, uint64_t size,
                       struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// Memory that this program has: `size` bytes at an address or in a handle. `release` is called after the last
-// use.
+// Memory that this program has: `size` bytes at an address or in a handle. `release` is called
+// after the last use.
 int ardev_buffer_wrap(ArrowDeviceType device_type, int64_t device_id, const void* base, uint64_t size,
                       void* ARDEV_NULLABLE context, void (*ARDEV_NULLABLE release)(void* context),
                       struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
-// Where the bytes are, for work on this queue that writes them, or for the host. EINVAL if they are not this
-// program's alone any more, or were never. The queue's work has to be submitted before the buffer is freed.
+// Where the bytes are, for work on this queue that writes them, or for the host. EINVAL if they are
+// not this program's alone any more, or were never. The queue's work has to be submitted before the
+// buffer is freed.
 int ardev_buffer_place(struct ardev_buffer* buffer, const struct ardev_queue* ARDEV_NULLABLE queue,
                        struct ardev_place* out, struct ardev_error* ARDEV_NULLABLE error);
 
-// A part of the same bytes. From now on nobody may write to them. A part of a handle cannot become part of an
-// array.
+// A part of the same bytes. From now on nobody may write to them. A part of a handle cannot become
+// part of an array.
 int ardev_buffer_slice(struct ardev_buffer* buffer, uint64_t offset, uint64_t size, struct ardev_buffer** out,
                        struct ardev_error* ARDEV_NULLABLE error);
 void ardev_buffer_free(struct ardev_buffer* ARDEV_NULLABLE buffer);
 
 // ------------------------------------------------------------------------------------------ arrays
 
-// An array on a device: immutable, ready now or after an event. A record batch is an array of structs.
+// An array on a device: immutable, ready now or after an event. A record batch is an array of
+// structs.
 struct ardev_array;
 
-// Takes an array over. Everything that host memory can show is checked: EINVAL, with the place in the tree.
+// Takes an array over. Everything that host memory can show is checked: EINVAL, with the place in
+// the tree.
 int ardev_array_import(struct ArrowDeviceArray* c_array, const struct ardev_schema* schema, struct ardev_array** out,
                        struct ardev_error* ARDEV_NULLABLE error);
 int ardev_array_import_host(struct ArrowArray* c_array, const struct ardev_schema* schema, struct ardev_array** out,
@@ -383,23 +406,24 @@ int ardev_array_import_host(struct ArrowArray* c_array, const struct ardev_schem
 int ardev_array_check(const struct ArrowDeviceArray* c_array, const struct ardev_schema* ARDEV_NULLABLE schema,
                       struct ardev_error* ARDEV_NULLABLE error);
 
-// What an array is put together from. Set what is not needed to zero. Everything is looked at and nothing taken
-// over.
+// What an array is put together from. Set what is not needed to zero. Everything is looked at and
+// nothing taken over.
 struct ardev_parts {
   const struct ardev_schema* schema;
   int64_t length;
   int64_t offset;
   int64_t null_count;  // -1 if it is not known
-  // In the order of the format: first the validity bitmap, NULL if there are no nulls, for all types but null,
-  // union and run-end encoded; then offsets, sizes or views where there are any; then the data. (Numbers have 2
-  // of them, text has 3, a struct has 1.) Of view types all data buffers, without the buffer of their sizes.
+  // In the order of the format: first the validity bitmap, NULL if there are no nulls, for all
+  // types but null, union and run-end encoded; then offsets, sizes or views where there are any;
+  // then the data. (Numbers have 2 of them, text has 3, a struct has 1.) Of view types all data
+  // buffers, without the buffer of their sizes.
   struct ardev_buffer* ARDEV_NULLABLE const* ARDEV_NULLABLE buffers;
   size_t n_buffers;
   const struct ardev_array* const* ARDEV_NULLABLE children;
   size_t n_children;
   const struct ardev_array* ARDEV_NULLABLE dictionary;
-  // The data is complete when this queue has done what was submitted, or when this event has passed; without
-  // either it is complete now.
+  // The data is complete when this queue has done what was submitted, or when this event has
+  // passed; without either it is complete now.
   const struct ardev_queue* ARDEV_NULLABLE queue;
   const struct ardev_event* ARDEV_NULLABLE event;
 };
@@ -407,8 +431,8 @@ struct ardev_parts {
 int ardev_array_build(const struct ardev_parts* parts, struct ardev_array** out,
                       struct ardev_error* ARDEV_NULLABLE error);
 
-// Hands the array on. Its event travels unchanged. Columns that wait for different events need a `queue` to
-// join them: it waits for all and records one. EAGAIN if there is none.
+// Hands the array on. Its event travels unchanged. Columns that wait for different events need a
+// `queue` to join them: it waits for all and records one. EAGAIN if there is none.
 int ardev_array_export(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
                        struct ArrowDeviceArray* out, struct ardev_error* ARDEV_NULLABLE error);
 
@@ -454,17 +478,18 @@ int ardev_array_slice(const struct ardev_array* array, int64_t offset, int64_t l
                       struct ardev_error* ARDEV_NULLABLE error);
 
 int ardev_array_is_ready(const struct ardev_array* array, bool* out, struct ardev_error* ARDEV_NULLABLE error);
-// Waits until the data is ready. Where it came with an event, its device has to be open in this process.
+// Waits until the data is ready. Where it came with an event, its device has to be open in this
+// process.
 int ardev_array_wait(const struct ardev_array* array, struct ardev_error* ARDEV_NULLABLE error);
 
-// Reads all of it and checks what the format demands of offsets, keys, text and the rest. Waits. With a queue
-// all of it is copied to the host first, which memory needs that the host cannot read.
+// Reads all of it and checks what the format demands of offsets, keys, text and the rest. Waits.
+// With a queue all of it is copied to the host first, which memory needs that the host cannot read.
 int ardev_array_validate(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
                          struct ardev_error* ARDEV_NULLABLE error);
 
-// The true size of every buffer of the tree: the array's own, then those of each child in turn with all below
-// it, then the dictionary's. The last offsets that are needed are read on the queue with one copy and one wait.
-// Writes at most `capacity` sizes, and how many there are to `count`.
+// The true size of every buffer of the tree: the array's own, then those of each child in turn with
+// all below it, then the dictionary's. The last offsets that are needed are read on the queue with
+// one copy and one wait. Writes at most `capacity` sizes, and how many there are to `count`.
 int ardev_array_buffer_sizes(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
                              uint64_t* ARDEV_NULLABLE sizes, size_t capacity, size_t* count,
                              struct ardev_error* ARDEV_NULLABLE error);
@@ -480,8 +505,8 @@ struct ardev_copy_options {
 #define ARDEV_COPY_WHOLE 2     // also what lies before and behind the elements of a slice
 #define ARDEV_COPY_ALWAYS 4    // also what lies there already
 
-// Copies to the device of the queue, in its order; to the host for NULL, which waits. What lies there already
-// is shared. Between devices without a common path it waits.
+// Copies to the device of the queue, in its order; to the host for NULL, which waits. What lies
+// there already is shared. Between devices without a common path it waits.
 int ardev_array_copy(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
                      const struct ardev_copy_options* ARDEV_NULLABLE options, struct ardev_array** out,
                      struct ardev_error* ARDEV_NULLABLE error);
@@ -490,24 +515,24 @@ void ardev_array_free(struct ardev_array* ARDEV_NULLABLE array);
 
 // ---- access to the data
 
-// The only way to an address. Opening one for a queue makes the queue wait for the array; freeing it says that
-// all work on the data is submitted. The data stays until the queue has done that work, whatever happens to the
-// array. Opening one for the host waits until the data is ready; the addresses are good until the view is
-// freed. ENOSYS for memory that the host cannot read: copy it.
+// The only way to an address. Opening one for a queue makes the queue wait for the array; freeing
+// it says that all work on the data is submitted. The data stays until the queue has done that
+// work, whatever happens to the array. Opening one for the host waits until the data is ready; the
+// addresses are good until the view is freed. ENOSYS for memory that the host cannot read: copy it.
 struct ardev_view;
 
 int ardev_view_open(const struct ardev_array* array, const struct ardev_queue* ARDEV_NULLABLE queue,
                     struct ardev_view** out, struct ardev_error* ARDEV_NULLABLE error);
-// A buffer of the array itself, from its beginning: the array's offset is the caller's to apply. Of a view for
-// the host the size is that of the elements up to the array's end.
+// A buffer of the array itself, from its beginning: the array's offset is the caller's to apply. Of
+// a view for the host the size is that of the elements up to the array's end.
 int ardev_view_buffer(const struct ardev_view* view, size_t index, struct ardev_place* out,
                       struct ardev_error* ARDEV_NULLABLE error);
 void ardev_view_free(struct ardev_view* ARDEV_NULLABLE view);
 
 // ----------------------------------------------------------------------------------------- streams
 
-// Arrays of one type on one type of device, one after the other. Each can be taken out once. After the end and
-// after an error there is nothing more.
+// Arrays of one type on one type of device, one after the other. Each can be taken out once. After
+// the end and after an error there is nothing more.
 struct ardev_stream;
 
 int ardev_stream_import(struct ArrowDeviceArrayStream* c_stream, struct ardev_stream** out,
@@ -518,8 +543,8 @@ int ardev_stream_import_host(struct ArrowArrayStream* c_stream, struct ardev_str
 // Where arrays come from.
 struct ardev_source {
   void* ARDEV_NULLABLE context;
-  // Writes the next array, which is the stream's then, or NULL at the end. Returns 0 or an errno value. Never
-  // called twice at once. May write to `error->message`.
+  // Writes the next array, which is the stream's then, or NULL at the end. Returns 0 or an errno
+  // value. Never called twice at once. May write to `error->message`.
   int (*next)(void* context, struct ardev_array** out, struct ardev_error* error);
   void (*ARDEV_NULLABLE release)(void* context);
 };
@@ -536,8 +561,8 @@ int ardev_stream_device_type(const struct ardev_stream* stream, ArrowDeviceType*
 int ardev_stream_next(const struct ardev_stream* stream, struct ardev_array** out,
                       struct ardev_error* ARDEV_NULLABLE error);
 
-// Hands on what is left. The stream is empty after this, and refuses (EINVAL) to be asked again; it is still to
-// be freed. The queue is as for ardev_array_export.
+// Hands on what is left. The stream is empty after this, and refuses (EINVAL) to be asked again; it
+// is still to be freed. The queue is as for ardev_array_export.
 int ardev_stream_export(const struct ardev_stream* stream, const struct ardev_queue* ARDEV_NULLABLE queue,
                         struct ArrowDeviceArrayStream* out, struct ardev_error* ARDEV_NULLABLE error);
 int ardev_stream_export_settled(const struct ardev_stream* stream, struct ArrowDeviceArrayStream* out,
@@ -545,15 +570,15 @@ int ardev_stream_export_settled(const struct ardev_stream* stream, struct ArrowD
 int ardev_stream_export_host(const struct ardev_stream* stream, struct ArrowArrayStream* out,
                              struct ardev_error* ARDEV_NULLABLE error);
 
-// A stream that an asynchronous producer fills: give `handler` to the producer, which releases it; or call its
-// `release` if there is no producer after all. At most `window` arrays are asked for ahead of those taken out.
-// All functions of the stream wait for the producer; freeing it cancels.
+// A stream that an asynchronous producer fills: give `handler` to the producer, which releases it;
+// or call its `release` if there is no producer after all. At most `window` arrays are asked for
+// ahead of those taken out. All functions of the stream wait for the producer; freeing it cancels.
 int ardev_stream_from_async(size_t window, struct ArrowAsyncDeviceStreamHandler** handler, struct ardev_stream** out,
                             struct ardev_error* ARDEV_NULLABLE error);
 
-// Sends what is left of the stream to the handler of an asynchronous consumer, as it asks for it. Waits until
-// the stream ends or the consumer cancels (ECANCELED), so call it on a thread of its own. The handler is
-// released, whatever the outcome.
+// Sends what is left of the stream to the handler of an asynchronous consumer, as it asks for it.
+// Waits until the stream ends or the consumer cancels (ECANCELED), so call it on a thread of its
+// own. The handler is released, whatever the outcome.
 int ardev_stream_drive(const struct ardev_stream* stream, struct ArrowAsyncDeviceStreamHandler* handler,
                        struct ardev_error* ARDEV_NULLABLE error);
 void ardev_stream_free(struct ardev_stream* ARDEV_NULLABLE stream);
@@ -565,8 +590,8 @@ struct ardev_tensor;
 
 #define ARDEV_TENSOR_FROZEN 1  // nobody writes to the memory, though the struct does not say so
 
-// Takes a tensor over; its deleter is its release. The producer was told of `queue`, which waits for the data,
-// or has waited itself.
+// Takes a tensor over; its deleter is its release. The producer was told of `queue`, which waits
+// for the data, or has waited itself.
 int ardev_tensor_import(struct DLManagedTensorVersioned* c_tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
                         uint32_t flags, struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
 int ardev_tensor_import_legacy(struct DLManagedTensor* c_tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
@@ -576,9 +601,9 @@ int ardev_tensor_import_legacy(struct DLManagedTensor* c_tensor, const struct ar
 #define ARDEV_COPYING_IF_NEEDED 1  // share where possible
 #define ARDEV_COPYING_ALWAYS 2     // so that nobody else has the memory
 
-// Hands a tensor over: whoever has `out` calls its deleter. The consumer's `queue` is made to wait for the
-// data; without one the host waits. The older form cannot say that memory is read-only, and needs a copy of
-// such memory.
+// Hands a tensor over: whoever has `out` calls its deleter. The consumer's `queue` is made to wait
+// for the data; without one the host waits. The older form cannot say that memory is read-only, and
+// needs a copy of such memory.
 int ardev_tensor_export(const struct ardev_tensor* tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
                         int32_t copying, struct DLManagedTensorVersioned** out,
                         struct ardev_error* ARDEV_NULLABLE error);
@@ -600,8 +625,8 @@ struct ardev_conversion {
   const struct ardev_queue* ARDEV_NULLABLE queue;  // for copies; one is opened where none is named
 };
 
-// An array of numbers, or a record batch of such columns, as a tensor; and the other way round. Without
-// `conversion` the memory is shared, or it is an error.
+// An array of numbers, or a record batch of such columns, as a tensor; and the other way round.
+// Without `conversion` the memory is shared, or it is an error.
 int ardev_tensor_from_array(const struct ardev_array* array, const struct ardev_conversion* ARDEV_NULLABLE conversion,
                             struct ardev_tensor** out, struct ardev_error* ARDEV_NULLABLE error);
 int ardev_array_from_tensor(const struct ardev_tensor* tensor, const struct ardev_conversion* ARDEV_NULLABLE conversion,
@@ -623,8 +648,8 @@ void ardev_tensor_free(struct ardev_tensor* ARDEV_NULLABLE tensor);
 
 // ----------------------------------------------------------------------------------------- release
 
-// What a queue still uses is released later, by whatever call of this library comes by. These are for a program
-// that makes no more calls, or is about to unload something.
+// What a queue still uses is released later, by whatever call of this library comes by. These are
+// for a program that makes no more calls, or is about to unload something.
 
 // Releases what is not used any more; how many things that were. Never waits.
 size_t ardev_reclaim(void);

@@ -26,10 +26,11 @@ struct ardev_region {
 #define ARDEV_ROUTE_WITHIN 2     // both are on this device
 #define ARDEV_ROUTE_FROM_PEER 3  // `from` is on another device that `reaches` allows
 
-// A device as a table of functions. They can be called on any thread and at once, return 0 or an errno value
-// (ENOMEM if there is no memory left, ENXIO once the device is lost: then everything waits no longer), and only
-// submit work unless they say that they wait. Handles of queues, events and memory are the table's own. An
-// event of NULL has passed: a device whose work is done when it is submitted needs no other.
+// A device as a table of functions. They can be called on any thread and at once, return 0 or an
+// errno value (ENOMEM if there is no memory left, ENXIO once the device is lost: then everything
+// waits no longer), and only submit work unless they say that they wait. Handles of queues, events
+// and memory are the table's own. An event of NULL has passed: a device whose work is done when it
+// is submitted needs no other.
 struct ardev_driver {
   // Sizeof(struct ardev_driver); EINVAL if it is less, and nothing else is looked at.
   size_t struct_size;
@@ -41,8 +42,8 @@ struct ardev_driver {
   void* ARDEV_NULLABLE context;
   void (*ARDEV_NULLABLE release)(void* context);
 
-  // Memory for work on `queue`, or for any if that is NULL. Is exclusive, and holds `size` bytes, which is not
-  // 0.
+  // Memory for work on `queue`, or for any if that is NULL. Is exclusive, and holds `size` bytes,
+  // which is not 0.
   int (*allocate)(void* context, uint64_t size, void* ARDEV_NULLABLE queue, void** out);
   // All work that uses the memory has finished.
   void (*free)(void* context, void* memory, uint64_t size);
@@ -66,22 +67,24 @@ struct ardev_driver {
   // Submits copies that do not overlap, as one piece of work.
   int (*copy)(void* context, void* queue, int32_t route, const struct ardev_region* regions, size_t n_regions);
 
-  // Shows memory to the host, once all work that writes it has finished. With ARDEV_DEVICE_HOST_READABLE.
+  // Shows memory to the host, once all work that writes it has finished. With
+  // ARDEV_DEVICE_HOST_READABLE.
   int (*ARDEV_NULLABLE map)(void* context, struct ardev_spot spot, uint64_t size, void** out);
   void (*ARDEV_NULLABLE unmap)(void* context, struct ardev_spot spot, uint64_t size, void* address);
-  // The event of an array that another party made, whose sync_event this is. Without this function: what
-  // sync_event points to, and with ARDEV_DEVICE_EVENT_OBJECTS sync_event itself.
+  // The event of an array that another party made, whose sync_event this is. Without this function:
+  // what sync_event points to, and with ARDEV_DEVICE_EVENT_OBJECTS sync_event itself.
   int (*ARDEV_NULLABLE read_event)(void* context, void* sync_event, void** out);
-  // 0 if work on this device may touch memory of that one, which is another. Without this function it may not.
+  // 0 if work on this device may touch memory of that one, which is another. Without this function
+  // it may not.
   int (*ARDEV_NULLABLE reaches)(void* context, ArrowDeviceType device_type, int64_t device_id);
   // A handle of its own for a part of memory, and its end. With ARDEV_DEVICE_PARTS.
   int (*ARDEV_NULLABLE part)(void* context, void* memory, uint64_t offset, uint64_t size, void** out);
   void (*ARDEV_NULLABLE free_part)(void* context, void* part);
 };
 
-// Opens a device that this program brings, of any type but ARROW_DEVICE_CPU. `driver` is copied; its `release`
-// is called when the device is closed: after `ardev_device_free`, when nothing on it is left. From now on
-// ardev_device_find finds it.
+// Opens a device that this program brings, of any type but ARROW_DEVICE_CPU. `driver` is copied;
+// its `release` is called when the device is closed: after `ardev_device_free`, when nothing on it
+// is left. From now on ardev_device_find finds it.
 int ardev_device_register(const struct ardev_driver* driver, struct ardev_device** out,
                           struct ardev_error* ARDEV_NULLABLE error);
 

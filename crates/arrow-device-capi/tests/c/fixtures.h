@@ -1,4 +1,5 @@
-// Arguments for every function of the header, one of each kind, all of them right. The tests leave one out at a time.
+// Arguments for every function of the header, one of each kind, all of them right. The tests leave
+// one out at a time.
 #ifndef FIXTURES_H
 #define FIXTURES_H
 

@@ -1,4 +1,5 @@
-//! What holds for streams and events of the application's on CUDA and on ROCm: the driver's own, in and out.
+//! What holds for streams and events of the application's on CUDA and on ROCm: the driver's own, in
+//! and out.
 
 use std::ptr;
 
@@ -14,7 +15,8 @@ use crate::support::objects::{END, Ends, copy, int64, numbers, parts, values_of}
 fn create(bench: &Bench, function: &str) -> usize {
     let mut handle = 0_usize;
     let out = (&raw mut handle).expose_provenance() as u64;
-    // Both take flags: a stream that does not wait for the default stream, an event that tells no time.
+    // Both take flags: a stream that does not wait for the default stream, an event that tells no
+    // time.
     let flags = if function.contains("Event") { 2 } else { 1 };
     bench.entered(|| assert_eq!(bench.raw(function, &[out, flags]), 0));
     handle
@@ -24,8 +26,8 @@ fn open(device_type: i32) -> *mut ArdevDevice {
     made(|out, error| unsafe { ardev_device_open(device_type, 0, out, error) }).unwrap()
 }
 
-/// Data is written on a stream of the application's, ordered by an event of the application's, and read on another stream of the
-/// application's; the driver reports what is not ordered.
+/// Data is written on a stream of the application's, ordered by an event of the application's, and
+/// read on another stream of the application's; the driver reports what is not ordered.
 pub(crate) fn streams_and_events_go_in_and_out(bench: &Bench, device_type: i32) {
     static ENDS: Ends = Ends::new();
     let stream = || create(bench, bench.name("cuStreamCreate", "hipStreamCreateWithFlags"));

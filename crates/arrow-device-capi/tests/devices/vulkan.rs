@@ -1,4 +1,5 @@
-//! A `VkDevice` that the application made, with its queue, its lock, its events and its memory, through the header's functions.
+//! A `VkDevice` that the application made, with its queue, its lock, its events and its memory,
+//! through the header's functions.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -128,7 +129,8 @@ fn a_device_of_the_application_is_used_under_its_locks() {
     call(|error| unsafe { ardev_queue_vulkan_family(queue, &mut family, error) }).unwrap();
     assert_eq!(family, application.vulkan.family);
 
-    // An array's number leads to it, also with the loader that it was called by, and as long as it is open.
+    // An array's number leads to it, also with the loader that it was called by, and as long as it
+    // is open.
     let id = DeviceId::new(DeviceType::VULKAN, given.device.addr() as i64);
     let find = || {
         made(|out, error| unsafe {

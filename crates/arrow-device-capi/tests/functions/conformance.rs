@@ -1,5 +1,5 @@
-//! The suite of devices, on a device that was registered as a table of callbacks, and with every step taken through the
-//! functions of the header.
+//! The suite of devices, on a device that was registered as a table of callbacks, and with every
+//! step taken through the functions of the header.
 
 use arrow_device::Device;
 use arrow_device_sim::{Kind, Sim};
@@ -26,7 +26,8 @@ fn reports(sim: &Sim) -> Verdict {
     sim.take_reports().first().map_or(Ok(()), |report| Err(report.to_string()))
 }
 
-/// Runs the suite on the simulator's device behind a table of callbacks, and looks for what was left behind.
+/// Runs the suite on the simulator's device behind a table of callbacks, and looks for what was
+/// left behind.
 fn run(sim: Sim, table: Fault, cases: impl IntoIterator<Item = Case>) -> Report {
     let (device, registered) = register(&sim, table);
     let watch = || reports(&sim);

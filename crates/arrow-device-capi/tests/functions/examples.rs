@@ -1,5 +1,5 @@
-//! The programs of `examples/`, built as programs that use the installed library are, and run under the tools that see what
-//! an ordinary run does not.
+//! The programs of `examples/`, built as programs that use the installed library are, and run under
+//! the tools that see what an ordinary run does not.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +64,8 @@ fn they_run_clean_under_valgrind() {
 #[test]
 fn a_program_that_leaks_is_found() {
     let source = support::fresh_path("leak.c");
-    // A pointer that is still in a register is none that was lost, so it is not the last one that counts.
+    // A pointer that is still in a register is none that was lost, so it is not the last one that
+    // counts.
     let leak = "#include <arrow_device/arrow_device.h>\nint main(void) {\n  struct ardev_buffer* buffer;\n  int i;\n  \
                 for (i = 0; i < 9; i++) ardev_buffer_copy(NULL, \"x\", 1, &buffer, NULL);\n  return 0;\n}\n";
     std::fs::write(&source, leak).unwrap();

@@ -1,4 +1,5 @@
-//! Structs, streams and callbacks through the functions of the header: who is released when, whatever is wrong.
+//! Structs, streams and callbacks through the functions of the header: who is released when,
+//! whatever is wrong.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;

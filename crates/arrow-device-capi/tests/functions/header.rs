@@ -1,4 +1,5 @@
-//! The header: what it declares is what the library has, and it compiles without a warning wherever it is included.
+//! The header: what it declares is what the library has, and it compiles without a warning wherever
+//! it is included.
 
 use std::collections::BTreeSet;
 use std::process::Command;

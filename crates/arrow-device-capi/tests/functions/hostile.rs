@@ -1,5 +1,6 @@
-//! Tensors and streams of somebody who breaks the rules, through the functions of the header: refused as the library refuses
-//! them, and released once. (Arrays and schemas are in `exchange.rs`.)
+//! Tensors and streams of somebody who breaks the rules, through the functions of the header:
+//! refused as the library refuses them, and released once. (Arrays and schemas are in
+//! `exchange.rs`.)
 
 use std::ffi::c_int;
 use std::ptr;
@@ -91,7 +92,8 @@ fn refuse<F: CForm>(what: &str, kind: ErrorKind, spoil: fn(&mut Recipe)) {
         spoil(&mut recipe);
         let (c_tensor, deletions) = recipe.make::<F>();
         let error = import(c_tensor, queue).expect_err(what);
-        // A queue of the host does not reach the memory of GPUs, which is said first where that is all that is wrong.
+        // A queue of the host does not reach the memory of GPUs, which is said first where that is
+        // all that is wrong.
         let said = error.kind();
         assert!(
             said == kind || !queue.is_null() && said == ErrorKind::NotReachable,
@@ -233,7 +235,8 @@ fn a_stream_that_does_anything_wrong_is_as_the_library_sees_it() {
     let failing = numbers().then(Step::Error(5, Some("it failed")));
     let stray = numbers().then(Step::Stray(numbers().schema, 2));
     let mut seen = Vec::new();
-    // All but two: one would write to arrays that are freed, the other leaves `release` set, which is looked at here.
+    // All but two: one would write to arrays that are freed, the other leaves `release` set, which
+    // is looked at here.
     for fault in [
         NamesTypeLate,
         MixesTypes,

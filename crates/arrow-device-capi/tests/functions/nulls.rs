@@ -1,7 +1,9 @@
-//! Every function of the header, called with every pointer null in turn, and with every member of its tables null in turn.
+//! Every function of the header, called with every pointer null in turn, and with every member of
+//! its tables null in turn.
 //!
-//! The calls are written from the header, so a new function is called too. The program is run as it is, under
-//! AddressSanitizer and under valgrind: what was passed is released whatever else was missing.
+//! The calls are written from the header, so a new function is called too. The program is run as it
+//! is, under AddressSanitizer and under valgrind: what was passed is released whatever else was
+//! missing.
 
 use std::fmt::Write;
 use std::fs;
@@ -71,7 +73,8 @@ fn program() -> PathBuf {
                 });
             }
         }
-        // Handles that nobody may follow are only passed where something else is wrong, or where there is no Vulkan.
+        // Handles that nobody may follow are only passed where something else is wrong, or where
+        // there is no Vulkan.
         if name == "ardev_device_open_vulkan" && cfg!(feature = "vulkan") {
             variants.retain(|variant| variant.expected == "EINVAL");
         }
@@ -141,7 +144,8 @@ impl Function<'_> {
         }
         let label = format!("{}: {}", self.name, variant.label);
         let expected = match (self.name, variant.expected) {
-            // There is no context on the host, and read-only memory needs a copy for the older form.
+            // There is no context on the host, and read-only memory needs a copy for the older
+            // form.
             ("ardev_device_open_in" | "ardev_tensor_export_legacy", "0") => "ENOSYS",
             // The host is no Vulkan device.
             (name, "0") if name.contains("vulkan") => match cfg!(feature = "vulkan") {

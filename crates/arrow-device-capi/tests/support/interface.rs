@@ -1,7 +1,9 @@
-//! An interface as plain text: functions, structs and constants, read from the header or from the Rust sources.
+//! An interface as plain text: functions, structs and constants, read from the header or from the
+//! Rust sources.
 //!
-//! Both readers write types as C does, without spaces that mean nothing, so that two interfaces can be compared word for word.
-//! They read what is written in the two places of this crate, and no more of either language.
+//! Both readers write types as C does, without spaces that mean nothing, so that two interfaces can
+//! be compared word for word. They read what is written in the two places of this crate, and no
+//! more of either language.
 
 use std::collections::BTreeMap;
 
@@ -145,7 +147,8 @@ fn after<'a>(code: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
     code.match_indices(mark).map(move |(at, _)| &code[at + mark.len()..])
 }
 
-/// The parts that end with a semicolon outside of braces, and the braces' own where something stands before them.
+/// The parts that end with a semicolon outside of braces, and the braces' own where something
+/// stands before them.
 fn statements(code: &str) -> Vec<String> {
     let (mut found, mut current, mut depth) = (Vec::new(), String::new(), 0);
     for letter in code.chars() {
@@ -207,7 +210,8 @@ fn c_item(text: &str) -> Item {
     Item { name: text[at..].to_owned(), c_type: normal(&text[..at]) + &array, nullable }
 }
 
-/// Without spaces that mean nothing. What a device type is, and what is a type and what a struct, is no matter here.
+/// Without spaces that mean nothing. What a device type is, and what is a type and what a struct,
+/// is no matter here.
 fn normal(c_type: &str) -> String {
     let words: Vec<&str> = c_type.split_whitespace().collect();
     let joined = words.join(" ").replace(" *", "*").replace("* ", "*");

@@ -144,7 +144,8 @@ impl Compiler {
         let can =
             run(&mut command).status.success() && run(&mut Command::new(&path)).status.success();
         let reason = format!("{} has no AddressSanitizer", self.program.display());
-        // Clang is one compiler more where it happens to be, and its sanitizers are a package of their own.
+        // Clang is one compiler more where it happens to be, and its sanitizers are a package of
+        // their own.
         if !can && self.program.to_string_lossy().starts_with("clang") {
             println!("skipped: {reason}");
         } else if !can {

@@ -1,5 +1,5 @@
-//! The software device behind a table of callbacks, as a program brings a device of its own: whatever the library asks of such
-//! a device is judged by the simulator.
+//! The software device behind a table of callbacks, as a program brings a device of its own:
+//! whatever the library asks of such a device is judged by the simulator.
 #![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
 use std::ffi::{c_int, c_void};
@@ -22,7 +22,8 @@ pub(crate) enum Fault {
     WaitsNot,
     /// Says that an event has passed.
     KnowsNoEvents,
-    /// No fault: events are shown as variables that hold their handles, and queues cannot wait, so that the host has to.
+    /// No fault: events are shown as variables that hold their handles, and queues cannot wait, so
+    /// that the host has to.
     HostWaits,
 }
 

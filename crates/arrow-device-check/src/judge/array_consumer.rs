@@ -70,7 +70,8 @@ pub(super) fn batch() -> Plan {
     Plan { name: Some(c"batch".into()), metadata: Some(metadata(&[(b"rows", b"5")])), ..plan }
 }
 
-/// The same with values that every value of its types may be: times within the day, decimals within their precision.
+/// The same with values that every value of its types may be: times within the day, decimals within
+/// their precision.
 pub(super) fn sound(mut plan: Plan) -> Plan {
     let format = plan.format.to_bytes();
     if [&b"tt"[..], b"td", b"d:"].iter().any(|beginning| format.starts_with(beginning)) {

@@ -101,8 +101,8 @@ fn call(peer: &Peer, bench: &Bench, notes: &Notes) -> Option<(ArrowSchema, Arrow
         return None;
     }
     notes.now("ARR-11", "looking at what was written");
-    // SAFETY: the address of the second of three structs' worth of aligned words that `given` owns; the bytes were initialised,
-    // and each of the struct's members takes any bytes.
+    // SAFETY: the address of the second of three structs' worth of aligned words that `given` owns;
+    // the bytes were initialised, and each of the struct's members takes any bytes.
     let array = unsafe { out.read() };
     let what = || "memory beside the struct was written to".into();
     notes.check("ARR-11", given.is_untouched_around(), what);
@@ -191,7 +191,8 @@ const OF_STRUCTS: &Words =
 /// Reads a schema without taking it over.
 pub(super) fn schema(schema: &ArrowSchema, notes: &Notes) -> Option<Schema> {
     notes.now("SCH-1", "reading the schema");
-    // SAFETY: the interface asks for a valid structure. One that is not ends this process, which is the finding.
+    // SAFETY: the interface asks for a valid structure. One that is not ends this process, which is
+    // the finding.
     let checked = unsafe { validate::schema_structure(schema) };
     let imported = checked.and_then(|_| {
         let mut copy = ArrowSchema { release: Some(keep_schema), ..consumer::copy_of(schema) };
@@ -223,7 +224,8 @@ unsafe extern "C" fn keep_array(array: *mut ArrowArray) {
 /// Whether the structs are those of the schema.
 pub(super) fn structure(array: &ArrowDeviceArray, known: &Schema, notes: &Notes) -> bool {
     notes.now("ARR-17", "reading the structs");
-    // SAFETY: the interface asks for a valid structure. One that is not ends this process, which is the finding.
+    // SAFETY: the interface asks for a valid structure. One that is not ends this process, which is
+    // the finding.
     let checked = unsafe { validate::structure(array) }.map(|_| ());
     // SAFETY: as above, and its structure was checked.
     let layout = |()| unsafe { validate::layout(array, known) };
@@ -290,7 +292,8 @@ fn is_good(c_schema: &ArrowSchema, array: &ArrowDeviceArray, bench: &Bench, note
 }
 
 fn first_buffer(array: &ArrowArray) -> Option<*const c_void> {
-    // SAFETY: no child may be null by the interface: each is a structure of the tree that the caller holds.
+    // SAFETY: no child may be null by the interface: each is a structure of the tree that the
+    // caller holds.
     let child = |child: *mut ArrowArray| unsafe { &*child };
     let below = || arrow_children(array).find_map(|pointer| first_buffer(child(pointer)));
     let slot = |index| array.buffers.wrapping_add(index);
@@ -305,7 +308,8 @@ fn arrow_children(array: &ArrowArray) -> impl Iterator<Item = *mut ArrowArray> {
     (0..count).map(move |index| unsafe { table.wrapping_add(index).read() })
 }
 
-/// Reads all data through the library, which waits for the event, and sees what the device has to say.
+/// Reads all data through the library, which waits for the event, and sees what the device has to
+/// say.
 pub(super) fn read_all(
     array: &ArrowDeviceArray,
     known: &Schema,
@@ -322,7 +326,8 @@ pub(super) fn read_all(
     if let (Bench::Device(opened), Some(shown)) = (bench, NonNull::new(array.sync_event)) {
         notes.now("ARR-5", "looking at the event");
         let driver = opened.device.driver();
-        // SAFETY: what a peer shows as the event of this device. One that is none ends this process, which is the finding.
+        // SAFETY: what a peer shows as the event of this device. One that is none ends this
+        // process, which is the finding.
         let event = unsafe { driver.read_sync_event(shown) };
         // SAFETY: as above.
         let event = event.map(|event| unsafe { driver.is_complete(event) });
@@ -336,7 +341,8 @@ pub(super) fn read_all(
     let mut copy = consumer::copy_of(&array.array);
     copy.release = Some(keep_array);
     let mut copy = ArrowDeviceArray { array: copy, ..clone(array) };
-    // SAFETY: the structs were checked by the caller; releasing the copy releases nothing, and the original outlives it.
+    // SAFETY: the structs were checked by the caller; releasing the copy releases nothing, and the
+    // original outlives it.
     let imported = unsafe { Array::import(&mut copy, known) };
     let read = imported.and_then(|array| array.to_host()).and_then(|host| host.validate());
     let has_event = !array.sync_event.is_null();

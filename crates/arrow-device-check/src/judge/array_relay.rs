@@ -407,7 +407,8 @@ fn pending(
     refused.map_or(Ok(()), Err)
 }
 
-/// Lists that are empty, all of them, so that the elements below have no buffer: what is null is on no device.
+/// Lists that are empty, all of them, so that the elements below have no buffer: what is null is on
+/// no device.
 fn without_bytes(peer: &Peer, bench: &Bench, notes: &Notes) {
     let Bench::Device(opened) = bench else { return };
     let numbers = Kind::Fixed("l", 8);

@@ -8,7 +8,8 @@ const TIMES: u64 = 64;
 
 /// Bytes that are left behind each time, 0 where it is none; `None` where nobody can say.
 ///
-/// Only what grows in each of several rounds counts, so that caches and tables that are filled once do not.
+/// Only what grows in each of several rounds counts, so that caches and tables that are filled once
+/// do not.
 pub(super) fn of(body: impl Fn()) -> Option<u64> {
     let round = || (0..TIMES).for_each(|_| body());
     round();

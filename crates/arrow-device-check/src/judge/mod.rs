@@ -1,7 +1,7 @@
 //! The judges: what each kind of peer is asked to do, and what is said of it.
 //!
-//! A judge runs in a child process. It believes what it is shown as far as a consumer has to, which may end the process; what
-//! it was about to do is noted before.
+//! A judge runs in a child process. It believes what it is shown as far as a consumer has to, which
+//! may end the process; what it was about to do is noted before.
 
 mod array_consumer;
 mod array_producer;
@@ -73,7 +73,8 @@ fn of_kind(kind: Kind, side: Side) -> Vec<Scenario> {
     }
 }
 
-/// What a device that watches has seen, as findings. `of` says whose rule a mistake breaks. Whether there was one.
+/// What a device that watches has seen, as findings. `of` says whose rule a mistake breaks. Whether
+/// there was one.
 fn note_reports(
     bench: &Bench,
     notes: &Notes,

@@ -48,7 +48,8 @@ impl Held {
         }
         let moved = Box::new(move_out(&raw mut *self.stream));
         let mut left = std::mem::replace(&mut self.stream, moved);
-        // SAFETY: the box is that long, and what it had was moved out; no member of the struct has bytes it may not have.
+        // SAFETY: the box is that long, and what it had was moved out; no member of the struct has
+        // bytes it may not have.
         unsafe {
             (&raw mut *left).cast::<u8>().write_bytes(0xaa, size_of::<ArrowDeviceArrayStream>())
         };
@@ -60,7 +61,8 @@ impl Held {
         // SAFETY: the stream's own callback, called with it while it is not released.
         let text = self.stream.get_last_error.map(|get| unsafe { get(stream) });
         let text = text.filter(|text| !text.is_null());
-        // SAFETY: by the interface a text with a null byte at its end, which lasts until the next call.
+        // SAFETY: by the interface a text with a null byte at its end, which lasts until the next
+        // call.
         let bytes = |text| unsafe { CStr::from_ptr(text) }.to_bytes().to_vec();
         (code, text.map(bytes))
     }

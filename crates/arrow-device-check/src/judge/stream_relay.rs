@@ -1,4 +1,5 @@
-//! Relays of streams: what is handed on is judged as a producer's, and the original sees how it is called.
+//! Relays of streams: what is handed on is judged as a producer's, and the original sees how it is
+//! called.
 
 use std::sync::Arc;
 

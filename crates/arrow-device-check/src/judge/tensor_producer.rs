@@ -43,7 +43,8 @@ fn make(peer: &Peer, bench: &Bench) -> Result<Made, i32> {
 impl Made {
     fn tensor(&self) -> &DLTensor {
         match self {
-            // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before this is dropped.
+            // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before
+            // this is dropped.
             Self::Versioned(tensor) => unsafe { &(**tensor).dl_tensor },
             // SAFETY: as above.
             Self::Legacy(tensor) => unsafe { &(**tensor).dl_tensor },
@@ -52,7 +53,8 @@ impl Made {
 
     fn has_deleter(&self) -> bool {
         match self {
-            // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before this is dropped.
+            // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before
+            // this is dropped.
             Self::Versioned(tensor) => unsafe { (**tensor).deleter }.is_some(),
             // SAFETY: as above.
             Self::Legacy(tensor) => unsafe { (**tensor).deleter }.is_some(),
@@ -241,8 +243,8 @@ fn read(tensor: &DLTensor) -> Vec<u8> {
     });
     let element = |place: i64| {
         let at = first.wrapping_offset(place as isize * width as isize);
-        // SAFETY: the bytes of an element that shape and strides say is there; where it is not, this process ends, which is the
-        // finding.
+        // SAFETY: the bytes of an element that shape and strides say is there; where it is not,
+        // this process ends, which is the finding.
         (0..width).map(move |byte| unsafe { at.wrapping_add(byte).read() })
     };
     places.into_iter().flat_map(element).collect()

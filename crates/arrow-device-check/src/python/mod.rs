@@ -1,4 +1,5 @@
-//! Peers in Python: the child is a Python process that runs a small script, which loads this crate's shared library.
+//! Peers in Python: the child is a Python process that runs a small script, which loads this
+//! crate's shared library.
 
 use std::env;
 use std::path::PathBuf;
@@ -27,7 +28,8 @@ pub(crate) fn launcher(program: &str, peer: &str) -> Result<Launcher, String> {
     })
 }
 
-/// The shared library: named by the variable, or beside this program, or where an installation has it.
+/// The shared library: named by the variable, or beside this program, or where an installation has
+/// it.
 fn library() -> Result<PathBuf, String> {
     let name = format!("{}arrow_device_check{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
     if let Some(named) = env::var_os(LIBRARY) {

@@ -1,4 +1,5 @@
-//! Arrow C++ of the pyarrow wheel, and nanoarrow: their known faults on the host are found, under their ids.
+//! Arrow C++ of the pyarrow wheel, and nanoarrow: their known faults on the host are found, under
+//! their ids.
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::{c_char, c_int};
@@ -66,7 +67,8 @@ fn async_producer() -> Peer {
     Peer::new(with(None), usual_places(true, false)).with_failing(with(Some(1)))
 }
 
-/// The same on the thread of its caller, which it does not give back; nor does it wait for ever, which is for this test alone.
+/// The same on the thread of its caller, which it does not give back; nor does it wait for ever,
+/// which is for this test alone.
 fn blocking_producer() -> Peer {
     let entry = Entry::ProduceAsync(Box::new(|_: &Bench, handler| {
         let Some(cpp) = arrow_cpp() else { return (38, Box::new(|| None) as Advance) };

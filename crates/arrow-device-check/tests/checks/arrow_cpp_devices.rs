@@ -1,5 +1,6 @@
-//! Arrow C++ of the pyarrow wheel on a device that the checker lends it: its known faults with data that is not on the host are
-//! found, under their ids; and what does the same without the function that is to blame breaks no rule.
+//! Arrow C++ of the pyarrow wheel on a device that the checker lends it: its known faults with data
+//! that is not on the host are found, under their ids; and what does the same without the function
+//! that is to blame breaks no rule.
 
 use arrow_device::abi::ArrowDeviceArrayStream;
 use arrow_device_check::{Bench, Entry, Kind, Peer, Report, Side, child_with, usual_places};

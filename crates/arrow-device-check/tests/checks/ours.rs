@@ -1,5 +1,5 @@
-//! What this project makes and takes is right, on every device there is: the host, the software device of each kind, OpenCL,
-//! Vulkan, and CUDA and ROCm on simulated drivers.
+//! What this project makes and takes is right, on every device there is: the host, the software
+//! device of each kind, OpenCL, Vulkan, and CUDA and ROCm on simulated drivers.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -231,7 +231,8 @@ impl Drop for Driver {
 /// The driver of a vendor, where its backend looks for it.
 fn loaded(vendor: Vendor, variable: &str) -> Option<Driver> {
     let simulated = Simulated::builder(vendor).memory(256 << 20).load();
-    // SAFETY: nobody else reads the environment: in a child one test runs, and the backend is asked for the first time below.
+    // SAFETY: nobody else reads the environment: in a child one test runs, and the backend is asked
+    // for the first time below.
     unsafe { std::env::set_var(variable, simulated.path()) };
     Some(Driver(simulated))
 }

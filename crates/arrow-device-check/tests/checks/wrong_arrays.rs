@@ -1,4 +1,5 @@
-//! All wrong peers of the testkit that exchange arrays: each is found under its id. And those who are right are not blamed.
+//! All wrong peers of the testkit that exchange arrays: each is found under its id. And those who
+//! are right are not blamed.
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::driver::Readiness;

@@ -1,5 +1,5 @@
-//! All wrong peers of the testkit that exchange streams and asynchronous streams: each is found under its id. And those who are
-//! right are not blamed.
+//! All wrong peers of the testkit that exchange streams and asynchronous streams: each is found
+//! under its id. And those who are right are not blamed.
 
 use std::cell::Cell;
 use std::sync::{Arc, OnceLock};

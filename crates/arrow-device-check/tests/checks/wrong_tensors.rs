@@ -1,4 +1,5 @@
-//! Peers that exchange tensors: each that is wrong is found under its id, and those who are right are not blamed.
+//! Peers that exchange tensors: each that is wrong is found under its id, and those who are right
+//! are not blamed.
 
 use arrow_device::abi::dlpack::{DLDeviceType, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::{Order, Tensor};

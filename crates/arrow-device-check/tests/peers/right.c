@@ -1,4 +1,5 @@
-/* Peers in C that are right, on the host and on whatever device they are given. The array is the example of docs/check.md. */
+/* Peers in C that are right, on the host and on whatever device they are given. The array is the
+ * example of docs/check.md. */
 #include <arrow_device/check.h>
 #include <errno.h>
 #include <stdlib.h>

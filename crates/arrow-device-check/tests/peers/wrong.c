@@ -1,5 +1,5 @@
-/* What only a library can do wrong: end the process, hang, write to memory that it may not. And the mistakes with a device that
- * the device sees. */
+/* What only a library can do wrong: end the process, hang, write to memory that it may not. And the
+ * mistakes with a device that the device sees. */
 #include <stdio.h>
 #include <unistd.h>
 

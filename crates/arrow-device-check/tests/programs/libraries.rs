@@ -1,5 +1,5 @@
-//! Peers in C, in shared libraries: those who are right pass, and each mistake is found under its id. The program is run as
-//! users run it.
+//! Peers in C, in shared libraries: those who are right pass, and each mistake is found under its
+//! id. The program is run as users run it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,4 +1,5 @@
-//! The page about the checker: the rules that it lists are those that there are, and what it says to be found is found by a test.
+//! The page about the checker: the rules that it lists are those that there are, and what it says
+//! to be found is found by a test.
 
 use std::fs;
 use std::path::Path;

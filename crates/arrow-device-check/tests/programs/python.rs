@@ -1,4 +1,5 @@
-//! Peers in Python: what the released wheels of pyarrow and nanoarrow make and take, and objects with one thing wrong.
+//! Peers in Python: what the released wheels of pyarrow and nanoarrow make and take, and objects
+//! with one thing wrong.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

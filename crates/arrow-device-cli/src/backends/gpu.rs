@@ -1,4 +1,5 @@
-//! What CUDA and ROCm devices have in common: one GPU is a device of several types, one for each kind of its memory.
+//! What CUDA and ROCm devices have in common: one GPU is a device of several types, one for each
+//! kind of its memory.
 
 use arrow_device::{DeviceType, Result};
 use arrow_device_gpu::{Diagnosis, Kind};

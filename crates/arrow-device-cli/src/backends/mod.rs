@@ -1,7 +1,8 @@
 //! Where devices come from: a table with one row for each backend.
 //!
-//! A device is named as the command prints it: its type and, where there are several, its number in the list of that type.
-//! That number is the command's own; the `device_id` of the C interface is something else on many types.
+//! A device is named as the command prints it: its type and, where there are several, its number in
+//! the list of that type. That number is the command's own; the `device_id` of the C interface is
+//! something else on many types.
 
 #[cfg(feature = "cuda")]
 mod cuda;

@@ -1,6 +1,7 @@
 //! `arrow-device bench`: how fast arrays go from each device to each other one.
 //!
-//! What is measured is a whole copy of the library, as a program would make it: planned, submitted, waited for, and released.
+//! What is measured is a whole copy of the library, as a program would make it: planned, submitted,
+//! waited for, and released.
 
 mod measure;
 mod plot;

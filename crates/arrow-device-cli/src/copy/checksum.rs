@@ -1,14 +1,16 @@
-//! A number for all that an array says: XXH3 with 64 bits over the buffers of all its nodes, and their lengths and offsets.
+//! A number for all that an array says: XXH3 with 64 bits over the buffers of all its nodes, and
+//! their lengths and offsets.
 //!
-//! Two arrays of the same shape, node by node, have the same number if they hold the same bytes, wherever they lie. A bitmap
-//! that says of no element that it is null is as good as none.
+//! Two arrays of the same shape, node by node, have the same number if they hold the same bytes,
+//! wherever they lie. A bitmap that says of no element that it is null is as good as none.
 
 use std::hash::Hasher as _;
 
 use arrow_device::{Array, BufferKind, HostArray, Result};
 use twox_hash::XxHash3_64;
 
-/// The number, and how many bytes the buffers have. Waits for the array, which the host has to be able to read.
+/// The number, and how many bytes the buffers have. Waits for the array, which the host has to be
+/// able to read.
 pub(super) fn of(array: &Array) -> Result<(u64, u64)> {
     let mut sum = XxHash3_64::new();
     let mut bytes = 0;

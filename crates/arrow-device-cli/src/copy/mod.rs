@@ -1,8 +1,9 @@
 //! `arrow-device copy`: a file through devices into another file.
 //!
-//! One thread reads and sums up, the calling one does all else: each device hands the batches on as a C device stream, the sum
-//! of what comes out of the last one has to be that of what went in, and then they are written. So there are never more than
-//! a few batches in memory, however large the file is.
+//! One thread reads and sums up, the calling one does all else: each device hands the batches on as
+//! a C device stream, the sum of what comes out of the last one has to be that of what went in, and
+//! then they are written. So there are never more than a few batches in memory, however large the
+//! file is.
 
 #[cfg(feature = "files")]
 mod checksum;

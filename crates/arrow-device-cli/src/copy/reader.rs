@@ -1,4 +1,5 @@
-//! Reading ahead: a thread reads the file and sums up each batch, while the one before is on its way.
+//! Reading ahead: a thread reads the file and sums up each batch, while the one before is on its
+//! way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +34,8 @@ impl Sums {
 /// What the thread says. After `None` there is nothing more.
 type Message = Option<Result<(Array, u64)>>;
 
-/// Begins to read. The stream ends with an error after an interruption, also where the file is a pipe that says nothing.
+/// Begins to read. The stream ends with an error after an interruption, also where the file is a
+/// pipe that says nothing.
 pub(super) fn start(source: OpenedFile, interrupted: Arc<AtomicBool>) -> (ArrayStream, Sums) {
     let (send, messages) = mpsc::sync_channel(1);
     let (send_sum, sums) = mpsc::channel();

@@ -91,7 +91,8 @@ fn watch_signals() -> Outcome<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
-/// Takes all out of the stream, holds it against the sums, and writes it. Gives the file back when it is complete.
+/// Takes all out of the stream, holds it against the sums, and writes it. Gives the file back when
+/// it is complete.
 fn write(
     stream: ArrayStream,
     sums: &reader::Sums,

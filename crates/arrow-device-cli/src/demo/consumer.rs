@@ -13,7 +13,8 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    /// Takes what a producer exported. Both structs are released afterwards. Reads nothing and waits for nothing.
+    /// Takes what a producer exported. Both structs are released afterwards. Reads nothing and
+    /// waits for nothing.
     ///
     /// # Safety
     /// Both hold what the C data and C device interfaces say.
@@ -56,8 +57,8 @@ impl Consumer {
     }
 }
 
-/// Looks at all the data: offsets, text, keys, runs, null counts. Import has looked at the structure already. Says how many
-/// values there are.
+/// Looks at all the data: offsets, text, keys, runs, null counts. Import has looked at the
+/// structure already. Says how many values there are.
 pub(crate) fn validate(batch: &Batch) -> Result<usize> {
     batch.as_array().validate()?;
     Ok(batch.column_count() * batch.row_count())

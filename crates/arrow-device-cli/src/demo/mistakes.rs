@@ -1,7 +1,8 @@
-//! What happens when a party gets it wrong: the mistakes that a GPU shows by chance, and the software device every time.
+//! What happens when a party gets it wrong: the mistakes that a GPU shows by chance, and the
+//! software device every time.
 //!
-//! The library leaves no way to make them. They are made here on the raw structs, as a program would that was written
-//! without it.
+//! The library leaves no way to make them. They are made here on the raw structs, as a program
+//! would that was written without it.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -76,7 +77,8 @@ fn exchange(
     make(&queue, &mut handed)?;
     queue.synchronize()?;
     handed.release();
-    // Nobody waits for the producer's work any more, and this device works only for somebody who waits.
+    // Nobody waits for the producer's work any more, and this device works only for somebody who
+    // waits.
     sim.run_until_idle();
     arrow_device::drain(Duration::from_secs(10))
 }
@@ -101,7 +103,8 @@ fn early_release(queue: &Queue, handed: &mut Handed<'_>) -> Result<()> {
 fn write(queue: &Queue, handed: &mut Handed<'_>) -> Result<()> {
     handed.wait(queue)?;
     let region = Region { from: handed.landing(), to: handed.ids(), len: BYTES as u64 };
-    // SAFETY: both sides hold that many bytes and outlive the queue's work. That nobody may write there is the point.
+    // SAFETY: both sides hold that many bytes and outlive the queue's work. That nobody may write
+    // there is the point.
     unsafe { queue.copy(Route::FromHost, &[region]) }
 }
 
@@ -119,7 +122,8 @@ impl Handed<'_> {
     /// Submits a copy of column `id` to the host.
     fn read(&mut self, queue: &Queue) -> Result<()> {
         let region = Region { from: self.ids(), to: self.landing(), len: BYTES as u64 };
-        // SAFETY: both sides hold that many bytes; the landing outlives the queue's work. Whether the source does is the point.
+        // SAFETY: both sides hold that many bytes; the landing outlives the queue's work. Whether
+        // the source does is the point.
         unsafe { queue.copy(Route::ToHost, &[region]) }
     }
 
@@ -129,7 +133,8 @@ impl Handed<'_> {
 
     /// Where the values of column `id` are.
     fn ids(&self) -> Spot {
-        // SAFETY: the producer exported a struct array of several columns, the first of which is `id`.
+        // SAFETY: the producer exported a struct array of several columns, the first of which is
+        // `id`.
         let column: *mut ArrowArray = unsafe { self.array.array.children.read() };
         // SAFETY: as above; its second buffer holds the values.
         let buffers = unsafe { (*column).buffers };

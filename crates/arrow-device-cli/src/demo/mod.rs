@@ -1,8 +1,10 @@
-//! `arrow-device demo`: a producer hands a record batch on a device to a consumer, which hands a part of one column back.
+//! `arrow-device demo`: a producer hands a record batch on a device to a consumer, which hands a
+//! part of one column back.
 //!
-//! The two know nothing of each other. All that passes between them is the C structs declared here, as it would between two
-//! libraries in different languages. Without a choice the device is made of software, so the demonstration runs everywhere; it
-//! watches what both do, and complains of whatever a real device would punish by chance.
+//! The two know nothing of each other. All that passes between them is the C structs declared here,
+//! as it would between two libraries in different languages. Without a choice the device is made of
+//! software, so the demonstration runs everywhere; it watches what both do, and complains of
+//! whatever a real device would punish by chance.
 
 mod consumer;
 mod mistakes;

@@ -1,6 +1,8 @@
-//! Files of Arrow data: Parquet, and the file and the stream format of Arrow IPC, read and written batch by batch.
+//! Files of Arrow data: Parquet, and the file and the stream format of Arrow IPC, read and written
+//! batch by batch.
 //!
-//! Reading and writing is arrow-rs's; here its batches become ours. Only a build with the feature `files` has it.
+//! Reading and writing is arrow-rs's; here its batches become ours. Only a build with the feature
+//! `files` has it.
 
 #[cfg(feature = "files")]
 mod careful;
@@ -24,7 +26,8 @@ use std::path::Path;
 
 use crate::failure::{Failure, Outcome};
 
-/// Refuses `-`, which elsewhere stands for the terminal's side of a pipe, before it is taken for the name of a file.
+/// Refuses `-`, which elsewhere stands for the terminal's side of a pipe, before it is taken for
+/// the name of a file.
 pub(crate) fn has_name(path: &Path) -> Outcome<()> {
     if path.as_os_str() != "-" {
         return Ok(());

@@ -1,7 +1,8 @@
 //! Reading Parquet in batches of about the same number of bytes.
 //!
-//! arrow-rs counts a batch in rows, and what the file says of its bytes is how many they are encoded: a column of one long
-//! text that repeats is next to nothing in the file. So the first rows of each group are looked at before it is read.
+//! arrow-rs counts a batch in rows, and what the file says of its bytes is how many they are
+//! encoded: a column of one long text that repeats is next to nothing in the file. So the first
+//! rows of each group are looked at before it is read.
 
 use std::fs::File;
 use std::sync::Arc;

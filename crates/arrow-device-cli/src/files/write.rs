@@ -14,7 +14,8 @@ use parquet::file::properties::WriterProperties;
 use super::Format;
 use crate::failure::{Failure, Outcome};
 
-/// A Parquet file is held in memory up to the end of a row group, which comes at the latest after so many encoded bytes.
+/// A Parquet file is held in memory up to the end of a row group, which comes at the latest after
+/// so many encoded bytes.
 const MOST_OF_A_GROUP: usize = 64 << 20;
 
 /// A file that is being written.

@@ -1,8 +1,8 @@
 //! The buffers of several arrays by where they lie.
 //!
-//! What begins at the same place is one block with several users. Blocks that lie close together are one region, such as the
-//! allocation into which a copy packs all buffers; handles say nothing of where they are, so each device has one region of
-//! them.
+//! What begins at the same place is one block with several users. Blocks that lie close together
+//! are one region, such as the allocation into which a copy packs all buffers; handles say nothing
+//! of where they are, so each device has one region of them.
 
 use std::collections::BTreeMap;
 

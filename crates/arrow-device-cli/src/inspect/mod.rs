@@ -1,6 +1,7 @@
 //! `arrow-device inspect`: what an array is made of, and where its buffers lie.
 //!
-//! The array is looked at as a consumer of the C interface sees it: the structs are read, no buffer is.
+//! The array is looked at as a consumer of the C interface sees it: the structs are read, no buffer
+//! is.
 
 mod memory;
 mod page;

@@ -1,6 +1,8 @@
-//! The survey as one page that needs nothing else: what waits for what, the memory as it lies, and the columns.
+//! The survey as one page that needs nothing else: what waits for what, the memory as it lies, and
+//! the columns.
 //!
-//! All text and every number are in the page as HTML. Its script only lights up what belongs together.
+//! All text and every number are in the page as HTML. Its script only lights up what belongs
+//! together.
 
 use std::fmt::{self, Write};
 

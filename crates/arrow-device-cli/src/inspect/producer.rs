@@ -12,7 +12,8 @@ use crate::failure::{Failure, Outcome};
 type Produce = unsafe extern "C" fn(*mut ArrowSchema, *mut ArrowDeviceArray) -> c_int;
 type ProduceStream = unsafe extern "C" fn(*mut ArrowDeviceArrayStream) -> c_int;
 
-/// Calls the function that `library:symbol` names, and takes over what it hands over: one array, or the first ones of a stream.
+/// Calls the function that `library:symbol` names, and takes over what it hands over: one array, or
+/// the first ones of a stream.
 pub(super) fn arrays(named: &str, is_stream: bool, most: usize) -> Outcome<Vec<Array>> {
     let Some((library, symbol)) = named.rsplit_once(':').filter(|(_, symbol)| !symbol.is_empty())
     else {

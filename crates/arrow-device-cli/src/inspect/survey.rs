@@ -1,6 +1,7 @@
 //! What there is to know of an array without a look at its data.
 //!
-//! The addresses are those that a consumer would be handed: the array is exported, and the C structs are read.
+//! The addresses are those that a consumer would be handed: the array is exported, and the C
+//! structs are read.
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::{Array, BufferKind, DataType, DeviceId, DeviceType, Extent, Schema, convention};
@@ -70,8 +71,8 @@ impl Survey {
         if self.is_batch() { &self.root.below } else { std::slice::from_ref(&self.root) }
     }
 
-    /// Every node with the number of the column that it belongs to, as [`columns`](Self::columns) counts them. What belongs to
-    /// all of them has the number behind the last one.
+    /// Every node with the number of the column that it belongs to, as [`columns`](Self::columns)
+    /// counts them. What belongs to all of them has the number behind the last one.
     pub(super) fn nodes(&self) -> Vec<(usize, &SurveyedArray)> {
         let columns = self.columns();
         let root = self.is_batch().then_some((columns.len(), &self.root));

@@ -86,7 +86,8 @@ pub(super) fn users(block: &MemoryBlock, has_batches: bool) -> String {
     users.collect::<Vec<_>>().join(" = ")
 }
 
-/// How long. The C interface carries no lengths: of what came through it, only that is known which the rows need.
+/// How long. The C interface carries no lengths: of what came through it, only that is known which
+/// the rows need.
 pub(super) fn extent(extent: Extent) -> String {
     match extent {
         Extent::Exact(len) => units::bytes(len),

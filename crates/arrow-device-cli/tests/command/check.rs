@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::support::{Folder, complaint, run, skip, text};
 
-/// The library of one of the checker's own peers; `None`, with a reason printed, where there is no compiler.
+/// The library of one of the checker's own peers; `None`, with a reason printed, where there is no
+/// compiler.
 fn library(folder: &Folder, name: &str) -> Option<PathBuf> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());

@@ -1,4 +1,5 @@
-//! `arrow-device copy`, as somebody at a terminal meets it. The files are written and read by arrow-rs, without this project.
+//! `arrow-device copy`, as somebody at a terminal meets it. The files are written and read by
+//! arrow-rs, without this project.
 
 use std::path::Path;
 
@@ -223,8 +224,8 @@ fn out_of_a_pipe_comes_an_arrow_stream_and_nothing_else() {
     assert_eq!((piped(&stream), out.exists()), ((Some(0), String::new()), true));
 }
 
-/// The input is a pipe out of which no more than half comes, so the copy is neither at its end nor before its beginning when
-/// the signal comes.
+/// The input is a pipe out of which no more than half comes, so the copy is neither at its end nor
+/// before its beginning when the signal comes.
 #[cfg(unix)]
 #[test]
 fn an_interruption_leaves_no_half_written_output() {

@@ -8,8 +8,8 @@ use arrow_device_testkit::golden;
 use crate::support::files::{batch, write_stream};
 use crate::support::{Folder, complaint, devices, output, skip, text};
 
-/// A producer that says that its data is on a GPU which is not there, at addresses where nothing is. Whoever reads one of
-/// them, or its event, dies.
+/// A producer that says that its data is on a GPU which is not there, at addresses where nothing
+/// is. Whoever reads one of them, or its event, dies.
 const PRODUCER: &str = r#"
 #include <arrow_device/abi.h>
 #include <stddef.h>

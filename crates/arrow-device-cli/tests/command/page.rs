@@ -92,8 +92,9 @@ fn a_browser_shows_every_buffer_and_lights_up_what_belongs_together() {
         value.and_then(|value| value.split('"').next()).map(str::to_owned)
     };
     assert_eq!(seen("error"), None, "{body}");
-    // In the first batch a bitmap and values of numbers, offsets and data of words, and keys; in the second one no number is
-    // null. The offsets and the data of the dictionary are there once, for both.
+    // In the first batch a bitmap and values of numbers, offsets and data of words, and keys; in
+    // the second one no number is null. The offsets and the data of the dictionary are there once,
+    // for both.
     let expected =
         [("boxes", 5 + 4 + 2), ("shared", 2), ("unseen", 0), ("covered", 0), ("outside", 0)];
     for (name, count) in expected {

@@ -1,9 +1,10 @@
 //! A table that an OpenCL kernel makes, handed over before the kernel has begun.
 //!
-//! The producer submits a kernel that computes two columns, and exports the table with an event instead of waiting. The
-//! consumer knows only the two C structs: it finds the OpenCL context by a handle in them, submits its own work, and gets
-//! the right values, because its queue waits for the event. So that this cannot come out right by luck, the producer's queue
-//! is held back until the consumer has submitted everything.
+//! The producer submits a kernel that computes two columns, and exports the table with an event
+//! instead of waiting. The consumer knows only the two C structs: it finds the OpenCL context by a
+//! handle in them, submits its own work, and gets the right values, because its queue waits for the
+//! event. So that this cannot come out right by luck, the producer's queue is held back until the
+//! consumer has submitted everything.
 //!
 //! `cargo run -p arrow-device-opencl --example kernel`
 
@@ -101,21 +102,24 @@ impl Consumer {
         c_array: &mut ArrowDeviceArray,
     ) -> Attempt<Self> {
         let handle = first_handle(&c_array.array).ok_or("the table has no data")?;
-        // SAFETY: by the convention for OpenCL's device type the handle is a `cl_mem`, alive as long as the array.
+        // SAFETY: by the convention for OpenCL's device type the handle is a `cl_mem`, alive as
+        // long as the array.
         let device = unsafe { arrow_device_opencl::open_for(handle, c_array.device_id) }?;
         // SAFETY: both structs were filled by a producer that keeps to the interface.
         let schema = unsafe { Schema::import(c_schema) }?;
         // SAFETY: as above.
         let batch = unsafe { Batch::import(c_array, &schema) }?;
 
-        // A queue of the consumer's own. From here on it waits for the table's event; this thread does not.
+        // A queue of the consumer's own. From here on it waits for the table's event; this thread
+        // does not.
         let queue = device.open_queue()?;
         let view = batch.as_array().on(&queue)?;
         let from = view.child(1)?.buffer(1).location().spot();
         let mut squares = vec![0; batch.row_count()];
         let to = Spot { base: Raw::from_ptr(squares.as_mut_ptr().cast()), offset: 0 };
         let region = Region { from, to, len: size_of_val(squares.as_slice()) as u64 };
-        // SAFETY: the column has this many values, and the vector stays until the queue has passed the copy.
+        // SAFETY: the column has this many values, and the vector stays until the queue has passed
+        // the copy.
         unsafe { queue.copy(Route::ToHost, &[region]) }?;
         // The table is let go of here; it is kept until the queue has passed the copy.
         drop(view);

@@ -107,7 +107,8 @@ fn the_exporter_holds_one_reference_and_the_importer_none() {
         let memory = cl.references("clGetMemObjectInfo", handle, MEMORY_REFERENCES).unwrap();
         (memory, cl.references("clGetEventInfo", event, EVENT_REFERENCES).unwrap())
     };
-    // The driver lets go of its own when it gets to it, and the library of what waits for a queue when it is called.
+    // The driver lets go of its own when it gets to it, and the library of what waits for a queue
+    // when it is called.
     let settle = |expected: (u32, u32)| {
         let start = Instant::now();
         while references() != expected && start.elapsed() < Duration::from_secs(10) {
@@ -152,7 +153,8 @@ fn a_failed_event_is_an_error_with_its_status() {
     array.copy_to(&queue).unwrap().to_host().unwrap();
 }
 
-// Commands that were queued behind an event before it failed are not tried: PoCL 3.1 ends the process then.
+// Commands that were queued behind an event before it failed are not tried: PoCL 3.1 ends the
+// process then.
 #[test]
 fn whoever_waits_when_an_event_fails_is_told() {
     let Some((cl, device, queue)) = bench() else { return };

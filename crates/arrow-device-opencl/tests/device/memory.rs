@@ -1,4 +1,5 @@
-//! Buffers: parts, what the driver says of foreign ones, mapping, and errors that have the vendor's code.
+//! Buffers: parts, what the driver says of foreign ones, mapping, and errors that have the vendor's
+//! code.
 
 use arrow_device::driver::{Addressing, HostAccess, Raw, Region, Route, Spot};
 use arrow_device::{Array, DataType, Device, DeviceType, ErrorKind, Queue};

@@ -1,8 +1,8 @@
 //! Address space without access rights, and a second mapping of the same pages for the engine.
 //!
-//! There is one range for the whole process; it is never given back, so that a late read meets a page without
-//! rights for ever. Freed parts are used again only after everything behind them was: an address that was freed
-//! stays wrong for long.
+//! There is one range for the whole process; it is never given back, so that a late read meets a
+//! page without rights for ever. Freed parts are used again only after everything behind them was:
+//! an address that was freed stays wrong for long.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
@@ -12,13 +12,13 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::PAGE;
 
-/// How much address space is asked for first. Each further attempt asks for a quarter of the one before: under
-/// valgrind and `ulimit -v` there is little.
+/// How much address space is asked for first. Each further attempt asks for a quarter of the one
+/// before: under valgrind and `ulimit -v` there is little.
 const LARGEST: usize = if usize::BITS == 64 { 1 << (usize::BITS - 24) } else { 1 << 29 };
 const SMALLEST: usize = 1 << 24;
 
-/// The engine's mapping is opened in steps of this, so that tools that look through all readable memory have
-/// little to read.
+/// The engine's mapping is opened in steps of this, so that tools that look through all readable
+/// memory have little to read.
 const STEP: usize = 1 << 22;
 
 /// What is asked for first, where that was made smaller.
@@ -34,7 +34,8 @@ struct Region {
     free: Mutex<Free>,
 }
 
-// SAFETY: two addresses of mappings that live as long as the process; who may use which part is ruled by `Range`.
+// SAFETY: two addresses of mappings that live as long as the process; who may use which part is
+// ruled by `Range`.
 unsafe impl Send for Region {}
 // SAFETY: as above, and the list of free parts is behind a lock.
 unsafe impl Sync for Region {}
@@ -171,8 +172,8 @@ impl Drop for Range {
         self.set_host_readable(false);
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (offset, len) = (self.offset as libc::off_t, self.len as libc::off_t);
-        // SAFETY: gives back the pages of this part of our own file; nobody reads them before they are written
-        // again.
+        // SAFETY: gives back the pages of this part of our own file; nobody reads them before they
+        // are written again.
         unsafe { libc::fallocate(self.region.file, how, offset, len) };
         let mut free = self.region.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.give(self.offset, self.len + PAGE);

@@ -1,8 +1,8 @@
 //! Device memory: addresses that the host cannot read, and bytes behind them that the engine can.
 //!
-//! On Linux a [`DeviceBytes`] is a part of one large range of address space without access rights; the
-//! engine works through a second mapping of the same pages. Elsewhere, and where no such range can be
-//! had, it is a weaker thing: see [`Protection`].
+//! On Linux a [`DeviceBytes`] is a part of one large range of address space without access rights;
+//! the engine works through a second mapping of the same pages. Elsewhere, and where no such range
+//! can be had, it is a weaker thing: see [`Protection`].
 
 #[cfg(all(target_os = "linux", not(miri)))]
 mod guarded;
@@ -18,12 +18,13 @@ pub(crate) const PAGE: usize = 4096;
 /// How well the host is kept from reading device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// The addresses are reserved and have no access rights. A read through one ends the process at that line;
-    /// so does a read of host-readable memory outside of `map` and `unmap`, and any write.
+    /// The addresses are reserved and have no access rights. A read through one ends the process at
+    /// that line; so does a read of host-readable memory outside of `map` and `unmap`, and any
+    /// write.
     Guarded,
-    /// The addresses are numbers that no 64-bit system gives to programs, so that a read through one ends the
-    /// process too; on 32-bit systems there are no such numbers, and a read goes unnoticed. Host-readable memory
-    /// is ordinary memory and is not protected at all.
+    /// The addresses are numbers that no 64-bit system gives to programs, so that a read through
+    /// one ends the process too; on 32-bit systems there are no such numbers, and a read goes
+    /// unnoticed. Host-readable memory is ordinary memory and is not protected at all.
     Numbers,
 }
 
@@ -44,7 +45,8 @@ pub(crate) fn limit_address_space(bytes: usize) {
     let _ = bytes;
 }
 
-/// Bytes on the device. The methods check their ranges: what lies outside is not read and not written.
+/// Bytes on the device. The methods check their ranges: what lies outside is not read and not
+/// written.
 #[derive(Debug)]
 pub(crate) struct DeviceBytes {
     inner: Inner,
@@ -114,8 +116,8 @@ impl DeviceBytes {
     pub(crate) fn read(&self, offset: u64, len: u64) -> Vec<u8> {
         let Some((from, len)) = self.part(offset, len) else { return Vec::new() };
         let mut bytes = vec![0; len];
-        // SAFETY: `part` gave `len` bytes of this block, which nobody writes meanwhile: the engine's lock is
-        // held by whoever has the block.
+        // SAFETY: `part` gave `len` bytes of this block, which nobody writes meanwhile: the
+        // engine's lock is held by whoever has the block.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), bytes.as_mut_ptr(), len) };
         bytes
     }
@@ -172,7 +174,8 @@ impl DeviceBytes {
             Inner::Guarded(range) => range.bytes(),
             Inner::Plain(storage) => storage.bytes(),
         };
-        // SAFETY: `offset` is at most `self.len`, and that many bytes were reserved from `first` on.
+        // SAFETY: `offset` is at most `self.len`, and that many bytes were reserved from `first`
+        // on.
         Some((unsafe { first.add(offset) }, len))
     }
 }

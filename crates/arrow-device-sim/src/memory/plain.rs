@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::PAGE;
 
-/// Neither x86-64 nor aarch64 lets a program use addresses from here on: the bits 54 and 55 are set and those
-/// above are not, which the first does not accept at all and the second gives to the kernel.
+/// Neither x86-64 nor aarch64 lets a program use addresses from here on: the bits 54 and 55 are set
+/// and those above are not, which the first does not accept at all and the second gives to the
+/// kernel.
 const FIRST: u64 = 0x00c0_0000_0000_0000;
 
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST as usize);
@@ -20,7 +21,8 @@ pub(super) struct Storage {
     address: *mut u8,
 }
 
-// SAFETY: the bytes belong to this value alone, and the address is a number that nothing here goes through.
+// SAFETY: the bytes belong to this value alone, and the address is a number that nothing here goes
+// through.
 unsafe impl Send for Storage {}
 
 impl Storage {
@@ -32,7 +34,8 @@ impl Storage {
         let address = if host_readable || !has_numbers {
             bytes.as_ptr()
         } else {
-            // A page between two allocations, so that a step past the end of one is not the next one.
+            // A page between two allocations, so that a step past the end of one is not the next
+            // one.
             let whole = len.div_ceil(PAGE).saturating_add(1).saturating_mul(PAGE);
             std::ptr::without_provenance_mut(NEXT.fetch_add(whole, Ordering::Relaxed))
         };

@@ -1,6 +1,8 @@
-//! The library on the software device: no access without order, nothing freed early, nothing left behind.
+//! The library on the software device: no access without order, nothing freed early, nothing left
+//! behind.
 //!
-//! Each promise has a wrong twin: the same program with one thing left out, which is reported on every seed.
+//! Each promise has a wrong twin: the same program with one thing left out, which is reported on
+//! every seed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

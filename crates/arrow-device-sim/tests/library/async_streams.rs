@@ -1,5 +1,6 @@
-//! Asynchronous streams of arrays on the software device: many arrays, on several threads, with delays, cancels and errors at
-//! random. Nothing is used without order, nothing is left behind, nothing hangs, and arrays come in their order.
+//! Asynchronous streams of arrays on the software device: many arrays, on several threads, with
+//! delays, cancels and errors at random. Nothing is used without order, nothing is left behind,
+//! nothing hangs, and arrays come in their order.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ const ARRAYS: usize = if cfg!(miri) { 20 } else { 10_000 };
 /// Streams at a time.
 const STREAMS: usize = if cfg!(miri) { 3 } else { 5 };
 const THREADS: usize = 4;
-/// Every so many arrays there is memory of its own; the others share it. The length of an array says which it is.
+/// Every so many arrays there is memory of its own; the others share it. The length of an array
+/// says which it is.
 const SHARED: usize = 64;
 
 /// How a stream ends.

@@ -1,4 +1,5 @@
-//! A small executor on a few threads, which picks the next task at random, and ends the process's patience after a while.
+//! A small executor on a few threads, which picks the next task at random, and ends the process's
+//! patience after a while.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,7 +59,8 @@ impl Executor {
         Arc::new(job).wake();
     }
 
-    /// Runs everything on so many threads. Panics, and says how much was left, where that takes longer than `patience`.
+    /// Runs everything on so many threads. Panics, and says how much was left, where that takes
+    /// longer than `patience`.
     pub(crate) fn run(self: &Arc<Self>, threads: usize, patience: Duration) {
         let deadline = Instant::now() + patience;
         std::thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! Streams on the software device: whoever reads one is ordered behind whoever makes its arrays, and whatever is dropped when,
-//! nothing is freed early and nothing is left.
+//! Streams on the software device: whoever reads one is ordered behind whoever makes its arrays,
+//! and whatever is dropped when, nothing is freed early and nothing is left.
 //!
 //! Each promise has a wrong twin, which is reported on every seed.
 
@@ -18,7 +18,8 @@ use arrow_device_testkit::skewed::{self, Omission};
 
 const SEEDS: u64 = if cfg!(miri) { 1 } else { 256 };
 
-/// Runs a test on every seed; these kinds of mistakes are reported each time, and no others. The test lets go of the simulator.
+/// Runs a test on every seed; these kinds of mistakes are reported each time, and no others. The
+/// test lets go of the simulator.
 fn on_every_seed(mistakes: &[Mistake], test: impl Fn(&Arc<Sim>)) {
     for seed in 0..SEEDS {
         let sim = Arc::new(Sim::builder().seed(seed).backtraces(seed % 16 == 0).build());
@@ -268,7 +269,8 @@ impl Worker<'_> {
         Sent { stream: c_stream, number, arrays, fails }
     }
 
-    /// Reads a stream, as far as it likes; hands it on within itself now and then, and keeps some arrays for later.
+    /// Reads a stream, as far as it likes; hands it on within itself now and then, and keeps some
+    /// arrays for later.
     fn read(&mut self, sent: Sent, kept: &mut Vec<(Array, [i64; 2])>) {
         let Sent { stream: mut c_stream, number, arrays, fails } = sent;
         let mut stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();

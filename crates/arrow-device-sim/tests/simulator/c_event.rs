@@ -1,4 +1,5 @@
-//! The C header says what the Rust table is, and a C program uses an event with nothing but the header.
+//! The C header says what the Rust table is, and a C program uses an event with nothing but the
+//! header.
 
 use std::ffi::{CString, c_int, c_void};
 use std::mem::offset_of;

@@ -161,7 +161,8 @@ fn every_call_of_a_test_is_made_to_fail_once() {
         });
         outcomes.push(outcome.map_err(|error| error.kind()).err());
     });
-    // Open, allocate (tried again by the library), submit, wait; then the event that lets the memory go.
+    // Open, allocate (tried again by the library), submit, wait; then the event that lets the
+    // memory go.
     assert_eq!(runs, outcomes.len());
     let failed = |kind| outcomes.iter().filter(|outcome| **outcome == Some(kind)).count();
     assert_eq!(failed(ErrorKind::DeviceLost), 4, "{outcomes:?}");

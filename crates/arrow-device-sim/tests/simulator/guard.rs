@@ -1,4 +1,5 @@
-//! The host cannot read device memory: a read through a leaked address ends the process at that line.
+//! The host cannot read device memory: a read through a leaked address ends the process at that
+//! line.
 //!
 //! Each case runs in a child process, which is this test program again.
 

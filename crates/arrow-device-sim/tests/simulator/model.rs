@@ -1,8 +1,9 @@
-//! Random programs against a model that is too simple to be wrong: reachability in the graph of what is ordered.
+//! Random programs against a model that is too simple to be wrong: reachability in the graph of
+//! what is ordered.
 //!
-//! A program races if two of its accesses conflict and no path leads from one to the other. The simulator must
-//! report at the first access that does, and be silent where there is none; and then every order that a seed
-//! chooses must give the bytes that running the program line by line gives.
+//! A program races if two of its accesses conflict and no path leads from one to the other. The
+//! simulator must report at the first access that does, and be silent where there is none; and then
+//! every order that a seed chooses must give the bytes that running the program line by line gives.
 
 use std::ops::Range;
 

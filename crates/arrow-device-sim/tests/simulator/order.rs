@@ -188,7 +188,8 @@ fn a_panic_in_a_kernel_is_a_report() {
     assert!(report.to_string().contains("planted"));
 }
 
-/// Copies on one queue into the same bytes of the host, and out of them, are in order, and no mistake.
+/// Copies on one queue into the same bytes of the host, and out of them, are in order, and no
+/// mistake.
 #[test]
 fn ordered_copies_may_share_bytes_of_the_host() {
     sweep(support::seeds(50), |sim| {

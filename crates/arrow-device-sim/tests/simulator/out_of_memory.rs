@@ -1,5 +1,5 @@
-//! What waits for its last use is given back when memory runs out. Alone in its process: the list is the
-//! process's.
+//! What waits for its last use is given back when memory runs out. Alone in its process: the list
+//! is the process's.
 
 use arrow_device::{Device, ErrorKind, Queue};
 use arrow_device_sim::Sim;

@@ -1,4 +1,5 @@
-//! What the tests share: one bench with a device, two queues and memory, and raw calls that no owner would make.
+//! What the tests share: one bench with a device, two queues and memory, and raw calls that no
+//! owner would make.
 #![allow(dead_code)]
 
 pub(crate) mod producer;

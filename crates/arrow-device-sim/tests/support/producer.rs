@@ -1,4 +1,5 @@
-//! A producer that does not use the library's arrays: a struct filled by hand, on the device's raw calls.
+//! A producer that does not use the library's arrays: a struct filled by hand, on the device's raw
+//! calls.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ struct Owned {
     buffers: [*const c_void; 2],
 }
 
-/// An array of 64-bit numbers that a kernel on the queue still has to write. Its release frees the memory at
-/// once, as the interface allows, and counts.
+/// An array of 64-bit numbers that a kernel on the queue still has to write. Its release frees the
+/// memory at once, as the interface allows, and counts.
 pub(crate) fn pending_numbers(
     sim: &Sim,
     queue: &Queue,

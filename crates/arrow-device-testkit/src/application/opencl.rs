@@ -41,7 +41,8 @@ impl Cl {
         Ok(unsafe { self.0.get(name.as_bytes()) }?)
     }
 
-    /// One of the calls that take a handle and nothing else: `clReleaseEvent`, `clFlush` and their like.
+    /// One of the calls that take a handle and nothing else: `clReleaseEvent`, `clFlush` and their
+    /// like.
     pub fn call(&self, name: &str, handle: ClHandle) -> Attempt<()> {
         // SAFETY: they all have this type.
         let function = unsafe { self.function::<ReleaseHandle>(name) }?;

@@ -1,4 +1,5 @@
-//! The part of Vulkan that an application does itself: an instance, a device, a queue, a compute shader, a gate.
+//! The part of Vulkan that an application does itself: an instance, a device, a queue, a compute
+//! shader, a gate.
 //!
 //! With validation it asks for the Khronos layer and keeps every message.
 
@@ -210,8 +211,8 @@ unsafe extern "system" fn hear(
     vk::FALSE
 }
 
-/// Holds back whatever is submitted to a queue, until it is opened: commands that wait for an event which the host
-/// sets.
+/// Holds back whatever is submitted to a queue, until it is opened: commands that wait for an event
+/// which the host sets.
 #[derive(Debug)]
 pub struct HostEventGate {
     vulkan: Arc<Vulkan>,

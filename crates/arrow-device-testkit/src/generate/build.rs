@@ -9,7 +9,8 @@ use crate::plan::{Content, Plan};
 use crate::producer;
 use crate::shape::Shape;
 
-/// Puts an array together in host memory, with the library's builder. The ledger counts its buffers.
+/// Puts an array together in host memory, with the library's builder. The ledger counts its
+/// buffers.
 ///
 /// Parts of the plan that are equal become one array, which is then in the tree more than once.
 pub fn build(plan: &Plan, ledger: &Arc<Ledger>) -> Result<Array> {
@@ -19,7 +20,8 @@ pub fn build(plan: &Plan, ledger: &Arc<Ledger>) -> Result<Array> {
 /// The schema of a plan, which the library reads from C structs.
 pub fn import_schema(plan: &Plan) -> Result<Schema> {
     let mut schema = producer::schema(plan, &Ledger::new());
-    // SAFETY: the producer fills the struct as the specification asks, and its release may be called on any thread.
+    // SAFETY: the producer fills the struct as the specification asks, and its release may be
+    // called on any thread.
     unsafe { Schema::import(&mut schema) }
 }
 
@@ -63,7 +65,8 @@ fn buffer(content: &Content, ledger: &Arc<Ledger>) -> Option<Buffer> {
         Content::Bytes(contents) => {
             let bytes = Bytes::new(contents.clone(), ledger);
             let (address, len) = (bytes.address(), bytes.len());
-            // SAFETY: `bytes` are `len` bytes at this address, in host memory that nobody writes to, for as long as they live.
+            // SAFETY: `bytes` are `len` bytes at this address, in host memory that nobody writes
+            // to, for as long as they live.
             Some(unsafe { Buffer::foreign(DeviceId::CPU, address, len, bytes) })
         }
     }

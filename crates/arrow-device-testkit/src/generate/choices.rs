@@ -1,7 +1,7 @@
 //! The source of all choices.
 
-/// Choices, read from the front of a string of bytes. When that is used up, the first one is taken each time, which is
-/// always the simplest.
+/// Choices, read from the front of a string of bytes. When that is used up, the first one is taken
+/// each time, which is always the simplest.
 #[derive(Clone, Debug)]
 pub struct Choices<'a> {
     rest: &'a [u8],
@@ -56,7 +56,8 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// Numbers without end, from two bytes. From two zeros they are all zero, as long as nothing else is chosen.
+/// Numbers without end, from two bytes. From two zeros they are all zero, as long as nothing else
+/// is chosen.
 #[derive(Clone, Debug)]
 pub struct Noise {
     state: u64,

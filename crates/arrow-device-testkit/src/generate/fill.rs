@@ -1,7 +1,7 @@
 //! Arrays of a type: every buffer, from the leaves up.
 //!
-//! Children come first, and an array is as long as they let it be: of some types there are no elements, of a union
-//! without fields for one.
+//! Children come first, and an array is as long as they let it be: of some types there are no
+//! elements, of a union without fields for one.
 
 use super::{Budget, Choices, Noise};
 use crate::plan::{Content, Plan, Window, integers};
@@ -119,7 +119,8 @@ impl Filler<'_, '_> {
         array(schema, window, null_count, contents, children)
     }
 
-    /// The children of an array with this window, and how many elements it has at most, offset included.
+    /// The children of an array with this window, and how many elements it has at most, offset
+    /// included.
     fn children(&mut self, schema: &Plan, shape: &Shape, window: Window) -> (Vec<Plan>, usize) {
         let end = window.offset + window.length;
         let extra = self.choices.below(5).saturating_sub(2);
@@ -230,7 +231,8 @@ impl Filler<'_, '_> {
         vec![integers(width, offsets), data]
     }
 
-    /// Views: short ones hold their bytes, long ones lie in one of the data buffers or in the bytes of another.
+    /// Views: short ones hold their bytes, long ones lie in one of the data buffers or in the bytes
+    /// of another.
     fn views(&mut self, schema: &Plan, mut slots: Slots) -> Plan {
         let text = is_text(schema.format.as_bytes());
         let mut data: Vec<Vec<u8>> = vec![vec![]; self.choices.below(4)];
@@ -378,7 +380,8 @@ fn dense(slots: &mut Slots, ids: &[u8], children: &[Plan]) -> Vec<Vec<u8>> {
     vec![types, integers(4, offsets)]
 }
 
-/// The first child: as many run ends as there are values or fewer, the last one behind the end of the window.
+/// The first child: as many run ends as there are values or fewer, the last one behind the end of
+/// the window.
 fn run_ends(slots: &mut Slots, children: &mut [Plan]) {
     let Slots { window, noise, .. } = slots;
     let values = children[1].length as usize;

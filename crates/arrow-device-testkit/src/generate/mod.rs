@@ -1,7 +1,8 @@
 //! Arbitrary schemas and arrays, from one source of choices: a string of bytes.
 //!
-//! The same bytes give the same array, always a valid one, and shorter or smaller bytes give a simpler array. So one
-//! function serves property tests, which draw bytes and shrink them ([`plans`]), and fuzz targets, which are given them.
+//! The same bytes give the same array, always a valid one, and shorter or smaller bytes give a
+//! simpler array. So one function serves property tests, which draw bytes and shrink them
+//! ([`plans`]), and fuzz targets, which are given them.
 //!
 //! ```
 //! use arrow_device_testkit::generate::{self, Choices};
@@ -11,17 +12,18 @@
 //! println!("{}: {:?}", generate::describe(&plan), oracle::values(&plan).unwrap());
 //! ```
 //!
-//! A plan is bytes and numbers. [`producer`](crate::producer) exports one without the library; [`build`] makes an array
-//! of the library of it.
+//! A plan is bytes and numbers. [`producer`](crate::producer) exports one without the library;
+//! [`build`] makes an array of the library of it.
 //!
 //! # What comes up
 //!
-//! Every format; every type inside every other, down to a few levels; names, flags, metadata, extension types;
-//! windows with an offset and with elements behind the last one; nulls that are counted, not counted, absent, all or
-//! none; bitmaps that nobody needs; first offsets that are not 0; overlapping list views; views of up to three data
-//! buffers; null buffers where there is nothing; children that are longer than needed, and children that are equal,
-//! which [`build`] shares. What the format leaves open is garbage as often as not: what lies outside of the window, and
-//! below nulls.
+//! Every format; every type inside every other, down to a few levels; names, flags, metadata,
+//! extension types; windows with an offset and with elements behind the last one; nulls that are
+//! counted, not counted, absent, all or none; bitmaps that nobody needs; first offsets that are not
+//! 0; overlapping list views; views of up to three data buffers; null buffers where there is
+//! nothing; children that are longer than needed, and children that are equal, which [`build`]
+//! shares. What the format leaves open is garbage as often as not: what lies outside of the window,
+//! and below nulls.
 
 mod build;
 mod choices;
@@ -97,8 +99,8 @@ impl std::fmt::Debug for Generated {
     }
 }
 
-/// Runs a property on so many arrays, the same ones each time. The message of a failure has the bytes of the simplest
-/// array that still fails.
+/// Runs a property on so many arrays, the same ones each time. The message of a failure has the
+/// bytes of the simplest array that still fails.
 ///
 /// # Panics
 /// Where the property does not hold.

@@ -129,7 +129,8 @@ fn list(choices: &mut Choices<'_>, nodes: &mut usize, place: Place, formats: &[&
     Plan { children: vec![item], ..plan(format) }
 }
 
-/// Up to four fields. A field may be the one before once more, in which case the arrays may be the same too.
+/// Up to four fields. A field may be the one before once more, in which case the arrays may be the
+/// same too.
 fn fields(choices: &mut Choices<'_>, nodes: &mut usize, place: Place) -> Vec<Plan> {
     let mut fields: Vec<Plan> = Vec::new();
     for _ in 0..(choices.below(5) + 1) % 5 {

@@ -234,7 +234,8 @@ pub(super) fn trees() -> Vec<Hostile> {
                 }
             },
         ),
-        // Nothing is read twice and nothing freed twice: to find this out takes a sort, which validation does.
+        // Nothing is read twice and nothing freed twice: to find this out takes a sort, which
+        // validation does.
         Hostile::of_array(
             "the same child twice",
             &plan(Kind::Struct(vec![number(), number()])),

@@ -1,12 +1,14 @@
-//! Structs with anything wrong: every member of every struct in turn, trees without end, and mistakes at random.
+//! Structs with anything wrong: every member of every struct in turn, trees without end, and
+//! mistakes at random.
 //!
-//! A [`Hostile`] is a pair of structs of a correct producer and one thing that spoils them. [`Hostile::check`]
-//! shows them to an [`Importer`] and asks for what a consumer owes a stranger: a typed error that names the place
-//! in the tree, and exactly one release of what was passed, whatever was wrong. [`all`] has them one by one,
-//! [`random`] any number more.
+//! A [`Hostile`] is a pair of structs of a correct producer and one thing that spoils them.
+//! [`Hostile::check`] shows them to an [`Importer`] and asks for what a consumer owes a stranger: a
+//! typed error that names the place in the tree, and exactly one release of what was passed,
+//! whatever was wrong. [`all`] has them one by one, [`random`] any number more.
 //!
-//! Everything here can be told without trusting a pointer that is not null. A table that is shorter than its
-//! count, or a pointer that leads nowhere, cannot; nobody can be blamed for falling for those.
+//! Everything here can be told without trusting a pointer that is not null. A table that is shorter
+//! than its count, or a pointer that leads nowhere, cannot; nobody can be blamed for falling for
+//! those.
 //!
 //! ```
 //! use arrow_device_testkit::hostile;
@@ -253,8 +255,8 @@ fn every_layout() -> Arc<Plan> {
     Arc::new(Kind::Struct(columns).plan(Window::WHOLE, Nulls::Counted))
 }
 
-/// A batch whose columns have nothing below them, which importers may look at in a way of its own; some stand beside others of
-/// their type.
+/// A batch whose columns have nothing below them, which importers may look at in a way of its own;
+/// some stand beside others of their type.
 fn plain_columns() -> Arc<Plan> {
     let number = || Kind::Fixed("l", 8);
     let text = || Kind::Text("u", 4);

@@ -100,7 +100,8 @@ fn schemas_below<'a>(
     }
 }
 
-/// Sets a member, as far as whether that is right can be told without trusting a pointer that is not null.
+/// Sets a member, as far as whether that is right can be told without trusting a pointer that is
+/// not null.
 fn spoil_array(node: &mut ArrowArray, member: u64, value: i64, planned: &Plan) {
     let (buffers, children) = (planned.buffers.len(), planned.children.len());
     let index = value.unsigned_abs() as usize;

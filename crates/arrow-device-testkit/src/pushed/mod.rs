@@ -1,8 +1,9 @@
-//! Peers for asynchronous streams: a producer and a consumer that are written by hand against the C structs, each with a
-//! fault to order, and each with an eye on what the other does.
+//! Peers for asynchronous streams: a producer and a consumer that are written by hand against the C
+//! structs, each with a fault to order, and each with an eye on what the other does.
 //!
-//! Neither has a thread or waits for anything: a test moves them on, step by step, and sees what happened. The
-//! [`Source`] knows the rules for consumers, the [`Sink`] those for producers; what was done wrong to one is its verdict.
+//! Neither has a thread or waits for anything: a test moves them on, step by step, and sees what
+//! happened. The [`Source`] knows the rules for consumers, the [`Sink`] those for producers; what
+//! was done wrong to one is its verdict.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,

@@ -99,7 +99,8 @@ impl std::fmt::Debug for Sink {
 }
 
 impl Sink {
-    /// A consumer that asks for so many tasks when it has the schema, and for one more with each that it takes.
+    /// A consumer that asks for so many tasks when it has the schema, and for one more with each
+    /// that it takes.
     pub fn new(window: i64, fault: Option<SinkFault>) -> Self {
         let handler = Box::into_raw(Box::new(ArrowAsyncDeviceStreamHandler {
             on_schema: (fault != Some(SinkFault::NoOnSchema)).then_some(on_schema as _),
@@ -157,8 +158,8 @@ impl Sink {
         [state.stream_metadata.clone(), of_task.unwrap_or_default(), of_error.unwrap_or_default()]
     }
 
-    /// Extracts the next task, releases its array and asks for one more. `Err` is what `extract_data` returned; `None` means
-    /// that no task waits.
+    /// Extracts the next task, releases its array and asks for one more. `Err` is what
+    /// `extract_data` returned; `None` means that no task waits.
     pub fn take(&self) -> Option<Result<i64, i32>> {
         let extracted = self.extract_only()?;
         if !self.is_over() && self.0.fault != Some(SinkFault::RequestsNothing) {

@@ -1,4 +1,5 @@
-//! A consumer of device streams that asks for everything it may ask for, and one that does one thing wrong if told to.
+//! A consumer of device streams that asks for everything it may ask for, and one that does one
+//! thing wrong if told to.
 
 use std::ffi::{CStr, c_int};
 use std::sync::Barrier;
@@ -10,7 +11,8 @@ use crate::consumer::{Releasable, Seen, SeenSchema, move_out, release};
 use crate::ledger::Ledger;
 use crate::{Verdict, producer, require};
 
-/// Makes a stream that gives what the script says, out of schemas and arrays that these books count.
+/// Makes a stream that gives what the script says, out of schemas and arrays that these books
+/// count.
 pub type ProduceStream<'a> = dyn Fn(&Script, &Books) -> ArrowDeviceArrayStream + 'a;
 
 impl Releasable for ArrowDeviceArrayStream {
@@ -91,9 +93,10 @@ impl HeldStream {
     }
 }
 
-/// That a producer keeps to the rules: it names its type of device at once and gives arrays of no other; its schema can be
-/// had at any time and stays the same; it ends with a released array, and goes on doing so; an error is a code with a text
-/// in UTF-8, or without one, and nothing else, and is no end; what it gave outlives it; it is freed once, wherever it is.
+/// That a producer keeps to the rules: it names its type of device at once and gives arrays of no
+/// other; its schema can be had at any time and stays the same; it ends with a released array, and
+/// goes on doing so; an error is a code with a text in UTF-8, or without one, and nothing else, and
+/// is no end; what it gave outlives it; it is freed once, wherever it is.
 pub fn check_producer(produce: &ProduceStream<'_>, script: &Script) -> Verdict {
     let books = Books::default();
     let schema_books = Ledger::new();
@@ -203,16 +206,18 @@ pub struct StreamSeen {
     pub format: Vec<u8>,
     /// The lengths of the arrays.
     pub lengths: Vec<i64>,
-    /// What came in place of the end: the code, and a text that has at least what the producer said.
+    /// What came in place of the end: the code, and a text that has at least what the producer
+    /// said.
     pub error: Option<(i32, String)>,
 }
 
 /// Takes a stream over, reads it to its end, and lets go of everything.
 pub type ConsumeStream<'a> = dyn Fn(&mut ArrowDeviceArrayStream) -> StreamSeen + 'a;
 
-/// That a consumer keeps to the rules: it moves the struct, calls one callback at a time, asks for the text of an error and
-/// of nothing else, and copies it; it sees every array and every error; it refuses what lies on another type of device; it
-/// releases the stream and each array once, and calls nothing after that.
+/// That a consumer keeps to the rules: it moves the struct, calls one callback at a time, asks for
+/// the text of an error and of nothing else, and copies it; it sees every array and every error; it
+/// refuses what lies on another type of device; it releases the stream and each array once, and
+/// calls nothing after that.
 pub fn check_consumer(consume: &ConsumeStream<'_>, script: &Script, watch: Watch) -> Verdict {
     let books = Books::default();
     // An array on another type of device is what this producer does wrong, if it is told to.
@@ -365,7 +370,8 @@ fn next_with_stale_text(held: &mut HeldStream) -> Answer<Option<ArrowDeviceArray
 fn call_twice_at_once(stream: &ArrowDeviceArrayStream) {
     /// Where one of them calls.
     struct Call(ArrowDeviceArrayStream, ArrowSchema);
-    // SAFETY: the specification lets a stream be called on any thread. That the calls overlap is the fault that is ordered.
+    // SAFETY: the specification lets a stream be called on any thread. That the calls overlap is
+    // the fault that is ordered.
     unsafe impl Send for Call {}
 
     let barrier = Barrier::new(2);

@@ -1,9 +1,10 @@
-//! Peers for device streams: a producer and a consumer that are written by hand, each with a fault to order, and the checks
-//! that find the faults.
+//! Peers for device streams: a producer and a consumer that are written by hand, each with a fault
+//! to order, and the checks that find the faults.
 //!
-//! A [`Script`] says what a stream gives. [`check_producer`] is a consumer that keeps to the rules and asks for everything it
-//! may ask for; [`check_consumer`] is a producer that looks closely at how it is called. Both are about device streams;
-//! [`host_of`] and [`device_of`] let them be used for streams of plain arrays.
+//! A [`Script`] says what a stream gives. [`check_producer`] is a consumer that keeps to the rules
+//! and asks for everything it may ask for; [`check_consumer`] is a producer that looks closely at
+//! how it is called. Both are about device streams; [`host_of`] and [`device_of`] let them be used
+//! for streams of plain arrays.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -91,7 +92,8 @@ pub struct Books {
 }
 
 impl Books {
-    /// That the stream was released once, so many arrays were released, each once, and that nothing is left.
+    /// That the stream was released once, so many arrays were released, each once, and that nothing
+    /// is left.
     pub fn settle(&self, chunks: usize) -> Verdict {
         self.stream.settle(1).map_err(|complaint| format!("the stream: {complaint}"))?;
         self.chunks.settle(chunks).map_err(|complaint| format!("the arrays: {complaint}"))?;

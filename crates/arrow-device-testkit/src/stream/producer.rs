@@ -1,4 +1,5 @@
-//! A hand-written producer of device streams. It looks at how it is called, and does one thing wrong if told to.
+//! A hand-written producer of device streams. It looks at how it is called, and does one thing
+//! wrong if told to.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -51,8 +52,8 @@ pub enum ProducerFault {
     Leaks,
 }
 
-/// How closely a producer looks for calls that overlap: how long a call waits for another one to come in. The first one
-/// does not.
+/// How closely a producer looks for calls that overlap: how long a call waits for another one to
+/// come in. The first one does not.
 #[derive(Clone, Copy, Debug)]
 pub struct Watch(pub Duration);
 

@@ -1,4 +1,5 @@
-//! Streams of plain arrays as device streams, and the other way round: the few lines that a program in C would write.
+//! Streams of plain arrays as device streams, and the other way round: the few lines that a program
+//! in C would write.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;

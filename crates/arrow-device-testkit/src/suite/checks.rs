@@ -64,7 +64,8 @@ impl Scene<'_> {
         [Manner::NodeByNode, Manner::AllByTheBase][self.number % 2]
     }
 
-    /// An array of a producer that nobody here knows, and its books. Its schema and its array are one base each.
+    /// An array of a producer that nobody here knows, and its books. Its schema and its array are
+    /// one base each.
     fn foreign(&self, plan: &Plan, is_pending: bool) -> Result<(HeldStructs, Arc<Ledger>), String> {
         let ledger = Ledger::new();
         let make = if is_pending { deposit::pending } else { deposit::settled };
@@ -128,7 +129,8 @@ fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
     ledger.settle_soon(2)
 }
 
-/// An array that is built here while its data is still on the way to the device, as its consumer gets it.
+/// An array that is built here while its data is still on the way to the device, as its consumer
+/// gets it.
 fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let queue = &scene.writer;
     let (mut regions, mut staged, mut places) = (Vec::new(), Vec::new(), Vec::new());
@@ -142,7 +144,8 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
             regions.push(Region { from, to, len: bytes.len() as u64 });
             staged.push(source);
         }
-        // SAFETY: one region, both sides of which are kept: the source below, the memory by its buffer.
+        // SAFETY: one region, both sides of which are kept: the source below, the memory by its
+        // buffer.
         let submitted =
             regions.pop().map(|region| unsafe { queue.copy(Route::FromHost, &[region]) });
         submitted.unwrap_or(Ok(()))?;
@@ -250,7 +253,8 @@ fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     ledger.settle_soon(2)
 }
 
-/// Whether a queue has work that was there when this was asked. One that is idle may take a moment to know it.
+/// Whether a queue has work that was there when this was asked. One that is idle may take a moment
+/// to know it.
 fn is_pending(queue: &Queue) -> std::result::Result<bool, String> {
     for _ in 0..1000 {
         if queue.is_idle().map_err(text)? {
@@ -299,7 +303,8 @@ fn across(scene: &Scene<'_>, view: &arrow_device::View, plan: &Plan) -> Verdict 
         parts.push((to, bytes));
         copies.push(memory);
     }
-    // SAFETY: the sources hold as many bytes, as the plan says, and are kept by the view; the targets are new.
+    // SAFETY: the sources hold as many bytes, as the plan says, and are kept by the view; the
+    // targets are new.
     unsafe { queue.copy(Route::FromPeer(&**scene.device.driver()), &regions) }.map_err(text)?;
     Landing::submit(queue, parts).map_err(text)?.finish(queue)
 }

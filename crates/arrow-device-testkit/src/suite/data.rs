@@ -62,8 +62,8 @@ fn seen(node: &NodeView<'_>, array: &Array) -> Seen {
     }
 }
 
-/// What a consumer is to see of an array that was built of this plan, where the buffers are at these places, node
-/// by node.
+/// What a consumer is to see of an array that was built of this plan, where the buffers are at
+/// these places, node by node.
 pub(super) fn planned(
     plan: &Plan,
     schema: &SeenSchema,
@@ -145,8 +145,8 @@ impl Landing {
                 len: expected.len() as u64,
             })
             .collect();
-        // SAFETY: the sources hold as many bytes, as the plan says; the targets are kept until the queue has
-        // passed.
+        // SAFETY: the sources hold as many bytes, as the plan says; the targets are kept until the
+        // queue has passed.
         unsafe { queue.copy(Route::ToHost, &regions) }?;
         Ok(landing)
     }

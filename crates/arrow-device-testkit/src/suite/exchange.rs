@@ -4,8 +4,8 @@ use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::copy::Options;
 use arrow_device::{Array, ArrayBuilder, Queue, Result, Schema, View};
 
-/// The steps of an exchange. Each is the library's own unless it is overridden, as wrappers of the library do,
-/// and tests that want to see a check fail.
+/// The steps of an exchange. Each is the library's own unless it is overridden, as wrappers of the
+/// library do, and tests that want to see a check fail.
 pub trait Exchange {
     /// Takes an array over.
     fn import(&self, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> Result<Array> {

@@ -1,11 +1,11 @@
 //! The conformance suite: every type, in every shape, exchanged in every way, on one device.
 //!
-//! [`Suite::new`] takes a device, [`Suite::run`] gives a [`Report`] that prints how many cases each check had.
-//! What a device cannot do, by its [`Properties`](arrow_device::driver::Properties), is skipped with the reason
-//! in the report.
+//! [`Suite::new`] takes a device, [`Suite::run`] gives a [`Report`] that prints how many cases each
+//! check had. What a device cannot do, by its [`Properties`](arrow_device::driver::Properties), is
+//! skipped with the reason in the report.
 //!
-//! The suite owns all that it makes. It leaves nothing behind on a device that works; on one that does not, it
-//! leaks rather than free what a device may still use.
+//! The suite owns all that it makes. It leaves nothing behind on a device that works; on one that
+//! does not, it leaks rather than free what a device may still use.
 
 mod checks;
 mod data;
@@ -45,8 +45,8 @@ pub struct Suite<'a> {
 const STRIDE: usize = 11;
 
 impl<'a> Suite<'a> {
-    /// All checks, for every type in every shape, and for one in eleven of the arrays whose types lie inside each
-    /// other.
+    /// All checks, for every type in every shape, and for one in eleven of the arrays whose types
+    /// lie inside each other.
     pub fn new(device: &Device) -> Self {
         Self {
             device: device.clone(),

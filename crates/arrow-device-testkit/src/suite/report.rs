@@ -8,11 +8,11 @@ use arrow_device::DeviceId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Check {
-    /// An array of somebody else's is taken over as it is: numbers, addresses and bytes; released once, when it
-    /// is dropped.
+    /// An array of somebody else's is taken over as it is: numbers, addresses and bytes; released
+    /// once, when it is dropped.
     Import,
-    /// An array that is built here goes out as it was built, and its memory is freed when its consumer releases
-    /// it.
+    /// An array that is built here goes out as it was built, and its memory is freed when its
+    /// consumer releases it.
     Export,
     /// What was imported is handed on twice, with the same addresses, device and event.
     ReExport,

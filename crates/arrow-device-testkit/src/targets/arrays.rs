@@ -267,7 +267,8 @@ impl ArrayTree {
         assert_eq!(self.ledger.complaints(), Ok(()));
     }
 
-    /// The base structure, moved out. An edge that leads to the root leads to a copy that is not released.
+    /// The base structure, moved out. An edge that leads to the root leads to a copy that is not
+    /// released.
     fn base(&self, wild: &Wild) -> ArrowDeviceArray {
         let event = (&raw const *self.event).cast_mut().cast();
         ArrowDeviceArray {

@@ -14,8 +14,8 @@ pub(super) struct Links {
     pub(super) is_released: bool,
 }
 
-/// A table of pointers has at least so many entries, so that counts up to this may lie. Those that lie are up to here,
-/// or larger than anything that the library would follow.
+/// A table of pointers has at least so many entries, so that counts up to this may lie. Those that
+/// lie are up to here, or larger than anything that the library would follow.
 pub(super) const PADDED: usize = 8;
 
 /// A count or a length that is wrong.
@@ -32,8 +32,8 @@ pub(super) fn absurd(choices: &mut Choices<'_>) -> i64 {
 }
 
 impl Links {
-    /// Makes one thing wrong. An edge to any struct of the tree is given at most once in a tree: with two, there could be
-    /// more ways through it than there is time.
+    /// Makes one thing wrong. An edge to any struct of the tree is given at most once in a tree:
+    /// with two, there could be more ways through it than there is time.
     pub(super) fn spoil(&mut self, choices: &mut Choices<'_>, nodes: usize, edges: &mut usize) {
         let entry = choices.below(PADDED);
         match choices.below(6) {

@@ -141,7 +141,8 @@ fn some_metadata(choices: &mut Choices<'_>) -> Option<Vec<u8>> {
     }
 }
 
-/// Metadata that claims what has to be refused at once: nobody can tell that there is less memory than it says.
+/// Metadata that claims what has to be refused at once: nobody can tell that there is less memory
+/// than it says.
 fn wrong_metadata(choices: &mut Choices<'_>) -> Vec<u8> {
     let wrong = match absurd(choices) as i32 {
         number if (0..=1 << 26).contains(&number) => -1 - number,

@@ -9,11 +9,12 @@ use arrow_device::dlpack::{Conversion, CopyPolicy, Nulls, Order, Tensor};
 
 use crate::tensors::{Recipe, TestForm, free_without_deleter};
 
-/// Anything: a tensor whose fields are made of these bytes, imported in both forms and put through every conversion. Panics
-/// where something is wrong. For fuzzing.
+/// Anything: a tensor whose fields are made of these bytes, imported in both forms and put through
+/// every conversion. Panics where something is wrong. For fuzzing.
 ///
-/// What the contract of import leaves to the producer is kept: pointers that are not null point to as much as the fields say,
-/// as far as that can be had, and to nothing on devices that the host does not read.
+/// What the contract of import leaves to the producer is kept: pointers that are not null point to
+/// as much as the fields say, as far as that can be had, and to nothing on devices that the host
+/// does not read.
 ///
 /// # Panics
 /// On a finding.
@@ -146,8 +147,8 @@ impl Input<'_> {
         }
     }
 
-    /// Data for all that the fields name, where it is not too much: a window in the middle of enough memory. Where it is too much,
-    /// a device is named that the host does not read.
+    /// Data for all that the fields name, where it is not too much: a window in the middle of
+    /// enough memory. Where it is too much, a device is named that the host does not read.
     fn provide(&mut self, it: &mut Recipe) {
         if self.byte() == 255 {
             it.bytes = None;

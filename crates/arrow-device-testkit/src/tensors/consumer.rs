@@ -1,4 +1,5 @@
-//! A consumer that believes nothing: it checks what was exported against what DLPack and this library promise.
+//! A consumer that believes nothing: it checks what was exported against what DLPack and this
+//! library promise.
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::Managed;

@@ -1,4 +1,5 @@
-//! Producers with one field wrong, and what has to be said about each; and some that are odd and right.
+//! Producers with one field wrong, and what has to be said about each; and some that are odd and
+//! right.
 
 use arrow_device::ErrorKind::{self, LimitExceeded, Malformed, Unsupported};
 use arrow_device::abi::dlpack::{DLDataType, DLDeviceType};

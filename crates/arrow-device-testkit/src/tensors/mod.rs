@@ -1,5 +1,5 @@
-//! DLPack's other side, written by hand: a producer whose every field can be wrong, a consumer that believes nothing, and
-//! tensors of every type in every layout. What is deleted is counted.
+//! DLPack's other side, written by hand: a producer whose every field can be wrong, a consumer that
+//! believes nothing, and tensors of every type in every layout. What is deleted is counted.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -55,7 +55,8 @@ impl<T> Drop for Counted<T> {
     }
 }
 
-/// All that a producer says, to be changed at will. As it comes it is right: six `int32` on the CPU, in two rows.
+/// All that a producer says, to be changed at will. As it comes it is right: six `int32` on the
+/// CPU, in two rows.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// Only in the newer form.
@@ -141,7 +142,8 @@ struct Made<F> {
 }
 
 impl Recipe {
-    /// A tensor that its consumer has to delete. Without a deleter it is never freed, which is what that says.
+    /// A tensor that its consumer has to delete. Without a deleter it is never freed, which is what
+    /// that says.
     pub fn make<F: TestForm>(&self) -> (*mut F, Count) {
         let mut bytes = self.bytes.as_ref().map(|bytes| {
             let words = bytes.chunks(8).map(|chunk| {

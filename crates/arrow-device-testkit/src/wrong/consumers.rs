@@ -166,8 +166,8 @@ fn stage_like(stage: &Stage) -> Stage {
 }
 
 fn release_child(child: *mut ArrowArray) {
-    // SAFETY: a struct of the producer's, who sees what is called. It keeps the structs of children that it has
-    // released.
+    // SAFETY: a struct of the producer's, who sees what is called. It keeps the structs of children
+    // that it has released.
     if let Some(release) = unsafe { (*child).release } {
         // SAFETY: as above.
         unsafe { release(child) };

@@ -1,8 +1,9 @@
 //! Wrong peers: for each rule that a peer can break, one that breaks just that.
 //!
-//! [`all`] is the table. Each row names the requirement, says in words what the peer does, has the peer itself,
-//! and can [`run`](Wrong::run) it before the [`judge`] of its direction, who must complain. So the table tests
-//! judges, and anything else that wants to tell right peers from wrong ones:
+//! [`all`] is the table. Each row names the requirement, says in words what the peer does, has the
+//! peer itself, and can [`run`](Wrong::run) it before the [`judge`] of its direction, who must
+//! complain. So the table tests judges, and anything else that wants to tell right peers from wrong
+//! ones:
 //!
 //! ```
 //! for wrong in arrow_device_testkit::wrong::all() {

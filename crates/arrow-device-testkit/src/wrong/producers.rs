@@ -70,7 +70,8 @@ impl Way {
     }
 }
 
-/// A producer: a batch, behind an event where the device of the stage has them, with at most one thing changed.
+/// A producer: a batch, behind an event where the device of the stage has them, with at most one
+/// thing changed.
 #[derive(Clone, Copy, Debug)]
 pub struct Producer(Change);
 

@@ -1,4 +1,5 @@
-//! The generator and the oracle: what is generated is valid and varied, and the oracle tells arrays apart.
+//! The generator and the oracle: what is generated is valid and varied, and the oracle tells arrays
+//! apart.
 
 use std::collections::BTreeSet;
 

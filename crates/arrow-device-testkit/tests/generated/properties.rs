@@ -1,7 +1,8 @@
-//! What holds for any array: whatever is done to it, its values stay the same and nothing of it is left behind.
+//! What holds for any array: whatever is done to it, its values stay the same and nothing of it is
+//! left behind.
 //!
-//! Arrays come from the generator and values from the oracle, neither of which knows the library. A failure shows the
-//! bytes of the simplest array that still fails.
+//! Arrays come from the generator and values from the oracle, neither of which knows the library. A
+//! failure shows the bytes of the simplest array that still fails.
 
 use std::ptr;
 
@@ -77,8 +78,9 @@ impl Part {
     }
 }
 
-/// That an array that goes through a peer can be taken apart and let go of in any order, that each part is what it was
-/// until then, and that the producer's memory is released once, when nobody has any part any more.
+/// That an array that goes through a peer can be taken apart and let go of in any order, that each
+/// part is what it was until then, and that the producer's memory is released once, when nobody has
+/// any part any more.
 fn check_parts(relay: &dyn Relay, generated: &Generated) -> Verdict {
     let plan = &generated.plan;
     let choices = more_choices(generated);
@@ -331,7 +333,8 @@ fn check_device_parts(generated: &Generated, queue: &Queue) -> Verdict {
     drop(array);
     let schema = there.schema().map_err(said)?;
     let mut c_array = ArrowDeviceArray::empty();
-    // As it is, still pending; and then, since a part of it has no event of its own, when it is ready.
+    // As it is, still pending; and then, since a part of it has no event of its own, when it is
+    // ready.
     there.export(&mut c_array).map_err(said)?;
     drop(there);
     let again = unsafe { Array::import(&mut c_array, &schema) }.map_err(said)?;

@@ -97,8 +97,8 @@ fn devices_with_and_without_access_to_each_other_pass() {
     }
 }
 
-/// Whatever call fails, and wherever the device is lost: errors are values, and nothing is left behind. The
-/// simulator that each run gets looks for that when it is dropped.
+/// Whatever call fails, and wherever the device is lost: errors are values, and nothing is left
+/// behind. The simulator that each run gets looks for that when it is dropped.
 #[test]
 fn every_call_of_a_case_may_fail() {
     let kind = kinds::Kind::Struct(vec![

@@ -29,7 +29,8 @@ fn cases() -> Vec<Case> {
     .into()
 }
 
-/// The table of everything that is wrong: what to call it, which check finds it, and what that says.
+/// The table of everything that is wrong: what to call it, which check finds it, and what that
+/// says.
 struct Wrong {
     name: &'static str,
     check: Check,
@@ -138,7 +139,8 @@ fn exchanged(check: Check, exchange: &dyn Exchange) -> Report {
     report
 }
 
-/// On a software device whose driver omits something; what the device saw is the complaint of the case.
+/// On a software device whose driver omits something; what the device saw is the complaint of the
+/// case.
 fn skewed(check: Check, omits: Omission, builder: Builder) -> Report {
     skewed_over(cases(), check, omits, builder)
 }

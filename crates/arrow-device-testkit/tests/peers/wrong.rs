@@ -6,8 +6,8 @@ use arrow_device_testkit::judge::{self, Stage};
 use arrow_device_testkit::process::Child;
 use arrow_device_testkit::wrong::{self, Direction, Producer};
 
-/// The requirements that a producer, a consumer or a relay of arrays and schemas can break. The others are about
-/// headers and documentation.
+/// The requirements that a producer, a consumer or a relay of arrays and schemas can break. The
+/// others are about headers and documentation.
 const BREAKABLE: [&str; 31] = [
     "ABI-1", "ABI-2", "ABI-3", "ABI-5", "ARR-1", "ARR-10", "ARR-11", "ARR-12", "ARR-13", "ARR-14",
     "ARR-15", "ARR-16", "ARR-17", "ARR-18", "ARR-19", "ARR-2", "ARR-20", "ARR-3", "ARR-4", "ARR-5",

@@ -1,10 +1,10 @@
 //! A table that a compute shader makes, handed over before the shader has run.
 //!
-//! The application makes one Vulkan device and gives it to both halves. The producer submits a shader that
-//! computes two columns, and exports the table with a `VkEvent` instead of waiting. The consumer knows only the
-//! two C structs: it finds the device by the number in them, and reads the right values, because it waits for the
-//! event. So that this cannot come out right by luck, the producer's work is held back until the consumer is at
-//! it.
+//! The application makes one Vulkan device and gives it to both halves. The producer submits a
+//! shader that computes two columns, and exports the table with a `VkEvent` instead of waiting. The
+//! consumer knows only the two C structs: it finds the device by the number in them, and reads the
+//! right values, because it waits for the event. So that this cannot come out right by luck, the
+//! producer's work is held back until the consumer is at it.
 //!
 //! `cargo run -p arrow-device-vulkan --example shader`
 
@@ -32,7 +32,8 @@ pub(crate) fn main() -> Attempt<()> {
         return Ok(());
     }
     let vulkan = Vulkan::new(false)?;
-    // SAFETY: the handles are kept alive by `vulkan`, which goes with them; whoever submits holds its lock.
+    // SAFETY: the handles are kept alive by `vulkan`, which goes with them; whoever submits holds
+    // its lock.
     let device = unsafe { open_from(handles(&vulkan), Placement::HostVisible) }?;
     println!("opened {device:?}");
     let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
@@ -107,7 +108,8 @@ pub(crate) fn produce(
 
 /// A consumer that reads the second column on the host, on a thread of its own.
 ///
-/// (On a device with a single queue, work that it submitted there would come after the producer's anyway.)
+/// (On a device with a single queue, work that it submitted there would come after the producer's
+/// anyway.)
 pub(crate) struct Consumer {
     squares: Receiver<std::result::Result<Vec<i32>, String>>,
     early: std::cell::OnceCell<Vec<i32>>,
@@ -119,8 +121,8 @@ impl Consumer {
         c_schema: &mut ArrowSchema,
         c_array: &mut ArrowDeviceArray,
     ) -> Attempt<Self> {
-        // By the convention for Vulkan's device type the number is the `VkDevice`, which the application gave to
-        // everybody.
+        // By the convention for Vulkan's device type the number is the `VkDevice`, which the
+        // application gave to everybody.
         let device = open_for(c_array.device_id)?;
         // SAFETY: both structs were filled by a producer that keeps to the interface.
         let schema = unsafe { Schema::import(c_schema) }?;

@@ -1,4 +1,5 @@
-//! A compute shader, written down as the instructions that SPIR-V is made of: no compiler is needed to build this.
+//! A compute shader, written down as the instructions that SPIR-V is made of: no compiler is needed
+//! to build this.
 //!
 //! ```text
 //! layout(local_size_x = 8) in;
@@ -55,7 +56,8 @@ const INSTRUCTIONS: &[(u32, &[u32])] = &[
     (16, &[MAIN, 17, LOCAL_SIZE, 1, 1]),
     // OpDecorate INVOCATION BuiltIn GlobalInvocationId
     (71, &[INVOCATION, 11, 28]),
-    // OpDecorate INTS ArrayStride 4; OpMemberDecorate BLOCK 0 Offset 0; OpDecorate BLOCK BufferBlock
+    // OpDecorate INTS ArrayStride 4; OpMemberDecorate BLOCK 0 Offset 0; OpDecorate BLOCK
+    // BufferBlock
     (71, &[INTS, 6, 4]),
     (72, &[BLOCK, 0, 35, 0]),
     (71, &[BLOCK, 3]),

@@ -1,5 +1,5 @@
-//! Whatever is copied between the host, Vulkan and software devices has the values that it had, as a naive reader
-//! sees them; streams and tensors over Vulkan too.
+//! Whatever is copied between the host, Vulkan and software devices has the values that it had, as
+//! a naive reader sees them; streams and tensors over Vulkan too.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

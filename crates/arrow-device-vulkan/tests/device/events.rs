@@ -105,7 +105,8 @@ fn what_the_host_reads_in_place_is_waited_for() {
     });
 }
 
-/// What the application submits itself is in the order of the queue, on both sides of what the library submits.
+/// What the application submits itself is in the order of the queue, on both sides of what the
+/// library submits.
 #[test]
 fn work_of_the_application_is_in_the_order_of_the_queue() {
     let Some(bench) = Bench::with(Placement::DeviceOnly) else { return };
@@ -155,7 +156,8 @@ fn memory_is_kept_until_the_queue_has_passed() {
     assert!(reclaim_until(|| bench.held().allocated == 0));
 }
 
-/// An array that somebody else made with Vulkan alone: its own event, set by commands behind a full barrier.
+/// An array that somebody else made with Vulkan alone: its own event, set by commands behind a full
+/// barrier.
 fn foreign(bench: &Bench, array: &Array) -> (ArrowDeviceArray, Box<u64>, impl FnOnce() + use<>) {
     let vulkan = bench.vulkan().clone();
     let info = ash::vk::EventCreateInfo::default();
@@ -214,7 +216,8 @@ fn a_foreign_event_is_waited_for_by_a_command_and_by_the_host() {
     }
 }
 
-/// The layer wants to know the stages of an event beforehand, and this one is set by the host behind its back.
+/// The layer wants to know the stages of an event beforehand, and this one is set by the host
+/// behind its back.
 // Requirement: ARR-5, ARR-20
 #[test]
 fn a_queue_waits_for_an_event_that_nobody_has_set_yet() {

@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex};
 use arrow_device_vulkan::{Handles, SubmitLock};
 use ash::vk;
 
-/// Calls that may fail are counted down, and the one at 0 fails with `CODE`; if `FOR_EVER`, so do all after it.
+/// Calls that may fail are counted down, and the one at 0 fails with `CODE`; if `FOR_EVER`, so do
+/// all after it.
 static LEFT: AtomicI64 = AtomicI64::new(i64::MAX);
 static CODE: AtomicI32 = AtomicI32::new(0);
 static FOR_EVER: AtomicI32 = AtomicI32::new(0);
@@ -57,8 +58,8 @@ pub(crate) fn unlocked() -> u64 {
     UNLOCKED.swap(0, SeqCst)
 }
 
-/// What was recorded since the last time: `(` begins, `)` ends, `|` is a full barrier, `c` a copy, `s` sets an
-/// event.
+/// What was recorded since the last time: `(` begins, `)` ends, `|` is a full barrier, `c` a copy,
+/// `s` sets an event.
 pub(crate) fn commands_seen() -> String {
     std::mem::take(&mut COMMANDS_SEEN.lock().unwrap())
 }

@@ -1,4 +1,5 @@
-//! Buffers: parts, memory of others, what the driver knows of it, and errors that say what is wrong.
+//! Buffers: parts, memory of others, what the driver knows of it, and errors that say what is
+//! wrong.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

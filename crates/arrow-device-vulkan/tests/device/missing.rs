@@ -76,7 +76,8 @@ fn a_device_that_is_not_there_is_missing() {
     assert_eq!(error.kind(), ErrorKind::DeviceMissing, "{error}");
 }
 
-/// The devices that the library opens by itself are under no messenger. The layer prints what it has to say.
+/// The devices that the library opens by itself are under no messenger. The layer prints what it
+/// has to say.
 #[test]
 fn the_validation_layer_has_nothing_to_say_of_the_librarys_own_devices() {
     use arrow_device::{Array, DataType};

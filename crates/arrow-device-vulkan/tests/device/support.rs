@@ -11,8 +11,8 @@ use arrow_device_vulkan::{Handles, Placement, open_from};
 
 use crate::shader::handles;
 
-/// A device of the test's own, opened by the library. At the end everything has to be destroyed, and the
-/// validation layer must have said nothing.
+/// A device of the test's own, opened by the library. At the end everything has to be destroyed,
+/// and the validation layer must have said nothing.
 pub(crate) struct Bench {
     device: Option<Device>,
     vulkan: Option<Arc<Vulkan>>,

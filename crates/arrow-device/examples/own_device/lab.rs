@@ -1,9 +1,10 @@
-//! The driver of a device that is made of host memory and threads: each queue is a thread that does what it is
-//! sent.
+//! The driver of a device that is made of host memory and threads: each queue is a thread that does
+//! what it is sent.
 //!
-//! This is all that a backend has to bring. Its convention, which the interface leaves to the two sides for
-//! `EXT_DEV`: a buffer is an address, `device_id` is the instance with [`TAG`] added, and `sync_event` points to
-//! a variable that holds the handle of an event. The library pretends that the host cannot read the memory.
+//! This is all that a backend has to bring. Its convention, which the interface leaves to the two
+//! sides for `EXT_DEV`: a buffer is an address, `device_id` is the instance with [`TAG`] added, and
+//! `sync_event` points to a variable that holds the handle of an event. The library pretends that
+//! the host cannot read the memory.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -52,17 +53,18 @@ struct Worker {
     unfinished: Arc<AtomicUsize>,
 }
 
-/// What the handle of an event points to, behind an [`Arc`]: the queues that were sent to it hold it too.
+/// What the handle of an event points to, behind an [`Arc`]: the queues that were sent to it hold
+/// it too.
 #[derive(Default)]
 struct Signal {
     passed: Mutex<bool>,
     changed: Condvar,
 }
 
-// SAFETY: memory is the global allocator's, 64 bytes aligned. A queue is one thread, which does one thing after
-// the other; `record` and `wait` are such things, so an event passes after everything before it, and nothing
-// after a wait begins before the event has passed. `synchronize` waits for an event of its own. `map` is not
-// offered.
+// SAFETY: memory is the global allocator's, 64 bytes aligned. A queue is one thread, which does one
+// thing after the other; `record` and `wait` are such things, so an event passes after everything
+// before it, and nothing after a wait begins before the event has passed. `synchronize` waits for
+// an event of its own. `map` is not offered.
 unsafe impl Driver for Lab {
     fn id(&self) -> DeviceId {
         self.id
@@ -189,7 +191,8 @@ unsafe impl Driver for Lab {
         // SAFETY: as in `record`.
         unsafe { worker(queue) }.submit(move || {
             for Region { from, to, len } in regions {
-                // SAFETY: both sides hold `len` bytes until this is done, and do not overlap, says the trait.
+                // SAFETY: both sides hold `len` bytes until this is done, and do not overlap, says
+                // the trait.
                 unsafe { address(from).copy_to_nonoverlapping(address(to), len as usize) }
             }
         })

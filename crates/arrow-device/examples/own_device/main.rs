@@ -1,8 +1,10 @@
-//! A device of one's own, from outside the library: `lab.rs` is its driver, this is a program that uses it.
+//! A device of one's own, from outside the library: `lab.rs` is its driver, this is a program that
+//! uses it.
 //!
-//! A producer fills an array on the device and hands it over before the device has even begun. The consumer
-//! knows nothing but the C structs and the device that they name. It submits its own work at once and lets go of
-//! the array; the order of the work and the life of the memory take care of themselves.
+//! A producer fills an array on the device and hands it over before the device has even begun. The
+//! consumer knows nothing but the C structs and the device that they name. It submits its own work
+//! at once and lets go of the array; the order of the work and the life of the memory take care of
+//! themselves.
 //!
 //! `cargo run --example own_device`
 
@@ -39,8 +41,8 @@ pub(crate) fn main() -> Result<()> {
     assert!(c_array.is_released());
     println!("the consumer has submitted its work and dropped the array");
 
-    // Everybody has let go of the memory. The producer's queue still writes to it, and the consumer's waits for
-    // that.
+    // Everybody has let go of the memory. The producer's queue still writes to it, and the
+    // consumer's waits for that.
     assert!(started.recv_timeout(PAUSE).is_err());
     println!("{} bytes are kept for the producer's work", kept());
     assert_eq!(kept(), SIZE);
@@ -57,7 +59,8 @@ pub(crate) fn main() -> Result<()> {
     println!("the sum of the doubled values is {sum}");
     assert_eq!(sum, 20);
 
-    // The queues have passed, so the memory is free. Any later call into the library would have noticed as well.
+    // The queues have passed, so the memory is free. Any later call into the library would have
+    // noticed as well.
     arrow_device::drain(LONG)?;
     println!("{} bytes are kept now", kept());
     assert_eq!(kept(), 0);
@@ -70,8 +73,8 @@ fn kept() -> u64 {
     lab::allocated()
 }
 
-/// Copies values to the device, doubles them there, and exports them with an event that stands for the end of
-/// that.
+/// Copies values to the device, doubles them there, and exports them with an event that stands for
+/// the end of that.
 fn produce(
     device: &Device,
     gate: Receiver<()>,
@@ -88,8 +91,8 @@ fn produce(
         let _ = gate.recv();
         for index in 0..VALUES.len() {
             let value = spot.base.as_ptr().cast::<i64>().wrapping_add(index);
-            // SAFETY: the memory holds this many values, and nobody else touches them before the event recorded
-            // below.
+            // SAFETY: the memory holds this many values, and nobody else touches them before the
+            // event recorded below.
             unsafe { *value *= 2 };
         }
     };
@@ -104,14 +107,15 @@ fn produce(
     array.export(c_array)
 }
 
-/// Adds the values up on a queue of its own. What comes back tells when the device begins with that, and the sum.
+/// Adds the values up on a queue of its own. What comes back tells when the device begins with
+/// that, and the sum.
 fn consume(
     c_schema: &mut ArrowSchema,
     c_array: &mut ArrowDeviceArray,
     gate: Receiver<()>,
 ) -> Result<(Receiver<()>, Receiver<i64>)> {
-    // SAFETY: both structs were filled by a producer that keeps to the interface and to what `lab` says of its
-    // events.
+    // SAFETY: both structs were filled by a producer that keeps to the interface and to what `lab`
+    // says of its events.
     let schema = unsafe { Schema::import(c_schema) }?;
     // SAFETY: as above.
     let array = unsafe { Array::import(c_array, &schema) }?;
@@ -128,8 +132,8 @@ fn consume(
         let _ = begin.send(());
         let _ = gate.recv();
         let values = spot.base.as_ptr().cast::<i64>();
-        // SAFETY: the view keeps the array's `len` values until this queue has passed this work, and it starts
-        // after the event, behind which nobody writes to them.
+        // SAFETY: the view keeps the array's `len` values until this queue has passed this work,
+        // and it starts after the event, behind which nobody writes to them.
         let total = (0..len).map(|index| unsafe { *values.wrapping_add(index) }).sum();
         let _ = send.send(total);
     };

@@ -9,15 +9,19 @@ use crate::{DataType, DeviceId, Error, ErrorKind, Field, Queue, Result};
 
 /// A record batch: columns of one length on one device.
 ///
-/// In C it is a struct array. One that has an offset is fine: every column is given with it applied. One that has rows which
-/// are null as a whole is not a record batch, and is refused.
+/// In C it is a struct array. One that has an offset is fine: every column is given with it
+/// applied. One that has rows which are null as a whole is not a record batch, and is refused.
 ///
 /// ```
 /// use arrow_device::{Array, Batch, DataType};
 ///
-/// let batch = Batch::from_columns([
-///     ("id", Array::builder(DataType::Int64).len(2).buffers([None, Some(vec![1_i64, 2].into())]).finish_ready()?),
-/// ])?;
+/// let batch = Batch::from_columns([(
+///     "id",
+///     Array::builder(DataType::Int64)
+///         .len(2)
+///         .buffers([None, Some(vec![1_i64, 2].into())])
+///         .finish_ready()?,
+/// )])?;
 /// assert_eq!((batch.row_count(), batch.column_count()), (2, 1));
 /// assert_eq!(batch.column_by_name("id")?.null_count(), Some(0));
 /// # Ok::<(), arrow_device::Error>(())
@@ -57,7 +61,8 @@ impl Batch {
         Self::try_from(rows)
     }
 
-    /// Takes a batch over from the producer that filled the struct: [`Array::import`], and the conversion.
+    /// Takes a batch over from the producer that filled the struct: [`Array::import`], and the
+    /// conversion.
     ///
     /// # Safety
     /// As for [`Array::import`].
@@ -68,13 +73,14 @@ impl Batch {
 
     /// Hands the batch to a consumer: see [`Array::export`].
     ///
-    /// The struct has no offset, since shipped consumers refuse a batch with one: the columns of a [slice](Self::slice) have
-    /// it, and its length. So they do in a stream of batches.
+    /// The struct has no offset, since shipped consumers refuse a batch with one: the columns of a
+    /// [slice](Self::slice) have it, and its length. So they do in a stream of batches.
     pub fn export(&self, out: &mut ArrowDeviceArray) -> Result<()> {
         self.rows.export(out)
     }
 
-    /// Hands the batch to a consumer, with the events of its columns joined: see [`Array::export_on`].
+    /// Hands the batch to a consumer, with the events of its columns joined: see
+    /// [`Array::export_on`].
     pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
         self.rows.export_on(queue, out)
     }

@@ -16,13 +16,13 @@ use crate::{
 
 /// An array that is being put together; see [`Array::builder`].
 ///
-/// Buffers are in the order of the C data interface: for most types validity, then offsets where there are any, then data;
-/// `None` stands for a buffer that is not there. View types take their data buffers after the views; the sizes that the
-/// interface wants behind them are written by the builder. Children and dictionaries are arrays; a slice of one is taken as
-/// the slice it is.
+/// Buffers are in the order of the C data interface: for most types validity, then offsets where
+/// there are any, then data; `None` stands for a buffer that is not there. View types take their
+/// data buffers after the views; the sizes that the interface wants behind them are written by the
+/// builder. Children and dictionaries are arrays; a slice of one is taken as the slice it is.
 ///
-/// What can be told without looking at the data is checked when it is finished: numbers of buffers and children, their types,
-/// lengths and devices.
+/// What can be told without looking at the data is checked when it is finished: numbers of buffers
+/// and children, their types, lengths and devices.
 #[derive(Debug)]
 #[must_use]
 pub struct ArrayBuilder {
@@ -60,7 +60,8 @@ impl ArrayBuilder {
         }
     }
 
-    /// How many elements. Where it is not said, a struct or sparse union has as many as its first child.
+    /// How many elements. Where it is not said, a struct or sparse union has as many as its first
+    /// child.
     pub fn len(mut self, length: usize) -> Self {
         self.window.length = i64::try_from(length).unwrap_or(i64::MAX);
         self.length_given = true;
@@ -73,7 +74,8 @@ impl ArrayBuilder {
         self
     }
 
-    /// How many elements are null. Where it is not said, it is 0 without a validity bitmap and unknown with one.
+    /// How many elements are null. Where it is not said, it is 0 without a validity bitmap and
+    /// unknown with one.
     pub fn null_count(mut self, null_count: usize) -> Self {
         self.window.null_count = i64::try_from(null_count).unwrap_or(i64::MAX);
         self
@@ -97,22 +99,24 @@ impl ArrayBuilder {
         self
     }
 
-    /// The device, for an array that has neither buffers nor children to tell it. Without it that is the host.
+    /// The device, for an array that has neither buffers nor children to tell it. Without it that
+    /// is the host.
     pub fn device(mut self, device: DeviceId) -> Self {
         self.device = Some(device);
         self
     }
 
-    /// The data is complete. Children stay as ready as they are: an array of columns that wait for different events is ready
-    /// after all of them.
+    /// The data is complete. Children stay as ready as they are: an array of columns that wait for
+    /// different events is ready after all of them.
     pub fn finish_ready(self) -> Result<Array> {
         self.finish(|pending| Ok(ReadyWhen::join(pending)))
     }
 
-    /// The data is complete when this queue has done what was submitted to it: an event is recorded on it.
+    /// The data is complete when this queue has done what was submitted to it: an event is recorded
+    /// on it.
     ///
-    /// Children that wait for other events make the queue wait for those first, so that one event stands for all. On a
-    /// device that has no events to show to others, this waits on the host.
+    /// Children that wait for other events make the queue wait for those first, so that one event
+    /// stands for all. On a device that has no events to show to others, this waits on the host.
     pub fn finish_on(self, queue: &Queue) -> Result<Array> {
         let queue = queue.clone();
         let reached = queue.clone();
@@ -131,7 +135,8 @@ impl ArrayBuilder {
         self.finish(|pending| Ok(ReadyWhen::join(pending.chain([Pending::Event(event)]))))
     }
 
-    /// The data is complete after what other arrays wait for, whose memory the buffers are and whose trees they keep.
+    /// The data is complete after what other arrays wait for, whose memory the buffers are and
+    /// whose trees they keep.
     pub(crate) fn finish_with(self, others: impl IntoIterator<Item = Pending>) -> Result<Array> {
         self.finish(|pending| Ok(ReadyWhen::join(pending.chain(others))))
     }
@@ -215,8 +220,8 @@ impl ArrayBuilder {
         Ok(found.unwrap_or(DeviceId::CPU))
     }
 
-    /// Where several runtimes are open by one id, memory tells whose it is: an array's has to be of one. Nobody is asked
-    /// before that happens.
+    /// Where several runtimes are open by one id, memory tells whose it is: an array's has to be of
+    /// one. Nobody is asked before that happens.
     fn check_runtime(&self, device: DeviceId) -> Result<()> {
         if !Device::ids_are_ambiguous() || device.device_type == DeviceType::CPU {
             return Ok(());
@@ -236,8 +241,9 @@ impl ArrayBuilder {
         let below = below.filter_map(|(name, array)| Some((name, array.tree().telling_memory()?)));
         let mut parts = buffers.chain(below).map(|(name, memory)| {
             let holds = |runtime: &Device| {
-                // SAFETY: the buffer or the tree, which `self` has, keeps the memory, and its maker promised that it is on
-                // this device and what the convention says, which is what `buffers[i]` of an array is.
+                // SAFETY: the buffer or the tree, which `self` has, keeps the memory, and its maker
+                // promised that it is on this device and what the convention says, which is what
+                // `buffers[i]` of an array is.
                 unsafe { runtime.driver().holds(memory) }
             };
             (name, runtimes.iter().map(holds).collect::<Vec<bool>>())
@@ -296,7 +302,8 @@ impl ArrayBuilder {
         Ok(())
     }
 
-    /// The interface wants the sizes of the data buffers of views as one more buffer, and this one in host memory.
+    /// The interface wants the sizes of the data buffers of views as one more buffer, and this one
+    /// in host memory.
     fn add_variadic_sizes(&mut self) -> Result<()> {
         let sizes: Vec<i64> = self
             .buffers
@@ -403,7 +410,8 @@ impl ArrayBuilder {
         Ok(())
     }
 
-    /// Builds the tree: the root from the buffers, all below it from the arrays that were given, whose tables are shared.
+    /// Builds the tree: the root from the buffers, all below it from the arrays that were given,
+    /// whose tables are shared.
     fn assemble(
         self,
         schema: Schema,
@@ -436,7 +444,8 @@ impl ArrayBuilder {
             .filter_map(|buffer| buffer.and_then(Buffer::into_owner))
             .collect();
         let below: Box<[Array]> = sources.as_slice().into();
-        // Level by level, as the schema's nodes are numbered: an array is the node of the same place.
+        // Level by level, as the schema's nodes are numbered: an array is the node of the same
+        // place.
         let mut arrays = sources;
         let mut next = 0;
         while let Some(array) = arrays.get(next).cloned() {

@@ -1,7 +1,8 @@
 //! Looking at the structs of an array that comes in.
 //!
-//! Whatever host memory can show to be wrong is found here, once, for every node, and nothing is copied. The fast way only tells
-//! that something is wrong; words and place come from a second look.
+//! Whatever host memory can show to be wrong is found here, once, for every node, and nothing is
+//! copied. The fast way only tells that something is wrong; words and place come from a second
+//! look.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -13,8 +14,8 @@ use crate::pool::list::List;
 use crate::schema::{Check, NO_BUFFER, Rule, Schema};
 use crate::{DeviceId, Error, ErrorKind, Result};
 
-/// Checks everything that host memory shows, for every node, and takes nothing over. Tells where the structs below are. Also
-/// what [`validate::layout`](crate::validate::layout) does.
+/// Checks everything that host memory shows, for every node, and takes nothing over. Tells where
+/// the structs below are. Also what [`validate::layout`](crate::validate::layout) does.
 ///
 /// # Safety
 /// As for [`Array::import`](super::Array::import), `release` left aside.
@@ -102,8 +103,9 @@ impl StructWalk<'_> {
         }
     }
 
-    /// Looks at a tree of several levels, and notes where the structs of the nodes from 1 on are, in the order in which they are
-    /// found: level by level, as they are numbered. An error names a node and its struct.
+    /// Looks at a tree of several levels, and notes where the structs of the nodes from 1 on are,
+    /// in the order in which they are found: level by level, as they are numbered. An error names a
+    /// node and its struct.
     ///
     /// # Safety
     /// As for [`Array::import`](super::Array::import); the root keeps to its rule.
@@ -125,7 +127,8 @@ impl StructWalk<'_> {
                 Some(index) => table.get(index).copied(),
             };
             let Some(noted) = noted else { break };
-            // SAFETY: the root, or what was seen not to be null in the table of its parent, which the caller vouches for.
+            // SAFETY: the root, or what was seen not to be null in the table of its parent, which
+            // the caller vouches for.
             let source = unsafe { &*noted };
             let fault = |fault| (fault, number as u32, source);
             if number > 0 {
@@ -143,8 +146,8 @@ impl StructWalk<'_> {
         Ok(())
     }
 
-    /// Looks at the children and the dictionary of a node, and notes where they are. Of those that are no leaves only that they
-    /// are there, and long enough.
+    /// Looks at the children and the dictionary of a node, and notes where they are. Of those that
+    /// are no leaves only that they are there, and long enough.
     ///
     /// # Safety
     /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules.
@@ -160,7 +163,8 @@ impl StructWalk<'_> {
         let least = least(source, rule);
         for (index, check) in below.iter().enumerate() {
             let (pointer, least) = if index < children {
-                // SAFETY: the table is there and has `children` entries: the node keeps to its rules.
+                // SAFETY: the table is there and has `children` entries: the node keeps to its
+                // rules.
                 (unsafe { source.children.wrapping_add(index).read() }, least)
             } else {
                 (source.dictionary, 0)
@@ -188,7 +192,8 @@ impl StructWalk<'_> {
     /// Looks at the children of a node that are all leaves, and notes nothing.
     ///
     /// # Safety
-    /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules, and it has as many children as there are checks.
+    /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules,
+    /// and it has as many children as there are checks.
     #[inline(never)]
     unsafe fn leaves(
         &self,
@@ -197,13 +202,14 @@ impl StructWalk<'_> {
         checks: &[Check],
     ) -> Result<(), StructFault> {
         let least = least(source, rule);
-        // SAFETY: the table is there and has so many entries, which nobody writes to: the node keeps to its rules, and
-        // `import`'s caller promises the rest.
+        // SAFETY: the table is there and has so many entries, which nobody writes to: the node
+        // keeps to its rules, and `import`'s caller promises the rest.
         let children = unsafe {
             std::slice::from_raw_parts(source.children.cast_const().cast(), checks.len())
         };
         let children: &[*const ArrowArray] = children;
-        // Columns that stand together are often of one type: its rule is looked up once for all of them.
+        // Columns that stand together are often of one type: its rule is looked up once for all of
+        // them.
         let (mut number, mut usual) = (u32::MAX, Usual::NOTHING);
         for (index, (check, &pointer)) in checks.iter().zip(children).enumerate() {
             if check.rule != number {
@@ -224,8 +230,9 @@ impl StructWalk<'_> {
     }
 }
 
-/// What most leaves of a rule look like, which is seen with few looks: a bitmap and one or two more buffers, of which the first
-/// has to be there, and as many elements as allowed. Whatever looks otherwise is looked at again.
+/// What most leaves of a rule look like, which is seen with few looks: a bitmap and one or two more
+/// buffers, of which the first has to be there, and as many elements as allowed. Whatever looks
+/// otherwise is looked at again.
 #[derive(Clone, Copy)]
 struct Usual {
     buffers: i64,
@@ -282,12 +289,14 @@ unsafe fn leaf_keeps_at_all(pointer: *const ArrowArray, rule: &Rule, least: i64)
     unsafe { leaf_keeps(pointer, rule, least) }
 }
 
-/// How many elements the children of a node have at least. No overflow: `largest_end` takes the elements into account.
+/// How many elements the children of a node have at least. No overflow: `largest_end` takes the
+/// elements into account.
 fn least(source: &ArrowArray, rule: &Rule) -> i64 {
     (source.offset + source.length) * i64::from(rule.elements_in_child)
 }
 
-/// Whether there is a struct, with nothing below it and at least so many elements, that keeps to its rule.
+/// Whether there is a struct, with nothing below it and at least so many elements, that keeps to
+/// its rule.
 ///
 /// # Safety
 /// As for [`Array::import`](super::Array::import): the pointer is null or leads to a struct.
@@ -301,7 +310,8 @@ unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> boo
     unsafe { node_keeps(source, rule, least, has_nothing_below & !source.is_released()) }
 }
 
-/// Whether a struct keeps to all rules that can be seen in it alone. [`explain`] says which one it breaks.
+/// Whether a struct keeps to all rules that can be seen in it alone. [`explain`] says which one it
+/// breaks.
 ///
 /// # Safety
 /// As for [`Array::import`](super::Array::import).
@@ -327,7 +337,8 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
     if !below_fits || more > u64::from(rule.more_buffers) || (buffers.is_null() && expected > 0) {
         return false;
     }
-    // Each of these looks like one comparison to the processor: what is negative is a large number without a sign.
+    // Each of these looks like one comparison to the processor: what is negative is a large number
+    // without a sign.
     if length < least
         || length > largest_end
         || offset.cast_unsigned() > (largest_end - length).cast_unsigned()
@@ -398,7 +409,8 @@ unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), StructFault> {
 }
 
 impl StructFault {
-    /// Says in words what is wrong, looking a second time. `source` was read as far as the first look went.
+    /// Says in words what is wrong, looking a second time. `source` was read as far as the first
+    /// look went.
     #[cold]
     fn explain(self, schema: &Schema, number: u32, source: &ArrowArray) -> Error {
         let node = schema.node(number);

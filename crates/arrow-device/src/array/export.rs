@@ -1,7 +1,8 @@
 //! Writing an `ArrowDeviceArray`.
 //!
-//! One arena holds every struct of the tree; tables of buffers are those that the tree has. No device is called, nothing is counted, no null is looked for: what
-//! is known travels, and an event is handed on as it came.
+//! One arena holds every struct of the tree; tables of buffers are those that the tree has. No
+//! device is called, nothing is counted, no null is looked for: what is known travels, and an event
+//! is handed on as it came.
 
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
@@ -27,20 +28,25 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 impl Array {
     /// Hands the array to a consumer: fills the struct that the consumer allocated.
     ///
-    /// The struct is overwritten without being released, `reserved` included; on failure it is left as it was. From then on
-    /// the data is kept until the consumer calls `release`. The consumer's call says that its own work on the data is done.
+    /// The struct is overwritten without being released, `reserved` included; on failure it is left
+    /// as it was. From then on the data is kept until the consumer calls `release`. The consumer's
+    /// call says that its own work on the data is done.
     ///
-    /// No device is called. The event that the array came with or was made with goes out unchanged; an array that is ready
-    /// has none. An array that is not ready, on a type of device that has no events, is an error. Columns with different
-    /// events cannot share the one place for an event: use [`export_on`](Self::export_on) or
-    /// [`export_settled`](Self::export_settled).
+    /// No device is called. The event that the array came with or was made with goes out unchanged;
+    /// an array that is ready has none. An array that is not ready, on a type of device that has no
+    /// events, is an error. Columns with different events cannot share the one place for an event:
+    /// use [`export_on`](Self::export_on) or [`export_settled`](Self::export_settled).
     ///
     /// ```
     /// use arrow_device::abi::ArrowDeviceArray;
     /// use arrow_device::{Array, DataType};
     ///
     /// let buffers = [Some(vec![0b101_u8].into()), Some(vec![1_i64, 0, 3].into())];
-    /// let numbers = Array::builder(DataType::Int64).len(3).null_count(1).buffers(buffers).finish_ready()?;
+    /// let numbers = Array::builder(DataType::Int64)
+    ///     .len(3)
+    ///     .null_count(1)
+    ///     .buffers(buffers)
+    ///     .finish_ready()?;
     /// let mut c_array = ArrowDeviceArray::empty();
     /// numbers.export(&mut c_array)?;
     ///
@@ -62,22 +68,25 @@ impl Array {
         self.export_as_it_is(out)
     }
 
-    /// [`export`](Self::export), with several events joined: the queue waits for each of them and records one.
+    /// [`export`](Self::export), with several events joined: the queue waits for each of them and
+    /// records one.
     ///
-    /// Where there is one event or none, it goes out unchanged and the queue is not used. On a type of device that has no
-    /// events to show, this waits on the host.
+    /// Where there is one event or none, it goes out unchanged and the queue is not used. On a type
+    /// of device that has no events to show, this waits on the host.
     pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
         self.export_joined(queue, as_uninit(out))
     }
 
-    /// [`export`](Self::export) without an event, for consumers that are known to ignore them: waits on the host first.
+    /// [`export`](Self::export) without an event, for consumers that are known to ignore them:
+    /// waits on the host first.
     pub fn export_settled(&self, out: &mut ArrowDeviceArray) -> Result<()> {
         self.export_waited_for(as_uninit(out))
     }
 
     /// Hands the array to a consumer that only knows plain `ArrowArray`s, which lie in host memory.
     ///
-    /// Such a struct has no event, so what is not ready yet, as a copy to the host may be, is waited for first.
+    /// Such a struct has no event, so what is not ready yet, as a copy to the host may be, is
+    /// waited for first.
     pub fn export_host(&self, out: &mut ArrowArray) -> Result<()> {
         self.wait_for_host()?;
         self.fill(None, || self.tree().clone(), as_uninit(out))?;
@@ -89,8 +98,8 @@ impl Array {
         self.export_with(self.single_pending()?, || self.tree().clone(), out)
     }
 
-    /// [`export`](Self::export) of an array that nobody needs after this: the consumer gets its share of the tree, and no
-    /// count changes.
+    /// [`export`](Self::export) of an array that nobody needs after this: the consumer gets its
+    /// share of the tree, and no count changes.
     #[inline(always)]
     pub(crate) fn export_away(self, out: &mut MaybeUninit<ArrowDeviceArray>) -> Result<()> {
         let array = ManuallyDrop::new(self);
@@ -98,7 +107,8 @@ impl Array {
         unsafe { array.export_and_forget(out) }
     }
 
-    /// [`export_away`](Self::export_away) of an array that stays where it is, so that nothing is moved.
+    /// [`export_away`](Self::export_away) of an array that stays where it is, so that nothing is
+    /// moved.
     ///
     /// # Safety
     /// Whatever the outcome, the array is neither used nor dropped after this.
@@ -135,7 +145,8 @@ impl Array {
     #[inline(always)]
     unsafe fn share_taken(&self) -> Shared<Tree> {
         if self.named.is_some() {
-            // SAFETY: promised by the caller: nobody else drops it, and only the tree, the number and the window are exported.
+            // SAFETY: promised by the caller: nobody else drops it, and only the tree, the number
+            // and the window are exported.
             drop(unsafe { ptr::read(&raw const self.named) });
         }
         // SAFETY: promised by the caller: nobody else drops it.
@@ -168,7 +179,8 @@ impl Array {
         self.export_with(None, || self.tree().clone(), out)
     }
 
-    /// Waits until a struct without an event may go out. An error where it would not lie in host memory.
+    /// Waits until a struct without an event may go out. An error where it would not lie in host
+    /// memory.
     fn wait_for_host(&self) -> Result<()> {
         if self.device().device_type != DeviceType::CPU {
             let message =
@@ -221,7 +233,8 @@ impl Array {
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
         let device = self.device();
-        // Host memory has no number, whatever it came with: -1 is what the specification recommends.
+        // Host memory has no number, whatever it came with: -1 is what the specification
+        // recommends.
         let is_host = device.device_type == DeviceType::CPU;
         let device_id = if is_host { DeviceId::CPU.id } else { device.id };
         let device_type = device.device_type.0;
@@ -231,8 +244,8 @@ impl Array {
         Ok(())
     }
 
-    /// Writes the base struct, and returns its `sync_event`. `share` gives the share of the tree that keeps them. Nothing is written
-    /// where there is an error.
+    /// Writes the base struct, and returns its `sync_event`. `share` gives the share of the tree
+    /// that keeps them. Nothing is written where there is an error.
     #[inline(always)]
     fn fill(
         &self,
@@ -255,7 +268,8 @@ impl Array {
         }
     }
 
-    /// Whether nothing is below. Where exports are counted every one has an owner, which a leaf would not need.
+    /// Whether nothing is below. Where exports are counted every one has an owner, which a leaf
+    /// would not need.
     #[inline(always)]
     fn is_leaf(&self) -> bool {
         let checks = self.tree().schema.checks();
@@ -263,8 +277,9 @@ impl Array {
         is_leaf && !account::any_counts() && !self.is_batch
     }
 
-    /// A struct for a node that has nothing below it. It needs no arena: it refers to the tree's own table of buffers, and
-    /// holds a share of the tree, which also keeps what an imported array came with as `sync_event`.
+    /// A struct for a node that has nothing below it. It needs no arena: it refers to the tree's
+    /// own table of buffers, and holds a share of the tree, which also keeps what an imported array
+    /// came with as `sync_event`.
     #[inline(always)]
     fn exported_leaf(&self, share: Shared<Tree>) -> ArrowArray {
         let (buffers, n_buffers) = self.tree().table(self.node_number());
@@ -281,7 +296,8 @@ impl Array {
         }
     }
 
-    /// Writes the struct of a node, with everything below it in an arena, and returns its `sync_event`.
+    /// Writes the struct of a node, with everything below it in an arena, and returns its
+    /// `sync_event`.
     #[inline(always)]
     fn exported_tree(
         &self,
@@ -334,7 +350,8 @@ impl Array {
     fn exported_root(&self) -> ArrayNode {
         let window = self.window();
         if self.is_batch && window.offset != 0 {
-            // The columns of a batch have its offset. A bitmap would be that of other rows now. It says of none that it is null.
+            // The columns of a batch have its offset. A bitmap would be that of other rows now. It
+            // says of none that it is null.
             let window = Window { offset: 0, ..window };
             return ArrayNode {
                 window,
@@ -380,7 +397,8 @@ impl DeviceArrayParts {
             );
             assert!(offset_of!(ArrowDeviceArray, reserved) == rest + offset_of!(Rest, reserved));
         }
-        // SAFETY: of one size, and every member is at one place and of one type in both. None needs to be initialised.
+        // SAFETY: of one size, and every member is at one place and of one type in both. None needs
+        // to be initialised.
         unsafe { &mut *out.as_mut_ptr().cast() }
     }
 }
@@ -478,8 +496,9 @@ impl TreeSource<ArrowArray> for ImportedNodes<'_> {
 /// The table of buffers of a struct without nulls.
 const NO_BITMAP: &[*const c_void; 1] = &[ptr::null()];
 
-/// The tables of a tree whose root is a record batch: each column has exactly its rows, and the struct around them no offset.
-/// Shipped consumers refuse an offset there, and take no notice of the length.
+/// The tables of a tree whose root is a record batch: each column has exactly its rows, and the
+/// struct around them no offset. Shipped consumers refuse an offset there, and take no notice of
+/// the length.
 struct BatchRows<S> {
     tables: S,
     /// The numbers of the columns.
@@ -506,7 +525,8 @@ impl<S: TreeSource<ArrowArray>> TreeSource<ArrowArray> for BatchRows<S> {
     }
 }
 
-/// Whether the columns have the rows of the batch and no others, as they usually do: then they go out as they are.
+/// Whether the columns have the rows of the batch and no others, as they usually do: then they go
+/// out as they are.
 #[inline(always)]
 fn has_just(tables: &impl TreeSource<ArrowArray>, columns: Range<u32>, rows: Window) -> bool {
     let are_rows = |node: ArrayNode| node.window.length == rows.length;

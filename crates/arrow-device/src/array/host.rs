@@ -12,13 +12,16 @@ use crate::{BufferKind, DataType, Device, DeviceType, Error, ErrorKind, Extent, 
 impl Array {
     /// Waits until the data is ready, and lets the host read it where it lies.
     ///
-    /// Works for host memory, and for memory that an open device can show to the host, such as pinned memory. For other
-    /// memory it is [`Unsupported`](ErrorKind::Unsupported): copy it.
+    /// Works for host memory, and for memory that an open device can show to the host, such as
+    /// pinned memory. For other memory it is [`Unsupported`](ErrorKind::Unsupported): copy it.
     ///
     /// ```
     /// use arrow_device::{Array, DataType};
     ///
-    /// let numbers = Array::builder(DataType::Int16).len(2).buffers([None, Some(vec![7_i16, 8].into())]).finish_ready()?;
+    /// let numbers = Array::builder(DataType::Int16)
+    ///     .len(2)
+    ///     .buffers([None, Some(vec![7_i16, 8].into())])
+    ///     .finish_ready()?;
     /// assert_eq!(&numbers.host()?.buffer(1)?[..2], 7_i16.to_ne_bytes());
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
@@ -128,11 +131,12 @@ impl HostArray {
         Self { array, device: self.device.clone() }
     }
 
-    /// The bytes of a buffer, from the first one on, up to what the last element needs. Empty where there is no buffer.
+    /// The bytes of a buffer, from the first one on, up to what the last element needs. Empty where
+    /// there is no buffer.
     ///
-    /// The length of the data of strings and lists is read from the last offset. One that is negative, or past the end of
-    /// a buffer whose length is known, is [`InvalidData`](ErrorKind::InvalidData); any other is trusted, as
-    /// [`Array::import`] says.
+    /// The length of the data of strings and lists is read from the last offset. One that is
+    /// negative, or past the end of a buffer whose length is known, is
+    /// [`InvalidData`](ErrorKind::InvalidData); any other is trusted, as [`Array::import`] says.
     pub fn buffer(&self, index: usize) -> Result<HostBytes<'_>> {
         let len = self.buffer_len(index)?;
         self.first_bytes(index, len)
@@ -148,7 +152,8 @@ impl HostArray {
         if short == 0 {
             return Ok(HostBytes::empty());
         }
-        // No slice is longer than this; were the length not read from the data, it would not need to be said.
+        // No slice is longer than this; were the length not read from the data, it would not need
+        // to be said.
         if isize::try_from(len).is_err() || address.addr().get().checked_add(short).is_none() {
             return Err(self.invalid(format!("buffer {index} cannot have {len} bytes")));
         }
@@ -209,8 +214,9 @@ impl HostArray {
     }
 }
 
-/// What a last offset says of the length of the buffer behind the offsets, which has `there` bytes as far as that is known. It
-/// is another party's number: it may be negative, or more than there is.
+/// What a last offset says of the length of the buffer behind the offsets, which has `there` bytes
+/// as far as that is known. It is another party's number: it may be negative, or more than there
+/// is.
 #[inline]
 pub(crate) fn check_last_offset(
     last: i64,
@@ -262,7 +268,8 @@ impl HostBytes<'_> {
     }
 }
 
-// SAFETY: shared bytes that nobody writes to; a mapping can be ended on any thread, by the first rule of drivers.
+// SAFETY: shared bytes that nobody writes to; a mapping can be ended on any thread, by the first
+// rule of drivers.
 unsafe impl Send for HostBytes<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for HostBytes<'_> {}
@@ -271,9 +278,10 @@ impl Deref for HostBytes<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `len` bytes lie at the address: for host memory `import`'s or `Buffer::foreign`'s contract says so, for mapped
-        // memory the driver's. They are initialised and not written to while the array lives ("both the producer and the
-        // consumer SHOULD consider the exported data to be immutable", which the same contracts make a promise).
+        // SAFETY: `len` bytes lie at the address: for host memory `import`'s or `Buffer::foreign`'s
+        // contract says so, for mapped memory the driver's. They are initialised and not written to
+        // while the array lives ("both the producer and the consumer SHOULD consider the exported
+        // data to be immutable", which the same contracts make a promise).
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.len) }
     }
 }

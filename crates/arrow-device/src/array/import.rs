@@ -1,8 +1,8 @@
 //! Reading an `ArrowDeviceArray`.
 //!
-//! The base structure is moved in and kept whole, behind one owner that releases it once. The structs below it stay where they
-//! are and are the table of nodes; [`check`](super::check) looks at each of them once. No buffer is read, nothing is waited for,
-//! and no driver is called.
+//! The base structure is moved in and kept whole, behind one owner that releases it once. The
+//! structs below it stay where they are and are the table of nodes; [`check`](super::check) looks
+//! at each of them once. No buffer is read, nothing is waited for, and no driver is called.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -21,28 +21,31 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 impl Array {
     /// Takes an array over from the producer that filled the struct.
     ///
-    /// The struct is moved: the source is marked released, whatever the outcome, and the producer's `release` is called once,
-    /// when the last use of the data is over, or before this returns an error.
+    /// The struct is moved: the source is marked released, whatever the outcome, and the producer's
+    /// `release` is called once, when the last use of the data is over, or before this returns an
+    /// error.
     ///
-    /// Everything that can be checked without a device is checked, for every node: see the errors below. Nothing is read
-    /// through a buffer pointer, and nothing is waited for.
+    /// Everything that can be checked without a device is checked, for every node: see the errors
+    /// below. Nothing is read through a buffer pointer, and nothing is waited for.
     ///
     /// # Errors
     /// * [`Released`](ErrorKind::Released): the struct, or one inside it, is released.
-    /// * [`Malformed`](ErrorKind::Malformed): a negative or overflowing length or offset, a null count out of range, a missing
-    ///   table or buffer, an event on a device that has none.
-    /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch): other numbers of buffers or children than the type has.
+    /// * [`Malformed`](ErrorKind::Malformed): a negative or overflowing length or offset, a null
+    ///   count out of range, a missing table or buffer, an event on a device that has none.
+    /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch): other numbers of buffers or children than
+    ///   the type has.
     ///
     /// # Safety
-    /// `array` is null, or points to a struct that may be read and written and that holds what the Arrow C device interface
-    /// says: either it is released, or
+    /// `array` is null, or points to a struct that may be read and written and that holds what the
+    /// Arrow C device interface says: either it is released, or
     ///
-    /// * every pointer that is not null points to what the interface describes: `buffers` to `n_buffers` entries, `children`
-    ///   to `n_children`, each null or a struct of the same kind; these tables and structs stay, and nobody else writes to them,
-    ///   until the release,
-    /// * buffers that are not null lie on the device that is named and cover `offset + length` elements once `sync_event` has
-    ///   passed, and are not written to until the release,
-    /// * `sync_event` is null or what the convention of the device's type says (see [`convention`](crate::convention)), until the release,
+    /// * every pointer that is not null points to what the interface describes: `buffers` to
+    ///   `n_buffers` entries, `children` to `n_children`, each null or a struct of the same kind;
+    ///   these tables and structs stay, and nobody else writes to them, until the release,
+    /// * buffers that are not null lie on the device that is named and cover `offset + length`
+    ///   elements once `sync_event` has passed, and are not written to until the release,
+    /// * `sync_event` is null or what the convention of the device's type says (see
+    ///   [`convention`](crate::convention)), until the release,
     /// * `release` can be called once, on any thread.
     ///
     /// Everything that the errors name need not be ruled out.
@@ -55,7 +58,8 @@ impl Array {
         };
         let ArrowDeviceArray { device_id, device_type, sync_event, .. } = *source;
         let device = DeviceId::new(DeviceType(device_type), device_id);
-        // SAFETY: as promised by the caller. (`reserved` is not looked at: shipped producers leave garbage there.)
+        // SAFETY: as promised by the caller. (`reserved` is not looked at: shipped producers leave
+        // garbage there.)
         unsafe { import(&mut source.array, device, sync_event, schema) }
     }
 
@@ -74,8 +78,9 @@ impl Array {
         unsafe { import(source, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 
-    /// [`import_host`](Self::import_host) of a struct that the caller wrote. Where the schema is a row of columns that have
-    /// nothing below them, none of their structs is looked at, but in builds with debug assertions.
+    /// [`import_host`](Self::import_host) of a struct that the caller wrote. Where the schema is a
+    /// row of columns that have nothing below them, none of their structs is looked at, but in
+    /// builds with debug assertions.
     ///
     /// ```
     /// use arrow_device::abi::ArrowArray;
@@ -86,7 +91,8 @@ impl Array {
     /// let mut c_array = ArrowArray::empty();
     /// batch.as_array().export_host(&mut c_array)?;
     /// // What this library exports keeps to all rules.
-    /// let again = unsafe { Array::import_host_unchecked(&raw mut c_array, &batch.schema()?) }?;
+    /// let again =
+    ///     unsafe { Array::import_host_unchecked(&raw mut c_array, &batch.schema()?) }?;
     /// assert!(again.equals(batch.as_array())?);
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
@@ -106,14 +112,14 @@ impl Array {
             unsafe { check(source, DeviceId::CPU, ptr::null_mut(), schema) }.is_ok(),
             "the caller promised that nothing is wrong"
         );
-        // SAFETY: promised by the caller: `import_host` looks at the root and at each of its children, and finds that they keep
-        // to their rules. Nothing is below these.
+        // SAFETY: promised by the caller: `import_host` looks at the root and at each of its
+        // children, and finds that they keep to their rules. Nothing is below these.
         unsafe { moved(source, StructsBelow::Children, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 }
 
-/// Moves a base structure out: "the consumer can *move* the structure by bitwise copying", and then the source "MUST" be
-/// marked as released.
+/// Moves a base structure out: "the consumer can *move* the structure by bitwise copying", and then
+/// the source "MUST" be marked as released.
 #[inline(always)]
 fn take(source: &mut ArrowArray) -> ForeignArray {
     let moved = ArrowArray { ..*source };
@@ -148,7 +154,8 @@ fn refused(source: &mut ArrowArray, error: Error) -> Error {
 /// The array of a struct that was checked, which is moved to its place.
 ///
 /// # Safety
-/// As for [`Structs::new`], and `sync_event` is what the convention of the device's type says, until the release.
+/// As for [`Structs::new`], and `sync_event` is what the convention of the device's type says,
+/// until the release.
 #[inline(always)]
 unsafe fn moved(
     source: &mut ArrowArray,
@@ -161,7 +168,8 @@ unsafe fn moved(
         Ok(place) => place,
         Err(error) => return Err(refused(source, error)),
     };
-    // All that needs the struct or touches a count comes first, so that the move is one from place to place.
+    // All that needs the struct or touches a count comes first, so that the move is one from place
+    // to place.
     let schema = schema.clone();
     let root = Structs::root(source, schema.checks());
     let ready = ReadyWhen::foreign(sync_event);

@@ -1,7 +1,8 @@
 //! Arrays and record batches: the tree of columns that travels.
 //!
-//! An [`Array`] is a share of a tree, the number of one of its nodes, and a window on that node. It never shows an address:
-//! that takes a [`View`], which names the queue that will use it, or [`host`](Array::host), which waits.
+//! An [`Array`] is a share of a tree, the number of one of its nodes, and a window on that node. It
+//! never shows an address: that takes a [`View`], which names the queue that will use it, or
+//! [`host`](Array::host), which waits.
 
 mod batch;
 mod builder;
@@ -41,12 +42,16 @@ pub(crate) use window::Window;
 
 /// An Arrow array on a device: immutable, shared, ready now or after an event.
 ///
-/// Made by [`import`](Self::import) from a C struct, or by a [`builder`](Self::builder). A clone is a count.
+/// Made by [`import`](Self::import) from a C struct, or by a [`builder`](Self::builder). A clone is
+/// a count.
 ///
 /// ```
 /// use arrow_device::{Array, Buffer, DataType};
 ///
-/// let numbers = Array::builder(DataType::Int32).len(3).buffers([None, Some(vec![1, 2, 3].into())]).finish_ready()?;
+/// let numbers = Array::builder(DataType::Int32)
+///     .len(3)
+///     .buffers([None, Some(vec![1, 2, 3].into())])
+///     .finish_ready()?;
 /// assert_eq!((numbers.len(), numbers.null_count()), (3, Some(0)));
 /// assert_eq!(numbers.slice(1, 2)?.len(), 2);
 /// # Ok::<(), arrow_device::Error>(())
@@ -56,8 +61,9 @@ pub struct Array {
     tree: Shared<Tree>,
     node: u32,
     window: Window,
-    /// Where the array has its name, nullability and metadata from, if not from its tree: a column that was picked out of
-    /// a batch lies in the tree that it came from, and is called what the batch calls it.
+    /// Where the array has its name, nullability and metadata from, if not from its tree: a column
+    /// that was picked out of a batch lies in the tree that it came from, and is called what the
+    /// batch calls it.
     named: Option<(Schema, u32)>,
     /// A record batch, or a part of one: see [`Batch`].
     is_batch: bool,
@@ -135,8 +141,8 @@ impl Array {
         self.schema_node().children().len()
     }
 
-    /// A child, as it is: this array's offset and length do not apply to it. (For the columns of a struct array with its
-    /// offset and length applied, see [`Batch`].)
+    /// A child, as it is: this array's offset and length do not apply to it. (For the columns of a
+    /// struct array with its offset and length applied, see [`Batch`].)
     pub fn child(&self, index: usize) -> Result<Self> {
         self.node_child(index).map(Self::at_its_source)
     }
@@ -146,12 +152,14 @@ impl Array {
         self.node_dictionary().map(Self::at_its_source)
     }
 
-    /// How many buffers the array has. For view types this counts the data buffers and the sizes after them.
+    /// How many buffers the array has. For view types this counts the data buffers and the sizes
+    /// after them.
     pub fn buffer_count(&self) -> usize {
         self.node().n_buffers as usize
     }
 
-    /// What a buffer holds; `None` for the data buffers and the sizes of view types, and past the end.
+    /// What a buffer holds; `None` for the data buffers and the sizes of view types, and past the
+    /// end.
     pub fn buffer_kind(&self, index: usize) -> Option<BufferKind> {
         self.schema_node().layout.buffers().get(index).copied()
     }
@@ -189,7 +197,8 @@ impl Array {
         self.node == 0 && self.named.is_none()
     }
 
-    /// Whether the type is that of a schema, metadata left aside; the root's own name and nullability too.
+    /// Whether the type is that of a schema, metadata left aside; the root's own name and
+    /// nullability too.
     pub(crate) fn fits(&self, schema: &Schema) -> bool {
         (self.is_whole() && self.tree.schema.is_same(schema))
             || schema.data_type().equals_ignoring_metadata(self.data_type())
@@ -273,8 +282,9 @@ impl Array {
         })
     }
 
-    /// The same elements in the tree that they came from, so that a column of a batch that was put together keeps its own
-    /// memory alive and not the batch's. Its name stays the one that it has here.
+    /// The same elements in the tree that they came from, so that a column of a batch that was put
+    /// together keeps its own memory alive and not the batch's. Its name stays the one that it has
+    /// here.
     pub(crate) fn at_its_source(self) -> Self {
         let Storage::Built(Built { below, .. }) = self.tree.storage() else { return self };
         let schema = &self.tree.schema;
@@ -295,7 +305,8 @@ impl Array {
 }
 
 impl Tree {
-    /// The extent of a buffer: known for buffers that were given here, else what the elements up to `end` need.
+    /// The extent of a buffer: known for buffers that were given here, else what the elements up to
+    /// `end` need.
     pub(crate) fn extent(&self, number: u32, index: usize, end: i64) -> Extent {
         let node = self.node(number);
         if let Some(extent) = self.given_extent(&node, index) {

@@ -1,4 +1,5 @@
-//! [`ArrayNode`]: what is known of a node without a look at its data; and tables of nodes that were made here.
+//! [`ArrayNode`]: what is known of a node without a look at its data; and tables of nodes that were
+//! made here.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -55,8 +56,9 @@ impl ArrayNode {
         if index >= self.n_buffers as usize {
             return std::ptr::null();
         }
-        // SAFETY: whoever made the node vouches for `n_buffers` entries: import by its contract (the C data interface says
-        // "the number of pointers is given by `n_buffers`"), construction by its own table.
+        // SAFETY: whoever made the node vouches for `n_buffers` entries: import by its contract
+        // (the C data interface says "the number of pointers is given by `n_buffers`"),
+        // construction by its own table.
         unsafe { self.buffers.wrapping_add(index).read() }
     }
 }

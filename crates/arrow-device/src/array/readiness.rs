@@ -47,7 +47,8 @@ impl Pending {
 }
 
 impl ReadyWhen {
-    /// What the `sync_event` says of an array that somebody else made and that the tree keeps alive.
+    /// What the `sync_event` says of an array that somebody else made and that the tree keeps
+    /// alive.
     #[inline(always)]
     pub(crate) fn foreign(sync_event: *mut c_void) -> Self {
         match NonNull::new(sync_event) {

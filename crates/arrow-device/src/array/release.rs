@@ -1,4 +1,5 @@
-//! The release of a tree: at once where no queue uses its data, and otherwise after the last use on each queue.
+//! The release of a tree: at once where no queue uses its data, and otherwise after the last use on
+//! each queue.
 
 use std::mem::ManuallyDrop;
 
@@ -54,7 +55,8 @@ impl Tree {
         let counted = notes.as_ref().and_then(|notes| lock(&notes.counted).take());
         drop(notes);
         if matches!(*self.storage, Storage::Built(_)) {
-            // The work that makes the data may still run. (For an array that was imported this is the producer's to know.)
+            // The work that makes the data may still run. (For an array that was imported this is
+            // the producer's to know.)
             uses.extend(
                 self.ready.pending().iter().filter_map(Pending::event).cloned().map(Use::before),
             );

@@ -1,7 +1,8 @@
 //! The sizes of the data buffers of a foreign view array, wherever its producer left them.
 //!
-//! The interface does not say where they are. Most producers leave them in host memory, and at least one on the device. The
-//! runtimes of some types of device can say which it is, and are asked when a size is needed and not before.
+//! The interface does not say where they are. Most producers leave them in host memory, and at
+//! least one on the device. The runtimes of some types of device can say which it is, and are asked
+//! when a size is needed and not before.
 
 use std::ffi::c_void;
 
@@ -15,8 +16,8 @@ impl Array {
         if let Some(queue) = self.queue_to_read(address.cast())? {
             return self.read_size_on(&queue, address);
         }
-        // SAFETY: the buffer of sizes has "an int64 for each variadic buffer", and is host memory unless the device's runtime
-        // said otherwise; it need not be aligned.
+        // SAFETY: the buffer of sizes has "an int64 for each variadic buffer", and is host memory
+        // unless the device's runtime said otherwise; it need not be aligned.
         Ok(unsafe { address.read_unaligned() })
     }
 
@@ -43,8 +44,8 @@ impl Array {
         let from = Spot { base: Raw::from_ptr(address.cast_mut().cast()), offset: 0 };
         let to = Spot { base: Raw::from_ptr(bytes.as_mut_ptr().cast()), offset: 0 };
         let view = self.on(queue)?;
-        // SAFETY: the view orders the queue behind the data and keeps the array; both sides have 8 bytes, and the host's are kept
-        // until the queue has passed, by the wait or below.
+        // SAFETY: the view orders the queue behind the data and keeps the array; both sides have 8
+        // bytes, and the host's are kept until the queue has passed, by the wait or below.
         let submitted = unsafe { queue.copy(Route::ToHost, &[Region { from, to, len: 8 }]) };
         let read = submitted.and_then(|()| queue.synchronize());
         drop(view);

@@ -1,4 +1,5 @@
-//! [`Structs`]: the C structs of an imported tree, which stay where the producer put them and are the table of nodes.
+//! [`Structs`]: the C structs of an imported tree, which stay where the producer put them and are
+//! the table of nodes.
 
 use std::ops::Range;
 
@@ -8,8 +9,8 @@ use crate::abi::ArrowArray;
 use crate::pool::list::List;
 use crate::schema::{Check, Nullability};
 
-/// The structs of an imported tree, all of which keep to their rules. They are the consumer's from the import to the release,
-/// so nobody writes to them: `import`'s caller promises it.
+/// The structs of an imported tree, all of which keep to their rules. They are the consumer's from
+/// the import to the release, so nobody writes to them: `import`'s caller promises it.
 pub(crate) struct Structs {
     base: ForeignArray,
     below: StructsBelow,
@@ -17,7 +18,8 @@ pub(crate) struct Structs {
 
 /// Where the structs below the base are.
 pub(crate) enum StructsBelow {
-    /// They are its children and no more, so its own table leads to all of them, in the order of their numbers.
+    /// They are its children and no more, so its own table leads to all of them, in the order of
+    /// their numbers.
     Children,
     /// A table of what lies deeper, too.
     Table(List<*const ArrowArray>),
@@ -25,8 +27,9 @@ pub(crate) enum StructsBelow {
 
 impl Structs {
     /// # Safety
-    /// The tree was checked: the base keeps to the rule of the schema's root, what `below` leads to are the structs of the
-    /// nodes from 1 on, and each keeps to its rule. They stay until the base is released.
+    /// The tree was checked: the base keeps to the rule of the schema's root, what `below` leads to
+    /// are the structs of the nodes from 1 on, and each keeps to its rule. They stay until the base
+    /// is released.
     pub(crate) unsafe fn new(base: ForeignArray, below: StructsBelow) -> Self {
         Self { base, below }
     }
@@ -49,7 +52,8 @@ impl Structs {
         match &self.below {
             StructsBelow::Table(table) => table,
             StructsBelow::Children if n_children == 0 => &[],
-            // SAFETY: `new`'s caller saw that the base has a table of so many children, which nobody writes to.
+            // SAFETY: `new`'s caller saw that the base has a table of so many children, which
+            // nobody writes to.
             StructsBelow::Children => unsafe {
                 std::slice::from_raw_parts(children.cast_const().cast(), n_children as usize)
             },
@@ -96,9 +100,10 @@ pub(crate) struct ForeignArray(pub(crate) ArrowArray);
 impl Drop for ForeignArray {
     fn drop(&mut self) {
         if let Some(release) = self.0.release {
-            // SAFETY: the struct was moved here and is not released yet; the specification asks the consumer to "call the
-            // base structure's release callback" exactly once, at whatever address the struct is, and `import`'s contract
-            // says that the producer's callback can be called on any thread.
+            // SAFETY: the struct was moved here and is not released yet; the specification asks the
+            // consumer to "call the base structure's release callback" exactly once, at whatever
+            // address the struct is, and `import`'s contract says that the producer's callback can
+            // be called on any thread.
             unsafe { release(&raw mut self.0) }
         }
     }

@@ -1,8 +1,8 @@
 //! What an array is made of: one shared tree of nodes, imported or built here.
 //!
-//! A tree's nodes are numbered as its schema's are, so a number leads to both. Of an imported tree the producer's own structs
-//! are the table of nodes; of one that was put together here it is a table of ours. An [`Array`](super::Array) is a tree, the
-//! number of a node, and a window on it.
+//! A tree's nodes are numbered as its schema's are, so a number leads to both. Of an imported tree
+//! the producer's own structs are the table of nodes; of one that was put together here it is a
+//! table of ours. An [`Array`](super::Array) is a tree, the number of a node, and a window on it.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -50,13 +50,14 @@ pub(crate) struct Built {
     pub(crate) tables: Tables,
 }
 
-// SAFETY: the raw pointers in here are structs and tables in host memory that nobody writes to before the release, and
-// device addresses. The specification lets a struct be used and released on any thread: `import`'s contract repeats it,
-// and everything built here is `Send + Sync`.
+// SAFETY: the raw pointers in here are structs and tables in host memory that nobody writes to
+// before the release, and device addresses. The specification lets a struct be used and released on
+// any thread: `import`'s contract repeats it, and everything built here is `Send + Sync`.
 unsafe impl Send for Tree {}
 // SAFETY: as above; what changes is behind locks.
 unsafe impl Sync for Tree {}
-// SAFETY: as above; a storage is taken out of its tree to be released later, on whatever thread comes by.
+// SAFETY: as above; a storage is taken out of its tree to be released later, on whatever thread
+// comes by.
 unsafe impl Send for Storage {}
 
 impl Tree {
@@ -85,8 +86,8 @@ impl Tree {
         Self::new(schema, device, ready, Storage::Built(built))
     }
 
-    /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which tells that they are of one
-    /// allocation.
+    /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which
+    /// tells that they are of one allocation.
     pub(crate) fn owner(tree: &Shared<Self>) -> BytesOwner {
         let mut known = lock(&tree.notes().as_owner);
         if let Some(owner) = known.upgrade() {
@@ -188,8 +189,8 @@ impl Tree {
         Some(Raw::from_ptr(memory.cast_mut().cast()))
     }
 
-    /// Whether a queue's device has the data: not where the data is on another device, or in another runtime's memory on the
-    /// same one.
+    /// Whether a queue's device has the data: not where the data is on another device, or in
+    /// another runtime's memory on the same one.
     pub(crate) fn is_with(&self, queue: &Queue) -> bool {
         let holds = |memory| {
             // SAFETY: this tree keeps it.

@@ -19,8 +19,8 @@ struct Lease {
 }
 
 impl Lease {
-    /// Orders the queue behind the data, and prepares the event that will stand for the end of the use: before any work is
-    /// submitted, so that noting the end cannot fail for want of one.
+    /// Orders the queue behind the data, and prepares the event that will stand for the end of the
+    /// use: before any work is submitted, so that noting the end cannot fail for want of one.
     fn take(tree: &Shared<Tree>, queue: &Queue) -> Result<Self> {
         let end = queue.prepare_event()?;
         tree.order(queue)?;
@@ -42,9 +42,9 @@ impl Drop for Lease {
 
 /// An array, for work on one queue: the only thing that tells where its buffers are.
 ///
-/// The queue is ordered behind the array's data when the view is made. Dropping the view says that all work that uses the
-/// places it told has been submitted; the memory is kept until the queue has passed that work. Forgetting a view
-/// ([`std::mem::forget`]) keeps the memory for ever.
+/// The queue is ordered behind the array's data when the view is made. Dropping the view says that
+/// all work that uses the places it told has been submitted; the memory is kept until the queue has
+/// passed that work. Forgetting a view ([`std::mem::forget`]) keeps the memory for ever.
 pub struct View {
     // Dropped first: the use has to be noted before the array's share is given up.
     lease: Lease,

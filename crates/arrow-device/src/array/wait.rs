@@ -15,7 +15,8 @@ pub enum Ready {
     Now,
     /// After one event.
     AfterEvent,
-    /// After several: columns with different events were put together. [`Array::export_on`] joins them.
+    /// After several: columns with different events were put together. [`Array::export_on`] joins
+    /// them.
     AfterEvents(usize),
 }
 
@@ -49,8 +50,9 @@ impl Array {
 
     /// Waits on the host until the data may be used.
     ///
-    /// For an array that came with an event of its own this needs the device to be open in this process, as [`Device::new`]
-    /// does; whoever has a queue uses [`on`](Self::on) instead and does not wait at all.
+    /// For an array that came with an event of its own this needs the device to be open in this
+    /// process, as [`Device::new`] does; whoever has a queue uses [`on`](Self::on) instead and does
+    /// not wait at all.
     pub fn wait(&self) -> Result<()> {
         self.tree.ready.pending().iter().try_for_each(|pending| match pending {
             Pending::Event(event) => event.synchronize(),
@@ -91,9 +93,9 @@ impl Array {
 
     /// Orders a queue behind the data and tells where the buffers are.
     ///
-    /// Costs one wait for each queue and array, however often it is asked, and none where the data was ready from the start.
-    /// The memory is kept until the queue has passed what is submitted before the view is dropped, whatever happens to the
-    /// array.
+    /// Costs one wait for each queue and array, however often it is asked, and none where the data
+    /// was ready from the start. The memory is kept until the queue has passed what is submitted
+    /// before the view is dropped, whatever happens to the array.
     pub fn on(&self, queue: &Queue) -> Result<View> {
         View::new(self, queue)
     }
@@ -123,8 +125,8 @@ impl Tree {
     pub(crate) fn wait_for(&self, queue: &Queue, pending: &Pending) -> Result<()> {
         match pending {
             Pending::Event(event) => queue.wait(event),
-            // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and `order` and `export_on`
-            // asked whether the queue reaches its device.
+            // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and
+            // `order` and `export_on` asked whether the queue reaches its device.
             Pending::Foreign(sync_event) => unsafe { queue.wait_for_foreign(*sync_event) },
         }
     }

@@ -10,10 +10,12 @@ use futures_core::Stream;
 
 use crate::sync::lock;
 
-/// An iterator over a stream, which blocks the thread that asks for the next item until it is there.
+/// An iterator over a stream, which blocks the thread that asks for the next item until it is
+/// there.
 ///
-/// With [`Arrays`](super::Arrays) it is an iterator of results of arrays, as an [`ArrayStream`](crate::ArrayStream) wants one.
-/// Do not use it on the thread of an executor that has to drive the producer.
+/// With [`Arrays`](super::Arrays) it is an iterator of results of arrays, as an
+/// [`ArrayStream`](crate::ArrayStream) wants one. Do not use it on the thread of an executor that
+/// has to drive the producer.
 ///
 /// ```
 /// use arrow_device::async_stream::{AsyncStream, Blocking, block_on};
@@ -22,7 +24,11 @@ use crate::sync::lock;
 /// /// An asynchronous stream as a synchronous one, as soon as it has said what it is.
 /// fn synchronous(mut stream: AsyncStream) -> Result<ArrayStream> {
 ///     let info = block_on(stream.opened())?;
-///     Ok(ArrayStream::new(info.schema.clone(), info.device_type, Blocking::new(stream.arrays())))
+///     Ok(ArrayStream::new(
+///         info.schema.clone(),
+///         info.device_type,
+///         Blocking::new(stream.arrays()),
+///     ))
 /// }
 /// ```
 #[derive(Debug)]
@@ -69,11 +75,12 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     Sleeper::new().wait(|context| future.as_mut().poll(context))
 }
 
-/// How often a thread looks whether it was woken before it sleeps. What comes from another thread of a busy stream is there
-/// within this time, and to sleep and be woken takes longer.
+/// How often a thread looks whether it was woken before it sleeps. What comes from another thread
+/// of a busy stream is there within this time, and to sleep and be woken takes longer.
 const LOOKS: u32 = 50;
 
-/// A thread that waits, and what wakes it. (Not by unparking it: the thread may be another language's.)
+/// A thread that waits, and what wakes it. (Not by unparking it: the thread may be another
+/// language's.)
 #[derive(Debug)]
 struct Sleeper {
     bell: Arc<Bell>,
@@ -118,8 +125,8 @@ impl Bell {
             std::hint::spin_loop();
         }
         let mut locked = lock(&self.lock);
-        // In one order with `ring`: either this thread sees that it rang, or that one sees that somebody sleeps, and then it
-        // gets the lock only once this thread waits.
+        // In one order with `ring`: either this thread sees that it rang, or that one sees that
+        // somebody sleeps, and then it gets the lock only once this thread waits.
         self.sleeps.store(true, Ordering::SeqCst);
         while !self.rang.swap(false, Ordering::SeqCst) {
             locked = self.changed.wait(locked).unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
 //! The producer's side: a future that takes arrays out of a stream and pushes them into a handler.
 //!
-//! The future makes all calls of the handler, one after the other, and the last one on every path is `release`, its own drop
-//! included. The consumer's calls only leave a wish and wake the future, on whatever thread they come.
+//! The future makes all calls of the handler, one after the other, and the last one on every path
+//! is `release`, its own drop included. The consumer's calls only leave a wish and wake the future,
+//! on whatever thread they come.
 
 use std::ffi::{CString, c_char, c_int};
 use std::fmt;
@@ -29,8 +30,9 @@ const TURN: usize = 32;
 
 /// A stream of arrays that is about to be produced for another party.
 ///
-/// The source is any [`Stream`] of results of [`Array`](crate::Array)s, [`Batch`](crate::Batch)es or [`Outgoing`]s, all of
-/// this schema and on this type of device. Its errors are [`Error`]s or [`Failure`]s.
+/// The source is any [`Stream`] of results of [`Array`](crate::Array)s, [`Batch`](crate::Batch)es
+/// or [`Outgoing`]s, all of this schema and on this type of device. Its errors are [`Error`]s or
+/// [`Failure`]s.
 #[derive(Debug)]
 pub struct AsyncProducer<S> {
     source: S,
@@ -53,20 +55,22 @@ impl<S> AsyncProducer<S> {
 
     /// Takes a consumer's handler over, and makes the future that fills it.
     ///
-    /// Nothing happens until the future is polled; then it calls the handler from the threads that poll it, and `release`
-    /// when the source ends, fails or panics, when the consumer cancels or refuses something, or when the future is dropped.
+    /// Nothing happens until the future is polled; then it calls the handler from the threads that
+    /// poll it, and `release` when the source ends, fails or panics, when the consumer cancels or
+    /// refuses something, or when the future is dropped.
     ///
     /// # Errors
-    /// [`Malformed`](ErrorKind::Malformed), if a callback of the handler is missing. It is released before this returns,
-    /// where it can be.
+    /// [`Malformed`](ErrorKind::Malformed), if a callback of the handler is missing. It is released
+    /// before this returns, where it can be.
     ///
     /// # Safety
     /// `handler` is null, or points to a handler that
     ///
     /// * stays where it is until its `release` is called, and was given to nobody else,
     /// * has callbacks that can be called on any thread, one at a time, where they are not null,
-    /// * calls `request` and `cancel` on the producer only between `on_schema` and `release`, or later while the process has
-    ///   this library, and extracts tasks that are copies of those it was shown.
+    /// * calls `request` and `cancel` on the producer only between `on_schema` and `release`, or
+    ///   later while the process has this library, and extracts tasks that are copies of those it
+    ///   was shown.
     pub unsafe fn drive(self, handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Drive<S>> {
         // SAFETY: promised by the caller.
         let handler = unsafe { Handler::new(handler) }?;
@@ -104,9 +108,9 @@ pub enum Ending {
 ///
 /// Its result says how the stream ended: the error is the source's, or what the consumer answered.
 ///
-/// It looks one array ahead, once the consumer has asked for the first, so that the consumer learns of the end without asking
-/// for more. It is woken from inside the consumer's calls: an executor whose wakers poll right there, which few do, gets
-/// nothing done in that poll.
+/// It looks one array ahead, once the consumer has asked for the first, so that the consumer learns
+/// of the end without asking for more. It is woken from inside the consumer's calls: an executor
+/// whose wakers poll right there, which few do, gets nothing done in that poll.
 pub struct Drive<S> {
     calls: HandlerCalls,
     /// Nothing any more after the end.
@@ -312,8 +316,8 @@ struct Handler {
     release: unsafe extern "C" fn(*mut ArrowAsyncDeviceStreamHandler),
 }
 
-// SAFETY: handler callbacks "should only be called in a serialized manner, but are not guaranteed to be called from the same
-// thread every time"; `&mut` serialises them.
+// SAFETY: handler callbacks "should only be called in a serialized manner, but are not guaranteed
+// to be called from the same thread every time"; `&mut` serialises them.
 unsafe impl Send for Handler {}
 // SAFETY: with a shared reference none is called.
 unsafe impl Sync for Handler {}
@@ -345,7 +349,8 @@ impl Handler {
         };
         let read: Result<Self> = read();
         if read.is_err() {
-            // SAFETY: "it is valid for this to be called by a producer with or without" anything before; it is the last call.
+            // SAFETY: "it is valid for this to be called by a producer with or without" anything
+            // before; it is the last call.
             unsafe { release(address) };
         }
         read
@@ -353,7 +358,8 @@ impl Handler {
 
     /// Writes down which producer the handler has.
     fn show(&self, place: &Pinned<ArrowAsyncProducer>) {
-        // SAFETY: the producer "must be populated by the producer"; the handler stays until its release.
+        // SAFETY: the producer "must be populated by the producer"; the handler stays until its
+        // release.
         unsafe { (*self.address).producer = place.as_ptr() };
     }
 }
@@ -394,7 +400,8 @@ impl HandlerCalls {
     fn release(&mut self) {
         let Some(place) = self.place.take() else { return };
         self.outlet.credit.close();
-        // SAFETY: the last call on the handler, and the only one of this, since the place was taken.
+        // SAFETY: the last call on the handler, and the only one of this, since the place was
+        // taken.
         unsafe { (self.handler.release)(self.handler.address) };
         // The producer is cleaned up "after calling the release callback".
         // SAFETY: the place holds our struct. Nobody reads the member any more.
@@ -438,6 +445,7 @@ unsafe fn find(producer: *mut ArrowAsyncProducer) -> Option<Arc<Outlet>> {
     if producer.is_null() {
         return None;
     }
-    // SAFETY: the place of a producer is never freed, and the member is written only where a place is used again.
+    // SAFETY: the place of a producer is never freed, and the member is written only where a place
+    // is used again.
     PRODUCERS.find(unsafe { (*producer).private_data })
 }

@@ -1,4 +1,5 @@
-//! From synchronous to asynchronous: an iterator that runs on a thread of the user's choice, with a bound on what it is ahead.
+//! From synchronous to asynchronous: an iterator that runs on a thread of the user's choice, with a
+//! bound on what it is ahead.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,17 +14,20 @@ use crate::ffi::guard;
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 
-/// Makes an iterator a stream: [`Feeder::run`] calls the iterator, and [`Fed`] is the stream of what it gave.
+/// Makes an iterator a stream: [`Feeder::run`] calls the iterator, and [`Fed`] is the stream of
+/// what it gave.
 ///
-/// At most `in_flight` items wait between the two; a bound of 0 is one of 1. The feeder stops, and its thread with it, after
-/// the end of the iterator, after an error, or when the stream is dropped.
+/// At most `in_flight` items wait between the two; a bound of 0 is one of 1. The feeder stops, and
+/// its thread with it, after the end of the iterator, after an error, or when the stream is
+/// dropped.
 ///
 /// ```
 /// use arrow_device::async_stream::{Blocking, feed};
 ///
 /// let (feeder, fed) = feed((0..5).map(Ok), 2);
 /// let thread = std::thread::spawn(|| feeder.run());
-/// let squares: Vec<i32> = Blocking::new(fed).map(|number| number.map(|n| n * n)).collect::<Result<_, _>>()?;
+/// let squares: Vec<i32> =
+///     Blocking::new(fed).map(|number| number.map(|n| n * n)).collect::<Result<_, _>>()?;
 /// assert_eq!(squares, [0, 1, 4, 9, 16]);
 /// thread.join().unwrap();
 /// # Ok::<(), arrow_device::Error>(())
@@ -85,8 +89,8 @@ impl<T> Default for FeedState<T> {
 }
 
 impl<T, I: Iterator<Item = Result<T>>> Feeder<I, T> {
-    /// Calls the iterator until it ends, and blocks this thread while enough is waiting. A panic of the iterator becomes an
-    /// error of the stream.
+    /// Calls the iterator until it ends, and blocks this thread while enough is waiting. A panic of
+    /// the iterator becomes an error of the stream.
     pub fn run(mut self) {
         loop {
             {

@@ -1,4 +1,5 @@
-//! What the consumer holds of another party: the producer that showed itself, and a task that was moved in.
+//! What the consumer holds of another party: the producer that showed itself, and a task that was
+//! moved in.
 
 use std::ptr;
 
@@ -18,8 +19,8 @@ unsafe impl Send for ForeignProducer {}
 
 impl ProducerCalls for ForeignProducer {
     fn request(&self, count: i64) {
-        // SAFETY: the producer "must remain valid at least until just before calling `release`", and the protocol calls only
-        // in between: it makes `release` wait for this call.
+        // SAFETY: the producer "must remain valid at least until just before calling `release`",
+        // and the protocol calls only in between: it makes `release` wait for this call.
         unsafe { (self.request)(self.address, count) }
     }
 
@@ -35,7 +36,8 @@ pub(super) struct ForeignTask {
     pub(super) metadata: Metadata,
 }
 
-// SAFETY: `extract_data` is made to be called on whatever thread wants the array; the rest is only passed on.
+// SAFETY: `extract_data` is made to be called on whatever thread wants the array; the rest is only
+// passed on.
 unsafe impl Send for ForeignTask {}
 
 // SAFETY: with a shared reference to a task only its metadata can be looked at.
@@ -64,7 +66,7 @@ impl Drop for ForeignTask {
 pub(super) fn extract(mut c_task: ArrowAsyncTask, out: *mut ArrowDeviceArray) -> i32 {
     // The handler refuses tasks without the callback.
     let Some(extract_data) = c_task.extract_data else { return libc::EINVAL };
-    // SAFETY: the task was moved here and this is its one call: "it is only valid to call this method exactly once". `out` is
-    // null or a struct of ours.
+    // SAFETY: the task was moved here and this is its one call: "it is only valid to call this
+    // method exactly once". `out` is null or a struct of ours.
     unsafe { extract_data(&raw mut c_task, out) }
 }

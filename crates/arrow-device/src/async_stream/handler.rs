@@ -1,7 +1,8 @@
 //! The consumer's callbacks, as C sees them.
 //!
-//! Each is a step of the protocol between two pieces of reading: what the producer shows is read once and checked first, and
-//! then the protocol says what becomes of it. Nothing that a producer shows is kept but what was moved or copied.
+//! Each is a step of the protocol between two pieces of reading: what the producer shows is read
+//! once and checked first, and then the protocol says what becomes of it. Nothing that a producer
+//! shows is kept but what was moved or copied.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -22,7 +23,8 @@ static PLACES: Places<ArrowAsyncDeviceStreamHandler> = Places::new();
 
 /// The handler of an [`AsyncStream`](super::AsyncStream), for one producer to be given.
 ///
-/// One that is dropped and not given away ends the stream with an error, as a producer does that releases it at once.
+/// One that is dropped and not given away ends the stream with an error, as a producer does that
+/// releases it at once.
 pub struct StreamHandler {
     place: Option<Pinned<ArrowAsyncDeviceStreamHandler>>,
 }
@@ -42,17 +44,20 @@ impl StreamHandler {
 
     /// The C struct, to be given to a producer, which calls `release` on it in the end.
     ///
-    /// Whoever calls through the pointer must keep to what the Arrow C device interface says of memory:
+    /// Whoever calls through the pointer must keep to what the Arrow C device interface says of
+    /// memory:
     ///
-    /// * `producer` is null or points to a producer until `release` is entered, and its callbacks, where they are not null,
-    ///   can be called on any thread;
+    /// * `producer` is null or points to a producer until `release` is entered, and its callbacks,
+    ///   where they are not null, can be called on any thread;
     /// * `on_schema` gets null or a struct as [`Schema::import`] wants it;
-    /// * `on_next_task` gets null or a task whose callback can be called once on any thread and writes a struct as
-    ///   [`Array::import`](crate::Array::import) wants it, or returns an error and writes nothing;
-    /// * texts end with a NUL byte and metadata is encoded as in an `ArrowSchema`, or they are null.
+    /// * `on_next_task` gets null or a task whose callback can be called once on any thread and
+    ///   writes a struct as [`Array::import`](crate::Array::import) wants it, or returns an error
+    ///   and writes nothing;
+    /// * texts end with a NUL byte and metadata is encoded as in an `ArrowSchema`, or they are
+    ///   null.
     ///
-    /// The order and number of calls need not be right: what is wrong ends the stream with an error, and calls after the
-    /// release find nothing to do.
+    /// The order and number of calls need not be right: what is wrong ends the stream with an
+    /// error, and calls after the release find nothing to do.
     pub fn into_raw(mut self) -> *mut ArrowAsyncDeviceStreamHandler {
         match self.place.take() {
             Some(place) => place.as_ptr(),
@@ -76,8 +81,8 @@ impl fmt::Debug for StreamHandler {
     }
 }
 
-// SAFETY: `cancel` "must be idempotent and thread-safe"; `request` is called by one thread at a time and may be called from
-// any, as the contract of `into_raw` says.
+// SAFETY: `cancel` "must be idempotent and thread-safe"; `request` is called by one thread at a
+// time and may be called from any, as the contract of `into_raw` says.
 unsafe extern "C" fn on_schema(
     handler: *mut ArrowAsyncDeviceStreamHandler,
     schema: *mut ArrowSchema,
@@ -114,7 +119,8 @@ unsafe fn open(
 ) -> Result<(ForeignProducer, StreamInfo)> {
     let schema = schema?;
     let malformed = |message: &'static str| Error::new(ErrorKind::Malformed, message);
-    // SAFETY: promised by the caller; the producer has set the member by now, and nobody writes to it meanwhile.
+    // SAFETY: promised by the caller; the producer has set the member by now, and nobody writes to
+    // it meanwhile.
     let address = unsafe { (*handler).producer };
     // SAFETY: promised by the caller.
     let Some(producer) = (unsafe { address.as_ref() }) else {
@@ -158,8 +164,8 @@ unsafe extern "C" fn on_next_task(
     })
 }
 
-/// Moves a task out. "If the consumer wants to use the task beyond the scope of this method, it must copy or move its
-/// contents".
+/// Moves a task out. "If the consumer wants to use the task beyond the scope of this method, it
+/// must copy or move its contents".
 ///
 /// # Safety
 /// The contract of [`StreamHandler::into_raw`], during `on_next_task`.
@@ -200,8 +206,8 @@ unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
         // Nothing the second time.
         let Some(shared) = HANDLERS.take(ticket) else { return };
         shared.consumer.released(this_thread());
-        // SAFETY: the handler is ours, in its place, and this is the one call that got the ticket. Nobody reads the member
-        // meanwhile: this is the last call.
+        // SAFETY: the handler is ours, in its place, and this is the one call that got the ticket.
+        // Nobody reads the member meanwhile: this is the last call.
         unsafe { (*handler).release = None };
         // SAFETY: it was put there, and rests once since the ticket was taken once.
         unsafe { PLACES.rest_at(handler) };
@@ -211,7 +217,8 @@ unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
 /// # Safety
 /// A handler that [`StreamHandler::into_raw`] gave, whether or not it is released, or null.
 unsafe fn ticket_of(handler: *mut ArrowAsyncDeviceStreamHandler) -> Option<*mut std::ffi::c_void> {
-    // SAFETY: the place of a handler is never freed, and the member is written only where a place is used again.
+    // SAFETY: the place of a handler is never freed, and the member is written only where a place
+    // is used again.
     (!handler.is_null()).then(|| unsafe { (*handler).private_data })
 }
 

@@ -1,9 +1,10 @@
 //! Asynchronous streams: arrays that a producer pushes, as many as the consumer asked for.
 //!
-//! Two libraries in one process exchange arrays without either waiting for the other. The consumer makes a *handler*, a C
-//! struct of callbacks, and gives it to the producer. The producer calls it with the schema, then with *tasks*, one for each
-//! array, and never with more of them than were asked for. A task gives its array when it is
-//! [extracted](Task::extract), on the thread that wants the array.
+//! Two libraries in one process exchange arrays without either waiting for the other. The consumer
+//! makes a *handler*, a C struct of callbacks, and gives it to the producer. The producer calls it
+//! with the schema, then with *tasks*, one for each array, and never with more of them than were
+//! asked for. A task gives its array when it is [extracted](Task::extract), on the thread that
+//! wants the array.
 //!
 //! Both sides are here, on no particular runtime, with no thread of their own and without blocking:
 //!
@@ -46,9 +47,10 @@
 //!
 //! # Inside
 //!
-//! Who may call what when is in `protocol`, which knows nothing of C. `handler`, `stream` and `task` are the consumer's side
-//! of the C structs, `outgoing` and `drive` the producer's. `tickets` and `slots` are why a callback that comes too late finds nothing
-//! instead of freed memory. `feed` and `blocking` lead to iterators and back.
+//! Who may call what when is in `protocol`, which knows nothing of C. `handler`, `stream` and
+//! `task` are the consumer's side of the C structs, `outgoing` and `drive` the producer's.
+//! `tickets` and `slots` are why a callback that comes too late finds nothing instead of freed
+//! memory. `feed` and `blocking` lead to iterators and back.
 
 mod blocking;
 mod drive;

@@ -1,4 +1,5 @@
-//! What a producer sends: an array that is there, or the work that makes one; and the C task that carries it.
+//! What a producer sends: an array that is there, or the work that makes one; and the C task that
+//! carries it.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -42,7 +43,8 @@ struct Later(Box<dyn FnOnce() -> Result<Array> + Send>);
 unsafe impl Sync for Later {}
 
 impl Outgoing {
-    /// An array that is made when the consumer extracts it, on the consumer's thread. Not made at all if nobody wants it.
+    /// An array that is made when the consumer extracts it, on the consumer's thread. Not made at
+    /// all if nobody wants it.
     ///
     /// If this fails, or panics, the consumer is told, and the stream ends with that error.
     pub fn later(work: impl FnOnce() -> Result<Array> + Send + 'static) -> Self {
@@ -104,7 +106,8 @@ impl Sending {
         Self { c_task: ArrowAsyncTask { extract_data: Some(extract_data), private_data } }
     }
 
-    /// Cleans up a task that the consumer did not want. Does nothing if it was extracted all the same.
+    /// Cleans up a task that the consumer did not want. Does nothing if it was extracted all the
+    /// same.
     pub(super) fn withdraw(self) {
         drop(TASKS.take(self.c_task.private_data));
     }
@@ -123,8 +126,8 @@ unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDevi
             guard::silent(|| drop(work));
             return Ok(());
         }
-        // SAFETY: "ownership of the Array is given to the pointer passed in as a parameter", which is not null and which nobody
-        // else uses during the call.
+        // SAFETY: "ownership of the Array is given to the pointer passed in as a parameter", which
+        // is not null and which nobody else uses during the call.
         let out = unsafe { &mut *out.cast::<MaybeUninit<ArrowDeviceArray>>() };
         let made = guard::or_panicked(|| make(work, &outlet.promise, out));
         made.map_err(|error| {

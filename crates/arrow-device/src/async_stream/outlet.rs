@@ -1,4 +1,5 @@
-//! What a producing stream and its tasks share, and how the stream is woken from inside a call of its consumer.
+//! What a producing stream and its tasks share, and how the stream is woken from inside a call of
+//! its consumer.
 
 use std::cell::Cell;
 use std::ptr;
@@ -46,8 +47,8 @@ thread_local! {
     static WAKING: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Does what may wake the stream. It will not call its consumer meanwhile: `request` "must not synchronously call
-/// `on_next_task` or `on_error`".
+/// Does what may wake the stream. It will not call its consumer meanwhile: `request` "must not
+/// synchronously call `on_next_task` or `on_error`".
 pub(super) fn with_waking<T>(credit: &ProducerCredit, body: impl FnOnce() -> T) -> T {
     let before =
         WAKING.try_with(|waking| waking.replace(ptr::from_ref(credit).addr())).unwrap_or(0);

@@ -1,9 +1,9 @@
 //! Tickets for what is taken once: as [`Tickets`](super::tickets::Tickets), without a lock.
 //!
-//! Tasks are made and taken by two threads, one after the other, so what they stand for lies in *slots* that are used again
-//! and never freed. A ticket is the number of a slot and of its turn; each turn begins with what is put in and ends when it is
-//! taken, and whoever comes again names a turn that is over. A slot whose turns are used up rests for ever, so no ticket is
-//! issued twice.
+//! Tasks are made and taken by two threads, one after the other, so what they stand for lies in
+//! *slots* that are used again and never freed. A ticket is the number of a slot and of its turn;
+//! each turn begins with what is put in and ends when it is taken, and whoever comes again names a
+//! turn that is over. A slot whose turns are used up rests for ever, so no ticket is issued twice.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -24,8 +24,9 @@ const CHUNKS: usize = (NUMBER_BITS - FIRST.ilog2()) as usize;
 /// What tickets stand for.
 pub(super) struct Slots<T> {
     chunks: [OnceLock<Box<[TicketSlot<T>]>>; CHUNKS],
-    /// The free slot that was freed last, counted from 1 (0 where there is none), and above it how often this has changed, so
-    /// that a slot which came back in the meantime is not taken for one that was there all the time.
+    /// The free slot that was freed last, counted from 1 (0 where there is none), and above it how
+    /// often this has changed, so that a slot which came back in the meantime is not taken for one
+    /// that was there all the time.
     free: AtomicU64,
     /// The first slot that was never used.
     unused: AtomicUsize,
@@ -39,8 +40,9 @@ struct TicketSlot<T> {
     what: UnsafeCell<MaybeUninit<T>>,
 }
 
-// SAFETY: what is in a slot is written by the one that took the slot off the free list, and read by the one that ended its turn;
-// both are one thread at a time, and pass it on with release and acquire.
+// SAFETY: what is in a slot is written by the one that took the slot off the free list, and read by
+// the one that ended its turn; both are one thread at a time, and pass it on with release and
+// acquire.
 unsafe impl<T: Send> Sync for Slots<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for TicketSlot<T> {}
@@ -54,11 +56,13 @@ impl<T> Slots<T> {
         }
     }
 
-    /// A new ticket, as `private_data` holds it. A null pointer, which stands for nothing, where there are millions.
+    /// A new ticket, as `private_data` holds it. A null pointer, which stands for nothing, where
+    /// there are millions.
     pub(super) fn issue(&self, what: T) -> *mut c_void {
         let Some((number, slot)) = self.free_slot() else { return ptr::null_mut() };
         let turn = slot.state.load(Ordering::Relaxed) / 2;
-        // SAFETY: the slot was free and is this thread's alone; what was in it was read by whoever freed it.
+        // SAFETY: the slot was free and is this thread's alone; what was in it was read by whoever
+        // freed it.
         unsafe { slot.what.get().write(MaybeUninit::new(what)) };
         slot.state.store(2 * turn + 1, Ordering::Release);
         ptr::without_provenance_mut(turn << NUMBER_BITS | number)
@@ -72,7 +76,8 @@ impl<T> Slots<T> {
         let taken =
             slot.state.compare_exchange(2 * turn + 1, over, Ordering::Acquire, Ordering::Relaxed);
         taken.ok()?;
-        // SAFETY: this thread ended the turn, so it alone may read what is in the slot, until the slot is freed below.
+        // SAFETY: this thread ended the turn, so it alone may read what is in the slot, until the
+        // slot is freed below.
         let what = unsafe { slot.what.get().read() };
         // SAFETY: the turn had begun, so it was written.
         let what = unsafe { what.assume_init() };

@@ -1,4 +1,5 @@
-//! What the parts of the consumer's side share: the state of the stream, and what the producer said of it.
+//! What the parts of the consumer's side share: the state of the stream, and what the producer said
+//! of it.
 
 use std::sync::{Arc, OnceLock};
 

@@ -18,14 +18,17 @@ use crate::{Array, Error, ErrorKind, Metadata, Result};
 
 /// An asynchronous stream that another party produces: a [`Stream`] of [`Task`]s.
 ///
-/// [`new`](Self::new) makes it together with the handler that the producer is given. The producer is asked for as many tasks
-/// as the window says, and for more whenever a quarter of them is taken out (with a window of less than eight, for each that
-/// is), so it is never more than a window ahead, and stands still where nobody polls.
+/// [`new`](Self::new) makes it together with the handler that the producer is given. The producer
+/// is asked for as many tasks as the window says, and for more whenever a quarter of them is taken
+/// out (with a window of less than eight, for each that is), so it is never more than a window
+/// ahead, and stands still where nobody polls.
 ///
-/// After the last task comes the end, or one error; then the stream is over. It is over with an error too if the producer
-/// releases the handler before the end, or breaks a rule of the interface.
+/// After the last task comes the end, or one error; then the stream is over. It is over with an
+/// error too if the producer releases the handler before the end, or breaks a rule of the
+/// interface.
 ///
-/// Dropping the stream, at any time, cancels it and discards the tasks that were not taken out. Those that were stay good.
+/// Dropping the stream, at any time, cancels it and discards the tasks that were not taken out.
+/// Those that were stay good.
 ///
 /// ```no_run
 /// use arrow_device::abi::ArrowAsyncDeviceStreamHandler;
@@ -58,8 +61,8 @@ pub struct AsyncStream {
 }
 
 impl AsyncStream {
-    /// A stream, and the handler through which a producer will fill it. At most `window` tasks are asked for ahead of what is
-    /// taken out; a window of 0 is one of 1.
+    /// A stream, and the handler through which a producer will fill it. At most `window` tasks are
+    /// asked for ahead of what is taken out; a window of 0 is one of 1.
     pub fn new(window: usize) -> (Self, StreamHandler) {
         let shared = Arc::new(StreamState::new(window));
         let handler = StreamHandler::new(shared.clone());
@@ -71,7 +74,8 @@ impl AsyncStream {
         self.shared.info.get().map(Arc::as_ref)
     }
 
-    /// Waits for the schema and what comes with it. The error, if there is one, is not told again by the stream.
+    /// Waits for the schema and what comes with it. The error, if there is one, is not told again
+    /// by the stream.
     pub fn opened(&mut self) -> Opened<'_> {
         Opened { stream: self }
     }

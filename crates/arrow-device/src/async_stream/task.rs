@@ -10,9 +10,9 @@ use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
 /// One array of an [`AsyncStream`](super::AsyncStream), not extracted yet.
 ///
-/// Extracting is where a producer decodes, so do it on the thread that will use the array. A task can be sent there, and may
-/// outlive the stream. One that is dropped is extracted with nowhere to put the array, as the interface demands, so that the
-/// producer can clean up.
+/// Extracting is where a producer decodes, so do it on the thread that will use the array. A task
+/// can be sent there, and may outlive the stream. One that is dropped is extracted with nowhere to
+/// put the array, as the interface demands, so that the producer can clean up.
 pub struct Task {
     foreign: ForeignTask,
     info: Arc<StreamInfo>,
@@ -46,9 +46,11 @@ impl Task {
     /// Takes the array, on this thread.
     ///
     /// # Errors
-    /// * What the producer says, if it cannot give the array. It goes on to end the stream with an error, which tells more.
+    /// * What the producer says, if it cannot give the array. It goes on to end the stream with an
+    ///   error, which tells more.
     /// * What [`Array::import`] has against it.
-    /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch), if it lies on another type of device than the stream says.
+    /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch), if it lies on another type of device than
+    ///   the stream says.
     pub fn extract(mut self) -> Result<Array> {
         let Some(c_task) = self.foreign.c_task.take() else {
             return Err(Error::new(ErrorKind::Released, "the task is extracted already"));
@@ -62,8 +64,8 @@ impl Task {
             return Err(error());
         }
         let device_type = DeviceType(c_array.device_type);
-        // SAFETY: the producer filled the struct that was empty before, or left it so. That what it says is true was promised
-        // with the handler.
+        // SAFETY: the producer filled the struct that was empty before, or left it so. That what it
+        // says is true was promised with the handler.
         let array = unsafe { Array::import(&raw mut c_array, &self.info.schema) };
         let array = array.map_err(|error| error.during("extract_data"))?;
         if device_type != self.info.device_type {

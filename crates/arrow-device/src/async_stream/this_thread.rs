@@ -10,7 +10,8 @@ pub(super) fn this_thread() -> u64 {
         static NUMBER: Cell<u64> = const { Cell::new(0) };
     }
     let fresh = || NEXT.fetch_add(1, Ordering::Relaxed);
-    // While a thread is being torn down it gets a new number each time: no call of its own is running then.
+    // While a thread is being torn down it gets a new number each time: no call of its own is
+    // running then.
     NUMBER
         .try_with(|number| {
             if number.get() == 0 {

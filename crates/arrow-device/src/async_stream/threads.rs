@@ -1,3 +1,4 @@
-//! What the protocol is built from. The model checker's tests compile the protocol over other locks in the place of these.
+//! What the protocol is built from. The model checker's tests compile the protocol over other locks
+//! in the place of these.
 
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};

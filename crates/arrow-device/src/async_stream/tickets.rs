@@ -1,9 +1,10 @@
 //! What C may still name: numbers instead of pointers, and structs whose memory stays.
 //!
-//! Shipped peers call `request` after `release`, or extract a task twice. A pointer to our state in `private_data` would then
-//! lead to freed memory. So `private_data` holds a *ticket*, a number that is looked up and never used again, and the structs
-//! that a peer holds pointers to lie in *places*, which go back to this module and not to the allocator. Whoever comes too
-//! late reads a struct of the right type, and finds that its ticket is no longer there.
+//! Shipped peers call `request` after `release`, or extract a task twice. A pointer to our state in
+//! `private_data` would then lead to freed memory. So `private_data` holds a *ticket*, a number
+//! that is looked up and never used again, and the structs that a peer holds pointers to lie in
+//! *places*, which go back to this module and not to the allocator. Whoever comes too late reads a
+//! struct of the right type, and finds that its ticket is no longer there.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;

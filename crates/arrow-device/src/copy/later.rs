@@ -14,8 +14,8 @@ use crate::{Array, Error, ErrorKind, Result};
 /// Work for an [`Executor`].
 pub type Job = Box<dyn FnOnce() + Send>;
 
-/// Somebody who runs jobs: a pool of threads, a runtime's place for work that may block. A closure that takes a [`Job`] is
-/// one.
+/// Somebody who runs jobs: a pool of threads, a runtime's place for work that may block. A closure
+/// that takes a [`Job`] is one.
 pub trait Executor {
     /// Runs the job some time, on whatever thread. Dropping it instead cancels the copy.
     fn execute(&self, job: Job);
@@ -27,7 +27,8 @@ impl<F: Fn(Job)> Executor for F {
     }
 }
 
-/// A copy that was started: to be waited for on the host, or awaited. Dropping it gives the result up, not the work.
+/// A copy that was started: to be waited for on the host, or awaited. Dropping it gives the result
+/// up, not the work.
 #[must_use = "the result of the copy comes from here"]
 pub struct Copying(Arc<CopyState>);
 
@@ -46,8 +47,8 @@ struct CopyOutcome {
 struct CopyPromise(Option<Arc<CopyState>>);
 
 impl Plan {
-    /// Copies, as planned, and blocks nobody here: what has to wait, a copy through host memory and one to the host, is done
-    /// by the executor. Any other copy is submitted at once.
+    /// Copies, as planned, and blocks nobody here: what has to wait, a copy through host memory and
+    /// one to the host, is done by the executor. Any other copy is submitted at once.
     ///
     /// ```
     /// use arrow_device::copy::{Job, Options};

@@ -1,40 +1,46 @@
 //! Copies of whole arrays: to the host, to a device, from one device to another.
 //!
-//! [`Array::copy_to`] and [`Array::to_host`] are all that most programs need. Beneath them a copy is planned first and run
-//! then, and the [`Plan`] can be looked at and printed: which way the data goes, how many bytes, regions and submissions
-//! that takes, and what was cut off and why.
+//! [`Array::copy_to`] and [`Array::to_host`] are all that most programs need. Beneath them a copy
+//! is planned first and run then, and the [`Plan`] can be looked at and printed: which way the data
+//! goes, how many bytes, regions and submissions that takes, and what was cut off and why.
 //!
 //! # What travels
 //!
 //! Only live elements do. A slice of 10 rows of a column with 100 million moves some hundred bytes:
 //!
-//! * Buffers are cut to the elements of the array. A node with a validity bitmap (or of booleans) keeps up to 7 elements
-//!   before its first one, so that no bit has to be shifted; its offset says so.
-//! * Strings and lists are cut behind their offsets, too. Where they begin and end only the data knows: it is read with one
-//!   gathered read and one wait for each level of nesting, and checked before it is used, for it is another party's memory.
-//!   The offsets then have to begin at 0: they are changed on their way through host memory. Between two devices that reach
-//!   each other nothing comes by the host; there the offsets make the detour, or what is before them travels as well,
-//!   whichever moves less.
-//! * List views, views, dense unions and runs point anywhere. Where the host has their indices, what they point to is cut to
-//!   what is used; where only a device has them, it travels whole.
-//! * Buffers and whole children that occur twice move once. A bitmap that says of no element that it is null stays behind.
+//! * Buffers are cut to the elements of the array. A node with a validity bitmap (or of booleans)
+//!   keeps up to 7 elements before its first one, so that no bit has to be shifted; its offset says
+//!   so.
+//! * Strings and lists are cut behind their offsets, too. Where they begin and end only the data
+//!   knows: it is read with one gathered read and one wait for each level of nesting, and checked
+//!   before it is used, for it is another party's memory. The offsets then have to begin at 0: they
+//!   are changed on their way through host memory. Between two devices that reach each other
+//!   nothing comes by the host; there the offsets make the detour, or what is before them travels
+//!   as well, whichever moves less.
+//! * List views, views, dense unions and runs point anywhere. Where the host has their indices,
+//!   what they point to is cut to what is used; where only a device has them, it travels whole.
+//! * Buffers and whole children that occur twice move once. A bitmap that says of no element that
+//!   it is null stays behind.
 //!
 //! # How it travels
 //!
-//! Everything is packed into one allocation, and handed to the driver as one list of regions. Where the destination's queue
-//! reaches the source, or one side is the host, the copy is submitted and the result is ready after an event. Where two
-//! devices have no common path, the data passes through host memory chunk by chunk, two chunks at a time in turn: on the
-//! calling thread ([`Plan::run`]), or on an executor ([`Plan::start`]).
+//! Everything is packed into one allocation, and handed to the driver as one list of regions. Where
+//! the destination's queue reaches the source, or one side is the host, the copy is submitted and
+//! the result is ready after an event. Where two devices have no common path, the data passes
+//! through host memory chunk by chunk, two chunks at a time in turn: on the calling thread
+//! ([`Plan::run`]), or on an executor ([`Plan::start`]).
 //!
-//! The result is one tree in one allocation: a column of it keeps all of it. [`Options::separate`] gives every buffer its
-//! own. A copy that fails leaves nothing behind, and its error names the step.
+//! The result is one tree in one allocation: a column of it keeps all of it. [`Options::separate`]
+//! gives every buffer its own. A copy that fails leaves nothing behind, and its error names the
+//! step.
 //!
 //! ```
 //! use arrow_device::copy::Options;
 //! use arrow_device::{Array, DataType, Queue};
 //!
 //! let words = Array::from_texts(DataType::Utf8, (0..1000).map(|_| Some("ten letters")))?;
-//! let plan = words.slice(500, 10)?.plan_copy(&Queue::host(), &Options::new().always(true))?;
+//! let plan =
+//!     words.slice(500, 10)?.plan_copy(&Queue::host(), &Options::new().always(true))?;
 //! assert!(plan.bytes() < 200);
 //! assert!(plan.to_string().contains("offsets begin at 0 instead of 5500"), "{plan}");
 //! let copy = plan.run()?;
@@ -58,14 +64,15 @@ pub use route::{Hop, Way};
 use crate::{Array, Batch, Queue, Result};
 
 impl Array {
-    /// Copies the array to the device of this queue. One that is there already is shared and not copied.
+    /// Copies the array to the device of this queue. One that is there already is shared and not
+    /// copied.
     ///
-    /// The result is ready after an event on the queue; on the host, and on devices that have no events, this waits. The
-    /// source is kept until it has been read. See [`copy`](crate::copy) for what travels and how, and
-    /// [`copy_with`](Self::copy_with) for choices.
+    /// The result is ready after an event on the queue; on the host, and on devices that have no
+    /// events, this waits. The source is kept until it has been read. See [`copy`](crate::copy) for
+    /// what travels and how, and [`copy_with`](Self::copy_with) for choices.
     ///
-    /// Costs one allocation and one submission, for strings and lists one small read and a wait for each level of nesting,
-    /// and where the source is on another device a queue there.
+    /// Costs one allocation and one submission, for strings and lists one small read and a wait for
+    /// each level of nesting, and where the source is on another device a queue there.
     ///
     /// ```
     /// use arrow_device::{Array, DataType, Device, Queue};
@@ -77,10 +84,12 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// * [`DeviceMissing`](crate::ErrorKind::DeviceMissing): the array is on a device that is not open here.
+    /// * [`DeviceMissing`](crate::ErrorKind::DeviceMissing): the array is on a device that is not
+    ///   open here.
     /// * [`InvalidData`](crate::ErrorKind::InvalidData): offsets run backwards, or lead outside.
-    /// * [`OutOfMemory`](crate::ErrorKind::OutOfMemory), [`DeviceLost`](crate::ErrorKind::DeviceLost) and whatever a driver
-    ///   says: the error names the step.
+    /// * [`OutOfMemory`](crate::ErrorKind::OutOfMemory),
+    ///   [`DeviceLost`](crate::ErrorKind::DeviceLost) and whatever a driver says: the error names
+    ///   the step.
     pub fn copy_to(&self, queue: &Queue) -> Result<Self> {
         self.copy_with(queue, &Options::new())
     }
@@ -90,7 +99,8 @@ impl Array {
         self.plan_copy(queue, options)?.run()
     }
 
-    /// Copies the array to host memory and waits for it. One that is there already is shared and not copied.
+    /// Copies the array to host memory and waits for it. One that is there already is shared and
+    /// not copied.
     ///
     /// The source is read on a queue that is opened for that; where many copies are made, name one:
     /// [`Options::through`].
@@ -98,7 +108,8 @@ impl Array {
         self.copy_to(&Queue::host())
     }
 
-    /// Plans a copy to the device of this queue. Nothing is copied yet, but lengths are read, for which this may wait.
+    /// Plans a copy to the device of this queue. Nothing is copied yet, but lengths are read, for
+    /// which this may wait.
     ///
     /// The plan keeps the array.
     pub fn plan_copy(&self, queue: &Queue, options: &Options) -> Result<Plan> {

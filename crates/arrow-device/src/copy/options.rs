@@ -33,7 +33,8 @@ impl Options {
         }
     }
 
-    /// Every buffer begins at a multiple of this many bytes, a power of two. It is at least 64 and what the device asks for.
+    /// Every buffer begins at a multiple of this many bytes, a power of two. It is at least 64 and
+    /// what the device asks for.
     ///
     /// On a device of handles this is counted from the beginning of the allocation.
     pub fn alignment(mut self, alignment: u64) -> Self {
@@ -42,8 +43,8 @@ impl Options {
         self
     }
 
-    /// Every buffer gets an allocation of its own, and a column keeps its own memory and no other. Costs an allocation for
-    /// each buffer.
+    /// Every buffer gets an allocation of its own, and a column keeps its own memory and no other.
+    /// Costs an allocation for each buffer.
     ///
     /// On a device of handles that knows no parts of them this is always so.
     pub fn separate(mut self, separate: bool) -> Self {
@@ -51,35 +52,37 @@ impl Options {
         self
     }
 
-    /// Whether only live elements travel. Without that every node keeps its offset, and what is before it comes along: the
-    /// result has the shape of the source, node by node.
+    /// Whether only live elements travel. Without that every node keeps its offset, and what is
+    /// before it comes along: the result has the shape of the source, node by node.
     pub fn trim(mut self, trim: bool) -> Self {
         self.trim = trim;
         self
     }
 
-    /// Copies also what lies on the destination already: to let go of a large array of which a small slice is used.
+    /// Copies also what lies on the destination already: to let go of a large array of which a
+    /// small slice is used.
     pub fn always(mut self, always: bool) -> Self {
         self.always = always;
         self
     }
 
-    /// Reads the source on this queue, which reaches it, where it is read by copies to the host. Without it a queue is opened
-    /// for each copy.
+    /// Reads the source on this queue, which reaches it, where it is read by copies to the host.
+    /// Without it a queue is opened for each copy.
     pub fn through(mut self, queue: &Queue) -> Self {
         self.through = Some(queue.clone());
         self
     }
 
-    /// Takes the destination from this allocator: a pool, an arena, a [`Recycler`](crate::Recycler). Without it the one of
-    /// the queue's device is asked, if it has one: [`Device::with_allocator`](crate::Device::with_allocator).
+    /// Takes the destination from this allocator: a pool, an arena, a
+    /// [`Recycler`](crate::Recycler). Without it the one of the queue's device is asked, if it has
+    /// one: [`Device::with_allocator`](crate::Device::with_allocator).
     pub fn allocator(mut self, allocator: impl Allocator) -> Self {
         self.allocator = Some(Arc::new(allocator));
         self
     }
 
-    /// How many bytes of host memory a piece of a staged copy takes, of which two are used in turn. 4 MiB without this, and
-    /// never less than 64 bytes.
+    /// How many bytes of host memory a piece of a staged copy takes, of which two are used in turn.
+    /// 4 MiB without this, and never less than 64 bytes.
     pub fn chunk(mut self, bytes: u64) -> Self {
         self.chunk = bytes.clamp(64, 1 << 40).next_multiple_of(64);
         self

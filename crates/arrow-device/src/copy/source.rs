@@ -1,4 +1,5 @@
-//! Where a copy reads from: host memory, memory that the host may read after a mapping, or a device through a queue.
+//! Where a copy reads from: host memory, memory that the host may read after a mapping, or a device
+//! through a queue.
 
 use std::cell::OnceCell;
 use std::ptr::NonNull;
@@ -26,7 +27,8 @@ pub(super) enum CopySource {
     Lane(Lane),
 }
 
-/// A queue that reads the source. Opened when it is first needed, and not at all where nothing has to be read.
+/// A queue that reads the source. Opened when it is first needed, and not at all where nothing has
+/// to be read.
 #[derive(Debug)]
 pub(super) struct Lane {
     array: Array,
@@ -64,10 +66,12 @@ impl CopySource {
         !matches!(self, Self::Lane(_))
     }
 
-    /// Reads spans, one after the other into one piece of memory: one submission and one wait, or none.
+    /// Reads spans, one after the other into one piece of memory: one submission and one wait, or
+    /// none.
     ///
     /// # Safety
-    /// The spans lie inside the source, which is alive, and for memory that the host reads also ready.
+    /// The spans lie inside the source, which is alive, and for memory that the host reads also
+    /// ready.
     pub(super) unsafe fn read(&self, spans: &[Span], step: &'static str) -> Result<Vec<u8>> {
         let total: u64 = spans.iter().map(|span| span.len).sum();
         let mut bytes = zeroed(total)?;
@@ -90,7 +94,8 @@ impl CopySource {
     }
 
     /// # Safety
-    /// As for [`read`](Self::read); as many bytes can be written at `to`, until this succeeds or the queue has passed.
+    /// As for [`read`](Self::read); as many bytes can be written at `to`, until this succeeds or
+    /// the queue has passed.
     unsafe fn read_to(&self, spans: &[Span], to: *mut u8, step: &'static str) -> Result<()> {
         let mut offset = 0;
         let mut regions = Vec::with_capacity(if self.is_on_host() { 0 } else { spans.len() });
@@ -103,7 +108,8 @@ impl CopySource {
                 _ => {
                     // SAFETY: promised by the caller.
                     let shown = unsafe { self.show(*span) }.map_err(|error| error.at_step(step))?;
-                    // SAFETY: promised by the caller; a mapping shows `len` bytes, and `to` is memory of our own.
+                    // SAFETY: promised by the caller; a mapping shows `len` bytes, and `to` is
+                    // memory of our own.
                     unsafe {
                         copy_bytes(shown.address(), to.wrapping_add(host_len(offset)), span.len)
                     };
@@ -157,7 +163,8 @@ pub(super) enum ShownBytes {
     Mapped(Mapping),
 }
 
-// SAFETY: an address that is only read, and a mapping that can be ended on any thread by the first rule of drivers.
+// SAFETY: an address that is only read, and a mapping that can be ended on any thread by the first
+// rule of drivers.
 unsafe impl Send for ShownBytes {}
 
 impl ShownBytes {

@@ -18,15 +18,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
-    /// Memory that was allocated here, by whatever allocator, and is not freed yet. What a [`Recycler`](crate::Recycler)
-    /// keeps for later counts too: nobody else can have it.
+    /// Memory that was allocated here, by whatever allocator, and is not freed yet. What a
+    /// [`Recycler`](crate::Recycler) keeps for later counts too: nobody else can have it.
     pub allocated: u64,
     /// Host memory that is kept to move data to and from the device.
     pub staging: u64,
     /// What imported arrays are known to need, from import to release. Counted from the first
     /// [`count_exchanges`](crate::Device::count_exchanges) on.
     pub imported: u64,
-    /// What exported arrays are known to need, from export to the consumer's release. Counted as `imported` is.
+    /// What exported arrays are known to need, from export to the consumer's release. Counted as
+    /// `imported` is.
     pub exported: u64,
 }
 

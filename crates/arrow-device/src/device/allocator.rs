@@ -1,5 +1,5 @@
-//! [`Allocator`]: where a device's memory comes from, if not from its driver alone; and [`Recycler`], which keeps what was
-//! freed for the next time.
+//! [`Allocator`]: where a device's memory comes from, if not from its driver alone; and
+//! [`Recycler`], which keeps what was freed for the next time.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
@@ -11,14 +11,14 @@ use crate::sync::lock;
 
 /// Where memory comes from: a pool, an arena, a stream-ordered allocator of somebody else's.
 ///
-/// Given to a device ([`Device::with_allocator`]) or to one copy ([`copy::Options`](crate::copy::Options)). A closure of the
-/// same shape is one too.
+/// Given to a device ([`Device::with_allocator`]) or to one copy
+/// ([`copy::Options`](crate::copy::Options)). A closure of the same shape is one too.
 ///
-/// An implementation allocates from the device that it is given ([`Device::allocate`] of which asks the driver and not this
-/// allocator again), or hands out memory of its own with [`Memory::adopt`].
+/// An implementation allocates from the device that it is given ([`Device::allocate`] of which asks
+/// the driver and not this allocator again), or hands out memory of its own with [`Memory::adopt`].
 pub trait Allocator: Send + Sync + 'static {
-    /// Memory of at least this many bytes on the device, which is not 0. Where a queue is named the memory may be ready in
-    /// the order of that queue only.
+    /// Memory of at least this many bytes on the device, which is not 0. Where a queue is named the
+    /// memory may be ready in the order of that queue only.
     fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory>;
 }
 
@@ -33,13 +33,15 @@ where
 
 /// An allocator that keeps what was freed and gives it out again.
 ///
-/// For destinations of copies that come again and again: fresh host memory costs more in page faults than the copy does, and
-/// fresh device memory may wait for the device. A block comes back after its last use has passed. It serves requests from
-/// its own length down to half of it. What does not fit within the bound is freed, the oldest first. What is kept holds its
-/// device open, until [`clear`](Self::clear) or the last clone of the recycler is dropped.
+/// For destinations of copies that come again and again: fresh host memory costs more in page
+/// faults than the copy does, and fresh device memory may wait for the device. A block comes back
+/// after its last use has passed. It serves requests from its own length down to half of it. What
+/// does not fit within the bound is freed, the oldest first. What is kept holds its device open,
+/// until [`clear`](Self::clear) or the last clone of the recycler is dropped.
 ///
-/// On a device of handles (OpenCL, Vulkan) a block is kept with the handles of the parts that a copy divided it into. The next
-/// copy that divides it in the same way, as batches of as many rows do, makes none.
+/// On a device of handles (OpenCL, Vulkan) a block is kept with the handles of the parts that a
+/// copy divided it into. The next copy that divides it in the same way, as batches of as many rows
+/// do, makes none.
 ///
 /// ```
 /// use arrow_device::{Device, Recycler};
@@ -96,7 +98,8 @@ impl Allocator for Recycler {
             None => device.allocate(len)?,
         };
         whole.device().driver().reuse(whole.raw());
-        // The block has at least `len` bytes and nobody else has it: it was taken off the list, or is new.
+        // The block has at least `len` bytes and nobody else has it: it was taken off the list, or
+        // is new.
         let home = Arc::downgrade(&self.0);
         Ok(Memory::lent(whole, len, |whole| Lent { whole: Some(whole), home }))
     }
@@ -145,12 +148,12 @@ impl fmt::Debug for Recycler {
 impl Memory {
     /// Memory that somebody else allocated on this device, with nothing in it that is needed.
     ///
-    /// `owner` is dropped when nothing here uses the memory any more: after the queues that were given its place have passed
-    /// what was submitted by then, possibly on another thread.
+    /// `owner` is dropped when nothing here uses the memory any more: after the queues that were
+    /// given its place have passed what was submitted by then, possibly on another thread.
     ///
     /// # Safety
-    /// `base` is what the device's own memory is, an address or a handle; it names `len` bytes that nobody else uses until
-    /// `owner` is dropped.
+    /// `base` is what the device's own memory is, an address or a handle; it names `len` bytes that
+    /// nobody else uses until `owner` is dropped.
     pub unsafe fn adopt(
         device: &Device,
         base: Raw<Memory>,

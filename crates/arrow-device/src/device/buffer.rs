@@ -23,7 +23,8 @@ pub(crate) type BytesOwner = Arc<dyn KeepAlive>;
 pub enum Extent {
     /// This many bytes.
     Exact(u64),
-    /// This many bytes at least: what the array's type and length need. The C interface carries no more.
+    /// This many bytes at least: what the array's type and length need. The C interface carries no
+    /// more.
     AtLeast(u64),
     /// Not known: only the device has the last offset, which says it.
     Unknown,
@@ -52,8 +53,8 @@ impl fmt::Display for Extent {
 
 /// Immutable bytes on a device, and a share of whatever owns them.
 ///
-/// Cheap to clone. Where the bytes are is told only to somebody who names the queue that will use them
-/// ([`on`](Buffer::on)).
+/// Cheap to clone. Where the bytes are is told only to somebody who names the queue that will use
+/// them ([`on`](Buffer::on)).
 ///
 /// ```
 /// use arrow_device::{Buffer, DeviceId, Extent};
@@ -78,12 +79,13 @@ impl Buffer {
 
     /// Bytes that somebody else allocated.
     ///
-    /// `base` is what the convention of the device's type says: an address, or a handle such as a `cl_mem`. `owner` is
-    /// dropped when nothing here refers to the bytes any more, possibly on another thread.
+    /// `base` is what the convention of the device's type says: an address, or a handle such as a
+    /// `cl_mem`. `owner` is dropped when nothing here refers to the bytes any more, possibly on
+    /// another thread.
     ///
     /// # Safety
-    /// `base` names at least `len` bytes that lie on this device, stay valid until `owner` is dropped, and are not written
-    /// to after the event of the array that they become part of.
+    /// `base` names at least `len` bytes that lie on this device, stay valid until `owner` is
+    /// dropped, and are not written to after the event of the array that they become part of.
     pub unsafe fn foreign(
         device: DeviceId,
         base: *const c_void,
@@ -126,8 +128,8 @@ impl Buffer {
 
     /// A part of it: `len` bytes from `offset` on. An error where that is not inside.
     ///
-    /// A part of a buffer that is a handle cannot become part of an array, because C has no room for the offset; slice the
-    /// array instead.
+    /// A part of a buffer that is a handle cannot become part of an array, because C has no room
+    /// for the offset; slice the array instead.
     pub fn slice(&self, offset: u64, len: u64) -> Result<Self> {
         let end = offset.checked_add(len).filter(|end| *end <= self.extent.at_least());
         if end.is_none() {
@@ -140,11 +142,11 @@ impl Buffer {
         Ok(Self { offset, extent: Extent::Exact(len), ..self.clone() })
     }
 
-    /// Tells where the bytes are, for work on this queue. They stay allocated until the queue has passed everything that is
-    /// submitted before the result is dropped.
+    /// Tells where the bytes are, for work on this queue. They stay allocated until the queue has
+    /// passed everything that is submitted before the result is dropped.
     ///
-    /// A buffer carries no event: order the queue behind the work that writes it first. (An [`Array`](crate::Array) carries
-    /// one and needs no such care.)
+    /// A buffer carries no event: order the queue behind the work that writes it first. (An
+    /// [`Array`](crate::Array) carries one and needs no such care.)
     pub fn on(&self, queue: &Queue) -> Result<BufferView> {
         queue.reaches(self.device)?;
         Ok(BufferView { buffer: self.clone(), queue: queue.clone() })
@@ -188,7 +190,8 @@ pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 macro_rules! plain {
     ($($type:ty),*) => {$(
-        // SAFETY: the Rust reference on numeric types: integers and floats have no padding and no invalid bit pattern.
+        // SAFETY: the Rust reference on numeric types: integers and floats have no padding and no
+        // invalid bit pattern.
         unsafe impl Plain for $type {}
     )*};
 }
@@ -256,8 +259,8 @@ pub(crate) fn location<'view>(base: Raw<Memory>, offset: u64) -> Location<'view>
 }
 
 impl Location<'_> {
-    /// The address, on a device that has addresses. On one that has handles this is only right at offset 0: see
-    /// [`handle`](Location::handle).
+    /// The address, on a device that has addresses. On one that has handles this is only right at
+    /// offset 0: see [`handle`](Location::handle).
     pub fn address(self) -> *const c_void {
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
         self.base.as_ptr().cast_const().wrapping_byte_add(offset)

@@ -1,12 +1,14 @@
 //! What is not needed any more and may not go yet, because a queue still uses it.
 //!
-//! One list for the whole process: a list per device would keep its own device open. It is looked at whenever something here
-//! is dropped, imported or allocated, and by [`reclaim`], [`settle`] and [`drain`]; never while a lock is held, never from a driver's
-//! callback, and not by a thread of this crate unless a [`Reaper`] is asked for. What is still on it when the process ends is
-//! left to the operating system, because drivers may be gone by then.
+//! One list for the whole process: a list per device would keep its own device open. It is looked
+//! at whenever something here is dropped, imported or allocated, and by [`reclaim`], [`settle`] and
+//! [`drain`]; never while a lock is held, never from a driver's callback, and not by a thread of
+//! this crate unless a [`Reaper`] is asked for. What is still on it when the process ends is left
+//! to the operating system, because drivers may be gone by then.
 //!
-//! One thread at a time asks the drivers, with the list in its hands. Whoever comes by in the meantime does not wait for it
-//! but has it ask once more, so that what is over by then is not overlooked.
+//! One thread at a time asks the drivers, with the list in its hands. Whoever comes by in the
+//! meantime does not wait for it but has it ask once more, so that what is over by then is not
+//! overlooked.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -90,7 +92,8 @@ impl Use {
         self.queue
     }
 
-    /// Whether it is over. A lost device uses nothing; of any other error nothing is known, so it is not over.
+    /// Whether it is over. A lost device uses nothing; of any other error nothing is known, so it
+    /// is not over.
     pub(crate) fn is_over(&self) -> bool {
         Self::passed(match &self.until {
             Until::Event(event) => event.is_complete(),
@@ -136,7 +139,8 @@ pub(crate) fn defer_unasked<T: Send + 'static>(what: T, uses: Vec<Use>) {
     lock(&WAITING).push(entry);
 }
 
-/// Looks at the list, if there is anything on it. Called where foreign code may run: in drops, imports, allocations.
+/// Looks at the list, if there is anything on it. Called where foreign code may run: in drops,
+/// imports, allocations.
 #[inline(always)]
 pub(crate) fn tick() {
     if COUNT.load(Ordering::Relaxed) > 0 {
@@ -153,8 +157,9 @@ fn look() {
 
 /// Releases everything whose last use has passed; returns how many things that were.
 ///
-/// Never waits. Where another thread is at it already, that thread looks once more and releases what is over by now, which
-/// may be a moment after this returns. Useful for a program that has stopped calling this crate and wants memory back.
+/// Never waits. Where another thread is at it already, that thread looks once more and releases
+/// what is over by now, which may be a moment after this returns. Useful for a program that has
+/// stopped calling this crate and wants memory back.
 ///
 /// ```
 /// assert_eq!(arrow_device::reclaim(), 0);
@@ -163,11 +168,12 @@ pub fn reclaim() -> usize {
     sweep().unwrap_or(0)
 }
 
-/// Waits until everything whose last use has passed has been released, whichever thread is at it; at most this long.
+/// Waits until everything whose last use has passed has been released, whichever thread is at it;
+/// at most this long.
 ///
-/// What a queue still uses stays. [`reclaim`] leaves to another thread what that thread has in hand; after this it is done. For
-/// tests that count, and for whoever is about to look at what is left. Not to be called with a lock held that a release of
-/// somebody's may want.
+/// What a queue still uses stays. [`reclaim`] leaves to another thread what that thread has in
+/// hand; after this it is done. For tests that count, and for whoever is about to look at what is
+/// left. Not to be called with a lock held that a release of somebody's may want.
 ///
 /// ```
 /// arrow_device::settle(std::time::Duration::from_secs(1))?;
@@ -175,7 +181,8 @@ pub fn reclaim() -> usize {
 /// ```
 pub fn settle(timeout: Duration) -> Result<()> {
     wait_until(timeout, "settle", "are being released by other threads", || {
-        // What others had in hand before this look was on the list for it, and what they have taken since is looked for below.
+        // What others had in hand before this look was on the list for it, and what they have taken
+        // since is looked for below.
         let looked = sweep().is_some();
         let in_hand = IN_HAND.load(Ordering::Acquire);
         if looked { in_hand } else { in_hand.max(1) }
@@ -184,7 +191,8 @@ pub fn settle(timeout: Duration) -> Result<()> {
 
 /// Waits until everything has been released, at most this long.
 ///
-/// Call it before a device is closed by hand, or before a library is unloaded whose memory is still in use.
+/// Call it before a device is closed by hand, or before a library is unloaded whose memory is still
+/// in use.
 pub fn drain(timeout: Duration) -> Result<()> {
     wait_until(timeout, "drain", "are still in use by a queue", || {
         sweep();
@@ -230,8 +238,9 @@ pub(crate) fn count_leaked() {
     LEAKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Waits for the oldest thing on the list that a queue of this device's runtime uses, and releases it; returns whether there was
-/// one. On the host any queue's will do: what a device still uses may be host memory.
+/// Waits for the oldest thing on the list that a queue of this device's runtime uses, and releases
+/// it; returns whether there was one. On the host any queue's will do: what a device still uses may
+/// be host memory.
 pub(crate) fn release_oldest(device: &Device) -> bool {
     if sweep().is_some_and(|released| released > 0) {
         return true;
@@ -252,8 +261,8 @@ pub(crate) fn release_oldest(device: &Device) -> bool {
     false
 }
 
-/// Waits a moment for a thread that has taken the list to look at it; returns whether it released something or put something
-/// back.
+/// Waits a moment for a thread that has taken the list to look at it; returns whether it released
+/// something or put something back.
 fn another_thread_releases() -> bool {
     let before = pending();
     let patience = Instant::now() + Duration::from_millis(50);
@@ -266,11 +275,12 @@ fn another_thread_releases() -> bool {
     false
 }
 
-/// Releases what can be released. Returns how many things that were, or nothing where another thread has the list or this one
-/// is in the middle of it.
+/// Releases what can be released. Returns how many things that were, or nothing where another
+/// thread has the list or this one is in the middle of it.
 fn sweep() -> Option<usize> {
     thread_local! {
-        /// A release that drops something of ours must not start a sweep of its own: the stack would grow with the list.
+        /// A release that drops something of ours must not start a sweep of its own: the stack
+        /// would grow with the list.
         static SWEEPING: Cell<bool> = const { Cell::new(false) };
     }
     // While a thread is being torn down there is no flag any more, and no sweep.

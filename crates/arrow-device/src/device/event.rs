@@ -30,13 +30,14 @@ impl Event {
     /// An event that somebody else made and will destroy.
     ///
     /// # Safety
-    /// `raw` is an event of this device's runtime and stays alive as long as any clone of the result.
+    /// `raw` is an event of this device's runtime and stays alive as long as any clone of the
+    /// result.
     pub unsafe fn adopt(device: &Device, raw: Raw<Event>) -> Self {
         Self(Arc::new(EventInner { device: device.clone(), raw, owned: false, _owner: None }))
     }
 
-    /// The same with whatever keeps the event alive, which is dropped with the last clone of the result, possibly on another
-    /// thread.
+    /// The same with whatever keeps the event alive, which is dropped with the last clone of the
+    /// result, possibly on another thread.
     ///
     /// # Safety
     /// `raw` is an event of this device's runtime and stays alive until `owner` is dropped.
@@ -51,7 +52,8 @@ impl Event {
 
     /// Whether it has passed. Never waits.
     pub fn is_complete(&self) -> Result<bool> {
-        // SAFETY: the handle is alive as long as `EventInner` (owned), or as `adopt`'s caller promised.
+        // SAFETY: the handle is alive as long as `EventInner` (owned), or as `adopt`'s caller
+        // promised.
         unsafe { self.0.device.driver().is_complete(self.0.raw) }
     }
 
@@ -98,8 +100,8 @@ impl Event {
 impl Drop for EventInner {
     fn drop(&mut self) {
         if self.owned {
-            // SAFETY: `raw` came from `make_event` or `record` of this driver, `Event::owned` took it over, and this is the
-            // last clone.
+            // SAFETY: `raw` came from `make_event` or `record` of this driver, `Event::owned` took
+            // it over, and this is the last clone.
             unsafe { self.device.driver().destroy_event(self.raw) }
         }
     }

@@ -12,7 +12,8 @@ use crate::{DeviceId, Result};
 
 /// An opened device.
 ///
-/// Cheap to clone. Queues, events and memory keep their device open, so it is closed after the last of them.
+/// Cheap to clone. Queues, events and memory keep their device open, so it is closed after the last
+/// of them.
 ///
 /// ```
 /// use arrow_device::Device;
@@ -39,7 +40,8 @@ pub(super) struct OpenDevice {
 }
 
 impl Device {
-    /// The device of a driver. From now on [`Device::find`] finds it by its id, as long as it is open.
+    /// The device of a driver. From now on [`Device::find`] finds it by its id, as long as it is
+    /// open.
     pub fn new(driver: impl Driver) -> Self {
         let device = Self::of(Arc::new(driver));
         registry::add(&device, &device.opened);
@@ -67,7 +69,8 @@ impl Device {
         registry::find(id)
     }
 
-    /// Whether an id may stand for several runtimes in this process, so that only memory tells which one it is of.
+    /// Whether an id may stand for several runtimes in this process, so that only memory tells
+    /// which one it is of.
     pub(crate) fn ids_are_ambiguous() -> bool {
         registry::is_ambiguous()
     }
@@ -105,17 +108,18 @@ impl Device {
     /// A queue that somebody else opened on this device and will close.
     ///
     /// # Safety
-    /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays open as long as any clone of
-    /// the result, any event recorded on it, and any data used on it.
+    /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays
+    /// open as long as any clone of the result, any event recorded on it, and any data used on it.
     pub unsafe fn adopt_queue(&self, raw: Raw<Queue>) -> Queue {
         Queue::adopted(self.clone(), raw, None)
     }
 
-    /// The same with whatever keeps the queue open, which is dropped with the last clone of the result, possibly on another
-    /// thread.
+    /// The same with whatever keeps the queue open, which is dropped with the last clone of the
+    /// result, possibly on another thread.
     ///
     /// # Safety
-    /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays open until `owner` is dropped.
+    /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays
+    /// open until `owner` is dropped.
     pub unsafe fn adopt_queue_of(
         &self,
         raw: Raw<Queue>,
@@ -126,14 +130,15 @@ impl Device {
 
     /// Allocates memory on it.
     ///
-    /// When there is none left, this releases what was waiting for its last use and tries again. For memory that is used
-    /// on one queue only, [`Queue::allocate`] may be faster.
+    /// When there is none left, this releases what was waiting for its last use and tries again.
+    /// For memory that is used on one queue only, [`Queue::allocate`] may be faster.
     pub fn allocate(&self, len: u64) -> Result<Memory> {
         Memory::allocate(self, len, None)
     }
 
-    /// The same device with this allocator: memory that is allocated by the result, by queues that it opens, and by copies
-    /// to these queues, comes from there. The device itself, and what else refers to it, stays as it is.
+    /// The same device with this allocator: memory that is allocated by the result, by queues that
+    /// it opens, and by copies to these queues, comes from there. The device itself, and what else
+    /// refers to it, stays as it is.
     pub fn with_allocator(&self, allocator: impl Allocator) -> Self {
         Self { opened: self.opened.clone(), allocator: Some(Arc::new(allocator)) }
     }
@@ -143,10 +148,11 @@ impl Device {
         self.opened.account.held()
     }
 
-    /// Counts from now on what is imported from this device and exported there, for [`held`](Self::held).
+    /// Counts from now on what is imported from this device and exported there, for
+    /// [`held`](Self::held).
     ///
-    /// From then on every import and export of the process looks its device up, some tens of nanoseconds, and those of this
-    /// device walk over their nodes. Before, nobody pays for it.
+    /// From then on every import and export of the process looks its device up, some tens of
+    /// nanoseconds, and those of this device walk over their nodes. Before, nobody pays for it.
     /// Bytes that only the device knows, those of text, are not counted.
     pub fn count_exchanges(&self) {
         self.account().count_exchanges();

@@ -1,7 +1,7 @@
 //! The host as a device: plain memory, work done as it is submitted.
 //!
-//! It shows the smallest complete [`Driver`]. Its queue needs no object and its events are passed from the start, so the
-//! interface's rule for the CPU, a null `sync_event`, comes by itself.
+//! It shows the smallest complete [`Driver`]. Its queue needs no object and its events are passed
+//! from the start, so the interface's rule for the CPU, a null `sync_event`, comes by itself.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -52,9 +52,9 @@ impl Host {
     }
 }
 
-// SAFETY: work is done inside the call that submits it, so every event has passed and every queue is idle whenever asked;
-// `allocate` and `free` are the global allocator with one layout rule, and `map` returns the address itself, at which the
-// host may read.
+// SAFETY: work is done inside the call that submits it, so every event has passed and every queue
+// is idle whenever asked; `allocate` and `free` are the global allocator with one layout rule, and
+// `map` returns the address itself, at which the host may read.
 unsafe impl Driver for Host {
     fn id(&self) -> DeviceId {
         DeviceId::CPU
@@ -68,7 +68,8 @@ unsafe impl Driver for Host {
         &self.properties
     }
 
-    /// Only plain memory. Pinned and managed memory are host-readable too, but their events are their own runtime's.
+    /// Only plain memory. Pinned and managed memory are host-readable too, but their events are
+    /// their own runtime's.
     fn reaches(&self, memory: DeviceId) -> Result<()> {
         if memory.device_type == DeviceType::CPU {
             Ok(())
@@ -89,7 +90,8 @@ unsafe impl Driver for Host {
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
         let Ok(layout) = layout(len) else { return };
-        // SAFETY: the caller passes what `allocate` gave, with the same length and so the same layout.
+        // SAFETY: the caller passes what `allocate` gave, with the same length and so the same
+        // layout.
         unsafe { std::alloc::dealloc(memory.as_ptr().cast(), layout) }
     }
 
@@ -142,7 +144,8 @@ unsafe impl Driver for Host {
         for region in regions {
             let len = usize::try_from(region.len).map_err(|_| out_of_memory(region.len))?;
             let (from, to) = (host_address(region.from), host_address(region.to));
-            // SAFETY: the caller promises that both sides hold `len` bytes and, by the rule of `Region`, do not overlap.
+            // SAFETY: the caller promises that both sides hold `len` bytes and, by the rule of
+            // `Region`, do not overlap.
             unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), to, len) };
         }
         Ok(())

@@ -12,8 +12,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// An allocation on a device, with one owner: to be filled, and then shared as a [`Buffer`].
 ///
-/// It is freed after the last use: dropping it, or the last array that holds it, waits for nothing, and frees it once the
-/// queues that were given its place have passed what was submitted by then.
+/// It is freed after the last use: dropping it, or the last array that holds it, waits for nothing,
+/// and frees it once the queues that were given its place have passed what was submitted by then.
 pub struct Memory {
     block: ManuallyDrop<OwnedAllocation>,
     /// The queues that were given the place.
@@ -66,12 +66,14 @@ impl Memory {
                 // SAFETY: a queue that is named is alive in its owner and belongs to this device.
                 let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
                 let mut memory = Self::new(device, raw, len, MemoryHome::Driver, true);
-                // It may come into being in the order of the queue, and must not be freed before that.
+                // It may come into being in the order of the queue, and must not be freed before
+                // that.
                 memory.used_on.extend(queue.filter(|queue| !host::is_host(queue)).cloned());
                 Ok(memory)
             }
         };
-        // The oldest thing may be small: go on as long as there is one. Each turn releases something.
+        // The oldest thing may be small: go on as long as there is one. Each turn releases
+        // something.
         loop {
             match attempt() {
                 Err(error)
@@ -159,7 +161,8 @@ impl Memory {
         Ok(Spot { base: self.block.raw, offset: 0 })
     }
 
-    /// Forgets who was told where it is: it is there by now, and nothing was submitted with it, so that it can go at once.
+    /// Forgets who was told where it is: it is there by now, and nothing was submitted with it, so
+    /// that it can go at once.
     pub(crate) fn forget_queues(&mut self) {
         self.used_on.clear();
     }
@@ -177,8 +180,9 @@ impl Memory {
         Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
     }
 
-    /// Shares parts of it, each at an offset and so long, one behind the other. On a device of handles each part gets a handle
-    /// of its own: the one that it had before, if recycled memory is divided as it was then.
+    /// Shares parts of it, each at an offset and so long, one behind the other. On a device of
+    /// handles each part gets a handle of its own: the one that it had before, if recycled memory
+    /// is divided as it was then.
     pub(crate) fn into_parts(
         self,
         parts: impl ExactSizeIterator<Item = (u64, u64)> + DoubleEndedIterator + Clone,
@@ -212,12 +216,13 @@ impl Memory {
         if len == 0 {
             return Ok(());
         }
-        // A copy of our own: if the wait fails, the device may read its source long after `bytes` is gone.
+        // A copy of our own: if the wait fails, the device may read its source long after `bytes`
+        // is gone.
         let staged = bytes.to_vec();
         let from = Spot { base: Raw::from_ptr(staged.as_ptr().cast_mut().cast()), offset: 0 };
         let region = Region { from, to: self.spot(queue)?, len };
-        // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by `keep_until_done`; this memory
-        // has no other user (`&mut self`).
+        // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by
+        // `keep_until_done`; this memory has no other user (`&mut self`).
         unsafe { queue.copy(Route::FromHost, &[region]) }?;
         queue.synchronize().inspect_err(|_| queue.keep_until_done(staged))
     }
@@ -252,7 +257,8 @@ impl Parted {
         let driver = device.driver();
         let mut before = std::mem::take(known).into_iter().peekable();
         let free = |part: AllocationPart| {
-            // SAFETY: `part` of this driver gave the handle, nobody has it any more, and the memory is alive.
+            // SAFETY: `part` of this driver gave the handle, nobody has it any more, and the memory
+            // is alive.
             unsafe { driver.free_part(part.handle) }
         };
         let mut handle_of = |(offset, len): (u64, u64)| {
@@ -282,7 +288,8 @@ impl Parted {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: `block` is not touched again: this is the only place that takes it, and `self` is being dropped.
+        // SAFETY: `block` is not touched again: this is the only place that takes it, and `self` is
+        // being dropped.
         let block = unsafe { ManuallyDrop::take(&mut self.block) };
         if self.used_on.is_empty() || block.len == 0 {
             return;
@@ -307,7 +314,8 @@ impl Drop for OwnedAllocation {
             unsafe { self.device.driver().free_part(part.handle) }
         }
         if matches!(self.home, MemoryHome::Driver) && self.len > 0 {
-            // SAFETY: `raw` came from `allocate` of this driver with this length and is freed once, here.
+            // SAFETY: `raw` came from `allocate` of this driver with this length and is freed once,
+            // here.
             unsafe { self.device.driver().free(self.raw, self.len) }
         }
     }

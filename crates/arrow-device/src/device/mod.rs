@@ -1,7 +1,7 @@
 //! Devices, and what is on them: queues, events, memory.
 //!
-//! Applications hold the owners [`Device`], [`Queue`], [`Event`], [`Memory`] and [`Buffer`]. Backends implement the trait
-//! [`driver::Driver`] beneath them.
+//! Applications hold the owners [`Device`], [`Queue`], [`Event`], [`Memory`] and [`Buffer`].
+//! Backends implement the trait [`driver::Driver`] beneath them.
 
 pub mod driver;
 

@@ -11,9 +11,11 @@ use super::{Allocator, Device, Event, KeepAlive, Memory};
 use crate::device::deferred::{self, Use};
 use crate::{DeviceId, Error, Result};
 
-/// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own program order.
+/// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own
+/// program order.
 ///
-/// Cheap to clone. Closed with the last clone, unless it was adopted; work that was submitted still finishes.
+/// Cheap to clone. Closed with the last clone, unless it was adopted; work that was submitted still
+/// finishes.
 #[derive(Clone)]
 pub struct Queue(Arc<QueueInner>);
 
@@ -70,7 +72,8 @@ impl Queue {
         self.prepare_event()?.record().map_err(|(error, _)| error)
     }
 
-    /// Makes this queue wait for the event: nothing submitted from now on starts before it has passed.
+    /// Makes this queue wait for the event: nothing submitted from now on starts before it has
+    /// passed.
     ///
     /// Where neither this queue nor its runtime can wait for that event, the host waits here.
     pub fn wait(&self, event: &Event) -> Result<()> {
@@ -91,7 +94,8 @@ impl Queue {
         unsafe { self.driver().synchronize(self.0.raw) }
     }
 
-    /// Whether everything submitted so far has finished. Never waits; some devices say no for a moment longer than is so.
+    /// Whether everything submitted so far has finished. Never waits; some devices say no for a
+    /// moment longer than is so.
     pub fn is_idle(&self) -> Result<bool> {
         // SAFETY: the handle is alive in its owner.
         unsafe { self.driver().is_idle(self.0.raw) }
@@ -114,9 +118,11 @@ impl Queue {
         }
     }
 
-    /// Keeps something alive until everything submitted so far has finished: memory, or what a callback refers to.
+    /// Keeps something alive until everything submitted so far has finished: memory, or what a
+    /// callback refers to.
     ///
-    /// It is dropped later, by whatever call into this crate comes by (see [`reclaim`](crate::reclaim)), on that thread.
+    /// It is dropped later, by whatever call into this crate comes by (see
+    /// [`reclaim`](crate::reclaim)), on that thread.
     pub fn keep_until_done(&self, what: impl Send + 'static) {
         let used = Use::record_now(self);
         deferred::defer(what, vec![used]);
@@ -125,8 +131,8 @@ impl Queue {
     /// Submits copies, as one piece of work.
     ///
     /// # Safety
-    /// As [`Driver::copy`]: each region lies inside memory that may be read and written so, and that stays allocated until
-    /// this queue has passed the copies.
+    /// As [`Driver::copy`]: each region lies inside memory that may be read and written so, and
+    /// that stays allocated until this queue has passed the copies.
     pub unsafe fn copy(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
         if regions.is_empty() {
             return Ok(());
@@ -154,12 +160,13 @@ impl Queue {
     /// # Safety
     /// `sync_event` is that of an array that is alive and lies on a device that this queue reaches.
     pub(crate) unsafe fn wait_for_foreign(&self, sync_event: NonNull<c_void>) -> Result<()> {
-        // SAFETY: the caller promises that the pointer is that of a live array, and the producer promises that it is what
-        // the convention of the device's type says ("a void* which can be coerced into a pointer to whatever the device
-        // appropriate type is").
+        // SAFETY: the caller promises that the pointer is that of a live array, and the producer
+        // promises that it is what the convention of the device's type says ("a void* which can be
+        // coerced into a pointer to whatever the device appropriate type is").
         let event = unsafe { self.driver().read_sync_event(sync_event) }?;
-        // SAFETY: the queue is alive in its owner, the event as long as the array (specification: the event is "allocated
-        // and maintained by the producer" and freed by the release callback).
+        // SAFETY: the queue is alive in its owner, the event as long as the array (specification:
+        // the event is "allocated and maintained by the producer" and freed by the release
+        // callback).
         let waiting = unsafe { self.driver().wait(self.0.raw, event) }?;
         match waiting {
             Waiting::Queued => Ok(()),
@@ -177,7 +184,8 @@ impl Queue {
 impl Drop for QueueInner {
     fn drop(&mut self) {
         if self.owned {
-            // SAFETY: `raw` came from `open_queue` of this driver, `Queue::owned` took it over, and this is the last clone.
+            // SAFETY: `raw` came from `open_queue` of this driver, `Queue::owned` took it over, and
+            // this is the last clone.
             unsafe { self.device.driver().close_queue(self.raw) }
         }
     }
@@ -199,7 +207,8 @@ pub(crate) struct PreparedEvent {
 impl PreparedEvent {
     /// Records it. On failure the queue comes back with the error, and the event is destroyed.
     pub(crate) fn record(mut self) -> Result<Event, (Error, Queue)> {
-        // SAFETY: the queue is alive in its owner; the event was made by this driver and is not recorded yet.
+        // SAFETY: the queue is alive in its owner; the event was made by this driver and is not
+        // recorded yet.
         let recorded = unsafe { self.queue.driver().record(self.queue.0.raw, self.raw) };
         let raw = recorded.map_err(|error| (error, self.queue.clone()))?;
         self.recorded = true;

@@ -1,6 +1,7 @@
 //! The devices that are open in this process, by id.
 //!
-//! Holds no device open. Used only where no device is at hand: settling or reading an array that somebody else made.
+//! Holds no device open. Used only where no device is at hand: settling or reading an array that
+//! somebody else made.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -12,7 +13,8 @@ use crate::{DeviceId, DeviceType};
 
 static OPEN: Mutex<Vec<(DeviceId, Weak<OpenDevice>)>> = Mutex::new(Vec::new());
 
-/// Whether an id ever stood for several runtimes at once. Who copies within a device asks this every time.
+/// Whether an id ever stood for several runtimes at once. Who copies within a device asks this
+/// every time.
 static AMBIGUOUS: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
@@ -82,8 +84,8 @@ pub(super) fn find(id: DeviceId) -> Option<Device> {
     found.map(Device::from_opened)
 }
 
-/// Whether a number stands for no device in particular: pinned and managed memory belong to all devices of their runtime, and
-/// producers write -1 or 0 for them.
+/// Whether a number stands for no device in particular: pinned and managed memory belong to all
+/// devices of their runtime, and producers write -1 or 0 for them.
 fn is_any(id: DeviceId) -> bool {
     let is_of_all = matches!(
         id.device_type,

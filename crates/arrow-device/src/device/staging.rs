@@ -1,4 +1,5 @@
-//! Host memory that data passes through on its way between two devices: kept for the next time, up to a bound.
+//! Host memory that data passes through on its way between two devices: kept for the next time, up
+//! to a bound.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -21,7 +22,8 @@ pub(crate) struct Staging {
     free: Mutex<Vec<HostBlock>>,
 }
 
-/// A block in use. Goes back to its device when it is dropped: after the queues have passed what uses it.
+/// A block in use. Goes back to its device when it is dropped: after the queues have passed what
+/// uses it.
 pub(crate) struct StagingBlock {
     device: Device,
     block: Option<HostBlock>,
@@ -36,7 +38,8 @@ struct HostBlock {
     pinned: bool,
 }
 
-// SAFETY: plain memory that whoever has the block has alone; by the first rule of drivers it can be freed on any thread.
+// SAFETY: plain memory that whoever has the block has alone; by the first rule of drivers it can be
+// freed on any thread.
 unsafe impl Send for HostBlock {}
 // SAFETY: nothing can be done with a shared one but look at its numbers.
 unsafe impl Sync for HostBlock {}
@@ -46,8 +49,8 @@ unsafe impl Send for StagingBlock {}
 unsafe impl Sync for StagingBlock {}
 
 impl Staging {
-    /// A block of at least this many bytes, which is not 0, for copies to and from the device. Its bytes are whatever was
-    /// there.
+    /// A block of at least this many bytes, which is not 0, for copies to and from the device. Its
+    /// bytes are whatever was there.
     pub(crate) fn take(device: &Device, len: u64) -> Result<StagingBlock> {
         let kept = || {
             let mut free = lock(&device.staging().free);
@@ -105,7 +108,8 @@ impl HostBlock {
             return Ok(Self { driver: driver.clone(), address, len, pinned: true });
         }
         let layout = super::host::layout(len)?;
-        // SAFETY: the layout's size is not zero. Zeroed, so that gaps between what is copied there are initialised.
+        // SAFETY: the layout's size is not zero. Zeroed, so that gaps between what is copied there
+        // are initialised.
         let address = unsafe { std::alloc::alloc_zeroed(layout) };
         let address = NonNull::new(address).ok_or_else(|| {
             Error::new(ErrorKind::OutOfMemory, format!("{len} bytes of host memory asked for"))
@@ -117,7 +121,8 @@ impl HostBlock {
 impl Drop for HostBlock {
     fn drop(&mut self) {
         if self.pinned {
-            // SAFETY: came from `allocate_staging` of this driver with this length, and nothing uses it any more.
+            // SAFETY: came from `allocate_staging` of this driver with this length, and nothing
+            // uses it any more.
             unsafe { self.driver.free_staging(self.address, self.len) };
         } else if let Ok(layout) = super::host::layout(self.len) {
             // SAFETY: came from the global allocator with the same layout.

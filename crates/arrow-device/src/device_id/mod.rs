@@ -1,7 +1,8 @@
 //! Which device memory lives on: a type and a number.
 //!
-//! Both are open. An array of a device type that nobody here knows can still be imported, looked at and handed on, so a
-//! device type is an integer with names for the values that are known, never an `enum`.
+//! Both are open. An array of a device type that nobody here knows can still be imported, looked at
+//! and handed on, so a device type is an integer with names for the values that are known, never an
+//! `enum`.
 
 mod parse;
 
@@ -9,7 +10,8 @@ use std::fmt;
 
 /// The kind of device that can access an array's buffers.
 ///
-/// The values are those of the Arrow C device interface, which are DLPack's too. Any other value is carried unchanged.
+/// The values are those of the Arrow C device interface, which are DLPack's too. Any other value is
+/// carried unchanged.
 ///
 /// ```
 /// use arrow_device::DeviceType;
@@ -100,7 +102,8 @@ impl fmt::Debug for DeviceType {
 
 /// One device: its type, and which one of that type.
 ///
-/// What the number counts differs from type to type: see the table in [`convention`](crate::convention).
+/// What the number counts differs from type to type: see the table in
+/// [`convention`](crate::convention).
 ///
 /// ```
 /// use arrow_device::{DeviceId, DeviceType};

@@ -92,14 +92,16 @@ fn nan(of: Dtype) -> Option<Vec<u8>> {
     })
 }
 
-/// What a conversion between arrays and tensors may and shall do. As it comes it shares or fails, and refuses nulls.
+/// What a conversion between arrays and tensors may and shall do. As it comes it shares or fails,
+/// and refuses nulls.
 ///
 /// ```
 /// use arrow_device::dlpack::{Conversion, CopyPolicy, Nulls};
 /// use arrow_device::{Array, DataType};
 ///
 /// let gaps = Array::from_values(DataType::Float64, [Some(1.0), None])?;
-/// let filled = Conversion::new().copying(CopyPolicy::IfNeeded).nulls(Nulls::fill(-1.0_f64));
+/// let filled =
+///     Conversion::new().copying(CopyPolicy::IfNeeded).nulls(Nulls::fill(-1.0_f64));
 /// assert_eq!(gaps.to_tensor(&filled)?.host()?.to_vec::<f64>()?, [1.0, -1.0]);
 /// assert!(gaps.to_tensor(&Conversion::new()).is_err());
 /// # Ok::<(), arrow_device::Error>(())
@@ -133,33 +135,38 @@ impl Conversion {
         self
     }
 
-    /// Copies, and what has to be read first, are done on this queue. Without it a queue is opened where one is needed.
+    /// Copies, and what has to be read first, are done on this queue. Without it a queue is opened
+    /// where one is needed.
     pub fn on(mut self, queue: &Queue) -> Self {
         self.queue = Some(queue.clone());
         self
     }
 
-    /// Whether dates, times, durations, small decimals and the keys of dictionaries become the integers that they are in memory;
-    /// and whether elements that Arrow has no type for, such as 8-bit floats, become unsigned integers of their width.
+    /// Whether dates, times, durations, small decimals and the keys of dictionaries become the
+    /// integers that they are in memory; and whether elements that Arrow has no type for, such as
+    /// 8-bit floats, become unsigned integers of their width.
     pub fn as_integers(mut self, yes: bool) -> Self {
         self.as_integers = yes;
         self
     }
 
-    /// Whether the bytes of an `arrow.bool8` are taken as 0 or 1 without a look. Arrow allows any other byte for true, and
-    /// consumers of DLPack do not; so they are read, and where one is neither, they are copied.
+    /// Whether the bytes of an `arrow.bool8` are taken as 0 or 1 without a look. Arrow allows any
+    /// other byte for true, and consumers of DLPack do not; so they are read, and where one is
+    /// neither, they are copied.
     pub fn trust_bools(mut self, yes: bool) -> Self {
         self.trust_bools = yes;
         self
     }
 
-    /// Whether a tensor of booleans becomes an array of bits, which is a copy, and not an `arrow.bool8`.
+    /// Whether a tensor of booleans becomes an array of bits, which is a copy, and not an
+    /// `arrow.bool8`.
     pub fn pack_bools(mut self, yes: bool) -> Self {
         self.pack_bools = yes;
         self
     }
 
-    /// Whether a tensor of several dimensions becomes fixed-size lists in each other, and not an `arrow.fixed_shape_tensor`.
+    /// Whether a tensor of several dimensions becomes fixed-size lists in each other, and not an
+    /// `arrow.fixed_shape_tensor`.
     pub fn as_lists(mut self, yes: bool) -> Self {
         self.as_lists = yes;
         self

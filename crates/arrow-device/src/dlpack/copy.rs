@@ -12,8 +12,9 @@ use crate::{Array, Device, DeviceType, Error, ErrorKind, Memory, Queue, Result};
 const PIECES: usize = 1 << 16;
 
 impl Tensor {
-    /// Copies the elements into new memory on the same device, one behind the other in row-major order, in the order of this
-    /// queue. The result is ready after an event on the queue, and nobody else has its memory.
+    /// Copies the elements into new memory on the same device, one behind the other in row-major
+    /// order, in the order of this queue. The result is ready after an event on the queue, and
+    /// nobody else has its memory.
     ///
     /// Costs one allocation, and a piece of a copy for each run of elements that lie together.
     pub fn copy(&self, queue: &Queue) -> Result<Self> {
@@ -72,7 +73,8 @@ impl Tensor {
         if self.is_empty() {
             return Ok(());
         }
-        // Orders the queue behind the data, and keeps the memory until the queue has passed the copy.
+        // Orders the queue behind the data, and keeps the memory until the queue has passed the
+        // copy.
         let view = self.on(queue)?;
         let base = view.location().spot().base;
         let runs = self.dims().runs();
@@ -91,8 +93,9 @@ impl Tensor {
                 regions.clear();
             }
         }
-        // SAFETY: every element lies in memory that the view keeps until the queue has passed, by the contract of import or because
-        // the array has it; the target is the caller's own, has room for all elements behind `at`, and is kept by it.
+        // SAFETY: every element lies in memory that the view keeps until the queue has passed, by
+        // the contract of import or because the array has it; the target is the caller's own, has
+        // room for all elements behind `at`, and is kept by it.
         unsafe { queue.copy(route, &regions) }
     }
 }
@@ -111,7 +114,8 @@ pub(crate) fn finish(memory: Memory, queue: &Queue) -> Result<Array> {
     bytes_of(memory.into_unshared_buffer(), |builder| builder.finish_on(queue))
 }
 
-/// Some bytes of a buffer of an array, in host memory: read in place where the host can, or fetched on a queue, with a wait.
+/// Some bytes of a buffer of an array, in host memory: read in place where the host can, or fetched
+/// on a queue, with a wait.
 pub(crate) fn read_bytes(
     array: &Array,
     buffer: usize,
@@ -145,8 +149,9 @@ pub(crate) fn read_bytes(
     let to = memory.spot(&Queue::host())?;
     let base = view.buffer(buffer).location().spot().base;
     let region = Region { from: Spot { base, offset: start }, to, len };
-    // SAFETY: the buffer has the bytes, by the contract of import or because the array was built with them, and the view keeps
-    // them; the target has room for them and is kept until the wait below has succeeded, or for ever.
+    // SAFETY: the buffer has the bytes, by the contract of import or because the array was built
+    // with them, and the view keeps them; the target has room for them and is kept until the wait
+    // below has succeeded, or for ever.
     let submitted = unsafe { queue.copy(Route::ToHost, &[region]) };
     if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
         std::mem::forget(memory);

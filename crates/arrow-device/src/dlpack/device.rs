@@ -1,7 +1,7 @@
 //! Devices as DLPack counts them, and as Arrow does.
 //!
-//! The types have the same numbers. The ids differ: DLPack has 32 bits, and 0 for all memory that is the host's; Arrow has 64
-//! bits, -1 for the CPU, and on some types a handle or a tag in them.
+//! The types have the same numbers. The ids differ: DLPack has 32 bits, and 0 for all memory that
+//! is the host's; Arrow has 64 bits, -1 for the CPU, and on some types a handle or a tag in them.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,8 @@ use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// The device that a tensor names, as Arrow counts it.
 ///
-/// All numbers of the CPU are one device. A number that this process gave away in [`dl_device`] leads back to its device.
+/// All numbers of the CPU are one device. A number that this process gave away in [`dl_device`]
+/// leads back to its device.
 #[inline]
 pub fn device_id(device: DLDevice) -> Result<DeviceId> {
     if device.device_type.0 == DeviceType::CPU.0 { Ok(DeviceId::CPU) } else { other_id(device) }
@@ -38,8 +39,9 @@ fn other_id(device: DLDevice) -> Result<DeviceId> {
 
 /// The same device, as DLPack counts it: what `__dlpack_device__` says.
 ///
-/// Where Arrow's number is a handle or a tag (Vulkan, WebGPU, extension devices) and needs more than 32 bits, the device gets a
-/// number of this process, from 2^30 on. Anywhere else such a number is refused.
+/// Where Arrow's number is a handle or a tag (Vulkan, WebGPU, extension devices) and needs more
+/// than 32 bits, the device gets a number of this process, from 2^30 on. Anywhere else such a
+/// number is refused.
 ///
 /// ```
 /// use arrow_device::{DeviceId, DeviceType, dlpack};
@@ -74,7 +76,8 @@ fn other_dl_device(device: DeviceId) -> Result<DLDevice> {
     Ok(DLDevice { device_type: DLDeviceType(device.device_type.0), device_id: id })
 }
 
-/// Whether `data` is an address to which a number can be added. Of devices that are not open and not known it is not.
+/// Whether `data` is an address to which a number can be added. Of devices that are not open and
+/// not known it is not.
 #[inline]
 pub(crate) fn addressing(device: DeviceId) -> Addressing {
     if device.device_type == DeviceType::CPU {
@@ -105,7 +108,8 @@ fn no_metal(device: DeviceId) -> Error {
     Error::new(ErrorKind::Unsupported, message).on_device(device)
 }
 
-/// Devices whose ids do not fit, in the order in which they were first seen. Their places are never given to others.
+/// Devices whose ids do not fit, in the order in which they were first seen. Their places are never
+/// given to others.
 static NUMBERED: Mutex<Vec<DeviceId>> = Mutex::new(Vec::new());
 /// Above all numbers that a library would count devices with.
 const FIRST_NUMBER: i32 = 1 << 30;

@@ -1,12 +1,13 @@
-//! [`Dims`]: lengths and distances, and the arithmetic on them that foreign numbers cannot overflow.
+//! [`Dims`]: lengths and distances, and the arithmetic on them that foreign numbers cannot
+//! overflow.
 
 use crate::{Error, ErrorKind, Result};
 
 /// More dimensions than this are refused. No library has more.
 pub(crate) const MAX_DIMENSIONS: usize = 64;
 
-/// The shape and the strides of a tensor, as many of each. No length is negative, and the place of every element, counted in
-/// elements from the first one, is an `i64`.
+/// The shape and the strides of a tensor, as many of each. No length is negative, and the place of
+/// every element, counted in elements from the first one, is an `i64`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dims {
     axes: Axes,
@@ -68,8 +69,8 @@ impl Axes {
         }
     }
 
-    /// With the distances of a compact tensor in row-major order; `None` where they overflow. Those of an empty one do not
-    /// matter and are those of dimensions of at least one.
+    /// With the distances of a compact tensor in row-major order; `None` where they overflow. Those
+    /// of an empty one do not matter and are those of dimensions of at least one.
     #[inline(always)]
     pub(crate) fn compacted(mut self) -> Option<Self> {
         let (shape, strides) = self.both_mut();
@@ -121,7 +122,8 @@ impl Dims {
             if *length < 0 {
                 return Err(negative(shape));
             }
-            // The stride of a dimension of one element means nothing, and shipped libraries write anything there.
+            // The stride of a dimension of one element means nothing, and shipped libraries write
+            // anything there.
             let span = if *length > 1 { (length - 1).checked_mul(*stride) } else { Some(0) };
             let end = if span.is_some_and(|span| span < 0) { &mut low } else { &mut high };
             match (count.checked_mul(*length), span.and_then(|span| end.checked_add(span))) {
@@ -183,7 +185,8 @@ impl Dims {
         .count()
     }
 
-    /// The places of runs of elements that lie together, in row-major order, and how many elements each run has.
+    /// The places of runs of elements that lie together, in row-major order, and how many elements
+    /// each run has.
     pub(crate) fn runs(&self) -> Runs<'_> {
         let outer = self.shape().len() - self.compact_suffix();
         let (outer_shape, inner) = self.shape().split_at(outer);
@@ -207,7 +210,8 @@ impl Dims {
         Self::of(Axes::new(axes.len(), axis))
     }
 
-    /// In which order the dimensions would lie compactly, from the one with the largest distance on; `None` where there is none.
+    /// In which order the dimensions would lie compactly, from the one with the largest distance
+    /// on; `None` where there is none.
     pub(crate) fn compact_order(&self) -> Option<Vec<usize>> {
         if self.is_compact() {
             return Some((0..self.shape().len()).collect());

@@ -6,9 +6,11 @@ use crate::abi::dlpack as c;
 use crate::abi::dlpack::DLDataType;
 use crate::{Error, ErrorKind, Plain, Result};
 
-/// The type of an element, as DLPack has it: a kind of number, its width, and how many of them make an element.
+/// The type of an element, as DLPack has it: a kind of number, its width, and how many of them make
+/// an element.
 ///
-/// Open, like [`DeviceType`](crate::DeviceType): any value can be written down. Import refuses what it does not know.
+/// Open, like [`DeviceType`](crate::DeviceType): any value can be written down. Import refuses what
+/// it does not know.
 ///
 /// ```
 /// use arrow_device::dlpack::Dtype;
@@ -67,7 +69,8 @@ impl Dtype {
         Self { code, bits, lanes }
     }
 
-    /// How many bytes an element takes; `None` where elements are packed and do not begin at whole bytes.
+    /// How many bytes an element takes; `None` where elements are packed and do not begin at whole
+    /// bytes.
     pub fn byte_width(self) -> Option<u64> {
         let bits = u64::from(self.bits) * u64::from(self.lanes);
         bits.is_multiple_of(8).then_some(bits / 8)
@@ -81,7 +84,8 @@ impl Dtype {
         DLDataType { code: self.code, bits: self.bits, lanes: self.lanes }
     }
 
-    /// How elements lie, where this is a type that DLPack has. `padded` is what the tensor's flag says.
+    /// How elements lie, where this is a type that DLPack has. `padded` is what the tensor's flag
+    /// says.
     #[inline]
     pub(crate) fn width(self, padded: bool) -> Result<Width> {
         match self.frequent_width() {

@@ -1,6 +1,7 @@
 //! Handing a tensor over to C.
 //!
-//! One block holds the struct, its shape and strides and the share of the memory. The deleter gives all of it back.
+//! One block holds the struct, its shape and strides and the share of the memory. The deleter gives
+//! all of it back.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -20,16 +21,17 @@ use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
 impl Tensor {
     /// Hands the tensor over in one of DLPack's forms.
     ///
-    /// The memory is kept until the consumer calls the deleter, which says that its work is done. One block is allocated, or
-    /// recycled; a copy of the data aside.
+    /// The memory is kept until the consumer calls the deleter, which says that its work is done.
+    /// One block is allocated, or recycled; a copy of the data aside.
     ///
-    /// The flags are honest. Shared memory is read-only. Memory that was copied and that nobody else here has is flagged as
-    /// copied, and the consumer may write to it. The older form has no flags: memory that nobody may write to is copied for it,
-    /// unless `copying` says [`Never`](CopyPolicy::Never), which is [`Unsupported`](ErrorKind::Unsupported) then. See also
-    /// [`export_legacy_shared`](Self::export_legacy_shared).
+    /// The flags are honest. Shared memory is read-only. Memory that was copied and that nobody
+    /// else here has is flagged as copied, and the consumer may write to it. The older form has no
+    /// flags: memory that nobody may write to is copied for it, unless `copying` says
+    /// [`Never`](CopyPolicy::Never), which is [`Unsupported`](ErrorKind::Unsupported) then. See
+    /// also [`export_legacy_shared`](Self::export_legacy_shared).
     ///
-    /// `order` says how the consumer knows that the data is complete: [`Order::On`] makes its queue wait, and no host blocks;
-    /// [`Order::Host`] waits here.
+    /// `order` says how the consumer knows that the data is complete: [`Order::On`] makes its queue
+    /// wait, and no host blocks; [`Order::Host`] waits here.
     pub fn export<F: Form>(self, order: Order<'_>, copying: CopyPolicy) -> Result<Managed<F>> {
         let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_own();
         match copying {
@@ -44,8 +46,8 @@ impl Tensor {
         }
     }
 
-    /// [`export`](Self::export) in the newest form that a consumer understands. `max_version` is what it says; the older form is
-    /// for those that say nothing, or a major version of 0.
+    /// [`export`](Self::export) in the newest form that a consumer understands. `max_version` is
+    /// what it says; the older form is for those that say nothing, or a major version of 0.
     pub fn export_for(
         self,
         max_version: Option<(u32, u32)>,
@@ -128,15 +130,16 @@ impl Tensor {
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
         if let ([length], [distance]) = (lengths, distances) {
-            // A call that copies one number takes longer than the number.
-            // SAFETY: the block has room for a number here, behind the struct; it is aligned to 16, and `numbers` is a multiple of
-            // what a number is aligned to.
+            // A call that copies one number takes longer than the number. SAFETY: the block has
+            // room for a number here, behind the struct; it is aligned to 16, and `numbers` is a
+            // multiple of what a number is aligned to.
             unsafe { shape.write(*length) };
             // SAFETY: as above.
             unsafe { strides.write(*distance) };
         } else {
             for (to, from) in [(shape, lengths), (strides, distances)] {
-                // SAFETY: the block has room for `ndim` numbers at both places, as above; it is new, so that nothing overlaps.
+                // SAFETY: the block has room for `ndim` numbers at both places, as above; it is
+                // new, so that nothing overlaps.
                 unsafe { to.copy_from_nonoverlapping(from.as_ptr(), ndim) };
             }
         }
@@ -150,13 +153,15 @@ impl Tensor {
             strides,
             byte_offset,
         };
-        // The context is the whole block: a consumer may hand back a pointer that stands for the struct alone.
+        // The context is the whole block: a consumer may hand back a pointer that stands for the
+        // struct alone.
         let context = block.cast::<c_void>();
         let managed = F::new(dl_tensor, flags, context, Some(delete::<F>));
         let whole = ManagedBlock { managed, owner: self };
         // SAFETY: the block is as large as this and aligned to 16, and nobody else has it.
         unsafe { block.cast::<ManagedBlock<F>>().write(whole) };
-        // SAFETY: a tensor that was just made, with a deleter that can be called once on any thread.
+        // SAFETY: a tensor that was just made, with a deleter that can be called once on any
+        // thread.
         unsafe { Managed::from_raw(block.cast::<F>()) }
     }
 }
@@ -182,7 +187,8 @@ struct ManagedBlock<F> {
 extern "C" fn delete<F: Form>(managed: *mut F) {
     guard::silent(|| {
         let context = managed.wrapping_byte_add(F::CONTEXT).cast::<*mut c_void>();
-        // SAFETY: DLPack's consumers call the deleter once with the pointer that they were given, and change nothing in it.
+        // SAFETY: DLPack's consumers call the deleter once with the pointer that they were given,
+        // and change nothing in it.
         let block = unsafe { context.read() };
         let Some(block) = NonNull::new(block.cast::<ManagedBlock<F>>()) else { return };
         // SAFETY: `write_out` wrote a whole block there, which nobody else frees.

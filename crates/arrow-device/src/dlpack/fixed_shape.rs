@@ -1,6 +1,7 @@
 //! The parameters of `arrow.fixed_shape_tensor`: a shape and an order, in a little JSON.
 //!
-//! The text comes from other parties. It is read as far as the two lists go; everything else in it is skipped.
+//! The text comes from other parties. It is read as far as the two lists go; everything else in it
+//! is skipped.
 
 use super::dims::{MAX_DIMENSIONS, is_permutation};
 use crate::{Error, ErrorKind, Result};

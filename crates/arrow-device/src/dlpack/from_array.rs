@@ -14,17 +14,18 @@ use crate::{Array, Error, ErrorKind, Queue, Result};
 impl Array {
     /// The array as a tensor, without a copy wherever its memory allows one.
     ///
-    /// * Numbers become one dimension; a slice begins where it begins. `arrow.bool8` becomes `bool`.
-    /// * Lists of fixed size become further dimensions, as many as there are in each other; an `arrow.fixed_shape_tensor` has
-    ///   those that it says, in its order.
-    /// * `arrow_device.bfloat16` (over `fixed_size_binary[2]`) and `arrow_device.complex` (over lists of two floats) become
-    ///   what their names say.
+    /// * Numbers become one dimension; a slice begins where it begins. `arrow.bool8` becomes
+    ///   `bool`.
+    /// * Lists of fixed size become further dimensions, as many as there are in each other; an
+    ///   `arrow.fixed_shape_tensor` has those that it says, in its order.
+    /// * `arrow_device.bfloat16` (over `fixed_size_binary[2]`) and `arrow_device.complex` (over
+    ///   lists of two floats) become what their names say.
     /// * Booleans are bits in Arrow and bytes in DLPack: a copy.
-    /// * Dates, times, durations, decimals of 32 and 64 bits and dictionary keys become integers, if that is
-    ///   [asked for](Conversion::as_integers).
+    /// * Dates, times, durations, decimals of 32 and 64 bits and dictionary keys become integers,
+    ///   if that is [asked for](Conversion::as_integers).
     ///
-    /// Nulls are looked for in every array on the way, and become what the [`Conversion`] says. A bitmap is read only where
-    /// nobody has counted it.
+    /// Nulls are looked for in every array on the way, and become what the [`Conversion`] says. A
+    /// bitmap is read only where nobody has counted it.
     ///
     /// ```
     /// use arrow_device::dlpack::{Conversion, Dtype};
@@ -32,13 +33,18 @@ impl Array {
     ///
     /// let days = Array::from_values(DataType::Date32, [Some(19_000), Some(19_001)])?;
     /// let tensor = days.to_tensor(&Conversion::new().as_integers(true))?;
-    /// assert_eq!((tensor.dtype(), tensor.host()?.to_vec::<i32>()?), (Dtype::INT32, vec![19_000, 19_001]));
+    /// assert_eq!(
+    ///     (tensor.dtype(), tensor.host()?.to_vec::<i32>()?),
+    ///     (Dtype::INT32, vec![19_000, 19_001])
+    /// );
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     ///
     /// # Errors
-    /// * [`Unsupported`](ErrorKind::Unsupported): a tensor cannot have such elements, or a copy is needed and not allowed.
-    /// * [`InvalidData`](ErrorKind::InvalidData): there are nulls, and nothing was said to stand for them.
+    /// * [`Unsupported`](ErrorKind::Unsupported): a tensor cannot have such elements, or a copy is
+    ///   needed and not allowed.
+    /// * [`InvalidData`](ErrorKind::InvalidData): there are nulls, and nothing was said to stand
+    ///   for them.
     pub fn to_tensor(&self, conversion: &Conversion) -> Result<Tensor> {
         if let Some(tensor) = self.plain(conversion) {
             return Ok(tensor);
@@ -47,8 +53,9 @@ impl Array {
         Ok(tensor)
     }
 
-    /// The array as a tensor, and beside it one of booleans that says which elements are there; `None` if all are. What stands
-    /// for the others in the first one is what happens to be in memory.
+    /// The array as a tensor, and beside it one of booleans that says which elements are there;
+    /// `None` if all are. What stands for the others in the first one is what happens to be in
+    /// memory.
     ///
     /// The first one needs no copy; the second is one, because bits become bytes.
     pub fn to_tensor_and_validity(
@@ -58,7 +65,8 @@ impl Array {
         self.convert(conversion, true)
     }
 
-    /// Numbers of which none is null, if these are such: they are shared as they lie, which is nearly always all there is to do.
+    /// Numbers of which none is null, if these are such: they are shared as they lie, which is
+    /// nearly always all there is to do.
     fn plain(&self, conversion: &Conversion) -> Option<Tensor> {
         let Some(Elements::Same(dtype)) = elements_of(self.field()) else { return None };
         let has_no_null =
@@ -177,7 +185,8 @@ impl TensorPlan {
 const FILLED: usize = 1024;
 
 impl Tensor {
-    /// A copy of a tensor of one dimension, with the pattern in place of what is not valid. The values stay on the device.
+    /// A copy of a tensor of one dimension, with the pattern in place of what is not valid. The
+    /// values stay on the device.
     fn patched(&self, valid: &[bool], pattern: &[u8], queue: &Queue) -> Result<Self> {
         let Width::Bytes(width) = self.width() else {
             return Err(Error::new(ErrorKind::Unsupported, "packed elements cannot be filled"));
@@ -202,8 +211,9 @@ impl Tensor {
                 place += count;
             }
         }
-        // SAFETY: the source has `longest` patterns, as many as any region takes, and is kept below until the queue has passed;
-        // the targets are elements of the new memory, each in one region.
+        // SAFETY: the source has `longest` patterns, as many as any region takes, and is kept below
+        // until the queue has passed; the targets are elements of the new memory, each in one
+        // region.
         let submitted = unsafe { queue.copy(Route::FromHost, &regions) };
         queue.keep_until_done(staged);
         submitted?;

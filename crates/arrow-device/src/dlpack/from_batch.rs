@@ -15,8 +15,9 @@ use crate::{Array, Batch, Buffer, Error, ErrorKind, Extent, Result};
 impl Batch {
     /// The batch as a tensor of rows and columns, in column-major order.
     ///
-    /// All columns have the same type; nothing is converted. Where they lie in one allocation at equal distances, nothing is
-    /// copied; a batch that was imported is taken to be one allocation. Otherwise they are gathered, each as one piece.
+    /// All columns have the same type; nothing is converted. Where they lie in one allocation at
+    /// equal distances, nothing is copied; a batch that was imported is taken to be one allocation.
+    /// Otherwise they are gathered, each as one piece.
     ///
     /// ```
     /// use arrow_device::dlpack::Conversion;
@@ -147,7 +148,8 @@ impl Batch {
     }
 }
 
-/// How many elements lie between the columns, if they are all shared and equally far from each other in one allocation.
+/// How many elements lie between the columns, if they are all shared and equally far from each
+/// other in one allocation.
 fn distance(arrays: &[Array], columns: &[Tensor]) -> Option<i64> {
     let first = columns.first()?;
     let width = i64::try_from(first.dtype().byte_width()?).ok()?;
@@ -176,7 +178,8 @@ fn bytes_between(one: &Tensor, another: &Tensor) -> Option<i64> {
     inside.checked_add((another.bits() as i64).checked_sub(one.bits() as i64)?)
 }
 
-/// Whether an address in one can lead to the other. Of a tree that another party made nothing is known but the addresses.
+/// Whether an address in one can lead to the other. Of a tree that another party made nothing is
+/// known but the addresses.
 fn are_of_one_allocation(one: &Array, other: &Array) -> bool {
     let device = one.device();
     if device::addressing(device) == Addressing::Handle {

@@ -1,6 +1,7 @@
 //! [`Handle`]: a share of a value, as small as a pointer.
 //!
-//! What a tensor is takes many words. They are written once, into a recycled block, and only the block's address is moved.
+//! What a tensor is takes many words. They are written once, into a recycled block, and only the
+//! block's address is moved.
 
 use std::alloc::Layout;
 use std::marker::PhantomData;
@@ -10,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::pool::block;
 
-/// One of several owners of a value. The last one drops it. What [`Arc`](std::sync::Arc) is, in a block of the pool.
+/// One of several owners of a value. The last one drops it. What [`Arc`](std::sync::Arc) is, in a
+/// block of the pool.
 pub(crate) struct Handle<T> {
     block: NonNull<CountedValue<T>>,
     owned: PhantomData<CountedValue<T>>,
@@ -22,7 +24,8 @@ struct CountedValue<T> {
     value: T,
 }
 
-// SAFETY: handles on several threads give out shared references, so the value is `Sync`; the last one drops it, so it is `Send`.
+// SAFETY: handles on several threads give out shared references, so the value is `Sync`; the last
+// one drops it, so it is `Send`.
 unsafe impl<T: Send + Sync> Send for Handle<T> {}
 // SAFETY: as above; a shared handle can be cloned.
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
@@ -43,7 +46,8 @@ impl<T> HandleVacancy<T> {
         const { assert!(align_of::<CountedValue<T>>() <= block::ALIGNMENT) };
         let block = self.0.bytes().cast::<CountedValue<T>>();
         let counted = CountedValue { count: AtomicUsize::new(1), value: make() };
-        // SAFETY: the block has room for it, is aligned to what the assertion above says at least, and nobody else has it.
+        // SAFETY: the block has room for it, is aligned to what the assertion above says at least,
+        // and nobody else has it.
         unsafe { block.write(counted) };
         // The handle gives it back.
         self.0.into_bytes();
@@ -73,14 +77,16 @@ impl<T> Handle<T> {
         if !self.is_alone() {
             return None;
         }
-        // SAFETY: the only handle, borrowed for as long as the value is. The load above acquired what the others released.
+        // SAFETY: the only handle, borrowed for as long as the value is. The load above acquired
+        // what the others released.
         let counted = unsafe { self.block.as_mut() };
         Some(&mut counted.value)
     }
 
     #[inline]
     fn counted(&self) -> &CountedValue<T> {
-        // SAFETY: `new` wrote it, and it is dropped with the last handle. It is only changed by the only handle, borrowed alone.
+        // SAFETY: `new` wrote it, and it is dropped with the last handle. It is only changed by the
+        // only handle, borrowed alone.
         unsafe { self.block.as_ref() }
     }
 
@@ -117,7 +123,8 @@ impl<T> Clone for Handle<T> {
         // A handle is made from one that is there, which orders all that matters; as in `Arc`.
         let before = self.counted().count.fetch_add(1, Ordering::Relaxed);
         if before > isize::MAX as usize {
-            // Only forgotten handles come to this. One more round, and the value would be dropped below somebody.
+            // Only forgotten handles come to this. One more round, and the value would be dropped
+            // below somebody.
             std::process::abort();
         }
         Self { block: self.block, owned: PhantomData }

@@ -18,8 +18,8 @@ impl Tensor {
     /// Waits until the data is ready, and lets the host read it where it lies.
     ///
     /// # Errors
-    /// * [`Unsupported`](ErrorKind::Unsupported): the host cannot read this memory, or its producer may still write to it (see
-    ///   [`assume_frozen`](Self::assume_frozen)). Copy it.
+    /// * [`Unsupported`](ErrorKind::Unsupported): the host cannot read this memory, or its producer
+    ///   may still write to it (see [`assume_frozen`](Self::assume_frozen)). Copy it.
     pub fn host(&self) -> Result<HostTensor> {
         self.require_frozen("read on the host")?;
         HostTensor::new(self)
@@ -72,7 +72,8 @@ impl HostTensor {
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         let read = |bytes: &[u8]| {
-            // SAFETY: the chunk has the size of `T`, of which any bytes are a value (`Plain`); the read needs no alignment.
+            // SAFETY: the chunk has the size of `T`, of which any bytes are a value (`Plain`); the
+            // read needs no alignment.
             unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
         };
         Ok(self.to_bytes()?.chunks_exact(size_of::<T>()).map(read).collect())

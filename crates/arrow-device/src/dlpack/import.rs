@@ -1,7 +1,8 @@
 //! Taking a tensor over from C.
 //!
-//! What a struct says is read once and checked before any of it is used, and nothing is looked for in it later: shape and strides
-//! may be those of the producer's own tensor, which it can reshape. Whatever is refused is deleted, once.
+//! What a struct says is read once and checked before any of it is used, and nothing is looked for
+//! in it later: shape and strides may be those of the producer's own tensor, which it can reshape.
+//! Whatever is refused is deleted, once.
 
 use std::ffi::c_void;
 use std::mem::offset_of;
@@ -25,11 +26,13 @@ use crate::{Buffer, DeviceId, DeviceType, Error, ErrorKind, Extent, Result};
 impl Tensor {
     /// Takes a tensor over from the producer that made it, in either form.
     ///
-    /// The deleter is called once, when the last use of the data is over, on whatever thread that is, or before this returns an
-    /// error. Nothing is read through `data`, and nothing is waited for.
+    /// The deleter is called once, when the last use of the data is over, on whatever thread that
+    /// is, or before this returns an error. Nothing is read through `data`, and nothing is waited
+    /// for.
     ///
-    /// `order` says how the data is known to be complete. [`Order::On`] names the queue that the producer was told to make wait:
-    /// an event is recorded on it, and the tensor is ready after that. The other two say that the data is complete.
+    /// `order` says how the data is known to be complete. [`Order::On`] names the queue that the
+    /// producer was told to make wait: an event is recorded on it, and the tensor is ready after
+    /// that. The other two say that the data is complete.
     ///
     /// ```
     /// use arrow_device::abi::dlpack::DLManagedTensorVersioned;
@@ -38,7 +41,8 @@ impl Tensor {
     ///
     /// let numbers = Array::from_values(DataType::Float32, [Some(0.5_f32), Some(1.5)])?;
     /// let tensor = numbers.to_tensor(&Conversion::new())?;
-    /// let managed: Managed<DLManagedTensorVersioned> = tensor.export(Order::Host, CopyPolicy::Never)?;
+    /// let managed: Managed<DLManagedTensorVersioned> =
+    ///     tensor.export(Order::Host, CopyPolicy::Never)?;
     ///
     /// let again = unsafe { Tensor::import(managed.into_raw(), Order::Host) }?;
     /// assert_eq!(again.host()?.to_vec::<f32>()?, [0.5, 1.5]);
@@ -46,22 +50,23 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// * [`Malformed`](ErrorKind::Malformed): a negative length or number of dimensions, a null shape, no data where there are
-    ///   elements, an element of no bits, a place before the start of a handle.
+    /// * [`Malformed`](ErrorKind::Malformed): a negative length or number of dimensions, a null
+    ///   shape, no data where there are elements, an element of no bits, a place before the start
+    ///   of a handle.
     /// * [`LimitExceeded`](ErrorKind::LimitExceeded): more dimensions than 64, sizes that overflow.
-    /// * [`Unsupported`](ErrorKind::Unsupported): an unknown major version, an element type that nobody knows, elements of less
-    ///   than a byte that are packed and not compact, Metal.
+    /// * [`Unsupported`](ErrorKind::Unsupported): an unknown major version, an element type that
+    ///   nobody knows, elements of less than a byte that are packed and not compact, Metal.
     /// * [`NotReachable`](ErrorKind::NotReachable): the queue cannot touch the memory.
     ///
     /// # Safety
-    /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else will delete. Of a version that is
-    /// known:
+    /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else
+    /// will delete. Of a version that is known:
     ///
     /// * `shape` and `strides` are null or have `ndim` entries,
-    /// * `data` is what the type of the device says, and every element that shape, strides and `byte_offset` name lies in its
-    ///   memory, until the deleter is called,
-    /// * nobody writes to the memory while it is flagged as read-only or copied; where it is not, nobody does while a call here
-    ///   copies it,
+    /// * `data` is what the type of the device says, and every element that shape, strides and
+    ///   `byte_offset` name lies in its memory, until the deleter is called,
+    /// * nobody writes to the memory while it is flagged as read-only or copied; where it is not,
+    ///   nobody does while a call here copies it,
     /// * `deleter` is null, or can be called once on any thread.
     ///
     /// Everything that the errors name need not be ruled out.
@@ -158,8 +163,9 @@ fn origin(flags: u64) -> Origin {
 /// No memory has more bytes, and no array.
 const LARGEST: u64 = (1 << 62) - 1;
 
-/// Numbers in host memory, of which neither places nor dimensions were looked at yet. If there is one at least, and they lie
-/// one behind the other in few dimensions, that is what most tensors are.
+/// Numbers in host memory, of which neither places nor dimensions were looked at yet. If there is
+/// one at least, and they lie one behind the other in few dimensions, that is what most tensors
+/// are.
 struct PlainTensor {
     start: *mut c_void,
     byte_offset: u64,
@@ -180,9 +186,9 @@ struct Occupied {
 }
 
 impl PlainTensor {
-    /// What the struct says, if it is that. `None` says nothing: what is found here is what [`Checked`] finds. The struct is
-    /// read member by member, because its producer wrote it just now, and the processor waits where it is to read more at once
-    /// than was written.
+    /// What the struct says, if it is that. `None` says nothing: what is found here is what
+    /// [`Checked`] finds. The struct is read member by member, because its producer wrote it just
+    /// now, and the processor waits where it is to read more at once than was written.
     ///
     /// # Safety
     /// As for [`Tensor::import`], of a struct that need not be aligned.
@@ -294,7 +300,8 @@ impl PlainTensor {
         Some(Occupied { data: self.start.wrapping_byte_offset(step), len, count })
     }
 
-    /// The tensor, which is ready. What it is, its dimensions too, is written where it stays: a copy of a copy would be waited for.
+    /// The tensor, which is ready. What it is, its dimensions too, is written where it stays: a
+    /// copy of a copy would be waited for.
     #[inline(always)]
     fn import<F: Form>(
         self,
@@ -447,7 +454,8 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
         unsafe { number(raw.shape, index) }
     };
     if raw.strides.is_null() {
-        // Since version 1.2 only a number may have none. Before, it meant compact; nobody means anything else by it.
+        // Since version 1.2 only a number may have none. Before, it meant compact; nobody means
+        // anything else by it.
         return Dims::of(
             Axes::new(ndim, |index| (length(index), 0)).compacted().ok_or_else(too_large)?,
         );
@@ -565,7 +573,8 @@ mod tests {
             assert_eq!(any.dims, Dims::full(axes, count));
             found += 1;
         });
-        // So that this compares something: of lengths, strides, places and offsets there are some that are usual.
+        // So that this compares something: of lengths, strides, places and offsets there are some
+        // that are usual.
         assert!(found > 50, "{found}");
     }
 

@@ -1,7 +1,7 @@
 //! [`Managed`]: a tensor in DLPack's C form, owned. Its drop calls the deleter.
 //!
-//! Both forms are read here, and nothing that was received is ever written to: some producers hand the same shape to several
-//! consumers.
+//! Both forms are read here, and nothing that was received is ever written to: some producers hand
+//! the same shape to several consumers.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -14,7 +14,8 @@ use crate::abi::dlpack::{
 };
 use crate::{Error, ErrorKind, Result};
 
-/// One of DLPack's two forms: [`DLManagedTensorVersioned`], and [`DLManagedTensor`], which was before version 1.0.
+/// One of DLPack's two forms: [`DLManagedTensorVersioned`], and [`DLManagedTensor`], which was
+/// before version 1.0.
 pub trait Form: sealed::Sealed {}
 
 impl Form for DLManagedTensor {}
@@ -84,14 +85,15 @@ impl sealed::Sealed for DLManagedTensorVersioned {
 
 /// A tensor in C form that nobody else owns. Dropping it calls its deleter.
 ///
-/// [`Tensor::export`](super::Tensor::export) makes one; [`into_raw`](Self::into_raw) hands it over. A capsule that nobody
-/// consumed is put back into one with [`from_raw`](Self::from_raw), and dropped.
+/// [`Tensor::export`](super::Tensor::export) makes one; [`into_raw`](Self::into_raw) hands it over.
+/// A capsule that nobody consumed is put back into one with [`from_raw`](Self::from_raw), and
+/// dropped.
 pub struct Managed<F: Form> {
     raw: NonNull<F>,
 }
 
-// SAFETY: DLPack lets a consumer use and delete a tensor on any thread; `from_raw`'s contract repeats it, and what is exported
-// here is `Send + Sync`.
+// SAFETY: DLPack lets a consumer use and delete a tensor on any thread; `from_raw`'s contract
+// repeats it, and what is exported here is `Send + Sync`.
 unsafe impl<F: Form> Send for Managed<F> {}
 // SAFETY: as above; nothing is written through a shared one.
 unsafe impl<F: Form> Sync for Managed<F> {}
@@ -100,8 +102,8 @@ impl<F: Form> Managed<F> {
     /// Takes a tensor over. A null pointer is refused, and there is nothing to give back.
     ///
     /// # Safety
-    /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else will delete. Its `deleter`, if
-    /// there is one, can be called once on any thread.
+    /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else
+    /// will delete. Its `deleter`, if there is one, can be called once on any thread.
     pub unsafe fn from_raw(tensor: *mut F) -> Result<Self> {
         NonNull::new(tensor).map(|raw| Self { raw }).ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, "no tensor: a null pointer").during("import")
@@ -142,9 +144,10 @@ impl<F: Form> Managed<F> {
     /// Reads a field of `F` that lies at this offset.
     fn read<T>(&self, offset: usize) -> T {
         let field = self.raw.as_ptr().wrapping_byte_add(offset).cast::<T>();
-        // SAFETY: the callers above name fields of `F` with their types, all of integers and pointers; `from_raw`'s caller
-        // promised that a tensor is there. `dlpack.h`: the fields up to `flags` keep their place in every version, and the
-        // rest is only read of a version that is known. The read needs no alignment.
+        // SAFETY: the callers above name fields of `F` with their types, all of integers and
+        // pointers; `from_raw`'s caller promised that a tensor is there. `dlpack.h`: the fields up
+        // to `flags` keep their place in every version, and the rest is only read of a version that
+        // is known. The read needs no alignment.
         unsafe { field.read_unaligned() }
     }
 }
@@ -153,8 +156,9 @@ impl<F: Form> Drop for Managed<F> {
     fn drop(&mut self) {
         let deleter: Deleter<F> = self.read(F::DELETER);
         if let Some(deleter) = deleter {
-            // SAFETY: `dlpack.h`: "Destructor - this should be called to destruct the manager_ctx"; it may be called once, on any
-            // thread, and with the pointer that was handed over. This owner is the only one and is gone after this.
+            // SAFETY: `dlpack.h`: "Destructor - this should be called to destruct the manager_ctx";
+            // it may be called once, on any thread, and with the pointer that was handed over. This
+            // owner is the only one and is gone after this.
             unsafe { deleter(self.raw.as_ptr()) }
         }
     }
@@ -167,7 +171,8 @@ impl<F: Form> fmt::Debug for Managed<F> {
     }
 }
 
-/// A tensor in the form that a consumer understands: see [`Tensor::export_for`](super::Tensor::export_for).
+/// A tensor in the form that a consumer understands: see
+/// [`Tensor::export_for`](super::Tensor::export_for).
 #[derive(Debug)]
 pub enum Exported {
     /// The form of version 1.0 and later.

@@ -1,8 +1,9 @@
 //! [`TensorMemory`]: what the elements of a tensor lie in.
 //!
-//! That is an array, whose tree knows when it is ready and which queues use it. A tensor that was imported complete is no more
-//! than the producer's struct at first: most are looked at and handed on, and need nothing else. The array is made when the
-//! memory is shared, read, or used on a queue for the first time.
+//! That is an array, whose tree knows when it is ready and which queues use it. A tensor that was
+//! imported complete is no more than the producer's struct at first: most are looked at and handed
+//! on, and need nothing else. The array is made when the memory is shared, read, or used on a queue
+//! for the first time.
 
 use std::alloc::Layout;
 use std::ffi::c_void;
@@ -40,8 +41,8 @@ enum ElementOwner {
 
 /// What was imported, as it came or as an array.
 struct ImportedTensor {
-    /// A share of an [`Array`], or null as long as nothing was shared. Set once, under the lock. (A cell that holds words
-    /// which nobody has written yet would be made elsewhere and copied here.)
+    /// A share of an [`Array`], or null as long as nothing was shared. Set once, under the lock. (A
+    /// cell that holds words which nobody has written yet would be made elsewhere and copied here.)
     array: AtomicPtr<c_void>,
     /// What the array will own, as long as there is none.
     unshared: Mutex<Option<Exported>>,
@@ -55,7 +56,8 @@ impl ImportedTensor {
     #[inline]
     fn array(&self) -> Option<&Array> {
         let shared = self.array.load(Ordering::Acquire);
-        // SAFETY: null, or a share that stays until this is dropped; the load acquires what was written before it was set.
+        // SAFETY: null, or a share that stays until this is dropped; the load acquires what was
+        // written before it was set.
         unsafe { Shared::peek(shared) }
     }
 }
@@ -81,7 +83,8 @@ impl TensorMemory {
         Self { device: array.device(), base, held: ElementOwner::Array(array) }
     }
 
-    /// What an imported tensor says that it is, which is ready: at most as many bytes as an array has.
+    /// What an imported tensor says that it is, which is ready: at most as many bytes as an array
+    /// has.
     #[inline(always)]
     pub(crate) fn imported<F: Form>(
         managed: Managed<F>,
@@ -122,7 +125,8 @@ impl TensorMemory {
         }
     }
 
-    /// An array whose structs are ours, as if it had been imported itself. An error where there is no memory.
+    /// An array whose structs are ours, as if it had been imported itself. An error where there is
+    /// no memory.
     fn array_of_imported(
         &self,
         imported: &ImportedTensor,
@@ -141,9 +145,10 @@ impl TensorMemory {
             private_data: Shared::into_raw(kept).cast_mut(),
             ..ArrowArray::empty()
         };
-        // SAFETY: this is the struct of an array of numbers: a table of two buffers, of which the bitmap is not there, and
-        // nothing below. The length is not negative; so many elements are where the base is, which is null only where
-        // there are none: an import saw to both. The struct and its table stay until the release.
+        // SAFETY: this is the struct of an array of numbers: a table of two buffers, of which the
+        // bitmap is not there, and nothing below. The length is not negative; so many elements are
+        // where the base is, which is null only where there are none: an import saw to both. The
+        // struct and its table stay until the release.
         let structs = unsafe { Structs::new(ForeignArray(base), StructsBelow::Children) };
         let storage = Storage::Foreign(structs);
         let tree = Tree::new(schema.clone(), self.device, ReadyWhen::Now, storage);

@@ -1,15 +1,16 @@
 //! DLPack: one tensor of plain numbers, shared with libraries that know nothing of Arrow.
 //!
-//! numpy, torch, jax and most other array libraries hand tensors to each other as a small C struct: address, shape, strides,
-//! type, device, and a deleter. This module is both sides of it, and the way between tensors and Arrow arrays: the same bytes,
-//! on the same device, without a copy wherever the bytes allow.
+//! numpy, torch, jax and most other array libraries hand tensors to each other as a small C struct:
+//! address, shape, strides, type, device, and a deleter. This module is both sides of it, and the
+//! way between tensors and Arrow arrays: the same bytes, on the same device, without a copy
+//! wherever the bytes allow.
 //!
 //! ```text
-//!   Array, Batch                     Tensor                            C
-//!   ------------                     ------                            -
-//!   array.to_tensor(..)  -------->   shape, strides, dtype   ------>   tensor.export(order, copying) -> Managed
-//!   batch.to_tensor(..)              on(&queue), host()
-//!   tensor.to_array(..)  <--------   copy(&queue)            <------   Tensor::import(pointer, order)
+//!   Array, Batch                   Tensor                         C
+//!   ------------                   ------                         -
+//!   array.to_tensor(..)  ------>   shape, strides, dtype  ---->   tensor.export(..) -> Managed
+//!   batch.to_tensor(..)            on(&queue), host()
+//!   tensor.to_array(..)  <------   copy(&queue)           <----   Tensor::import(pointer, order)
 //!   tensor.to_batch(..)
 //! ```
 //!
@@ -23,7 +24,8 @@
 //! // The producer, which could be torch: six numbers as two rows.
 //! let numbers = Buffer::from(vec![1_i64, 2, 3, 4, 5, 6]);
 //! let made = Tensor::from_buffer(numbers, Dtype::INT64, &[2, 3])?;
-//! let handed_over: Managed<DLManagedTensorVersioned> = made.export(Order::Host, CopyPolicy::Never)?;
+//! let handed_over: Managed<DLManagedTensorVersioned> =
+//!     made.export(Order::Host, CopyPolicy::Never)?;
 //!
 //! // The consumer. All that the struct says is checked; what cannot be is an error, and deleted.
 //! let tensor = unsafe { Tensor::import(handed_over.into_raw(), Order::Host) }?;
@@ -35,13 +37,15 @@
 //!
 //! # What is promised
 //!
-//! * **A tensor is deleted once**, when the last use is over, on whatever thread that is; what is refused is deleted before the
-//!   error returns. Of a major version that is not known, the deleter is all that is used.
-//! * **No access without order.** On export the consumer's queue is made to wait ([`Order::On`]), and no host blocks; on import
-//!   an event is recorded on the queue that the producer was told of.
-//! * **Nobody is told that he may write where he may not.** Shared memory is exported as read-only. The older form has no flag
-//!   for that, so memory is copied for it. A tensor that was imported and that its producer may still write to does not become
-//!   an array without a copy, unless the caller promises that nobody does ([`Tensor::assume_frozen`]).
+//! * **A tensor is deleted once**, when the last use is over, on whatever thread that is; what is
+//!   refused is deleted before the error returns. Of a major version that is not known, the deleter
+//!   is all that is used.
+//! * **No access without order.** On export the consumer's queue is made to wait ([`Order::On`]),
+//!   and no host blocks; on import an event is recorded on the queue that the producer was told of.
+//! * **Nobody is told that he may write where he may not.** Shared memory is exported as read-only.
+//!   The older form has no flag for that, so memory is copied for it. A tensor that was imported
+//!   and that its producer may still write to does not become an array without a copy, unless the
+//!   caller promises that nobody does ([`Tensor::assume_frozen`]).
 //! * **A copy is made only if it is allowed** ([`CopyPolicy`]).
 //!
 //! # What other libraries do
@@ -60,9 +64,9 @@
 //!
 //! # What it does not do
 //!
-//! It computes nothing: types are not converted, and arithmetic on elements is others' work. Metal is refused, since DLPack's
-//! `data` is an object there and Arrow's an address. A tensor of less than a byte an element that is packed is carried as a
-//! whole and not sliced.
+//! It computes nothing: types are not converted, and arithmetic on elements is others' work. Metal
+//! is refused, since DLPack's `data` is an object there and Arrow's an address. A tensor of less
+//! than a byte an element that is packed is carried as a whole and not sliced.
 
 mod conversion;
 mod copy;

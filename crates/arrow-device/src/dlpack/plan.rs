@@ -1,4 +1,5 @@
-//! What of an array becomes which tensor: the way down through lists of fixed size, and the nulls on it.
+//! What of an array becomes which tensor: the way down through lists of fixed size, and the nulls
+//! on it.
 
 use super::copy::read_bytes;
 use super::dims::Dims;
@@ -9,7 +10,8 @@ use crate::{Array, DataType, Error, ErrorKind, Result};
 
 /// The elements of an array, and how they are ordered.
 pub(crate) struct TensorPlan {
-    /// The array that has the elements, with a window on those that are used. Of complex numbers that is the parts.
+    /// The array that has the elements, with a window on those that are used. Of complex numbers
+    /// that is the parts.
     pub(crate) leaf: Array,
     pub(crate) elements: Elements,
     pub(crate) dims: Dims,
@@ -19,7 +21,8 @@ pub(crate) struct TensorPlan {
 /// An array on the way, each of which may have nulls.
 struct Level {
     array: Array,
-    /// How many elements of the tensor one element of it has, and how many of it make one of those; one of both is 1.
+    /// How many elements of the tensor one element of it has, and how many of it make one of those;
+    /// one of both is 1.
     per: u64,
     parts: u64,
 }
@@ -65,8 +68,8 @@ impl TensorPlan {
         self.dims.count()
     }
 
-    /// Which elements are there, in the order of memory; `None` if all are. Reads a bitmap only where there is one and nobody has
-    /// counted that it has no nulls.
+    /// Which elements are there, in the order of memory; `None` if all are. Reads a bitmap only
+    /// where there is one and nobody has counted that it has no nulls.
     pub(crate) fn validity(
         &self,
         conversion: &Conversion,
@@ -152,7 +155,8 @@ fn length_of(array: &Array) -> Result<i64> {
         .map_err(|_| Error::new(ErrorKind::LimitExceeded, "the array is too long"))
 }
 
-/// The dimensions of lists in lists: compact in memory, each group in the order that its parameters say.
+/// The dimensions of lists in lists: compact in memory, each group in the order that its parameters
+/// say.
 fn dims_of(groups: &[FixedShape]) -> Result<Dims> {
     let shape: Vec<i64> = groups.iter().flat_map(|group| group.shape.iter().copied()).collect();
     let mut axes = Vec::with_capacity(shape.len());

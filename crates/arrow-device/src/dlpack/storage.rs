@@ -6,7 +6,8 @@ use super::Dtype;
 use super::dtype::Width;
 use crate::{DataType, Field, IntervalUnit, Result, Schema};
 
-/// Bytes that are false where they are 0, and true elsewhere: a canonical extension of Arrow over `int8`.
+/// Bytes that are false where they are 0, and true elsewhere: a canonical extension of Arrow over
+/// `int8`.
 pub(crate) const BOOL8: &str = "arrow.bool8";
 /// Over `fixed_size_binary[2]`.
 pub(crate) const BFLOAT16: &str = "arrow_device.bfloat16";

@@ -1,4 +1,5 @@
-//! [`Tensor`]: elements of one type in any number of dimensions, somewhere in the memory of an array.
+//! [`Tensor`]: elements of one type in any number of dimensions, somewhere in the memory of an
+//! array.
 
 use std::fmt;
 
@@ -15,8 +16,9 @@ use crate::{Array, ArrayBuilder, Buffer, DeviceId, Error, ErrorKind, Extent, Que
 /// A strided tensor on a device: immutable, shared, ready now or after an event.
 ///
 /// Made from an array ([`Array::to_tensor`]), from C ([`import`](Self::import)), or from a buffer
-/// ([`from_buffer`](Self::from_buffer)). It never shows an address: that takes a [`TensorView`], which names the queue that will
-/// use it, or [`host`](Self::host), which waits. A clone shares the memory.
+/// ([`from_buffer`](Self::from_buffer)). It never shows an address: that takes a [`TensorView`],
+/// which names the queue that will use it, or [`host`](Self::host), which waits. A clone shares the
+/// memory.
 ///
 /// ```
 /// use arrow_device::dlpack::{Conversion, Dtype};
@@ -24,7 +26,10 @@ use crate::{Array, ArrayBuilder, Buffer, DeviceId, Error, ErrorKind, Extent, Que
 ///
 /// let numbers = Array::from_values(DataType::Int16, [Some(1_i16), Some(2), Some(3)])?;
 /// let tensor = numbers.to_tensor(&Conversion::new())?;
-/// assert_eq!((tensor.shape(), tensor.strides(), tensor.dtype()), (&[3][..], &[1][..], Dtype::INT16));
+/// assert_eq!(
+///     (tensor.shape(), tensor.strides(), tensor.dtype()),
+///     (&[3][..], &[1][..], Dtype::INT16)
+/// );
 /// assert_eq!(tensor.host()?.to_vec::<i16>()?, [1, 2, 3]);
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
@@ -62,10 +67,14 @@ impl Tensor {
     /// A compact tensor in row-major order over a buffer of one's own, which is ready.
     ///
     /// ```
-    /// use arrow_device::dlpack::{Dtype, Tensor};
     /// use arrow_device::Buffer;
+    /// use arrow_device::dlpack::{Dtype, Tensor};
     ///
-    /// let matrix = Tensor::from_buffer(Buffer::from(vec![1_u8, 2, 3, 4, 5, 6]), Dtype::UINT8, &[2, 3])?;
+    /// let matrix = Tensor::from_buffer(
+    ///     Buffer::from(vec![1_u8, 2, 3, 4, 5, 6]),
+    ///     Dtype::UINT8,
+    ///     &[2, 3],
+    /// )?;
     /// let turned = matrix.permuted(&[1, 0])?;
     /// assert_eq!((turned.shape(), turned.strides()), (&[3, 2][..], &[1, 3][..]));
     /// assert_eq!(turned.host()?.to_vec::<u8>()?, [1, 4, 2, 5, 3, 6]);
@@ -129,7 +138,8 @@ impl Tensor {
         self.parts.dims.shape()
     }
 
-    /// How many elements lie between neighbours in each dimension. Means nothing for a dimension of fewer than two.
+    /// How many elements lie between neighbours in each dimension. Means nothing for a dimension of
+    /// fewer than two.
     #[inline]
     pub fn strides(&self) -> &[i64] {
         self.parts.dims.strides()
@@ -169,12 +179,14 @@ impl Tensor {
         self.parts.padded
     }
 
-    /// Whether nobody writes to the memory. Not so for a tensor that was imported without a flag that says so.
+    /// Whether nobody writes to the memory. Not so for a tensor that was imported without a flag
+    /// that says so.
     pub fn is_frozen(&self) -> bool {
         self.parts.origin != Origin::Writable
     }
 
-    /// Whether the elements may be used by now. Asks the device where there is an event; never waits.
+    /// Whether the elements may be used by now. Asks the device where there is an event; never
+    /// waits.
     pub fn is_ready(&self) -> Result<bool> {
         self.parts.memory.shared().map_or(Ok(true), Array::is_ready)
     }
@@ -184,8 +196,8 @@ impl Tensor {
         self.parts.memory.shared().map_or(Ok(()), Array::wait)
     }
 
-    /// Orders a queue behind the data and tells where it is. The memory is kept until the queue has passed what is submitted
-    /// before the view is dropped.
+    /// Orders a queue behind the data and tells where it is. The memory is kept until the queue has
+    /// passed what is submitted before the view is dropped.
     pub fn on(&self, queue: &Queue) -> Result<TensorView> {
         Ok(TensorView { view: self.memory().on(queue)?, tensor: self.clone() })
     }
@@ -209,7 +221,8 @@ impl Tensor {
         Err(Error::new(ErrorKind::Unsupported, message).during(operation).on_device(self.device()))
     }
 
-    /// The same elements with the dimensions in another order: the first one of the result is number `axes[0]` of this.
+    /// The same elements with the dimensions in another order: the first one of the result is
+    /// number `axes[0]` of this.
     pub fn permuted(&self, axes: &[usize]) -> Result<Self> {
         let dims = self.dims().permuted(axes)?;
         Ok(self.clone().changed(|parts| parts.dims = dims))
@@ -219,7 +232,8 @@ impl Tensor {
     ///
     /// ```
     /// # use arrow_device::{Buffer, dlpack::{Dtype, Tensor}};
-    /// let row = Tensor::from_buffer(Buffer::from(vec![0_i64, 1, 2, 3, 4]), Dtype::INT64, &[5])?;
+    /// let row =
+    ///     Tensor::from_buffer(Buffer::from(vec![0_i64, 1, 2, 3, 4]), Dtype::INT64, &[5])?;
     /// assert_eq!(row.sliced(0, 4, 3, -2)?.host()?.to_vec::<i64>()?, [4, 2, 0]);
     /// assert_eq!(row.sliced(0, 1, 2, 1)?.host()?.to_vec::<i64>()?, [1, 2]);
     /// # Ok::<(), arrow_device::Error>(())
@@ -247,7 +261,8 @@ impl Tensor {
         let start = match self.parts.width {
             _ if dims.count() == 0 => self.parts.start,
             Width::Bytes(width) => {
-                // Inside the reach of this tensor, which is inside its memory; a dimension of one element is not moved in.
+                // Inside the reach of this tensor, which is inside its memory; a dimension of one
+                // element is not moved in.
                 let places = if first == 0 { 0 } else { first.wrapping_mul(*stride) };
                 self.parts.start.wrapping_add_signed(places.wrapping_mul(width.cast_signed()))
             }
@@ -275,7 +290,8 @@ impl Tensor {
         self.parts.memory.base()
     }
 
-    /// Whether there is no clone of this, and nobody else here has a share of its memory or still reads it.
+    /// Whether there is no clone of this, and nobody else here has a share of its memory or still
+    /// reads it.
     pub(crate) fn is_alone(&self) -> bool {
         let is_unshared = |array: &Array| {
             let tree = array.tree();
@@ -335,7 +351,8 @@ impl TensorView {
         self.view.queue()
     }
 
-    /// How many bytes of the memory are known to be there, as far as that is known without asking the device.
+    /// How many bytes of the memory are known to be there, as far as that is known without asking
+    /// the device.
     pub fn extent(&self) -> Extent {
         self.view.buffer(ELEMENTS).extent()
     }

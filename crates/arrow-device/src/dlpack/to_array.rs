@@ -16,22 +16,30 @@ use crate::{
 impl Tensor {
     /// The tensor as an array, without a copy wherever its strides allow one.
     ///
-    /// A single number becomes an array of one; one dimension becomes an array of numbers; several become an
-    /// `arrow.fixed_shape_tensor` whose first dimension is the array's length, or [lists](Conversion::as_lists) in each other.
-    /// `bool` becomes `arrow.bool8`, or [bits](Conversion::pack_bools), which is a copy.
+    /// A single number becomes an array of one; one dimension becomes an array of numbers; several
+    /// become an `arrow.fixed_shape_tensor` whose first dimension is the array's length, or
+    /// [lists](Conversion::as_lists) in each other. `bool` becomes `arrow.bool8`, or
+    /// [bits](Conversion::pack_bools), which is a copy.
     ///
-    /// A copy is needed where the first dimension is not the one with the largest stride, where elements do not lie together or
-    /// not at a multiple of their size, and where the producer may still write to the memory (see
-    /// [`is_frozen`](Self::is_frozen)).
+    /// A copy is needed where the first dimension is not the one with the largest stride, where
+    /// elements do not lie together or not at a multiple of their size, and where the producer may
+    /// still write to the memory (see [`is_frozen`](Self::is_frozen)).
     ///
     /// ```
-    /// use arrow_device::dlpack::{Conversion, Dtype, Tensor};
     /// use arrow_device::Buffer;
+    /// use arrow_device::dlpack::{Conversion, Dtype, Tensor};
     ///
-    /// let matrix = Tensor::from_buffer(Buffer::from(vec![1_i32, 2, 3, 4, 5, 6]), Dtype::INT32, &[2, 3])?;
+    /// let matrix = Tensor::from_buffer(
+    ///     Buffer::from(vec![1_i32, 2, 3, 4, 5, 6]),
+    ///     Dtype::INT32,
+    ///     &[2, 3],
+    /// )?;
     /// let rows = matrix.to_array(&Conversion::new())?;
     /// assert_eq!((rows.len(), rows.child(0)?.len()), (2, 6));
-    /// assert_eq!(rows.field().extension().map(|extension| extension.name), Some("arrow.fixed_shape_tensor"));
+    /// assert_eq!(
+    ///     rows.field().extension().map(|extension| extension.name),
+    ///     Some("arrow.fixed_shape_tensor")
+    /// );
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn to_array(&self, conversion: &Conversion) -> Result<Array> {
@@ -39,7 +47,8 @@ impl Tensor {
         self.convert(conversion).map_err(during)
     }
 
-    /// A tensor of rows and columns as a batch, without a copy where each column lies together (column-major order).
+    /// A tensor of rows and columns as a batch, without a copy where each column lies together
+    /// (column-major order).
     ///
     /// There is a name for each column.
     pub fn to_batch<N: AsRef<str>>(
@@ -126,7 +135,8 @@ impl Tensor {
         }
     }
 
-    /// How the dimensions behind the first one are lists; `None` where the elements have to be moved for that.
+    /// How the dimensions behind the first one are lists; `None` where the elements have to be
+    /// moved for that.
     fn list_layout(&self, as_lists: bool) -> Option<ListLayout> {
         let (Some((rows, shape)), Some((stride, strides))) =
             (self.shape().split_first(), self.strides().split_first())
@@ -164,7 +174,8 @@ impl Tensor {
         ListLayout { rows, shape, as_lists }
     }
 
-    /// What stands in `buffers[1]` and how many parts of this size lie before the first one; `None` where there is no such place.
+    /// What stands in `buffers[1]` and how many parts of this size lie before the first one; `None`
+    /// where there is no such place.
     fn place_of_first(&self, part: u64) -> Option<(Raw<Memory>, u64)> {
         let (base, start) = self.first_place();
         if self.is_empty() || base.is_null() {
@@ -306,7 +317,8 @@ fn nest(flat: Array, layout: &ListLayout) -> Result<Array> {
     Ok(array)
 }
 
-/// How many bytes the smallest thing takes that an array counts: half of a complex number, else an element.
+/// How many bytes the smallest thing takes that an array counts: half of a complex number, else an
+/// element.
 fn part_width(dtype: Dtype, width: Width) -> u64 {
     let Width::Bytes(bytes) = width else { return 1 };
     match dtype {

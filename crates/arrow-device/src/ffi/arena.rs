@@ -1,15 +1,17 @@
 //! One allocation for a whole exported tree, arrays and schemas alike.
 //!
-//! A block holds, in this order: a header with the owner of the data, a slot for each node, and the tables of children. What
-//! else the nodes refer to is the owner's. The root's struct is the consumer's; its slot only keeps its books. Each node's `private_data` is its
-//! slot.
+//! A block holds, in this order: a header with the owner of the data, a slot for each node, and the
+//! tables of children. What else the nodes refer to is the owner's. The root's struct is the
+//! consumer's; its slot only keeps its books. Each node's `private_data` is its slot.
 //!
-//! The header counts the nodes that are not released. Releasing a node walks what is still in place below it, never what was
-//! moved out, and subtracts once; whoever reaches zero gives the block back. The specification lets a consumer move children
-//! out before it releases the parent, and each must then keep alive its own data and no other: the root's release hands
-//! every node that was moved out a share of just that. Where nothing was moved this costs nothing.
+//! The header counts the nodes that are not released. Releasing a node walks what is still in place
+//! below it, never what was moved out, and subtracts once; whoever reaches zero gives the block
+//! back. The specification lets a consumer move children out before it releases the parent, and
+//! each must then keep alive its own data and no other: the root's release hands every node that
+//! was moved out a share of just that. Where nothing was moved this costs nothing.
 //!
-//! A slot's `share` is a small state machine, because a moved child and the root may be released by two threads at once:
+//! A slot's `share` is a small state machine, because a moved child and the root may be released by
+//! two threads at once:
 //!
 //! ```text
 //!   null      in place, or moved out while the root still owns everything
@@ -55,7 +57,8 @@ pub(super) struct Numbers {
     pub(super) children: u32,
 }
 
-/// There is nothing below any of the children. No tree has so many nodes that this could be one of the count.
+/// There is nothing below any of the children. No tree has so many nodes that this could be one of
+/// the count.
 pub(super) const LEAVES: u32 = 1 << 31;
 
 impl Numbers {
@@ -95,7 +98,8 @@ impl<N: CNode> Arena<N> {
     pub(super) unsafe fn of(slot: NonNull<ArenaSlot<N>>) -> Self {
         // SAFETY: promised by the caller.
         let index = unsafe { (*slot.as_ptr()).numbers }.index as usize;
-        // SAFETY: slots are consecutive and `index` is this one's number, so this is the first one, inside the block.
+        // SAFETY: slots are consecutive and `index` is this one's number, so this is the first one,
+        // inside the block.
         let first = unsafe { slot.sub(index) };
         // SAFETY: the header lies right before the first slot, in the same block.
         let header = unsafe { first.cast::<ArenaHeader<N>>().sub(1) };
@@ -105,9 +109,11 @@ impl<N: CNode> Arena<N> {
     /// Where a slot is. The address behind the last slot is that of the tables.
     #[inline]
     pub(super) fn slot(self, index: usize) -> NonNull<ArenaSlot<N>> {
-        // SAFETY: the block holds a header, so the address behind it is in the block or one past its end.
+        // SAFETY: the block holds a header, so the address behind it is in the block or one past
+        // its end.
         let first = unsafe { self.header.add(1) }.cast::<ArenaSlot<N>>();
-        // SAFETY: all callers pass numbers up to and including the number of slots, and the slots lie in the block.
+        // SAFETY: all callers pass numbers up to and including the number of slots, and the slots
+        // lie in the block.
         unsafe { first.add(index) }
     }
 }

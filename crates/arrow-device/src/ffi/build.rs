@@ -34,9 +34,9 @@ impl<N: CNode> ArenaRoom<N> {
         Ok(Self { block: Block::new(bytes)?, size, nodes: PhantomData })
     }
 
-    /// Builds the arena, writes the struct of the root, and returns where the event's handle is kept. Where there is an error,
-    /// nothing is written. The owner keeps all that the plain nodes refer to, and so does a share of it for its node and all
-    /// below.
+    /// Builds the arena, writes the struct of the root, and returns where the event's handle is
+    /// kept. Where there is an error, nothing is written. The owner keeps all that the plain nodes
+    /// refer to, and so does a share of it for its node and all below.
     #[inline(always)]
     pub(crate) fn build(
         self,
@@ -58,8 +58,9 @@ impl<N: CNode> ArenaRoom<N> {
         match filling.below(0, root) {
             Ok((links, numbers)) if filling.next_slot == size => {
                 let slot = arena.slot(0).as_ptr();
-                // SAFETY: the slot lies in the block, which nobody else sees yet; its node is not written, and atomics and
-                // numbers have no destructor, so the assignments read nothing of what was there before.
+                // SAFETY: the slot lies in the block, which nobody else sees yet; its node is not
+                // written, and atomics and numbers have no destructor, so the assignments read
+                // nothing of what was there before.
                 unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
                 // SAFETY: as above.
                 unsafe { (*slot).numbers = numbers };
@@ -68,7 +69,8 @@ impl<N: CNode> ArenaRoom<N> {
                 Ok(unsafe { &raw mut (*header.as_ptr()).event })
             }
             _ => {
-                // SAFETY: nobody else has seen the block. Its owner stays in it, and leaks: this is a mistake of this crate.
+                // SAFETY: nobody else has seen the block. Its owner stays in it, and leaks: this is
+                // a mistake of this crate.
                 unsafe { block::give(header.cast()) };
                 Err(misshapen())
             }
@@ -79,8 +81,8 @@ impl<N: CNode> ArenaRoom<N> {
 /// A place that is written and not read.
 #[inline(always)]
 pub(crate) fn as_uninit<T>(out: &mut T) -> &mut MaybeUninit<T> {
-    // SAFETY: `MaybeUninit<T>` "is guaranteed to have the same size, alignment, and ABI as `T`", and only whole structs are
-    // written there.
+    // SAFETY: `MaybeUninit<T>` "is guaranteed to have the same size, alignment, and ABI as `T`",
+    // and only whole structs are written there.
     unsafe { &mut *ptr::from_mut(out).cast() }
 }
 

@@ -1,6 +1,7 @@
 //! The one place where a panic is kept from reaching a foreign caller.
 //!
-//! Unwinding out of an `extern "C"` function ends the process. Every body of one in this crate runs in here.
+//! Unwinding out of an `extern "C"` function ends the process. Every body of one in this crate runs
+//! in here.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,8 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::device::deferred;
 use crate::{Error, ErrorKind, Result};
 
-/// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned is leaked or freed as its
-/// unwinding left it, and never freed twice. It is counted among what [`leaked`](crate::leaked) tells.
+/// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned
+/// is leaked or freed as its unwinding left it, and never freed twice. It is counted among what
+/// [`leaked`](crate::leaked) tells.
 #[inline]
 pub(crate) fn silent(body: impl FnOnce()) {
     let outcome = or_panicked(|| {
@@ -24,7 +26,8 @@ pub(crate) fn silent(body: impl FnOnce()) {
 /// Turns a panic into an error.
 #[inline]
 pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What the body captured is not looked at again after a panic: the callers above return at once.
+    // What the body captured is not looked at again after a panic: the callers above return at
+    // once.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(result) => result,
         Err(payload) => Err(panicked(payload)),

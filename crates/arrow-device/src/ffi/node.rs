@@ -49,7 +49,8 @@ pub(crate) trait TreeSource<N: CNode> {
     /// Where the children of a node are.
     fn below(&self, source: u32) -> ChildNumbers;
 
-    /// What is known of the children of a node, which is where a wide tree spends its time: an iterator looks up once.
+    /// What is known of the children of a node, which is where a wide tree spends its time: an
+    /// iterator looks up once.
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = N::Plain>;
 }
 

@@ -1,7 +1,7 @@
 //! The release callbacks of every struct that is exported here.
 //!
-//! Releasing a node walks what is still in place below it, never what was moved out, and subtracts once from the count of
-//! the arena; whoever reaches zero gives the block back.
+//! Releasing a node walks what is still in place below it, never what was moved out, and subtracts
+//! once from the count of the arena; whoever reaches zero gives the block back.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
@@ -15,36 +15,40 @@ use crate::pool::shared::Shared;
 /// The callback of every node of every tree exported here.
 ///
 /// # Safety
-/// As the specification says of a release callback: `node` is a struct that this producer filled, or a bitwise move of one,
-/// at whatever address, and not released yet (a null pointer and a released struct are tolerated).
+/// As the specification says of a release callback: `node` is a struct that this producer filled,
+/// or a bitwise move of one, at whatever address, and not released yet (a null pointer and a
+/// released struct are tolerated).
 pub(super) unsafe extern "C" fn release<N: CNode>(node: *mut N) {
     guard::silent(|| {
-        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else
+        // touches during the call.
         let Some(node) = (unsafe { node.as_mut() }) else { return };
         if node.release_mut().take().is_none() {
             return;
         }
         if let Some(slot) = NonNull::new(node.private_data()) {
-            // SAFETY: `private_data` is the consumer's to keep, so it is what `build` wrote: the slot. The arena is live
-            // because this node is counted and was not released before.
+            // SAFETY: `private_data` is the consumer's to keep, so it is what `build` wrote: the
+            // slot. The arena is live because this node is counted and was not released before.
             unsafe { release_slot(slot.cast::<ArenaSlot<N>>()) }
         }
     });
 }
 
-/// The callback of a struct that has nothing below it and needs no arena: it holds a share of what keeps it.
+/// The callback of a struct that has nothing below it and needs no arena: it holds a share of what
+/// keeps it.
 ///
 /// # Safety
-/// As the specification says of a release callback: `node` is a struct whose `private_data` is a share of a `T`, as
-/// [`Shared::into_raw`] gave it, or a bitwise move of one, and not released yet (a null pointer and a released struct are
-/// tolerated).
+/// As the specification says of a release callback: `node` is a struct whose `private_data` is a
+/// share of a `T`, as [`Shared::into_raw`] gave it, or a bitwise move of one, and not released yet
+/// (a null pointer and a released struct are tolerated).
 pub(crate) unsafe extern "C" fn release_share<N: CNode, T: 'static>(node: *mut N) {
     guard::silent(|| {
-        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else touches during the call.
+        // SAFETY: the specification passes a pointer to the consumer's struct, which nobody else
+        // touches during the call.
         let Some(node) = (unsafe { node.as_mut() }) else { return };
         if node.release_mut().take().is_some() {
-            // SAFETY: `private_data` is the consumer's to keep, so it is the share that was given away; it is taken back once,
-            // since a release "MUST" mark the struct as released.
+            // SAFETY: `private_data` is the consumer's to keep, so it is the share that was given
+            // away; it is taken back once, since a release "MUST" mark the struct as released.
             drop(unsafe { Shared::<T>::from_raw(node.private_data()) });
         }
     });
@@ -80,15 +84,16 @@ unsafe fn release_slot<N: CNode>(entry: NonNull<ArenaSlot<N>>) {
             moved.iter().for_each(|slot| hand_over(arena, *slot, &|source| own.narrow(source)));
             share = Some(own);
         }
-        // Otherwise the root still owns everything, and its release looks below this node for what was moved out.
+        // Otherwise the root still owns everything, and its release looks below this node for what
+        // was moved out.
     }
 
     // SAFETY: the arena is live: this thread has not subtracted its nodes yet.
     let live = unsafe { &(*arena.header.as_ptr()).live };
     // Whoever sees no more than its own nodes is the last: nodes only become fewer.
     if live.load(Ordering::Acquire) == count || live.fetch_sub(count, Ordering::AcqRel) == count {
-        // SAFETY: no node is left, so nobody else has a pointer into the block, and the owner was taken by the root's
-        // release, which is among those that are done.
+        // SAFETY: no node is left, so nobody else has a pointer into the block, and the owner was
+        // taken by the root's release, which is among those that are done.
         unsafe { block::give(arena.header.cast()) };
     }
     // Last: dropping these may run anybody's code, exports of the next tree included.
@@ -113,8 +118,8 @@ impl<N: CNode> ReleaseWalk<N> {
         let numbers = unsafe { (*parent.as_ptr()).numbers };
         for index in numbers.child_slots() {
             let slot = self.arena.slot(index);
-            // SAFETY: while the parent is being released, its children in place belong to this call; the specification
-            // does not let a consumer move one at the same time.
+            // SAFETY: while the parent is being released, its children in place belong to this
+            // call; the specification does not let a consumer move one at the same time.
             let node = unsafe { &mut (*slot.as_ptr()).node };
             match node.release_mut().take() {
                 None => self.moved.push(slot),
@@ -126,15 +131,16 @@ impl<N: CNode> ReleaseWalk<N> {
                         // SAFETY: as above; the share is atomic.
                         unsafe { (*slot.as_ptr()).share.store(released(), Ordering::Release) };
                     }
-                    // Of a leaf no more is looked at than its callback: what else its slot has is on another line of the cache.
+                    // Of a leaf no more is looked at than its callback: what else its slot has is
+                    // on another line of the cache.
                     if !numbers.has_only_leaves() {
                         self.below(slot);
                     }
                 }
                 Some(callback) => {
                     *node.release_mut() = Some(callback);
-                    // SAFETY: the consumer put a callback of its own here, which expects the struct it stands in; it calls
-                    // ours in turn, for this node alone.
+                    // SAFETY: the consumer put a callback of its own here, which expects the struct
+                    // it stands in; it calls ours in turn, for this node alone.
                     unsafe { callback(node) }
                 }
             }
@@ -158,7 +164,8 @@ fn hand_over<N: CNode>(
     }
     // SAFETY: nobody else saw it.
     drop(unsafe { Box::from_raw(share) });
-    // The node is released already. What was moved out from below it before is still waiting for its share.
+    // The node is released already. What was moved out from below it before is still waiting for
+    // its share.
     for index in numbers.child_slots() {
         hand_over(arena, arena.slot(index), share_of);
     }

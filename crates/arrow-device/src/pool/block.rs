@@ -1,9 +1,10 @@
 //! Recycled blocks for exported trees: a list per thread, and no lock.
 //!
-//! A block belongs to the thread that allocated it, its home. Freed there, it goes onto one of that thread's shelves; freed
-//! elsewhere, it is pushed onto the home's inbox, which the home empties when its shelves have nothing. What a thread holds
-//! is bounded in bytes, and all of it is freed when the thread ends. Blocks that are larger than the largest shelf are the
-//! allocator's from the start.
+//! A block belongs to the thread that allocated it, its home. Freed there, it goes onto one of that
+//! thread's shelves; freed elsewhere, it is pushed onto the home's inbox, which the home empties
+//! when its shelves have nothing. What a thread holds is bounded in bytes, and all of it is freed
+//! when the thread ends. Blocks that are larger than the largest shelf are the allocator's from the
+//! start.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -20,8 +21,8 @@ pub(crate) const ALIGNMENT: usize = 16;
 const SHELVES_LIMIT: usize = 8 << 20;
 const INBOX_LIMIT: usize = 8 << 20;
 
-/// Four sizes for each doubling, so that at most a fifth of a block is waste. One size for whatever is small: an array, or a batch of
-/// one column.
+/// Four sizes for each doubling, so that at most a fifth of a block is waste. One size for whatever
+/// is small: an array, or a batch of one column.
 const SMALLEST: usize = 320;
 const SMALLEST_LOG: u32 = SMALLEST.ilog2();
 const LARGEST: usize = 2 << 20;
@@ -53,7 +54,8 @@ struct PoolHome {
 /// What the inbox of a thread that has ended holds.
 const CLOSED: *mut Prefix = ptr::without_provenance_mut(1);
 
-/// What a thread keeps. All of it is in cells, so that a global allocator may use it in the middle of whatever happens here.
+/// What a thread keeps. All of it is in cells, so that a global allocator may use it in the middle
+/// of whatever happens here.
 struct Shelves {
     home: Arc<PoolHome>,
     lists: [Cell<*mut Prefix>; SHELVES],
@@ -62,14 +64,16 @@ struct Shelves {
 
 thread_local! {
     static LOCAL: Shelves = Shelves::new();
-    /// Where they are from the first block on until the thread ends. Whoever looks here need not ask whether they have to be made.
+    /// Where they are from the first block on until the thread ends. Whoever looks here need not
+    /// ask whether they have to be made.
     static AT_HAND: Cell<*const Shelves> = const { Cell::new(ptr::null()) };
 }
 
 /// Looks at the thread's shelves, if they are there.
 #[inline(always)]
 fn at_hand<T>(look: impl FnOnce(&Shelves) -> Option<T>) -> Option<T> {
-    // SAFETY: null, or set by `take_elsewhere` to the thread's own, which stay where they are until their drop sets it to null.
+    // SAFETY: null, or set by `take_elsewhere` to the thread's own, which stay where they are until
+    // their drop sets it to null.
     let shelves = unsafe { AT_HAND.get().as_ref() }?;
     look(shelves)
 }
@@ -145,8 +149,8 @@ fn give_elsewhere(prefix: NonNull<Prefix>) {
     }
 }
 
-/// A block that is given back when this is dropped. It has the address of the allocator's block: a tool that looks for what was
-/// lost takes a pointer into the middle of something for a chance hit.
+/// A block that is given back when this is dropped. It has the address of the allocator's block: a
+/// tool that looks for what was lost takes a pointer into the middle of something for a chance hit.
 pub(crate) struct Block(NonNull<u8>);
 
 // SAFETY: it is nobody else's, and can be given back on any thread.
@@ -163,7 +167,8 @@ impl Block {
         Ok(Self(unsafe { block.sub(PREFIX) }))
     }
 
-    /// The same, if the thread has one lying there. For whoever can do without, and then calls nothing.
+    /// The same, if the thread has one lying there. For whoever can do without, and then calls
+    /// nothing.
     #[inline(always)]
     pub(crate) fn at_hand(bytes: usize) -> Option<Self> {
         let (shelf, _) = shelf_of(bytes)?;
@@ -266,7 +271,8 @@ impl Drop for Shelves {
     }
 }
 
-/// Pushes a block onto its home's inbox. Reads nothing of the blocks that lie there: the home may free them at any time.
+/// Pushes a block onto its home's inbox. Reads nothing of the blocks that lie there: the home may
+/// free them at any time.
 fn send_home(prefix: NonNull<Prefix>, home: *const PoolHome) {
     // SAFETY: the block holds a strong reference to its home, and is ours until it is pushed.
     let home = unsafe { &*home };
@@ -293,12 +299,14 @@ fn send_home(prefix: NonNull<Prefix>, home: *const PoolHome) {
     free(prefix);
 }
 
-/// The blocks of a list that nobody else has. Each is looked at before it is handed out, so it may be freed then.
+/// The blocks of a list that nobody else has. Each is looked at before it is handed out, so it may
+/// be freed then.
 fn list(first: *mut Prefix) -> impl Iterator<Item = NonNull<Prefix>> {
     let mut rest = first;
     std::iter::from_fn(move || {
         let prefix = NonNull::new(rest)?;
-        // SAFETY: the caller owns the list, and blocks that were handed out are not looked at again.
+        // SAFETY: the caller owns the list, and blocks that were handed out are not looked at
+        // again.
         rest = unsafe { (*prefix.as_ptr()).next };
         Some(prefix)
     })
@@ -339,7 +347,8 @@ fn free(prefix: NonNull<Prefix>) {
 }
 
 fn payload(prefix: NonNull<Prefix>) -> NonNull<u8> {
-    // SAFETY: every block has a whole prefix, so the address behind it is inside the block or one past its end.
+    // SAFETY: every block has a whole prefix, so the address behind it is inside the block or one
+    // past its end.
     unsafe { prefix.add(1) }.cast()
 }
 

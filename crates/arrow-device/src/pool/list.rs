@@ -7,7 +7,8 @@ use std::ptr::NonNull;
 use super::block::Block;
 use crate::{Error, ErrorKind, Result};
 
-/// Entries that are only copied, in a block of the [`pool`]. A list is one pointer; its length lies before the entries.
+/// Entries that are only copied, in a block of the [`pool`]. A list is one pointer; its length lies
+/// before the entries.
 pub(crate) struct List<T: Copy> {
     block: Block,
     entries: PhantomData<T>,
@@ -36,7 +37,8 @@ impl<T: Copy> List<T> {
     }
 
     fn header(&self) -> &ListHeader {
-        // SAFETY: `with_capacity` wrote it, and only `push` changes it, which has the list for itself.
+        // SAFETY: `with_capacity` wrote it, and only `push` changes it, which has the list for
+        // itself.
         unsafe { self.block.bytes().cast().as_ref() }
     }
 
@@ -67,7 +69,8 @@ impl<T: Copy> Deref for List<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: so many entries were written from the start of the block on, which is aligned for them and stays.
+        // SAFETY: so many entries were written from the start of the block on, which is aligned for
+        // them and stays.
         unsafe { std::slice::from_raw_parts(self.entries().as_ptr(), self.header().length) }
     }
 }

@@ -1,4 +1,5 @@
-//! Recycled memory: blocks that each thread keeps for the next array, and what is stored in such blocks.
+//! Recycled memory: blocks that each thread keeps for the next array, and what is stored in such
+//! blocks.
 
 pub(crate) mod block;
 pub(crate) mod list;

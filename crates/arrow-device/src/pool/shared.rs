@@ -1,7 +1,8 @@
 //! [`Shared`]: a counted reference, as `Arc` is one, to something whose memory is recycled.
 //!
-//! What is imported again and again, as in a stream, asks the allocator for nothing: the memory comes from the [`pool`], and
-//! goes back to the thread that it came from, whichever thread drops the last share. There are no weak references.
+//! What is imported again and again, as in a stream, asks the allocator for nothing: the memory
+//! comes from the [`pool`], and goes back to the thread that it came from, whichever thread drops
+//! the last share. There are no weak references.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -21,12 +22,14 @@ struct Counted<T> {
     /// The pool's.
     _prefix: MaybeUninit<[u8; block::PREFIX]>,
     shares: AtomicUsize,
-    /// Keeps the count, which threads write, on another line of the cache than the value, which they read meanwhile.
+    /// Keeps the count, which threads write, on another line of the cache than the value, which
+    /// they read meanwhile.
     _apart: MaybeUninit<[u8; 56]>,
     value: T,
 }
 
-// SAFETY: as for `Arc`: a share gives out shared references, and the last one, on whatever thread, drops the value.
+// SAFETY: as for `Arc`: a share gives out shared references, and the last one, on whatever thread,
+// drops the value.
 unsafe impl<T: Send + Sync> Send for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
@@ -58,7 +61,8 @@ impl<T> Vacancy<T> {
         block::capacity(bytes.saturating_add(Self::ROOM_AT)) - Self::ROOM_AT
     }
 
-    /// Where the room behind the `T` is, aligned to 16. It is there as long as the value is, and nobody here looks at it.
+    /// Where the room behind the `T` is, aligned to 16. It is there as long as the value is, and
+    /// nobody here looks at it.
     #[inline(always)]
     pub(crate) fn room(&self) -> NonNull<u8> {
         // SAFETY: the block was asked for with so many bytes and more.
@@ -75,7 +79,8 @@ impl<T> Vacancy<T> {
         unsafe { shares.write(AtomicUsize::new(1)) };
         // SAFETY: as above.
         let place = unsafe { &raw mut (*block.as_ptr()).value };
-        // SAFETY: as above. The value is moved there at once, not as a part of something that is moved there.
+        // SAFETY: as above. The value is moved there at once, not as a part of something that is
+        // moved there.
         unsafe { place.write(value) };
         Shared(block)
     }
@@ -116,8 +121,8 @@ impl<T> Shared<T> {
     /// What a share is of, without a share of one's own.
     ///
     /// # Safety
-    /// The pointer is null or one of [`into_raw`](Self::into_raw) of the same type, which is not given back as long as the
-    /// reference is used.
+    /// The pointer is null or one of [`into_raw`](Self::into_raw) of the same type, which is not
+    /// given back as long as the reference is used.
     #[inline]
     pub(crate) unsafe fn peek<'a>(raw: *const std::ffi::c_void) -> Option<&'a T> {
         // SAFETY: promised by the caller: the share that the pointer is keeps what it is of.
@@ -126,7 +131,8 @@ impl<T> Shared<T> {
     }
 
     fn counted(&self) -> &Counted<T> {
-        // SAFETY: `new` wrote it, and it stays until the last share is dropped, which this is not yet.
+        // SAFETY: `new` wrote it, and it stays until the last share is dropped, which this is not
+        // yet.
         unsafe { self.0.as_ref() }
     }
 }
@@ -168,8 +174,8 @@ impl<T> Deref for Unique<T> {
 impl<T> DerefMut for Unique<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: the value is there as long as this is, and there is no other share: `new` made the first one, and nothing
-        // here makes another.
+        // SAFETY: the value is there as long as this is, and there is no other share: `new` made
+        // the first one, and nothing here makes another.
         unsafe { &mut (*self.0.0.as_ptr()).value }
     }
 }
@@ -179,7 +185,8 @@ impl<T> Clone for Shared<T> {
     fn clone(&self) -> Self {
         // Relaxed is enough, as for `Arc`: whoever has a share can see the value already.
         let before = self.counted().shares.fetch_add(1, Ordering::Relaxed);
-        // So many shares can only be if they are forgotten in a loop; one more than fits would free what is in use.
+        // So many shares can only be if they are forgotten in a loop; one more than fits would free
+        // what is in use.
         if before > usize::MAX / 2 {
             std::process::abort();
         }
@@ -191,8 +198,8 @@ impl<T> Drop for Shared<T> {
     #[inline]
     fn drop(&mut self) {
         let shares = &self.counted().shares;
-        // What other threads did with their shares comes before the drop. Who has the only share needs no more than a look: there is
-        // nobody to make another one of.
+        // What other threads did with their shares comes before the drop. Who has the only share
+        // needs no more than a look: there is nobody to make another one of.
         if shares.load(Ordering::Acquire) != 1 {
             if shares.fetch_sub(1, Ordering::Release) != 1 {
                 return;

@@ -16,7 +16,10 @@ use crate::{Error, ErrorKind, Result};
 ///     Field::new("y", DataType::Float32, false),
 /// ]);
 /// let path = DataType::list(point);
-/// assert_eq!(path.to_string(), "list<item: struct<x: float32 not null, y: float32 not null>>");
+/// assert_eq!(
+///     path.to_string(),
+///     "list<item: struct<x: float32 not null, y: float32 not null>>"
+/// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -83,8 +86,8 @@ pub enum DataType {
     Time32(TimeUnit),
     /// The time of a day, 64 bits: in microseconds or nanoseconds.
     Time64(TimeUnit),
-    /// A point in time, 64 bits since 1970-01-01: in UTC, shown in this time zone, or on some wall clock where
-    /// none is named.
+    /// A point in time, 64 bits since 1970-01-01: in UTC, shown in this time zone, or on some wall
+    /// clock where none is named.
     Timestamp(TimeUnit, Option<Text>),
     /// A length of time, 64 bits.
     Duration(TimeUnit),
@@ -300,7 +303,8 @@ impl DataType {
 
 /// Rules that the enum itself does not keep.
 impl DataType {
-    /// Whether a C struct can say this type. Of its children only the kind is looked at, not their own children.
+    /// Whether a C struct can say this type. Of its children only the kind is looked at, not their
+    /// own children.
     pub(crate) fn check(&self) -> Result<()> {
         match self.flaw() {
             None => Ok(()),

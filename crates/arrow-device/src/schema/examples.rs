@@ -1,5 +1,5 @@
-//! One example or more of every type, as a format string with what lies beside it and as the type it says. For
-//! tests.
+//! One example or more of every type, as a format string with what lies beside it and as the type
+//! it says. For tests.
 
 use super::{DataType, Field, IntervalUnit, TimeUnit, UnionMode};
 
@@ -11,7 +11,8 @@ pub(super) struct Example {
     pub(super) data_type: DataType,
 }
 
-/// Every format of the C data interface; those with a number or a time zone several times. No dictionaries.
+/// Every format of the C data interface; those with a number or a time zone several times. No
+/// dictionaries.
 pub(super) fn examples() -> Vec<Example> {
     let mut examples: Vec<Example> = leaves()
         .into_iter()

@@ -1,7 +1,7 @@
 //! Writing an `ArrowSchema`.
 //!
-//! What the structs say is written down once for a schema, on the first export. Every export copies the structs into one
-//! arena and shares the strings. A schema that is one node needs no arena.
+//! What the structs say is written down once for a schema, on the first export. Every export copies
+//! the structs into one arena and shares the strings. A schema that is one node needs no arena.
 
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
@@ -19,8 +19,8 @@ use crate::ffi::release::release_share;
 impl Schema {
     /// Hands the schema to a consumer: fills the struct that the consumer allocated.
     ///
-    /// The struct is overwritten without being released. It is the consumer's from then on, and independent of this schema
-    /// and of any array.
+    /// The struct is overwritten without being released. It is the consumer's from then on, and
+    /// independent of this schema and of any array.
     pub fn export(&self, out: &mut ArrowSchema) -> Result<()> {
         self.exported(as_uninit(out))
     }

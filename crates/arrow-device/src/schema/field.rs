@@ -10,7 +10,8 @@ use crate::{Error, ErrorKind, Result};
 /// ```
 /// use arrow_device::{DataType, Field};
 ///
-/// let price = Field::new("price", DataType::Decimal128 { precision: 10, scale: 2 }, false);
+/// let price =
+///     Field::new("price", DataType::Decimal128 { precision: 10, scale: 2 }, false);
 /// assert_eq!(price.to_string(), "price: decimal128(10, 2) not null");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +19,8 @@ pub struct Field {
     name: Text,
     data_type: DataType,
     metadata: Metadata,
-    /// Nullability and the bits that mean nothing here. Those that the type tells are not kept twice.
+    /// Nullability and the bits that mean nothing here. Those that the type tells are not kept
+    /// twice.
     flags: i64,
 }
 
@@ -41,8 +43,8 @@ impl Field {
         Self { name: name.into(), data_type, metadata: Metadata::EMPTY, flags }
     }
 
-    /// A field from what an `ArrowSchema` holds. `flags` are all of its flags, those included that the type tells
-    /// already.
+    /// A field from what an `ArrowSchema` holds. `flags` are all of its flags, those included that
+    /// the type tells already.
     pub(crate) fn from_parts(
         name: Text,
         data_type: DataType,
@@ -71,13 +73,14 @@ impl Field {
         self
     }
 
-    /// The same field, marked as an extension type. Its other metadata stays. Fails where metadata grows too
-    /// large.
+    /// The same field, marked as an extension type. Its other metadata stays. Fails where metadata
+    /// grows too large.
     ///
     /// ```
     /// use arrow_device::{DataType, Field};
     ///
-    /// let json = Field::new("order", DataType::Utf8, true).with_extension("arrow.json", "")?;
+    /// let json =
+    ///     Field::new("order", DataType::Utf8, true).with_extension("arrow.json", "")?;
     /// assert_eq!(json.extension().map(|extension| extension.name), Some("arrow.json"));
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
@@ -107,7 +110,8 @@ impl Field {
         &self.data_type
     }
 
-    /// Whether the column may hold nulls. A hint: a field that says no may still come with a validity bitmap.
+    /// Whether the column may hold nulls. A hint: a field that says no may still come with a
+    /// validity bitmap.
     pub fn is_nullable(&self) -> bool {
         self.flags & NULLABLE != 0
     }
@@ -128,14 +132,14 @@ impl Field {
         })
     }
 
-    /// The flags as an `ArrowSchema` has them: 2 nullable, 1 dictionary ordered, 4 map keys sorted, and any other
-    /// bits that the field came with.
+    /// The flags as an `ArrowSchema` has them: 2 nullable, 1 dictionary ordered, 4 map keys sorted,
+    /// and any other bits that the field came with.
     pub fn flags(&self) -> i64 {
         self.flags | type_flags(&self.data_type)
     }
 
-    /// Whether names, types and nullability are the same, here and in all children. Metadata and unknown flags may
-    /// differ.
+    /// Whether names, types and nullability are the same, here and in all children. Metadata and
+    /// unknown flags may differ.
     pub fn equals_ignoring_metadata(&self, other: &Self) -> bool {
         self.name == other.name
             && self.is_nullable() == other.is_nullable()

@@ -12,7 +12,8 @@ use crate::Result;
 impl Packed {
     /// The nodes, by number.
     pub(super) fn nodes(&self) -> Box<[SchemaNode]> {
-        // The import has checked the text, each format and what goes together with it. So there are no errors here.
+        // The import has checked the text, each format and what goes together with it. So there are
+        // no errors here.
         let Ok(text) = std::str::from_utf8(&self.text) else { unreachable!("the text is UTF-8") };
         let source = FieldSource {
             packed: self,

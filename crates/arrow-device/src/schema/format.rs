@@ -1,9 +1,9 @@
 //! The format strings of the C data interface, read and written.
 //!
-//! A format string says a type but for its children, its dictionary and the flags, which lie beside it in an
-//! `ArrowSchema`; reading puts the four together. Any bytes can be read: what is no format string is an error that
-//! names the byte where it stops being one. Reading takes one pass, and allocates for nothing but type ids and
-//! time zones.
+//! A format string says a type but for its children, its dictionary and the flags, which lie beside
+//! it in an `ArrowSchema`; reading puts the four together. Any bytes can be read: what is no format
+//! string is an error that names the byte where it stops being one. Reading takes one pass, and
+//! allocates for nothing but type ids and time zones.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -18,7 +18,8 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) const MAX_FORMAT_BYTES: usize = 64 << 10;
 
 impl DataType {
-    /// The type that a format string says together with the children, the dictionary and the flags beside it.
+    /// The type that a format string says together with the children, the dictionary and the flags
+    /// beside it.
     ///
     /// ```
     /// use arrow_device::DataType;
@@ -27,7 +28,10 @@ impl DataType {
     /// assert_eq!(seconds.to_string(), "timestamp[s, Europe/Paris]");
     ///
     /// let error = DataType::from_format("d:10;2", [], None, 0).unwrap_err();
-    /// assert_eq!(error.to_string(), "malformed struct: format `d:10;2`, byte 4: expected `,`, found `;`");
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "malformed struct: format `d:10;2`, byte 4: expected `,`, found `;`"
+    /// );
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn from_format<C>(
@@ -50,7 +54,8 @@ impl DataType {
     }
 }
 
-/// Reads a type. `timezone` makes a text of a time zone; it may know a place where that text lies already.
+/// Reads a type. `timezone` makes a text of a time zone; it may know a place where that text lies
+/// already.
 pub(crate) fn parse<C>(
     format: &[u8],
     children: C,
@@ -297,8 +302,8 @@ impl FormatReader<'_> {
         if self.is_at_end() { Ok(()) } else { Err(malformed(self.format, self.at, &"the end")) }
     }
 
-    /// Decimal digits, after a `-` where the range goes below zero. An error in the range names where the number
-    /// starts.
+    /// Decimal digits, after a `-` where the range goes below zero. An error in the range names
+    /// where the number starts.
     fn number(&mut self, range: RangeInclusive<i32>) -> Result<i32> {
         let start = self.at;
         let is_negative = *range.start() < 0 && self.peek() == Some(b'-');
@@ -328,7 +333,8 @@ const STARTS: &[&str] = &[
     "+us:", "+ud:", "+r",
 ];
 
-/// The error for a format that starts like no known one: where it leaves all of them, and how they went on there.
+/// The error for a format that starts like no known one: where it leaves all of them, and how they
+/// went on there.
 #[cold]
 fn unknown(format: &[u8]) -> Error {
     let common = |start: &str| start.bytes().zip(format).take_while(|(a, b)| a == *b).count();

@@ -1,10 +1,11 @@
 //! Reading an `ArrowSchema`.
 //!
-//! The struct is read where it is, level by level, and released before anything is returned: a [`Schema`] keeps no pointer
-//! into it. Each struct is read once; every count is compared with what is left of the budget before the table behind it is
-//! looked at. Names are copied into one text, which is checked as a whole where it is more than short names of ASCII. What is
-//! read is written where it stays, as a table of plain values: everything that fields are made of is checked here, but fields
-//! are made when somebody asks for one.
+//! The struct is read where it is, level by level, and released before anything is returned: a
+//! [`Schema`] keeps no pointer into it. Each struct is read once; every count is compared with what
+//! is left of the budget before the table behind it is looked at. Names are copied into one text,
+//! which is checked as a whole where it is more than short names of ASCII. What is read is written
+//! where it stays, as a table of plain values: everything that fields are made of is checked here,
+//! but fields are made when somebody asks for one.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
@@ -26,15 +27,16 @@ impl Schema {
     /// The struct is released in here in any case, and the result refers to nothing of it.
     ///
     /// # Safety
-    /// `schema` is null, or points to a struct that may be read and written and that holds what the Arrow C data interface
-    /// says: either it is released (`release` is null), or
+    /// `schema` is null, or points to a struct that may be read and written and that holds what the
+    /// Arrow C data interface says: either it is released (`release` is null), or
     ///
     /// * `format`, `name` and `metadata` are null or point to what the interface describes,
-    /// * `children` is null or a table of `n_children` entries, each null or such a struct; `dictionary` is null or one,
+    /// * `children` is null or a table of `n_children` entries, each null or such a struct;
+    ///   `dictionary` is null or one,
     /// * `release` can be called once, on this thread.
     ///
-    /// Counts that are negative or too large, missing tables, unknown formats, trees without end and the like need not be
-    /// ruled out: they are errors.
+    /// Counts that are negative or too large, missing tables, unknown formats, trees without end
+    /// and the like need not be ruled out: they are errors.
     pub unsafe fn import(schema: *mut ArrowSchema) -> Result<Self> {
         // SAFETY: as promised by the caller.
         let Some(source) = (unsafe { schema.as_mut() }) else {
@@ -199,7 +201,8 @@ impl<'memory> SchemaReader<'memory> {
         self.draft.reserve_nodes(below)?;
         let mut has_only_leaves = true;
         for index in 0..children {
-            // SAFETY: the table has `n_children` entries; `expect_below` has seen that it is not null.
+            // SAFETY: the table has `n_children` entries; `expect_below` has seen that it is not
+            // null.
             let child = unsafe { node.children.wrapping_add(index).read() };
             // SAFETY: as for this node.
             match unsafe { self.add_below(child, number, depth + 1) } {
@@ -280,7 +283,8 @@ impl<'memory> SchemaReader<'memory> {
         Ok(is_leaf)
     }
 
-    /// Notes how much is below the node that was just added, and that it goes together with its format as far as it counts.
+    /// Notes how much is below the node that was just added, and that it goes together with its
+    /// format as far as it counts.
     ///
     /// # Safety
     /// The format is NUL-terminated.
@@ -386,8 +390,8 @@ impl<'memory> SchemaReader<'memory> {
         Ok(Schema::from_draft(draft))
     }
 
-    /// The error for a name that goes wrong at this byte of the text. Each format was looked at by itself, and ends with a NUL,
-    /// as each name does: no character reaches into the next one.
+    /// The error for a name that goes wrong at this byte of the text. Each format was looked at by
+    /// itself, and ends with a NUL, as each name does: no character reaches into the next one.
     #[cold]
     fn not_utf8(&self, at: usize) -> Error {
         let is_here = |record: &Record| {
@@ -448,8 +452,8 @@ unsafe fn unexpected_below(node: &ArrowSchema) -> Error {
     refused(format, children, !node.dictionary.is_null())
 }
 
-/// What is wrong with a node of this format, so many children and no other flaw: what parsing it says of children that are
-/// nothing in particular.
+/// What is wrong with a node of this format, so many children and no other flaw: what parsing it
+/// says of children that are nothing in particular.
 #[cold]
 fn refused(format: &CStr, children: usize, has_dictionary: bool) -> Error {
     let child = || Field::new(Text::EMPTY, DataType::Null, true);

@@ -1,7 +1,7 @@
 //! [`Kinds`]: what the format strings of a schema say, each read once.
 //!
-//! A schema of a thousand columns has a few formats. The first node of a kind has its format parsed, and those after it are told
-//! by comparing eight bytes.
+//! A schema of a thousand columns has a few formats. The first node of a kind has its format
+//! parsed, and those after it are told by comparing eight bytes.
 
 use std::ffi::{CStr, c_char};
 use std::sync::{Arc, LazyLock};
@@ -16,7 +16,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// Kinds of the schemas that a thread has read.
 pub(super) struct Kinds {
-    /// Those whose whole format is in their key, each at the place that its key leads to; and the last one of the others.
+    /// Those whose whole format is in their key, each at the place that its key leads to; and the
+    /// last one of the others.
     known: [KnownKind; REMEMBERED + 1],
     /// Which schema is read.
     schema: u64,
@@ -33,7 +34,8 @@ pub(super) struct KnownKind {
     leaf: Check,
 }
 
-/// Like columns stand together, and there are few kinds; a schema with many is not searched for long.
+/// Like columns stand together, and there are few kinds; a schema with many is not searched for
+/// long.
 const SEARCHED: usize = 16;
 
 /// How many kinds are remembered: a power of two.
@@ -62,7 +64,8 @@ impl Kinds {
             place = unsafe { self.add(key, format, draft) }?;
         }
         let Some(known) = self.known.get_mut(place) else { unreachable!("each key has a place") };
-        // There is none of this schema yet: whatever took its place since then would be of this schema, too.
+        // There is none of this schema yet: whatever took its place since then would be of this
+        // schema, too.
         if known.schema != self.schema {
             known.leaf.rule = draft.add_kind(&known.named, &known.rule)?;
             known.schema = self.schema;
@@ -137,7 +140,8 @@ impl KnownKind {
         &self.named.kind
     }
 
-    /// The check of a node of this kind with nothing below it; `is_leaf` says whether there can be one.
+    /// The check of a node of this kind with nothing below it; `is_leaf` says whether there can be
+    /// one.
     #[inline(always)]
     pub(super) fn leaf(&self) -> &Check {
         &self.leaf

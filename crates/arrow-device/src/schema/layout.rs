@@ -126,7 +126,8 @@ impl Layout {
         self.buffers.get(..usize::from(self.buffer_count)).unwrap_or_default()
     }
 
-    /// Whether any number of data buffers follow, and then one more with an `int64` size for each of them.
+    /// Whether any number of data buffers follow, and then one more with an `int64` size for each
+    /// of them.
     ///
     /// That last buffer lies in host memory, wherever the others are.
     pub fn is_variadic(&self) -> bool {
@@ -150,9 +151,11 @@ impl Layout {
 }
 
 impl BufferKind {
-    /// The fewest bytes that a buffer for this many elements has, those before the array's offset counted in.
+    /// The fewest bytes that a buffer for this many elements has, those before the array's offset
+    /// counted in.
     ///
-    /// `None` where only the data tells. `u64::MAX`, which no buffer has, where the number does not fit.
+    /// `None` where only the data tells. `u64::MAX`, which no buffer has, where the number does not
+    /// fit.
     ///
     /// ```
     /// use arrow_device::BufferKind;

@@ -1,8 +1,9 @@
 //! Key-value pairs of a field, kept in the encoding that C sees.
 //!
-//! An `ArrowSchema`'s `metadata` is a native-endian `int32` count, then for each pair the key's length, the key,
-//! the value's length and the value; nothing is aligned, nothing ends with a NUL, and the bytes may be anything. A
-//! [`Metadata`] is a share of such bytes that were checked once; pairs are decoded when they are looked at.
+//! An `ArrowSchema`'s `metadata` is a native-endian `int32` count, then for each pair the key's
+//! length, the key, the value's length and the value; nothing is aligned, nothing ends with a NUL,
+//! and the bytes may be anything. A [`Metadata`] is a share of such bytes that were checked once;
+//! pairs are decoded when they are looked at.
 
 use std::ffi::c_char;
 use std::fmt;
@@ -17,7 +18,8 @@ pub(crate) const MAX_PAIRS: usize = 1 << 16;
 /// No more bytes than this, lengths included, are taken from another party or written.
 pub(crate) const MAX_ENCODED_BYTES: usize = 64 << 20;
 
-/// Key-value pairs that belong to a field. Keys and values are bytes; a key may occur twice; order is kept.
+/// Key-value pairs that belong to a field. Keys and values are bytes; a key may occur twice; order
+/// is kept.
 ///
 /// No pairs and no metadata are the same thing, which C sees as NULL.
 ///
@@ -80,8 +82,8 @@ impl Metadata {
         }
     }
 
-    /// Like [`decode`](Self::decode), for an encoding at `start` of a blob that many fields share. Nothing is
-    /// copied.
+    /// Like [`decode`](Self::decode), for an encoding at `start` of a blob that many fields share.
+    /// Nothing is copied.
     pub(crate) fn decode_shared(blob: &Arc<[u8]>, start: usize) -> Result<(Self, usize)> {
         let bytes = blob.get(start..).unwrap_or_default();
         let len = encoded_len(|at| length_at(bytes, at))?;
@@ -201,14 +203,15 @@ impl fmt::Debug for MetadataPairs<'_> {
 /// The bytes of another party's encoding; `None` for null.
 ///
 /// # Safety
-/// `metadata` is null or in the encoding of the C data interface, and stays as it is for as long as the bytes are used.
+/// `metadata` is null or in the encoding of the C data interface, and stays as it is for as long as
+/// the bytes are used.
 pub(crate) unsafe fn encoded<'a>(metadata: *const c_char) -> Result<Option<&'a [u8]>> {
     if metadata.is_null() {
         return Ok(None);
     }
     let len = encoded_len(|at| {
-        // SAFETY: `encoded_len` asks for a length only after all before it was accounted for, so these four bytes belong to
-        // the encoding; they need not be aligned.
+        // SAFETY: `encoded_len` asks for a length only after all before it was accounted for, so
+        // these four bytes belong to the encoding; they need not be aligned.
         Ok(unsafe { metadata.wrapping_byte_add(at).cast::<i32>().read_unaligned() })
     })?;
     // SAFETY: the encoding is `len` bytes long: that is what its lengths add up to.
@@ -217,8 +220,9 @@ pub(crate) unsafe fn encoded<'a>(metadata: *const c_char) -> Result<Option<&'a [
 
 /// How many bytes an encoding takes, learned from its lengths alone.
 ///
-/// `length_at(n)` reads the `int32` that starts `n` bytes into it. It is called for rising `n`, and for none
-/// before all that lies below it was accounted for, so that it can read from a pointer whose extent nobody knows.
+/// `length_at(n)` reads the `int32` that starts `n` bytes into it. It is called for rising `n`, and
+/// for none before all that lies below it was accounted for, so that it can read from a pointer
+/// whose extent nobody knows.
 pub(crate) fn encoded_len(mut length_at: impl FnMut(usize) -> Result<i32>) -> Result<usize> {
     let count = length_at(0)?;
     let Ok(pairs) = usize::try_from(count) else {

@@ -1,12 +1,15 @@
-//! What a column is: its type, its name, its metadata, and how all three are written in an `ArrowSchema`.
+//! What a column is: its type, its name, its metadata, and how all three are written in an
+//! `ArrowSchema`.
 //!
-//! - [`Text`] and [`Metadata`] are the strings and the key-value pairs, kept as the bytes that C sees.
+//! - [`Text`] and [`Metadata`] are the strings and the key-value pairs, kept as the bytes that C
+//!   sees.
 //! - [`DataType`] and [`Field`] are the types; `format` reads and writes their format strings.
 //! - [`Layout`] says which buffers an array of a type has.
-//! - [`Schema`] is a type as a flat table, which is how arrays are checked and walked; it alone is read from C structs
-//!   (`import`, with `kinds` of formats) and written to them (`export`). The other files work on bytes that were read already.
-//!   What an import reads goes into `storage`; `fields` are made of it later. `rules` says what the C struct of a node must
-//!   keep to, and `check` has that as numbers for each node.
+//! - [`Schema`] is a type as a flat table, which is how arrays are checked and walked; it alone is
+//!   read from C structs (`import`, with `kinds` of formats) and written to them (`export`). The
+//!   other files work on bytes that were read already. What an import reads goes into `storage`;
+//!   `fields` are made of it later. `rules` says what the C struct of a node must keep to, and
+//!   `check` has that as numbers for each node.
 
 mod check;
 mod data_type;

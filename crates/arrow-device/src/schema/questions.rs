@@ -57,8 +57,8 @@ impl DataType {
         matches!(self, Self::Binary | Self::LargeBinary | Self::BinaryView)
     }
 
-    /// Whether elements differ in size and lie one after the other: text and bytes with offsets, lists with
-    /// offsets, maps.
+    /// Whether elements differ in size and lie one after the other: text and bytes with offsets,
+    /// lists with offsets, maps.
     pub fn has_offsets(&self) -> bool {
         matches!(
             self,
@@ -72,7 +72,8 @@ impl DataType {
         )
     }
 
-    /// Whether names, types and nullability are the same in all children. Metadata and unknown flags may differ.
+    /// Whether names, types and nullability are the same in all children. Metadata and unknown
+    /// flags may differ.
     pub fn equals_ignoring_metadata(&self, other: &Self) -> bool {
         use DataType::*;
         match (self, other) {

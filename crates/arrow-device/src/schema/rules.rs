@@ -1,18 +1,20 @@
 //! What the C struct of a node has to keep to, worked out once for each node of a schema.
 //!
-//! Arrays are checked often and schemas are made seldom, so everything about a type that a check needs is a number here.
+//! Arrays are checked often and schemas are made seldom, so everything about a type that a check
+//! needs is a number here.
 
 use super::check::{Check, Nullability};
 use super::node::SchemaNode;
 use super::{BufferKind, DataType, Layout};
 
-/// What a node's C struct has to keep to because of its type. Nodes of like types share one, so that a wide table of checks
-/// stays small.
+/// What a node's C struct has to keep to because of its type. Nodes of like types share one, so
+/// that a wide table of checks stays small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     /// `offset + length` is at most this, so that no size in bytes overflows.
     pub(crate) largest_end: i64,
-    /// Each child has at least this many elements for each of this node's; 0 where only the data tells.
+    /// Each child has at least this many elements for each of this node's; 0 where only the data
+    /// tells.
     pub(crate) elements_in_child: u32,
     /// How many buffers more than `buffers` there may be: none, unless the type is variadic.
     pub(crate) more_buffers: u32,
@@ -22,12 +24,14 @@ pub(crate) struct Rule {
     pub(crate) fixed_buffers: u8,
     /// The buffers that may not be null where there are elements, as bits.
     pub(crate) required: u8,
-    /// The buffers that may not be null where there are nulls, as bits; one more than there are where there can be no nulls.
+    /// The buffers that may not be null where there are nulls, as bits; one more than there are
+    /// where there can be no nulls.
     pub(crate) required_for_nulls: u8,
     /// A bitmap and then one more buffer that elements need: what nearly all types have.
     pub(crate) is_ordinary: bool,
-    /// A bitmap, and then elements of so many bytes, and no more; or, where there are three buffers, offsets of so many bytes and
-    /// the bytes that they lead to. 0 for all other types, and for wider elements.
+    /// A bitmap, and then elements of so many bytes, and no more; or, where there are three
+    /// buffers, offsets of so many bytes and the bytes that they lead to. 0 for all other types,
+    /// and for wider elements.
     pub(crate) width: u16,
     /// The children are run ends and values.
     pub(crate) is_run_ends: bool,
@@ -96,7 +100,8 @@ impl Check {
     pub(crate) fn all(nodes: &[SchemaNode]) -> (Vec<Self>, Vec<Rule>) {
         let mut rules: Vec<Rule> = Vec::new();
         let mut number_of = |rule: Rule| {
-            // Like columns stand together, and there are few rules; a schema with many is not searched for long.
+            // Like columns stand together, and there are few rules; a schema with many is not
+            // searched for long.
             let recent = rules.iter().enumerate().rev().take(16);
             if let Some((number, _)) = recent.into_iter().find(|(_, known)| **known == rule) {
                 return number as u32;

@@ -1,7 +1,8 @@
 //! [`Table`]: the table of a schema, in one block of recycled memory.
 //!
-//! Behind the table itself lie all plain values that it consists of. A [`Draft`] is one that is still being written; what it
-//! has room for is guessed, and where the guess was too low all of it moves to a larger block.
+//! Behind the table itself lie all plain values that it consists of. A [`Draft`] is one that is
+//! still being written; what it has room for is guessed, and where the guess was too low all of it
+//! moves to a larger block.
 
 use std::ffi::CStr;
 use std::ops::{Deref, DerefMut};
@@ -21,13 +22,14 @@ use crate::{Error, ErrorKind, Result};
 
 pub(super) struct Table {
     pub(super) packed: Packed,
-    /// There from the start where the schema was made of fields; where it was imported, made when they are first asked for.
+    /// There from the start where the schema was made of fields; where it was imported, made when
+    /// they are first asked for.
     pub(super) nodes: OnceLock<Box<[SchemaNode]>>,
     pub(super) image: OnceLock<Image>,
 }
 
-/// The plain values, which lie in the block of their table. The last four are of imported schemas alone, and describe the nodes
-/// until somebody asks for fields.
+/// The plain values, which lie in the block of their table. The last four are of imported schemas
+/// alone, and describe the nodes until somebody asks for fields.
 pub(super) struct Packed {
     pub(super) checks: PackedItems<Check>,
     pub(super) rules: PackedItems<Rule>,
@@ -51,11 +53,13 @@ pub(super) struct Record {
 /// What every exported struct of a schema says, links aside.
 pub(crate) struct Image {
     pub(super) nodes: Box<[ArrowSchema]>,
-    /// The format strings that are not a part of the program. Names and metadata are kept by the schema.
+    /// The format strings that are not a part of the program. Names and metadata are kept by the
+    /// schema.
     pub(super) _formats: Box<[Text]>,
 }
 
-// SAFETY: the pointers in the structs lead to bytes that are never written to, and that the image or its schema keeps.
+// SAFETY: the pointers in the structs lead to bytes that are never written to, and that the image
+// or its schema keeps.
 unsafe impl Send for Image {}
 // SAFETY: as above.
 unsafe impl Sync for Image {}
@@ -102,7 +106,8 @@ impl Draft {
         // All that is left is for names.
         let left = Vacancy::<Table>::room_for(plan.end).saturating_sub(text_at);
         let text = left.min(LONGEST_TEXT);
-        // SAFETY: each place is the one that the plan of this room gave for so many items, and the last one reaches to its end.
+        // SAFETY: each place is the one that the plan of this room gave for so many items, and the
+        // last one reaches to its end.
         let rules = unsafe { PackedItems::new(start, rules_at, room.rules) };
         // SAFETY: as above.
         let kinds = unsafe { PackedItems::new(start, kinds_at, room.kinds) };
@@ -191,7 +196,8 @@ impl Draft {
         Ok(TextSpan { start, len: text.count_bytes() as u32 })
     }
 
-    /// The same for so many of these bytes, which zeros follow; `None` where there is no room for all of them.
+    /// The same for so many of these bytes, which zeros follow; `None` where there is no room for
+    /// all of them.
     #[inline(always)]
     pub(super) fn add_short_text(&mut self, (bytes, len): ([u8; 8], usize)) -> Option<TextSpan> {
         let text = &mut self.0.packed.text;
@@ -283,8 +289,8 @@ impl<T: Copy> PackedItems<T> {
     /// No items yet.
     ///
     /// # Safety
-    /// From this byte behind `start` on there is room for so many items, as a [`BlockPlan`] says, in the block of the table that the
-    /// part becomes a part of. No other part has these bytes.
+    /// From this byte behind `start` on there is room for so many items, as a [`BlockPlan`] says,
+    /// in the block of the table that the part becomes a part of. No other part has these bytes.
     #[inline(always)]
     unsafe fn new(start: NonNull<u8>, at: usize, room: usize) -> Self {
         // SAFETY: promised by the caller.
@@ -297,7 +303,8 @@ impl<T: Copy> PackedItems<T> {
         self.room - self.count
     }
 
-    /// How much room there has to be for so many more, so that many small steps do not take many moves.
+    /// How much room there has to be for so many more, so that many small steps do not take many
+    /// moves.
     fn larger(&self, more: usize) -> usize {
         let needed = self.count.saturating_add(more);
         if needed <= self.room { self.room } else { needed.max(self.room.saturating_mul(2)) }
@@ -319,7 +326,8 @@ impl<T: Copy> PackedItems<T> {
         }
         // SAFETY: there is room for as many items as are there.
         let end = unsafe { self.start.add(self.count) };
-        // SAFETY: there is room for these too; it is aligned for them, and this part's alone, so they do not lie there.
+        // SAFETY: there is room for these too; it is aligned for them, and this part's alone, so
+        // they do not lie there.
         unsafe { ptr::copy_nonoverlapping(items.as_ptr(), end.as_ptr(), items.len()) };
         self.count += items.len();
         true
@@ -331,8 +339,8 @@ impl<T: Copy> Deref for PackedItems<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: so many items were written from there on. A part is borrowed from the table that lies in the block, and there
-        // it stays: nothing hands a part out by value.
+        // SAFETY: so many items were written from there on. A part is borrowed from the table that
+        // lies in the block, and there it stays: nothing hands a part out by value.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
@@ -351,7 +359,8 @@ struct BlockPlan {
 }
 
 impl BlockPlan {
-    /// A place for so many items, in bytes from where there is room. No other place has these bytes.
+    /// A place for so many items, in bytes from where there is room. No other place has these
+    /// bytes.
     #[inline(always)]
     fn place<T: Copy>(&mut self, items: usize) -> Result<usize> {
         const { assert!(align_of::<T>() <= block::ALIGNMENT, "blocks are aligned to that") };

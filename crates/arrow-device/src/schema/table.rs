@@ -19,10 +19,11 @@ pub(crate) const MAX_DEPTH: usize = 64;
 /// No schema has more nodes than this, dictionaries included.
 pub(crate) const MAX_NODES: usize = 1 << 20;
 
-/// The type of an array or a record batch: a root [`Field`], and the flat table by which arrays are checked and walked.
+/// The type of an array or a record batch: a root [`Field`], and the flat table by which arrays are
+/// checked and walked.
 ///
-/// Built once, from a field or a C struct, and shared: a clone is a count. Arrays that are imported one after another with
-/// the same `Schema` share all of it.
+/// Built once, from a field or a C struct, and shared: a clone is a count. Arrays that are imported
+/// one after another with the same `Schema` share all of it.
 ///
 /// ```
 /// use arrow_device::{DataType, Field, Schema};
@@ -31,7 +32,10 @@ pub(crate) const MAX_NODES: usize = 1 << 20;
 ///     Field::new("symbol", DataType::dictionary(DataType::Int32, DataType::Utf8), false),
 ///     Field::new("price", DataType::Float64, true),
 /// ])?;
-/// assert_eq!(schema.to_string(), "struct<symbol: dictionary<int32, utf8> not null, price: float64> not null");
+/// assert_eq!(
+///     schema.to_string(),
+///     "struct<symbol: dictionary<int32, utf8> not null, price: float64> not null"
+/// );
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 #[derive(Clone)]
@@ -40,7 +44,8 @@ pub struct Schema(Shared<Table>);
 impl Schema {
     /// The schema of arrays of this field's type.
     ///
-    /// An error where C could not say it: a name with a NUL byte, a decimal of 77 digits, a tree that is too deep.
+    /// An error where C could not say it: a name with a NUL byte, a decimal of 77 digits, a tree
+    /// that is too deep.
     pub fn new(root: impl Into<Field>) -> Result<Self> {
         let schema = Self::flatten(root.into())?;
         for (number, node) in (0..).zip(schema.nodes()) {

@@ -1,7 +1,8 @@
 //! Strings that many owners share and that C can read as they are.
 //!
-//! A schema of a thousand fields has a thousand names. They lie in one blob, each followed by a NUL byte, and a
-//! [`Text`] is a share of the blob and a place in it: a clone allocates nothing, and neither does an export.
+//! A schema of a thousand fields has a thousand names. They lie in one blob, each followed by a NUL
+//! byte, and a [`Text`] is a share of the blob and a place in it: a clone allocates nothing, and
+//! neither does an export.
 
 use std::borrow::Borrow;
 use std::ffi::CStr;
@@ -31,14 +32,16 @@ enum TextStorage {
     Shared { blob: Arc<str>, start: u32, len: u32 },
 }
 
-/// The length that means "all of the blob but its NUL", so that a text of its own may have any length.
+/// The length that means "all of the blob but its NUL", so that a text of its own may have any
+/// length.
 const TO_THE_END: u32 = u32::MAX;
 
 impl Text {
     /// The empty string.
     pub const EMPTY: Self = Self::from_static("\0");
 
-    /// A string that is part of the program. It must end with a NUL byte, which is no part of the text.
+    /// A string that is part of the program. It must end with a NUL byte, which is no part of the
+    /// text.
     pub(crate) const fn from_static(with_nul: &'static str) -> Self {
         Self(TextStorage::Static(with_nul))
     }
@@ -174,13 +177,15 @@ pub(crate) struct TextSpan {
 }
 
 impl TextSpan {
-    /// The string itself, of a blob that nobody has found to be text yet; nothing where the blob does not reach that far.
+    /// The string itself, of a blob that nobody has found to be text yet; nothing where the blob
+    /// does not reach that far.
     pub(crate) fn bytes(self, blob: &[u8]) -> &[u8] {
         let rest = blob.get(self.start as usize..).unwrap_or_default();
         rest.get(..self.len as usize).unwrap_or_default()
     }
 
-    /// The last `len` bytes of the string, which are a string of their own: a time zone in a format string.
+    /// The last `len` bytes of the string, which are a string of their own: a time zone in a format
+    /// string.
     pub(crate) fn last(self, len: usize) -> Self {
         let len = u32::try_from(len).unwrap_or(u32::MAX).min(self.len);
         Self { start: self.start + (self.len - len), len }

@@ -1,7 +1,8 @@
 //! Streams that another party makes: reading the C structs.
 //!
-//! The struct is moved in and kept whole behind one owner, which calls its callbacks one at a time and releases it once. The
-//! text of an error is fetched right after the call that failed, and at no other time.
+//! The struct is moved in and kept whole behind one owner, which calls its callbacks one at a time
+//! and releases it once. The text of an error is fetched right after the call that failed, and at
+//! no other time.
 
 use std::ffi::{CStr, c_int};
 
@@ -14,8 +15,9 @@ use crate::{Array, Error, ErrorKind, Result};
 impl ArrayStream {
     /// Takes a stream over from the producer that filled the struct, and asks it for the schema.
     ///
-    /// The struct is moved: the source is marked released, whatever the outcome. The producer's `release` is called once:
-    /// after the end, after an error, or when the stream is dropped, on the thread where that happens.
+    /// The struct is moved: the source is marked released, whatever the outcome. The producer's
+    /// `release` is called once: after the end, after an error, or when the stream is dropped, on
+    /// the thread where that happens.
     ///
     /// # Errors
     /// * [`Released`](ErrorKind::Released): the stream is released.
@@ -23,12 +25,13 @@ impl ArrayStream {
     /// * What the producer says, if it fails to give the schema.
     ///
     /// # Safety
-    /// `stream` is null, or points to a struct that may be read and written and that holds what the Arrow C device stream
-    /// interface says: either it is released, or its callbacks, where they are not null,
+    /// `stream` is null, or points to a struct that may be read and written and that holds what the
+    /// Arrow C device stream interface says: either it is released, or its callbacks, where they
+    /// are not null,
     ///
     /// * can be called on any thread, one at a time, with the struct at any address,
-    /// * write a struct that is as [`Schema::import`] or [`Array::import`] wants it, or return an error, and then nothing is
-    ///   owed for what was written,
+    /// * write a struct that is as [`Schema::import`] or [`Array::import`] wants it, or return an
+    ///   error, and then nothing is owed for what was written,
     /// * give a text, after an error, that ends with a NUL byte, or null.
     ///
     /// Everything that the errors name need not be ruled out.
@@ -37,8 +40,8 @@ impl ArrayStream {
         unsafe { import(stream) }
     }
 
-    /// Takes over a stream of plain `ArrowArray`s, which lie in host memory. It is a stream on the type of device
-    /// [`CPU`](DeviceType::CPU), like any other.
+    /// Takes over a stream of plain `ArrowArray`s, which lie in host memory. It is a stream on the
+    /// type of device [`CPU`](DeviceType::CPU), like any other.
     ///
     /// # Safety
     /// As for [`import`](Self::import), with the buffers in host memory.
@@ -56,7 +59,8 @@ unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
     let Some(source) = (unsafe { stream.as_mut() }) else {
         return Err(refused(ErrorKind::InvalidArgument, "no stream: a null pointer"));
     };
-    // "The consumer can move the structure by bitwise copying", and then the source is marked as released.
+    // "The consumer can move the structure by bitwise copying", and then the source is marked as
+    // released.
     let mut moved = Moved(std::mem::replace(source, S::EMPTY));
     let callbacks = moved.0.callbacks();
     if callbacks.release.is_none() {
@@ -92,8 +96,8 @@ struct Foreign<S: CStream> {
     schema: Schema,
 }
 
-// SAFETY: the specification asks only that calls are not concurrent, which `&mut` sees to; `import`'s contract says that they
-// may come from any thread.
+// SAFETY: the specification asks only that calls are not concurrent, which `&mut` sees to;
+// `import`'s contract says that they may come from any thread.
 unsafe impl<S: CStream> Send for Foreign<S> {}
 
 impl<S: CStream> Iterator for Foreign<S> {
@@ -104,14 +108,16 @@ impl<S: CStream> Iterator for Foreign<S> {
         // SAFETY: the stream is not released, and `&mut self` keeps other calls away.
         let errno = unsafe { (self.get_next)(&raw mut self.moved.0, &raw mut chunk) };
         if errno != 0 {
-            // SAFETY: the last call returned an error. What it wrote all the same is not looked at: nothing was handed over.
+            // SAFETY: the last call returned an error. What it wrote all the same is not looked at:
+            // nothing was handed over.
             let error = unsafe { self.moved.last_error(errno, self.get_last_error) };
             return Some(Err(error.during("get_next")));
         }
         if S::is_end(&chunk) {
             return None;
         }
-        // SAFETY: "otherwise, the `ArrowDeviceArray` contains a valid data chunk", as far as `import`'s caller promised.
+        // SAFETY: "otherwise, the `ArrowDeviceArray` contains a valid data chunk", as far as
+        // `import`'s caller promised.
         Some(unsafe { S::import_chunk(&mut chunk, &self.schema) })
     }
 }
@@ -123,11 +129,14 @@ impl<S: CStream> Moved<S> {
     /// What the producer says about the error that the last call returned.
     ///
     /// # Safety
-    /// The last call on the stream returned `errno`, which is not 0, and `get_last_error` is the stream's own.
+    /// The last call on the stream returned `errno`, which is not 0, and `get_last_error` is the
+    /// stream's own.
     unsafe fn last_error(&mut self, errno: c_int, get_last_error: GetLastError<S>) -> Error {
-        // SAFETY: promised by the caller: it "must ONLY be called if the last operation on the stream returned an error".
+        // SAFETY: promised by the caller: it "must ONLY be called if the last operation on the
+        // stream returned an error".
         let text = unsafe { get_last_error(&raw mut self.0) };
-        // SAFETY: "a pointer to a NULL-terminated character string", or null; valid until the next call on the stream.
+        // SAFETY: "a pointer to a NULL-terminated character string", or null; valid until the next
+        // call on the stream.
         let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
         let text = text.map(|text| text.to_string_lossy().into_owned());
         Error::from_peer(errno, text.filter(|text| !text.is_empty()))
@@ -137,7 +146,8 @@ impl<S: CStream> Moved<S> {
 impl<S: CStream> Drop for Moved<S> {
     fn drop(&mut self) {
         if let Some(release) = *self.0.release_mut() {
-            // SAFETY: moved here and not released yet; the producer's callback frees it once, at whatever address it is.
+            // SAFETY: moved here and not released yet; the producer's callback frees it once, at
+            // whatever address it is.
             unsafe { release(&raw mut self.0) }
         }
     }

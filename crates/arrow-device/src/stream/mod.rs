@@ -1,12 +1,13 @@
 //! Streams: arrays of one type on one type of device, one after the other.
 //!
-//! An [`ArrayStream`] is an iterator, whoever makes the arrays: another party behind a C struct ([`foreign`]), or an iterator
-//! of this program. It can be handed to another party as a C struct ([`producer`]). What the two C structs, of device arrays
-//! and of plain ones, have in common and where they differ is in [`c_stream`].
+//! An [`ArrayStream`] is an iterator, whoever makes the arrays: another party behind a C struct
+//! ([`foreign`]), or an iterator of this program. It can be handed to another party as a C struct
+//! ([`producer`]). What the two C structs, of device arrays and of plain ones, have in common and
+//! where they differ is in [`c_stream`].
 //!
-//! Every array goes through [`ArrayStream::next`], which is the one place where it is held against the schema and the type of
-//! device. A stream keeps what makes its arrays until the end or the first error, and not a moment longer; arrays that were
-//! taken out of it do not need it.
+//! Every array goes through [`ArrayStream::next`], which is the one place where it is held against
+//! the schema and the type of device. A stream keeps what makes its arrays until the end or the
+//! first error, and not a moment longer; arrays that were taken out of it do not need it.
 
 mod c_stream;
 mod foreign;
@@ -18,33 +19,39 @@ use std::iter::FusedIterator;
 use crate::schema::Schema;
 use crate::{Array, Batch, DeviceType, Error, ErrorKind, Result};
 
-/// Arrays of one type on one type of device, one after the other: an iterator of [`Result`]s of [`Array`]s.
+/// Arrays of one type on one type of device, one after the other: an iterator of [`Result`]s of
+/// [`Array`]s.
 ///
-/// Made by [`import`](Self::import) from a C struct, or by [`new`](Self::new) from any iterator. The schema and the type of
-/// device are known before the first array. The arrays need not be structs, and may lie on several devices of the one type.
+/// Made by [`import`](Self::import) from a C struct, or by [`new`](Self::new) from any iterator.
+/// The schema and the type of device are known before the first array. The arrays need not be
+/// structs, and may lie on several devices of the one type.
 ///
 /// # The end, and errors
 ///
-/// After the last array, and after the first error, there is nothing more: the iterator is fused, and what made the arrays
-/// is dropped or released at once. The specification does not say what state a stream is in after an error, so nobody is
-/// asked to go on. An array on another type of device, or of another type than the schema's, is such an error; it is
-/// released.
+/// After the last array, and after the first error, there is nothing more: the iterator is fused,
+/// and what made the arrays is dropped or released at once. The specification does not say what
+/// state a stream is in after an error, so nobody is asked to go on. An array on another type of
+/// device, or of another type than the schema's, is such an error; it is released.
 ///
 /// # Threads
 ///
-/// A stream can be sent to another thread. To read one from several threads, share it in a `Mutex`: C streams need calls
-/// to come one after the other, and taking an array out needs `&mut` for that reason.
+/// A stream can be sent to another thread. To read one from several threads, share it in a `Mutex`:
+/// C streams need calls to come one after the other, and taking an array out needs `&mut` for that
+/// reason.
 ///
 /// ```
 /// use std::sync::Mutex;
 ///
 /// use arrow_device::{Array, ArrayStream, DataType, DeviceType, Result};
 ///
-/// let numbers = (0..100).map(|number| Array::from_values(DataType::Int32, [Some(number)]));
+/// let numbers =
+///     (0..100).map(|number| Array::from_values(DataType::Int32, [Some(number)]));
 /// let stream = ArrayStream::new(DataType::Int32.try_into()?, DeviceType::CPU, numbers);
 /// let stream = Mutex::new(stream);
 /// let take = || stream.lock().ok().and_then(|mut stream| stream.next());
-/// let count = || -> Result<usize> { std::iter::from_fn(take).try_fold(0, |all, array| Ok(all + array?.len())) };
+/// let count = || -> Result<usize> {
+///     std::iter::from_fn(take).try_fold(0, |all, array| Ok(all + array?.len()))
+/// };
 /// let counts = std::thread::scope(|threads| {
 ///     let threads = [threads.spawn(count), threads.spawn(count)];
 ///     threads.map(|thread| thread.join().unwrap())
@@ -71,7 +78,8 @@ struct ArraySource(Box<dyn Iterator<Item = Result<Array>> + Send>);
 unsafe impl Sync for ArraySource {}
 
 impl ArrayStream {
-    /// The arrays or batches of an iterator, which all have this schema and lie on this type of device.
+    /// The arrays or batches of an iterator, which all have this schema and lie on this type of
+    /// device.
     ///
     /// An error of another library becomes one of this crate with [`Error::other`].
     ///
@@ -82,7 +90,9 @@ impl ArrayStream {
     /// let schema = Schema::batch([Field::new("id", DataType::Int64, false)])?;
     /// let batches = (0..3_i64).map({
     ///     let schema = schema.clone();
-    ///     move |id| Batch::new(schema.clone(), [Array::from_values(DataType::Int64, [Some(id)])?])
+    ///     move |id| {
+    ///         Batch::new(schema.clone(), [Array::from_values(DataType::Int64, [Some(id)])?])
+    ///     }
     /// });
     /// let stream = ArrayStream::new(schema, DeviceType::CPU, batches);
     ///
@@ -167,7 +177,8 @@ impl Iterator for ArrayStream {
     type Item = Result<Array>;
 
     fn next(&mut self) -> Option<Result<Array>> {
-        // Until the source has answered. It stays where it is if it panics: dropping it now could panic again.
+        // Until the source has answered. It stays where it is if it panics: dropping it now could
+        // panic again.
         if std::mem::replace(&mut self.is_at_end, true) { None } else { self.advance() }
     }
 }
@@ -175,7 +186,8 @@ impl Iterator for ArrayStream {
 impl ArrayStream {
     /// Asks the source, and notes where there is more to come.
     fn advance(&mut self) -> Option<Result<Array>> {
-        // One place from the source to the caller: an array is large, and this returns it where it was written.
+        // One place from the source to the caller: an array is large, and this returns it where it
+        // was written.
         let mut next = match &mut self.source {
             Some(source) => source.0.next(),
             None => None,

@@ -1,7 +1,8 @@
 //! Streams that another party reads: filling the C structs.
 //!
-//! `private_data` is a [`Producer`] in an allocation of its own. It is used by the callbacks alone, which the consumer calls
-//! one at a time, and freed by `release`. Nothing of it points into the struct, which may be moved.
+//! `private_data` is a [`Producer`] in an allocation of its own. It is used by the callbacks alone,
+//! which the consumer calls one at a time, and freed by `release`. Nothing of it points into the
+//! struct, which may be moved.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -34,34 +35,39 @@ struct LastError {
 impl ArrayStream {
     /// Hands the stream to a consumer: fills the struct that the consumer allocated.
     ///
-    /// The struct is overwritten without being released. From then on the stream is the consumer's until it calls `release`,
-    /// and it may use and release it on any thread.
+    /// The struct is overwritten without being released. From then on the stream is the consumer's
+    /// until it calls `release`, and it may use and release it on any thread.
     ///
-    /// Each array is handed on as by [`Array::export`]: no device is called, its event goes out unchanged, and columns with
-    /// different events are an error; for those use [`export_on`](Self::export_on).
+    /// Each array is handed on as by [`Array::export`]: no device is called, its event goes out
+    /// unchanged, and columns with different events are an error; for those use
+    /// [`export_on`](Self::export_on).
     ///
-    /// An error or a panic of the iterator, or an array that does not belong into the stream, reaches the consumer as an
-    /// `errno` value ([`Error::errno`]) and a text that holds the error and its causes. It gets the same again if it goes on
-    /// asking, so that nobody takes what came before for all there is.
+    /// An error or a panic of the iterator, or an array that does not belong into the stream,
+    /// reaches the consumer as an `errno` value ([`Error::errno`]) and a text that holds the error
+    /// and its causes. It gets the same again if it goes on asking, so that nobody takes what came
+    /// before for all there is.
     pub fn export(self, out: &mut ArrowDeviceArrayStream) {
         *out = export(self, Manner::AsItIs);
     }
 
-    /// [`export`](Self::export), with the events of each array joined on this queue: see [`Array::export_on`]. What several
-    /// columns on different queues need, as those of a [`Batch`].
+    /// [`export`](Self::export), with the events of each array joined on this queue: see
+    /// [`Array::export_on`]. What several columns on different queues need, as those of a
+    /// [`Batch`].
     pub fn export_on(self, queue: &Queue, out: &mut ArrowDeviceArrayStream) {
         *out = export(self, Manner::On(queue.clone()));
     }
 
-    /// [`export`](Self::export) without events, for consumers that are known to ignore them: `get_next` waits on the host
-    /// until the array is ready.
+    /// [`export`](Self::export) without events, for consumers that are known to ignore them:
+    /// `get_next` waits on the host until the array is ready.
     pub fn export_settled(self, out: &mut ArrowDeviceArrayStream) {
         *out = export(self, Manner::Settled);
     }
 
-    /// Hands the stream to a consumer that only knows plain `ArrowArray`s, which lie in host memory.
+    /// Hands the stream to a consumer that only knows plain `ArrowArray`s, which lie in host
+    /// memory.
     ///
-    /// An error for a stream on any other type of device; `out` is left as it was then, and the stream is dropped.
+    /// An error for a stream on any other type of device; `out` is left as it was then, and the
+    /// stream is dropped.
     pub fn export_host(self, out: &mut ArrowArrayStream) -> Result<()> {
         if self.device_type != DeviceType::CPU {
             let message = format!(
@@ -90,14 +96,15 @@ fn export<S: CStream>(stream: ArrayStream, manner: Manner) -> S {
 }
 
 impl Producer {
-    /// Writes the next array for C where there is one, and tells whether there was: nothing is written at the end, and after
-    /// an error.
+    /// Writes the next array for C where there is one, and tells whether there was: nothing is
+    /// written at the end, and after an error.
     fn next<S: CStream>(&mut self, out: &mut MaybeUninit<S::Chunk>) -> Result<bool, &LastError> {
         if self.failure.is_none() {
             let (stream, manner) = (&mut self.stream, &self.manner);
             let next = guard::or_panicked(|| {
                 let Some(stream) = stream else { return Ok(false) };
-                // It goes out from where it is: moves of it would be a good part of the time that this takes.
+                // It goes out from where it is: moves of it would be a good part of the time that
+                // this takes.
                 let next = ManuallyDrop::new(stream.next());
                 if let Some(Ok(array)) = &*next {
                     // SAFETY: it is neither used nor dropped after this.
@@ -125,8 +132,8 @@ impl Producer {
 }
 
 impl LastError {
-    /// An error as C is told it: its text is followed by that of its cause, and so on. What another party said is said again
-    /// as it was, however often it is handed on.
+    /// An error as C is told it: its text is followed by that of its cause, and so on. What another
+    /// party said is said again as it was, however often it is handed on.
     fn new(error: &Error) -> Self {
         let mut text = if error.is_from_peer() {
             error.message().as_bytes().to_vec()
@@ -181,7 +188,8 @@ unsafe extern "C" fn get_next<S: CStream>(stream: *mut S, out: *mut S::Chunk) ->
     if out.is_null() {
         return no_place();
     }
-    // SAFETY: the consumer's place for the result, which holds anything and which nobody else uses during the call.
+    // SAFETY: the consumer's place for the result, which holds anything and which nobody else uses
+    // during the call.
     let out = unsafe { &mut *out.cast::<MaybeUninit<S::Chunk>>() };
     match producer.next::<S>(out) {
         Ok(true) => 0,

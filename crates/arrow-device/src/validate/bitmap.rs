@@ -5,7 +5,8 @@ use std::ops::Range;
 use super::errors::invalid;
 use crate::{BufferKind, DataType, HostArray, HostBytes, Result};
 
-/// Which elements of an array are null, by its own bitmap. Unions and run-end encoding have none, and so no nulls here.
+/// Which elements of an array are null, by its own bitmap. Unions and run-end encoding have none,
+/// and so no nulls here.
 pub(super) struct Validity<'node> {
     /// `None` where all elements are alike.
     bits: Option<HostBytes<'node>>,

@@ -60,7 +60,8 @@ fn check_text(index: usize, text: &[u8]) -> Result<()> {
     })
 }
 
-/// Views stay within the data buffers, and text is UTF-8. Those of elements that are null may be anything.
+/// Views stay within the data buffers, and text is UTF-8. Those of elements that are null may be
+/// anything.
 pub(super) fn check_views(node: &HostArray) -> Result<()> {
     let array = node.array();
     // Validity and views come before the data buffers, and their sizes after them.

@@ -1,34 +1,44 @@
 //! Level 3: the data in the buffers.
 //!
-//! Visits a node at a time. What one type needs is in `bitmap`, `bytes`, `lists` and `references`; each checks one node, reads
-//! its children's lengths and bitmaps and nothing else of them, and trusts no value before it has been checked.
+//! Visits a node at a time. What one type needs is in `bitmap`, `bytes`, `lists` and `references`;
+//! each checks one node, reads its children's lengths and bitmaps and nothing else of them, and
+//! trusts no value before it has been checked.
 
 use super::{bitmap, bytes, errors, lists, references};
 use crate::copy::Options;
 use crate::{Array, DataType, Error, HostArray, Queue, Result, UnionMode};
 
 impl Array {
-    /// Checks all data of this array and everything below it, where it lies. Waits until it is ready.
+    /// Checks all data of this array and everything below it, where it lies. Waits until it is
+    /// ready.
     ///
-    /// After that, whoever reads elements within the array's length reads nothing that is out of bounds, and text that is
-    /// UTF-8. What is asked for each type is in [`validate`](crate::validate); the checks of
-    /// [`validate_layout`](Self::validate_layout) are among it. The costs are one pass over offsets, keys, views and text, and
-    /// nothing for numbers.
+    /// After that, whoever reads elements within the array's length reads nothing that is out of
+    /// bounds, and text that is UTF-8. What is asked for each type is in
+    /// [`validate`](crate::validate); the checks of [`validate_layout`](Self::validate_layout) are
+    /// among it. The costs are one pass over offsets, keys, views and text, and nothing for
+    /// numbers.
     ///
     /// ```
     /// use arrow_device::{Array, DataType, ErrorKind};
     ///
     /// let offsets = vec![0_i32, 2, 1];
-    /// let words = Array::builder(DataType::Utf8).len(2).buffers([None, Some(offsets.into()), Some(vec![b'a'; 2].into())]);
+    /// let words = Array::builder(DataType::Utf8).len(2).buffers([
+    ///     None,
+    ///     Some(offsets.into()),
+    ///     Some(vec![b'a'; 2].into()),
+    /// ]);
     /// let error = words.finish_ready()?.validate().unwrap_err();
-    /// assert_eq!(error.to_string(), "validate on cpu: invalid data: root: element 1: offset 1 is before 2");
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "validate on cpu: invalid data: root: element 1: offset 1 is before 2"
+    /// );
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     ///
     /// # Errors
     /// * [`InvalidData`](ErrorKind::InvalidData): the data is wrong, and where.
-    /// * Those of [`host`](Self::host), where the host cannot read the memory: there is [`validate_on`](Self::validate_on) for
-    ///   that.
+    /// * Those of [`host`](Self::host), where the host cannot read the memory: there is
+    ///   [`validate_on`](Self::validate_on) for that.
     pub fn validate(&self) -> Result<()> {
         self.validate_layout()?;
         let host = self.host()?;
@@ -39,8 +49,8 @@ impl Array {
         })
     }
 
-    /// [`validate`](Self::validate) for memory that the host cannot read: copies all of it to the host first, as
-    /// [`to_host`](Self::to_host) does and at its cost, in the order of this queue.
+    /// [`validate`](Self::validate) for memory that the host cannot read: copies all of it to the
+    /// host first, as [`to_host`](Self::to_host) does and at its cost, in the order of this queue.
     pub fn validate_on(&self, queue: &Queue) -> Result<()> {
         self.validate_layout()?;
         let on_this_device = |error: Error| error.during("validate").on_device(self.device());

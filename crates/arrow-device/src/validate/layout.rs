@@ -1,6 +1,7 @@
 //! Level 2: the structs against the type, on the host alone.
 //!
-//! The rules are import's own; what is added for arrays that are here already are the lengths of buffers, where they are known.
+//! The rules are import's own; what is added for arrays that are here already are the lengths of
+//! buffers, where they are known.
 
 use super::errors::place;
 use crate::abi::ArrowDeviceArray;
@@ -27,19 +28,24 @@ pub unsafe fn layout(array: &ArrowDeviceArray, schema: &Schema) -> Result<()> {
 impl Array {
     /// Checks again, for this array and all below it, what can be told without reading a buffer.
     ///
-    /// An imported array was checked so already. One that was put together here has been checked piece by piece; this looks
-    /// at the whole. See [`validate`](crate::validate) for what the levels see.
+    /// An imported array was checked so already. One that was put together here has been checked
+    /// piece by piece; this looks at the whole. See [`validate`](crate::validate) for what the
+    /// levels see.
     ///
     /// ```
     /// use arrow_device::{Array, DataType};
     ///
-    /// let numbers = Array::builder(DataType::Int8).len(2).buffers([None, Some(vec![1_i8, 2].into())]).finish_ready()?;
+    /// let numbers = Array::builder(DataType::Int8)
+    ///     .len(2)
+    ///     .buffers([None, Some(vec![1_i8, 2].into())])
+    ///     .finish_ready()?;
     /// numbers.validate_layout()?;
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn validate_layout(&self) -> Result<()> {
         let c_array = self.exported_ready()?;
-        // SAFETY: the structs were written just now, from a tree that they keep alive, with tables as long as they say.
+        // SAFETY: the structs were written just now, from a tree that they keep alive, with tables
+        // as long as they say.
         let checked = self.schema().and_then(|schema| unsafe { layout(&c_array, &schema) });
         drop(ForeignArray(c_array.array));
         checked?;

@@ -54,8 +54,8 @@ pub(super) fn check_order<const SIZE: usize>(
     Err(invalid_element(0, format_args!("offset {first} is past the end, which is {limit}")))
 }
 
-/// Offset and size of every list stay within the child, nulls included: "every list-view value, including null values, has to
-/// guarantee the following invariants".
+/// Offset and size of every list stay within the child, nulls included: "every list-view value,
+/// including null values, has to guarantee the following invariants".
 pub(super) fn check_list_views<const SIZE: usize>(
     node: &HostArray,
     read: impl Fn([u8; SIZE]) -> i64,
@@ -76,8 +76,9 @@ pub(super) fn check_list_views<const SIZE: usize>(
     Ok(())
 }
 
-/// The offsets of a map stay within its entries, and no entry and no key is null: "neither the entries field nor the key field
-/// may be nullable". What belongs to an element that is null is left alone.
+/// The offsets of a map stay within its entries, and no entry and no key is null: "neither the
+/// entries field nor the key field may be nullable". What belongs to an element that is null is
+/// left alone.
 pub(super) fn check_map(node: &HostArray) -> Result<()> {
     check_offsets(node)?;
     let entries = node.node_child(0)?;

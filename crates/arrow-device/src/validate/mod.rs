@@ -6,17 +6,18 @@
 //! | layout | [`layout`], [`Array::validate_layout`] | C structs and the type | wrong numbers of buffers and children, buffers that are missing or known to be too short, children that do not cover their parent, missing dictionaries | what is in the buffers; how long another party's buffers really are |
 //! | data | [`Array::validate`], [`Array::validate_on`] | the buffers too | everything below | how long another party's buffers really are; a pointer that leads nowhere |
 //!
-//! [`Array::import`] checks the layout of everything that comes in, so nobody has to ask for that level: it is for looking at
-//! a struct without taking it, and for tests of producers. Structure is for a struct whose schema is not at hand, and it alone
-//! sees shared children, which need a sort. Data is for whoever reads values of a producer that is not trusted; it costs one
-//! pass over offsets, keys and text, and none over numbers. [`Array::validate_on`] is the same for memory that the host cannot
-//! read, and costs a copy of all of it.
+//! [`Array::import`] checks the layout of everything that comes in, so nobody has to ask for that
+//! level: it is for looking at a struct without taking it, and for tests of producers. Structure is
+//! for a struct whose schema is not at hand, and it alone sees shared children, which need a sort.
+//! Data is for whoever reads values of a producer that is not trusted; it costs one pass over
+//! offsets, keys and text, and none over numbers. [`Array::validate_on`] is the same for memory
+//! that the host cannot read, and costs a copy of all of it.
 //!
 //! # What the data level asks
 //!
-//! It asks what the Arrow columnar format demands, and no more. Elements are counted from the beginning of the array, its
-//! offset left aside. A child is an array of its own: all of its elements are checked, those included that no element of the
-//! parent refers to.
+//! It asks what the Arrow columnar format demands, and no more. Elements are counted from the
+//! beginning of the array, its offset left aside. A child is an array of its own: all of its
+//! elements are checked, those included that no element of the parent refers to.
 //!
 //! | type | rule |
 //! |---|---|
@@ -30,10 +31,11 @@
 //! | unions | type ids are known; dense offsets are within the child and do not decrease from one element of a child to the next |
 //! | run-end encoding | run ends are not null, positive, strictly increasing, and the last covers offset and length |
 //!
-//! Three things are left alone. A field that is not nullable and has nulls: the flag is a hint of the C interface, and the
-//! specification says that it "has no bearing on the array's physical layout". Decimals with more digits than their type says:
-//! they can be read safely, and to compare each value would make columns of numbers as dear as text. Times past the end of the
-//! day, for the same reason.
+//! Three things are left alone. A field that is not nullable and has nulls: the flag is a hint of
+//! the C interface, and the specification says that it "has no bearing on the array's physical
+//! layout". Decimals with more digits than their type says: they can be read safely, and to compare
+//! each value would make columns of numbers as dear as text. Times past the end of the day, for the
+//! same reason.
 
 mod bitmap;
 mod bytes;

@@ -41,8 +41,9 @@ fn keys<const SIZE: usize>(node: &HostArray, read: impl Fn([u8; SIZE]) -> u64) -
     Ok(())
 }
 
-/// Type ids are known. Offsets of a dense union stay within the child and, as the specification has it, "must be in order /
-/// increasing" for each child: an offset may come twice in a row, as shipped implementations allow, and never goes back.
+/// Type ids are known. Offsets of a dense union stay within the child and, as the specification has
+/// it, "must be in order / increasing" for each child: an offset may come twice in a row, as
+/// shipped implementations allow, and never goes back.
 pub(super) fn check_union(node: &HostArray, type_ids: &[i8], is_dense: bool) -> Result<()> {
     let mut members = [None::<Member>; 128];
     for (child, id) in type_ids.iter().enumerate() {

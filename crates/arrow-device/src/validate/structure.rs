@@ -1,7 +1,7 @@
 //! Level 1: the structs alone, without a schema.
 //!
-//! Walks the tree of a C struct as it is, within budgets, and looks at counts and pointers. Nothing is released, moved or
-//! written to, and no buffer is read.
+//! Walks the tree of a C struct as it is, within budgets, and looks at counts and pointers. Nothing
+//! is released, moved or written to, and no buffer is read.
 
 use super::Summary;
 use crate::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
@@ -11,15 +11,19 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, NodePath, Result, Step};
 
 /// Checks what an array's structs say of themselves, without knowing its type.
 ///
-/// Negative or overflowing counts, null counts out of range, missing tables, children that are null, misaligned, released, or
-/// in the tree twice, an event on a type of device that has none, more levels or nodes than a schema may have: each is an
-/// error with its place. Any type of device will do. A tree without end has too many levels.
+/// Negative or overflowing counts, null counts out of range, missing tables, children that are
+/// null, misaligned, released, or in the tree twice, an event on a type of device that has none,
+/// more levels or nodes than a schema may have: each is an error with its place. Any type of device
+/// will do. A tree without end has too many levels.
 ///
 /// ```
 /// use arrow_device::abi::ArrowDeviceArray;
 /// use arrow_device::{Array, DataType, validate};
 ///
-/// let numbers = Array::builder(DataType::Int8).len(2).buffers([None, Some(vec![1_i8, 2].into())]).finish_ready()?;
+/// let numbers = Array::builder(DataType::Int8)
+///     .len(2)
+///     .buffers([None, Some(vec![1_i8, 2].into())])
+///     .finish_ready()?;
 /// let mut c_array = ArrowDeviceArray::empty();
 /// numbers.export(&mut c_array)?;
 /// let summary = unsafe { validate::structure(&c_array) }?;
@@ -29,8 +33,9 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, NodePath, Result, Step};
 /// ```
 ///
 /// # Safety
-/// As for [`Array::import`](crate::Array::import), `release` left aside: every pointer that is not null points to what the
-/// interface describes. Everything that the errors name need not be ruled out.
+/// As for [`Array::import`](crate::Array::import), `release` left aside: every pointer that is not
+/// null points to what the interface describes. Everything that the errors name need not be ruled
+/// out.
 pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
     let device = DeviceId::new(DeviceType(array.device_type), array.device_id);
     let explain = |error: Error| error.during("validate").on_device(device);
@@ -40,7 +45,8 @@ pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
     Ok(summary)
 }
 
-/// The same for a type's structs. Formats, names and metadata are not read: [`Schema::import`](crate::Schema::import) does.
+/// The same for a type's structs. Formats, names and metadata are not read:
+/// [`Schema::import`](crate::Schema::import) does.
 ///
 /// # Safety
 /// As for [`Schema::import`](crate::Schema::import), `release` left aside.

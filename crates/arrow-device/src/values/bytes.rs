@@ -9,8 +9,9 @@ use crate::array::{read_i32, read_i64};
 use crate::{DataType, HostArray, HostBytes, Result};
 
 impl HostArray {
-    /// The values of an array of text. All of them are looked at first: an offset or a view that leads outside, and bytes
-    /// that are not UTF-8, are [`InvalidData`](crate::ErrorKind::InvalidData).
+    /// The values of an array of text. All of them are looked at first: an offset or a view that
+    /// leads outside, and bytes that are not UTF-8, are
+    /// [`InvalidData`](crate::ErrorKind::InvalidData).
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -31,8 +32,8 @@ impl HostArray {
         Ok(Texts { bytes })
     }
 
-    /// The values of an array of bytes, with or without a fixed size, or of text. All of them are looked at first, as by
-    /// [`texts`](Self::texts).
+    /// The values of an array of bytes, with or without a fixed size, or of text. All of them are
+    /// looked at first, as by [`texts`](Self::texts).
     pub fn bytes(&self) -> Result<Bytes<'_>> {
         let bytes = Bytes::of(self)?;
         bytes.check(self)?;

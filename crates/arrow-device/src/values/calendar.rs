@@ -64,8 +64,8 @@ fn per_second(unit: TimeUnit) -> i64 {
 
 /// Year, month and day of the Gregorian calendar, extended to all times.
 ///
-/// Counts in eras of 400 years, which all have as many days, and in years that begin in March, so that the day that not every
-/// year has is its last.
+/// Counts in eras of 400 years, which all have as many days, and in years that begin in March, so
+/// that the day that not every year has is its last.
 fn civil_from_days(days: i128) -> (i128, i128, i128) {
     const DAYS_OF_AN_ERA: i128 = 146_097;
     // From 0000-03-01 to 1970-01-01.

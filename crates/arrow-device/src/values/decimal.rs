@@ -17,7 +17,8 @@ pub struct Decimal {
     scale: i32,
 }
 
-/// With more digits than this behind the point, or zeros before it, a number is written with an exponent.
+/// With more digits than this behind the point, or zeros before it, a number is written with an
+/// exponent.
 const MOST_PLACES: u32 = 100;
 
 impl Decimal {

@@ -10,19 +10,22 @@ use crate::{Array, BufferKind, DataType};
 const MOST_DATA_BUFFERS: usize = 4;
 
 impl Array {
-    /// The tree of columns: the name, type, length, offset and null count of each, and what is known of its buffers. Reads no
-    /// buffer, asks no device, and tells no address.
+    /// The tree of columns: the name, type, length, offset and null count of each, and what is
+    /// known of its buffers. Reads no buffer, asks no device, and tells no address.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
     /// let names = Array::from_texts(DataType::Utf8, [Some("Ada"), None])?;
-    /// assert_eq!(names.describe(), "\
+    /// assert_eq!(
+    ///     names.describe(),
+    ///     "\
     /// on cpu, ready
     /// root: utf8, 2 elements from 0, 1 null
     ///   validity: 1 byte
     ///   offsets, 32 bits: 12 bytes
     ///   data: 3 bytes
-    /// ");
+    /// "
+    /// );
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn describe(&self) -> String {

@@ -5,11 +5,12 @@ use super::lists::Lists;
 use crate::{Array, DataType, HostArray, Result};
 
 impl Array {
-    /// Whether two arrays are of the same type and hold the same values, wherever and however they lie.
+    /// Whether two arrays are of the same type and hold the same values, wherever and however they
+    /// lie.
     ///
-    /// Offsets, what lies below a null, the order of a dictionary's values, and where runs and list views are cut make no
-    /// difference. Floats are the same where their bits are. Metadata is not looked at. Waits for both, and reads them on
-    /// the host, as [`host`](Self::host) does.
+    /// Offsets, what lies below a null, the order of a dictionary's values, and where runs and list
+    /// views are cut make no difference. Floats are the same where their bits are. Metadata is not
+    /// looked at. Waits for both, and reads them on the host, as [`host`](Self::host) does.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};

@@ -4,17 +4,23 @@ use super::rows::{Rows, past_the_end};
 use crate::{DataType, HostArray, Result, UnionMode};
 
 impl HostArray {
-    /// Where the value of an element lies: the array, and its number there. `None` where the element is null.
+    /// Where the value of an element lies: the array, and its number there. `None` where the
+    /// element is null.
     ///
-    /// For a dictionary-encoded array that is among the values of the dictionary, for a union in the array of a field, for
-    /// run-end encoding among the values of the runs; for any other type it is this element itself. What is found there may
-    /// be null, or have to be followed in turn. A key, a type id or an offset that leads nowhere, and run ends around the
-    /// element that are not in order, are [`InvalidData`](crate::ErrorKind::InvalidData).
+    /// For a dictionary-encoded array that is among the values of the dictionary, for a union in
+    /// the array of a field, for run-end encoding among the values of the runs; for any other type
+    /// it is this element itself. What is found there may be null, or have to be followed in turn.
+    /// A key, a type id or an offset that leads nowhere, and run ends around the element that are
+    /// not in order, are [`InvalidData`](crate::ErrorKind::InvalidData).
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
     /// let values = Array::from_texts(DataType::Utf8, [Some("low"), Some("high")])?;
-    /// let levels = Array::from_keys(DataType::dictionary(DataType::Int8, DataType::Utf8), [Some(1), None], values)?;
+    /// let levels = Array::from_keys(
+    ///     DataType::dictionary(DataType::Int8, DataType::Utf8),
+    ///     [Some(1), None],
+    ///     values,
+    /// )?;
     /// let (values, number) = levels.host()?.follow(0)?.unwrap();
     /// assert_eq!((values.texts()?.get(number), number), (Some("high"), 1));
     /// assert!(levels.host()?.follow(1)?.is_none());
@@ -34,8 +40,8 @@ impl HostArray {
         }
     }
 
-    /// Whether an element is null, wherever that is said: a dictionary-encoded element is null if its key or its value is, an
-    /// element of a union or a run if its value is.
+    /// Whether an element is null, wherever that is said: a dictionary-encoded element is null if
+    /// its key or its value is, an element of a union or a run if its value is.
     pub fn is_null(&self, index: usize) -> Result<bool> {
         match self.follow(index)? {
             None => Ok(true),

@@ -8,13 +8,17 @@ use super::rows::{Rows, asked};
 use crate::{DataType, HostArray, HostBytes, Result};
 
 impl HostArray {
-    /// The lists of an array of any list type or of maps. All of them are looked at first: one that leads outside the
-    /// elements is [`InvalidData`](crate::ErrorKind::InvalidData).
+    /// The lists of an array of any list type or of maps. All of them are looked at first: one that
+    /// leads outside the elements is [`InvalidData`](crate::ErrorKind::InvalidData).
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
     /// let items = Array::from_values(DataType::Int32, [Some(1), Some(2), Some(3)])?;
-    /// let lists = Array::from_lists(DataType::list_view(DataType::Int32), [Some(2), None, Some(1)], items)?;
+    /// let lists = Array::from_lists(
+    ///     DataType::list_view(DataType::Int32),
+    ///     [Some(2), None, Some(1)],
+    ///     items,
+    /// )?;
     /// let host = lists.host()?;
     /// let lists = host.lists()?;
     /// assert_eq!(lists.ranges().collect::<Vec<_>>(), [Some(0..2), None, Some(2..3)]);
@@ -24,7 +28,8 @@ impl HostArray {
     pub fn lists(&self) -> Result<Lists<'_>> {
         let lists = Lists::of(self)?;
         for index in 0..lists.len() {
-            // Offsets have to be in order even where a list is null; of the others, only what is there says something.
+            // Offsets have to be in order even where a list is null; of the others, only what is
+            // there says something.
             if matches!(lists.layout, ListsLayout::Offsets { .. }) {
                 lists.find(index).map_err(|fault| lists.explain(self, index, &fault))?;
             } else {

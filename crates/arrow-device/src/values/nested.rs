@@ -5,13 +5,18 @@ use crate::{Array, DataType, Result, UnionMode};
 
 /// Arrays made of other arrays.
 impl Array {
-    /// An array of lists, of any of the list types or a map: each takes the next `length` elements of `items`, and `None`
-    /// is a null. Every null of a fixed-size list takes as many elements as a list does.
+    /// An array of lists, of any of the list types or a map: each takes the next `length` elements
+    /// of `items`, and `None` is a null. Every null of a fixed-size list takes as many elements as
+    /// a list does.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
     /// let items = Array::from_values(DataType::Int32, [Some(1), Some(2), Some(3)])?;
-    /// let lists = Array::from_lists(DataType::list(DataType::Int32), [Some(2), None, Some(1)], items)?;
+    /// let lists = Array::from_lists(
+    ///     DataType::list(DataType::Int32),
+    ///     [Some(2), None, Some(1)],
+    ///     items,
+    /// )?;
     /// assert_eq!(lists.host()?.value(0)?.to_string(), "[1, 2]");
     /// assert_eq!(lists.host()?.value(1)?.to_string(), "null");
     /// # Ok::<(), arrow_device::Error>(())
@@ -68,7 +73,8 @@ impl Array {
         present.array(data_type, buffers)?.children([items]).finish_ready()
     }
 
-    /// An array of structs, with one array for each field. `present` says which are not null, and how many there are.
+    /// An array of structs, with one array for each field. `present` says which are not null, and
+    /// how many there are.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType, Field};
@@ -94,15 +100,18 @@ impl Array {
 
     /// An array of a union: `type_ids` says of which field each element is.
     ///
-    /// In a sparse union an element is the one of the same number in its field's array. In a dense one it is the next of
-    /// that array that was not taken yet.
+    /// In a sparse union an element is the one of the same number in its field's array. In a dense
+    /// one it is the next of that array that was not taken yet.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType, Field, UnionMode};
-    /// let number_or_text = DataType::union(UnionMode::Dense, [
-    ///     Field::new("number", DataType::Int32, true),
-    ///     Field::new("text", DataType::Utf8, true),
-    /// ]);
+    /// let number_or_text = DataType::union(
+    ///     UnionMode::Dense,
+    ///     [
+    ///         Field::new("number", DataType::Int32, true),
+    ///         Field::new("text", DataType::Utf8, true),
+    ///     ],
+    /// );
     /// let numbers = Array::from_values(DataType::Int32, [Some(7)])?;
     /// let texts = Array::from_texts(DataType::Utf8, [Some("a"), Some("b")])?;
     /// let mixed = Array::from_variants(number_or_text, [1, 0, 1], [numbers, texts])?;
@@ -185,7 +194,11 @@ impl Array {
     /// ```
     /// # use arrow_device::{Array, DataType};
     /// let values = Array::from_texts(DataType::Utf8, [Some("on"), Some("off")])?;
-    /// let states = Array::from_runs(DataType::run_end_encoded(DataType::Int32, DataType::Utf8), [3, 2], values)?;
+    /// let states = Array::from_runs(
+    ///     DataType::run_end_encoded(DataType::Int32, DataType::Utf8),
+    ///     [3, 2],
+    ///     values,
+    /// )?;
     /// assert_eq!((states.len(), states.host()?.value(3)?.to_string()), (5, "off".to_owned()));
     /// # Ok::<(), arrow_device::Error>(())
     /// ```

@@ -30,8 +30,8 @@ impl Bits {
         aligned(&self.bytes)
     }
 
-    /// An array whose elements are present where a bit is set, and which has these buffers behind the bitmap. The bitmap is
-    /// there only if something is null.
+    /// An array whose elements are present where a bit is set, and which has these buffers behind
+    /// the bitmap. The bitmap is there only if something is null.
     pub(super) fn array(
         self,
         data_type: DataType,
@@ -90,7 +90,8 @@ fn too_large(offset: usize, bits: u8) -> Error {
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
-// SAFETY: 64 bytes in a type of size 64 leave no room for padding, and each pattern of bytes is a `[u8; 64]`.
+// SAFETY: 64 bytes in a type of size 64 leave no room for padding, and each pattern of bytes is a
+// `[u8; 64]`.
 unsafe impl Plain for Line {}
 
 /// A buffer of these bytes, aligned and padded to 64 bytes.

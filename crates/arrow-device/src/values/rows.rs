@@ -7,12 +7,13 @@ use super::native::{Native, native_name};
 use crate::{DataType, Error, ErrorKind, HostArray, HostBytes, Plain, Result};
 
 impl HostArray {
-    /// The values of an array of any fixed-width type; the keys of a dictionary-encoded one. [`Native`] says which Rust type
-    /// is for which.
+    /// The values of an array of any fixed-width type; the keys of a dictionary-encoded one.
+    /// [`Native`] says which Rust type is for which.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
-    /// let numbers = Array::from_values(DataType::Int32, [Some(7), None, Some(9)])?.slice(1, 2)?;
+    /// let numbers =
+    ///     Array::from_values(DataType::Int32, [Some(7), None, Some(9)])?.slice(1, 2)?;
     /// let host = numbers.host()?;
     /// let values = host.values::<i32>()?;
     /// assert_eq!(values.iter().collect::<Vec<_>>(), [None, Some(9)]);
@@ -74,7 +75,8 @@ impl<T: Native> Values<'_, T> {
 }
 
 impl<T: Native + Plain> Values<'_, T> {
-    /// All of them where they lie, with whatever lies where one is null. `None` where they are not aligned for this type.
+    /// All of them where they lie, with whatever lies where one is null. `None` where they are not
+    /// aligned for this type.
     pub fn as_slice(&self) -> Option<&[T]> {
         if self.is_empty() {
             return Some(&[]);
@@ -83,7 +85,8 @@ impl<T: Native + Plain> Values<'_, T> {
         let (start, end) =
             (self.rows.offset * T::WIDTH, (self.rows.offset + self.rows.len) * T::WIDTH);
         let bytes = self.bytes.get(start..end)?;
-        // SAFETY: `Plain` promises that each pattern of bytes is a value, which is what `align_to` asks for.
+        // SAFETY: `Plain` promises that each pattern of bytes is a value, which is what `align_to`
+        // asks for.
         let (before, values, after) = unsafe { bytes.align_to::<T>() };
         (before.is_empty() && after.is_empty()).then_some(values)
     }

@@ -8,7 +8,10 @@ impl Array {
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
-    /// let names = Array::from_texts(DataType::Utf8View, [Some("Ada"), None, Some("Grace Brewster Hopper")])?;
+    /// let names = Array::from_texts(
+    ///     DataType::Utf8View,
+    ///     [Some("Ada"), None, Some("Grace Brewster Hopper")],
+    /// )?;
     /// assert_eq!(names.host()?.texts()?.get(2), Some("Grace Brewster Hopper"));
     /// # Ok::<(), arrow_device::Error>(())
     /// ```

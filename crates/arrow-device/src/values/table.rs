@@ -14,8 +14,8 @@ const MOST_LINE: usize = 120;
 impl Batch {
     /// The first rows as a table: names, types, values, and how many rows are left out.
     ///
-    /// A cell is one line, and ends in `…` where it would be too wide. Columns that do not fit beside the others come below
-    /// them. Waits for the data, and reads it on the host, as
+    /// A cell is one line, and ends in `…` where it would be too wide. Columns that do not fit
+    /// beside the others come below them. Waits for the data, and reads it on the host, as
     /// [`Array::host`] does.
     ///
     /// ```
@@ -24,14 +24,17 @@ impl Batch {
     ///     ("name", Array::from_texts(DataType::Utf8, [Some("Ada"), None, Some("Grace")])?),
     ///     ("born", Array::from_values(DataType::Int16, [Some(1815_i16), Some(1906), None])?),
     /// ])?;
-    /// assert_eq!(batch.to_table(2)?, "\
+    /// assert_eq!(
+    ///     batch.to_table(2)?,
+    ///     "\
     /// name | born
     /// utf8 | int16
     /// -----+------
     /// Ada  |  1815
     /// null |  1906
     /// and 1 more row
-    /// ");
+    /// "
+    /// );
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn to_table(&self, rows: usize) -> Result<String> {

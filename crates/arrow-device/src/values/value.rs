@@ -5,8 +5,8 @@ use crate::{Text, TimeUnit};
 
 /// One element of an array of any type, as a value of its own.
 ///
-/// What is dictionary-encoded or run-end encoded is the value itself. It prints as people read it: `2024-02-29`,
-/// `12.50`, `[1, null]`, `{x: 1}`.
+/// What is dictionary-encoded or run-end encoded is the value itself. It prints as people read it:
+/// `2024-02-29`, `12.50`, `[1, null]`, `{x: 1}`.
 ///
 /// Two floats are equal where their bits are, so that a value always equals a copy of itself.
 ///

@@ -18,7 +18,8 @@ impl HostArray {
     ///
     /// Reads only what belongs to this element. What leads outside the buffers is
     /// [`InvalidData`](ErrorKind::InvalidData); a nested value of more than a million parts is
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded), since a few bytes can claim any number of nulls.
+    /// [`LimitExceeded`](ErrorKind::LimitExceeded), since a few bytes can claim any number of
+    /// nulls.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};

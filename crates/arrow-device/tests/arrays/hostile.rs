@@ -1,4 +1,5 @@
-//! Structs with anything wrong: each is a typed error at the right place, released once, and nothing leaks.
+//! Structs with anything wrong: each is a typed error at the right place, released once, and
+//! nothing leaks.
 
 use std::ptr;
 

@@ -1,5 +1,5 @@
-//! The library before the judges of producers, consumers and relays. That those judges see what is wrong is shown
-//! where they are, in `arrow-device-testkit`.
+//! The library before the judges of producers, consumers and relays. That those judges see what is
+//! wrong is shown where they are, in `arrow-device-testkit`.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 use arrow_device::{Array, ArrayBuilder, Batch, Buffer, DataType, Schema};

@@ -1,6 +1,6 @@
-//! Every Arrow type, in every shape, with everything that can be known of its nulls: imported, exported, handed
-//! on, its children moved out, released in every order. All addresses are kept, and everything is released
-//! once.
+//! Every Arrow type, in every shape, with everything that can be known of its nulls: imported,
+//! exported, handed on, its children moved out, released in every order. All addresses are kept,
+//! and everything is released once.
 
 use arrow_device::Device;
 use arrow_device_testkit::Verdict;

@@ -1,5 +1,5 @@
-//! Children that are moved out of an exported array: each keeps its own data alive and no other, in any order,
-//! on any thread.
+//! Children that are moved out of an exported array: each keeps its own data alive and no other, in
+//! any order, on any thread.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Barrier};
@@ -39,7 +39,8 @@ fn ours(columns: Vec<Array>) -> ArrowArray {
     out.array
 }
 
-/// A wrong exporter: every child keeps all columns, and a child that is moved keeps what `keeps` says.
+/// A wrong exporter: every child keeps all columns, and a child that is moved keeps what `keeps`
+/// says.
 fn naive(columns: Vec<Array>, keeps: fn(&Arc<Vec<Array>>, usize) -> Vec<Array>) -> ArrowArray {
     struct Kept(
         #[expect(dead_code, reason = "kept and never used")] Vec<Array>,
@@ -119,8 +120,8 @@ fn an_exporter_that_mixes_up_who_keeps_what_is_found_out() {
     assert_complaint(check_siblings(&nothing, 5), "columns were lost");
 }
 
-/// A struct of a struct (numbers, keys) and numbers, as parts: the root, what is below it, moved out from the
-/// top down.
+/// A struct of a struct (numbers, keys) and numbers, as parts: the root, what is below it, moved
+/// out from the top down.
 fn parts(export: &Export, ledger: &Arc<Ledger>) -> Vec<ArrowArray> {
     let inner = Batch::from_columns([("x", numbers(ledger)), ("y", keys(ledger))]).unwrap();
     let root = export(vec![inner.as_array().clone(), numbers(ledger)]);
@@ -134,15 +135,16 @@ fn parts(export: &Export, ledger: &Arc<Ledger>) -> Vec<ArrowArray> {
 /// How many buffers each of the parts has to keep for itself.
 const OWN: [usize; 4] = [1, 1, 1, 1];
 
-/// That parts of parts can be released in this order, and that nothing is kept longer than by its own part and
-/// those above.
+/// That parts of parts can be released in this order, and that nothing is kept longer than by its
+/// own part and those above.
 fn check_order(export: &Export, order: &[usize]) -> Verdict {
     let ledger = Ledger::new();
     let mut parts: Vec<Option<ArrowArray>> = parts(export, &ledger).into_iter().map(Some).collect();
     for index in order {
         release(parts[*index].take().unwrap())?;
         let is_held = |part: usize| parts[part].is_some();
-        // While a part is not released it may keep what was below it, and it has to keep what is its own.
+        // While a part is not released it may keep what was below it, and it has to keep what is
+        // its own.
         let highest = (0..4).find(|part| is_held(*part));
         let least: usize = (0..4).filter(|part| is_held(*part)).map(|part| OWN[part]).sum();
         let most: usize = highest.map_or(0, |part| OWN[part..].iter().sum());
@@ -185,8 +187,8 @@ fn an_exporter_that_keeps_everything_fails_in_some_order() {
     assert_complaint(check_order(&keeps_all, &[0, 1, 2, 3]), "buffers are alive after part 0");
 }
 
-/// Releases the root, the moved children and what was moved out of those, each on a thread of its own, all at
-/// once.
+/// Releases the root, the moved children and what was moved out of those, each on a thread of its
+/// own, all at once.
 fn check_at_once(export: &Export, rounds: usize) -> Verdict {
     for _ in 0..rounds {
         let ledger = Ledger::new();

@@ -1,4 +1,5 @@
-//! Schemas through the C structs: what is understood, what is refused and where, and who releases what.
+//! Schemas through the C structs: what is understood, what is refused and where, and who releases
+//! what.
 
 use std::ffi::CString;
 use std::ptr;
@@ -178,7 +179,8 @@ fn schema_and_array_are_released_in_any_order() {
     }
 }
 
-/// That a schema can be exported again and again, and that the exports are independent of each other.
+/// That a schema can be exported again and again, and that the exports are independent of each
+/// other.
 fn check_repeated(export: &dyn Fn(&mut ArrowSchema)) -> Verdict {
     let mut all = Vec::new();
     for number in 0..20 {

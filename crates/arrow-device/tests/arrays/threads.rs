@@ -61,7 +61,8 @@ fn bound_to_its_thread(array: &Array) -> ArrowDeviceArray {
     out
 }
 
-/// That structs exported by some threads can be released by others, while and after the exporters live.
+/// That structs exported by some threads can be released by others, while and after the exporters
+/// live.
 fn check_exchange(export: &Export, exporters: usize, each: usize) -> Verdict {
     let ledger = Ledger::new();
     let source = array(&ledger);
@@ -168,7 +169,8 @@ thread_local! {
 fn a_thread_exports_and_releases_while_it_is_torn_down() {
     let ledger = Ledger::new();
     let source = array(&ledger);
-    // Destructors of thread locals run in the order of their first use or the reverse: both orders are tried.
+    // Destructors of thread locals run in the order of their first use or the reverse: both orders
+    // are tried.
     for is_first in [true, false] {
         let source = source.clone();
         thread::spawn(move || {

@@ -1,7 +1,8 @@
-//! A device whose memory has no address: handles are numbers, work waits until somebody waits for it.
+//! A device whose memory has no address: handles are numbers, work waits until somebody waits for
+//! it.
 //!
-//! The bytes are host memory behind the driver's own lock. That work is put off shows every wait that is missing: what was not
-//! waited for has not happened.
+//! The bytes are host memory behind the driver's own lock. That work is put off shows every wait
+//! that is missing: what was not waited for has not happened.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -51,9 +52,11 @@ pub struct State {
 /// What a device can do that not every one can.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Abilities {
-    /// The host fills fresh memory in place; and one allocation can be divided, or there would be nothing to gain.
+    /// The host fills fresh memory in place; and one allocation can be divided, or there would be
+    /// nothing to gain.
     pub fill: bool,
-    /// What it says then, if not that the data is there in the order of the queue; an event is made for it.
+    /// What it says then, if not that the data is there in the order of the queue; an event is made
+    /// for it.
     pub filled: Option<Filled>,
     /// It has host memory of its own for copies.
     pub stage: bool,
@@ -83,7 +86,8 @@ pub fn open_with(number: i64, can: Abilities) -> (Device, Arc<Mutex<State>>) {
     open_in(number as usize, number, can)
 }
 
-/// Opens one of a runtime, whose first hundred handles are those of no other among the first hundred runtimes.
+/// Opens one of a runtime, whose first hundred handles are those of no other among the first
+/// hundred runtimes.
 pub fn open_in(runtime: usize, number: i64, can: Abilities) -> (Device, Arc<Mutex<State>>) {
     let next_block = 1 + runtime % 100 * 100;
     let state = Arc::new(Mutex::new(State { next_block, can, ..State::default() }));

@@ -1,5 +1,5 @@
-//! The consumer of asynchronous streams against a producer that is written by hand, as it should be and with each fault, and
-//! the checks against consumers that do one thing wrong.
+//! The consumer of asynchronous streams against a producer that is written by hand, as it should be
+//! and with each fault, and the checks against consumers that do one thing wrong.
 
 use std::ffi::c_int;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! The producer of asynchronous streams against a consumer that is written by hand, as it should be and with each fault, and
-//! the checks against producers that do one thing wrong.
+//! The producer of asynchronous streams against a consumer that is written by hand, as it should be
+//! and with each fault, and the checks against producers that do one thing wrong.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -518,7 +518,8 @@ fn a_producer_that_breaks_a_rule_is_found_out() {
     source.run();
     assert_complaint(source.settle(), "1 allocations leaked");
 
-    // An error is missing where a request cannot be, and one is there after a cancel; the end is missing without credit.
+    // An error is missing where a request cannot be, and one is there after a cancel; the end is
+    // missing without credit.
     let sink = Sink::new(1, None);
     let source = Source::new(sink.handler(), TASKS, Some(F::TakesAnyCount));
     source.step();

@@ -1,4 +1,5 @@
-//! What goes wrong inside an iterator reaches the consumer of its stream as a code and a text, and nothing else of it does.
+//! What goes wrong inside an iterator reaches the consumer of its stream as a code and a text, and
+//! nothing else of it does.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -224,7 +225,8 @@ fn an_array_that_is_not_of_the_schema_is_refused() {
     );
 }
 
-/// Names and nullability of columns are a part of a type; the root's own are not, and metadata is not.
+/// Names and nullability of columns are a part of a type; the root's own are not, and metadata is
+/// not.
 #[test]
 fn what_of_a_schema_has_to_be_the_same() {
     let id = |name: &str, nullable| Field::new(name, DataType::Int32, nullable);
@@ -261,8 +263,8 @@ fn batches_go_out_and_come_in() {
     assert!(no_batches.next().is_none());
 }
 
-/// A column has its name from the batch, and holds the batch's schema for that. Whoever loses it here is found by Miri and
-/// valgrind.
+/// A column has its name from the batch, and holds the batch's schema for that. Whoever loses it
+/// here is found by Miri and valgrind.
 #[test]
 fn columns_that_were_picked_out_of_batches_go_out_and_leave_nothing() {
     let column = |_| Batch::from_columns([("a", one())])?.column(0);

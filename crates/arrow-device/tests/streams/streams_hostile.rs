@@ -1,4 +1,5 @@
-//! Streams of somebody who breaks the rules: an error with its reason, everything released once, and an end.
+//! Streams of somebody who breaks the rules: an error with its reason, everything released once,
+//! and an end.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -28,7 +29,8 @@ fn assert_error<T: std::fmt::Debug>(result: Result<T>, kind: ErrorKind, text: &s
     assert!(error.to_string().contains(text), "`{error}` does not say `{text}`");
 }
 
-/// What comes after so many good arrays, in place of an end. After that there is nothing, and nobody is asked again.
+/// What comes after so many good arrays, in place of an end. After that there is nothing, and
+/// nobody is asked again.
 fn read_to_error(stream: Result<ArrayStream>, good: usize) -> Error {
     let mut stream = stream.unwrap();
     for _ in 0..good {

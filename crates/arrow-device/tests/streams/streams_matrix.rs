@@ -1,5 +1,6 @@
-//! Arrays of every type in streams: one stream for each type, with the type's arrays in every shape, handed out, taken over and
-//! handed out again. All addresses are kept, and everything is released once.
+//! Arrays of every type in streams: one stream for each type, with the type's arrays in every
+//! shape, handed out, taken over and handed out again. All addresses are kept, and everything is
+//! released once.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ fn plans(kind: &Kind) -> Vec<Plan> {
 /// What hands on a stream of arrays.
 type Relay = dyn Fn(ArrowDeviceArrayStream) -> ArrowDeviceArrayStream;
 
-/// Takes it over, and hands it on to somebody who takes it over again, in the other struct where that can be.
+/// Takes it over, and hands it on to somebody who takes it over again, in the other struct where
+/// that can be.
 fn ours(mut c_stream: ArrowDeviceArrayStream) -> ArrowDeviceArrayStream {
     let stream = unsafe { ArrayStream::import(&mut c_stream) }.unwrap();
     let mut out = ArrowDeviceArrayStream::empty();

@@ -1,4 +1,5 @@
-//! Streams keep to the rules of the interface, on both sides and in both C structs. Every rule has a peer that breaks it.
+//! Streams keep to the rules of the interface, on both sides and in both C structs. Every rule has
+//! a peer that breaks it.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

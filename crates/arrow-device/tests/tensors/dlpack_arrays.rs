@@ -1,4 +1,5 @@
-//! Arrays as tensors and tensors as arrays, in host memory. (On devices the software device's tests run the same.)
+//! Arrays as tensors and tensors as arrays, in host memory. (On devices the software device's tests
+//! run the same.)
 
 use arrow_device_testkit::tensors;
 

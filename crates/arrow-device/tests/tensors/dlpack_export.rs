@@ -1,5 +1,5 @@
-//! Handing tensors over: a consumer that believes nothing finds what was promised, and finds each promise broken where a
-//! producer breaks it.
+//! Handing tensors over: a consumer that believes nothing finds what was promised, and finds each
+//! promise broken where a producer breaks it.
 
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned, DLTensor};
 use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Exported, Managed, Order, Tensor};

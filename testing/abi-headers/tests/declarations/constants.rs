@@ -3,7 +3,8 @@
 use arrow_device_abi::dlpack::*;
 use arrow_device_abi::*;
 
-/// The device types of the Arrow specification, each with its number there and DLPack's constant of the same name.
+/// The device types of the Arrow specification, each with its number there and DLPack's constant of
+/// the same name.
 const SPECIFIED: [(ArrowDeviceType, i32, DLDeviceType); 14] = [
     (ARROW_DEVICE_CPU, 1, kDLCPU),
     (ARROW_DEVICE_CUDA, 2, kDLCUDA),

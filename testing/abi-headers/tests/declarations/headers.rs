@@ -1,8 +1,8 @@
-//! The headers compile as C11 and C++17 without a warning, alone and beside other copies of the same
-//! declarations, and refuse to compile where a wrong copy won.
+//! The headers compile as C11 and C++17 without a warning, alone and beside other copies of the
+//! same declarations, and refuse to compile where a wrong copy won.
 //!
-//! The other copies are made from the headers' own text, with their guards. Compilers are `$CC` and `$CXX` (`cc`
-//! and `c++` where unset), and clang where there is one.
+//! The other copies are made from the headers' own text, with their guards. Compilers are `$CC` and
+//! `$CXX` (`cc` and `c++` where unset), and clang where there is one.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -228,7 +228,8 @@ fn the_crate_depends_on_nothing() {
     assert!(tree.starts_with("arrow-device-abi "), "{tree}");
 }
 
-/// Asserts that every compiler accepts the file made of these parts, and has nothing to say about it.
+/// Asserts that every compiler accepts the file made of these parts, and has nothing to say about
+/// it.
 fn compiles(parts: &[&str]) {
     for compiler in compilers() {
         let (accepted, diagnostics) = compiler.compile(&parts.concat());
@@ -237,7 +238,8 @@ fn compiles(parts: &[&str]) {
     }
 }
 
-/// Asserts that every compiler refuses the file made of these parts, with a text that contains `reason`.
+/// Asserts that every compiler refuses the file made of these parts, with a text that contains
+/// `reason`.
 fn refuses(parts: &[&str], reason: &str) {
     for compiler in compilers() {
         let (accepted, diagnostics) = compiler.compile(&parts.concat());
@@ -278,7 +280,8 @@ impl Compiler {
         command.status().is_ok_and(|status| status.success())
     }
 
-    /// Compiles a file with this text and returns whether that succeeded and what the compiler wrote.
+    /// Compiles a file with this text and returns whether that succeeded and what the compiler
+    /// wrote.
     fn compile(&self, text: &str) -> (bool, String) {
         let source = fresh_path(self.extension);
         fs::write(&source, text).expect("the build folder is writable");

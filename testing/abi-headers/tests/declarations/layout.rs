@@ -1,8 +1,9 @@
-//! The structs, fields, types and constants of `arrow-device-abi` are those of the C headers; wrong ones are
-//! noticed.
+//! The structs, fields, types and constants of `arrow-device-abi` are those of the C headers; wrong
+//! ones are noticed.
 //!
-//! The build script has generated one function for each comparison. A comparison that fails sets a flag and
-//! prints what differs. The type of each field is compared by the C compiler, while the build script runs.
+//! The build script has generated one function for each comparison. A comparison that fails sets a
+//! flag and prints what differs. The type of each field is compared by the C compiler, while the
+//! build script runs.
 
 // The generated code has other habits than this project.
 #![allow(
@@ -33,8 +34,8 @@ mod right {
         assert_eq!(count, COMPARISONS);
     }
 
-    /// Size and alignment of 17 structs and 6 aliases, of which one is an integer with a sign; offset, size and
-    /// address of 78 fields; 58 constants.
+    /// Size and alignment of 17 structs and 6 aliases, of which one is an integer with a sign;
+    /// offset, size and address of 78 fields; 58 constants.
     const COMPARISONS: usize = 2 * (17 + 6) + 1 + 3 * 78 + 58;
 }
 

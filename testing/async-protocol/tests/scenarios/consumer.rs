@@ -1,7 +1,8 @@
 //! The consumer's side.
 //!
-//! A producer is a few flags: whether it was freed, whether somebody is in it, what it was asked for. Each of its methods
-//! says so if it is called where it may not be. A task is a count of how often it was extracted.
+//! A producer is a few flags: whether it was freed, whether somebody is in it, what it was asked
+//! for. Each of its methods says so if it is called where it may not be. A task is a count of how
+//! often it was extracted.
 
 use std::task::{Poll, Wake, Waker};
 
@@ -43,7 +44,8 @@ impl Seen {
 /// What `request` and `cancel` do besides being counted.
 type Answer<R> = fn(&Stream<R>);
 
-/// One stream: the protocol, and the producer that it talks to. Producers are `Copy`, so this is a leaked reference.
+/// One stream: the protocol, and the producer that it talks to. Producers are `Copy`, so this is a
+/// leaked reference.
 struct Stream<R: Rules> {
     consumer: Consumer<R, Peer<R>, Task<R>, Complaint>,
     seen: Seen,
@@ -216,7 +218,8 @@ pub(crate) fn cancel_raises_an_error_on_the_same_thread<R: Rules>() {
     assert_eq!(stream.seen.cancels.load(SeqCst), 1);
 }
 
-/// 3. One thread takes a task while another drops the stream, and each has something to tell the producer.
+/// 3. One thread takes a task while another drops the stream, and each has something to tell the
+///    producer.
 pub(crate) fn two_threads_want_something_at_once<R: Rules>() {
     let stream = Stream::<R>::with_answers(1, |_| yield_now(), |_| yield_now());
     stream.schema(PRODUCER).unwrap();
@@ -335,7 +338,8 @@ impl<R: Rules> Wake for Eager<R> {
     }
 }
 
-/// 8. An error is reported, and whoever it wakes polls at once and drops the stream, from inside the report.
+/// 8. An error is reported, and whoever it wakes polls at once and drops the stream, from inside
+///    the report.
 pub(crate) fn an_error_wakes_somebody_who_polls_at_once<R: Rules>() {
     let stream = Stream::<R>::new(1);
     stream.schema(PRODUCER).unwrap();
@@ -352,7 +356,8 @@ pub(crate) fn an_error_wakes_somebody_who_polls_at_once<R: Rules>() {
     stream.release(PRODUCER);
 }
 
-/// 9. A task in the user's hands is extracted, and fails, on a thread of its own, while the stream is dropped and released.
+/// 9. A task in the user's hands is extracted, and fails, on a thread of its own, while the stream
+///    is dropped and released.
 pub(crate) fn a_task_is_extracted_after_the_stream_is_dropped<R: Rules>() {
     let stream = Stream::<R>::with_answers(1, |_| {}, |_| yield_now());
     stream.schema(PRODUCER).unwrap();

@@ -1,4 +1,5 @@
-//! The interleavings that matter, as a few threads each. The numbers are those of the protocol's own list.
+//! The interleavings that matter, as a few threads each. The numbers are those of the protocol's
+//! own list.
 
 pub(crate) mod consumer;
 pub(crate) mod producer;

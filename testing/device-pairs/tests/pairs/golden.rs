@@ -1,5 +1,5 @@
-//! The Arrow project's golden streams, as device streams, from every place to every other: arrow-rs reads them, and gets equal
-//! ones back.
+//! The Arrow project's golden streams, as device streams, from every place to every other: arrow-rs
+//! reads them, and gets equal ones back.
 
 use std::fs::File;
 use std::path::Path;
@@ -34,7 +34,8 @@ fn read(path: &Path) -> Result<Read, String> {
     Ok(Read { name, schema, batches })
 }
 
-/// All of them, as arrow-rs reads them. Prints which it does not read, and why; of the known ones it reads all.
+/// All of them, as arrow-rs reads them. Prints which it does not read, and why; of the known ones
+/// it reads all.
 fn read_all() -> Vec<Read> {
     let (mut streams, mut unread) = (Vec::new(), Vec::new());
     for path in golden::streams() {

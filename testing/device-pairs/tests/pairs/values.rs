@@ -55,8 +55,9 @@ fn arbitrary_arrays_and_their_slices_go_from_every_place_to_every_other() {
     }
 }
 
-/// Each type meets each pair in one window or another, and each window meets each kind of nulls. Of the pairs with a GPU, whose own
-/// tests send every type there and back, each type meets every third.
+/// Each type meets each pair in one window or another, and each window meets each kind of nulls. Of
+/// the pairs with a GPU, whose own tests send every type there and back, each type meets every
+/// third.
 #[test]
 fn every_type_goes_from_every_place_to_every_other() {
     let world = World::new(2);

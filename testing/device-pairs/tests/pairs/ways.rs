@@ -1,4 +1,5 @@
-//! Which way the data goes, as the plan says it: straight where there is a way, by the host where there is none.
+//! Which way the data goes, as the plan says it: straight where there is a way, by the host where
+//! there is none.
 
 use arrow_device::copy::{Options, Way};
 use arrow_device::{Array, DataType, DeviceId};
@@ -53,7 +54,8 @@ fn what_is_there_already_is_shared() {
     }
 }
 
-/// What the tests are worth depends on what they are run on: all that needs no driver is there, and several to a row.
+/// What the tests are worth depends on what they are run on: all that needs no driver is there, and
+/// several to a row.
 #[test]
 fn the_host_and_every_kind_of_software_device_are_there() {
     let world = World::new(14);

@@ -45,7 +45,8 @@ impl ArrowCpp {
         Reader { peer: self, reader }
     }
 
-    /// Gives a stream of batches to a handler on this thread, until it is over; with `good`, one that fails after so many.
+    /// Gives a stream of batches to a handler on this thread, until it is over; with `good`, one
+    /// that fails after so many.
     ///
     /// # Safety
     /// The handler is good as the C device interface has it.
@@ -82,7 +83,8 @@ impl ArrowCpp {
     }
 
     /// # Safety
-    /// The handler is good as the C device interface has it, and the function one that takes the seconds and it.
+    /// The handler is good as the C device interface has it, and the function one that takes the
+    /// seconds and it.
     unsafe fn produce_as(&self, name: &str, handler: SentHandler) -> Said {
         type Produce = unsafe extern "C" fn(f64, Handler) -> c_int;
         // SAFETY: as declared.
@@ -109,7 +111,8 @@ impl Reader<'_> {
         self.peer.said(unsafe { compare(self.reader, number, place as c_int, SECONDS) })
     }
 
-    /// Reads so many batches at most, within so many seconds each. Says how many there were, and what went wrong.
+    /// Reads so many batches at most, within so many seconds each. Says how many there were, and
+    /// what went wrong.
     pub fn read_within(&self, count: usize, seconds: f64) -> (usize, Said) {
         let mut done = 0;
         // SAFETY: as declared.

@@ -61,7 +61,8 @@ fn sim_functions() -> SimFunctions {
     ])
 }
 
-/// The loaded library. Its functions are called by one test at a time, because they count memory and share a device.
+/// The loaded library. Its functions are called by one test at a time, because they count memory
+/// and share a device.
 #[derive(Debug)]
 pub struct ArrowCpp {
     library: Library,
@@ -233,7 +234,8 @@ impl ArrowCpp {
         unsafe { self.hand_on("relay", structs) }
     }
 
-    /// Calls the function of this name that takes two structs over and fills two: `relay`, or one of `cpp/checked.h`.
+    /// Calls the function of this name that takes two structs over and fills two: `relay`, or one
+    /// of `cpp/checked.h`.
     ///
     /// # Safety
     /// As for [`Self::compare`]. Some crash by design, and run in a child process.
@@ -257,8 +259,9 @@ impl ArrowCpp {
         self.said(unsafe { equal(&mut left.schema, &mut left.array, &mut right.array) })
     }
 
-    /// Calls the function of this name that takes a schema and an array: `import`, `import_batch`, `validate`,
-    /// `slice_keeps_event`, `export_device_slice`, `export_mixed_dictionary`, or one of `cpp/checked.h`.
+    /// Calls the function of this name that takes a schema and an array: `import`, `import_batch`,
+    /// `validate`, `slice_keeps_event`, `export_device_slice`, `export_mixed_dictionary`, or one of
+    /// `cpp/checked.h`.
     ///
     /// # Safety
     /// Whatever the function needs. Some crash by design, and run in a child process.
@@ -278,13 +281,15 @@ impl ArrowCpp {
         self.said(unsafe { export(array) })
     }
 
-    /// Makes it use the device of a checker, whose context this is (`struct ArrowDeviceCheckContext`), or none.
+    /// Makes it use the device of a checker, whose context this is
+    /// (`struct ArrowDeviceCheckContext`), or none.
     ///
     /// # Errors
     /// What Arrow C++ says.
     ///
     /// # Safety
-    /// Null, or a context that lives until another one is given and all that was made with it is released.
+    /// Null, or a context that lives until another one is given and all that was made with it is
+    /// released.
     pub unsafe fn use_checked(&self, context: *const c_void) -> Said {
         type Use = unsafe extern "C" fn(*const c_void) -> c_int;
         // SAFETY: as declared.
@@ -306,8 +311,8 @@ impl ArrowCpp {
         Err(unsafe { text(last_error) })
     }
 
-    /// Runs something with a software device that both sides use, and a queue of ours, and closes it. The error is that of
-    /// the body, or else what the device reports, leaks included.
+    /// Runs something with a software device that both sides use, and a queue of ours, and closes
+    /// it. The error is that of the body, or else what the device reports, leaks included.
     ///
     /// # Errors
     /// As said.
@@ -335,7 +340,8 @@ impl ArrowCpp {
     }
 }
 
-/// A software device that Arrow C++ and this library use, through the C functions and as a [`Device`].
+/// A software device that Arrow C++ and this library use, through the C functions and as a
+/// [`Device`].
 #[derive(Debug)]
 pub struct SharedSim<'a> {
     peer: &'a ArrowCpp,

@@ -70,7 +70,8 @@ impl ArrowCpp {
         self.said(unsafe { compare(number, &mut stream) })
     }
 
-    /// Imports a stream and exports it: as `"chunks"`, read at once, or as `"batches"`, read when asked.
+    /// Imports a stream and exports it: as `"chunks"`, read at once, or as `"batches"`, read when
+    /// asked.
     ///
     /// # Safety
     /// As for [`Self::compare_stream`].
@@ -105,7 +106,8 @@ impl ArrowCpp {
         self.said(unsafe { equal(&mut left, &mut right) })
     }
 
-    /// A stream that fails after so many batches of numbers; `status` says with what, as in `cpp/streams.h`.
+    /// A stream that fails after so many batches of numbers; `status` says with what, as in
+    /// `cpp/streams.h`.
     pub fn export_failing_stream(&self, good: usize, status: c_int) -> Result<Stream, String> {
         let mut out = Stream::empty();
         // SAFETY: as declared.

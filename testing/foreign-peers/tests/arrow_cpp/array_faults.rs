@@ -1,5 +1,5 @@
-//! What the released Arrow C++ does wrong with arrays and schemas, each shown, and what this library does instead. What
-//! crashes does so in a child process.
+//! What the released Arrow C++ does wrong with arrays and schemas, each shown, and what this
+//! library does instead. What crashes does so in a child process.
 
 use arrow_device::{Array, Batch, Buffer, DataType, ErrorKind, Field, Queue, Schema};
 use arrow_device_testkit::process::{self, End};
@@ -382,7 +382,8 @@ const CRASHING: [Wrong; 3] = [
     }),
 ];
 
-/// A struct that was changed so, of an array that is never freed: its own release may trip over the change.
+/// A struct that was changed so, of an array that is never freed: its own release may trip over the
+/// change.
 fn broken(number: usize) -> Structs {
     let (_, array, change) = CRASHING[number];
     let mut structs = Structs::of(&array()).unwrap();

@@ -1,5 +1,5 @@
-//! Arrow C++ exports to the library and imports from it: arrays and batches of every type, on the host and on the
-//! software device. Both sides compare.
+//! Arrow C++ exports to the library and imports from it: arrays and batches of every type, on the
+//! host and on the software device. Both sides compare.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -84,7 +84,8 @@ const ITS_OWN: [(&str, &str); 3] = [
 /// How many cases share a software device, which takes longer to open than a case takes.
 const AT_ONCE: usize = 64;
 
-/// Runs a check for each of these cases, with a queue of a software device, and looks at what the device has to say.
+/// Runs a check for each of these cases, with a queue of a software device, and looks at what the
+/// device has to say.
 fn each<T>(
     cpp: &ArrowCpp,
     cases: &[T],
@@ -113,8 +114,8 @@ fn each<T>(
     found
 }
 
-/// Runs a check for each case of Arrow C++. Where one fails that Arrow C++ itself does not get through either, that is an
-/// exception.
+/// Runs a check for each case of Arrow C++. Where one fails that Arrow C++ itself does not get
+/// through either, that is an exception.
 fn each_case(cpp: &ArrowCpp, place: Place, check: impl Fn(usize, &Queue) -> Verdict) -> Found {
     let (arrays, batches) = cpp.counts();
     // There are eight shapes of each type; each is looked at on the way.
@@ -219,7 +220,8 @@ fn refused(schema: &SeenSchema, array: &Seen) -> Option<&'static str> {
     schemas.zip(arrays).find_map(|(schema, array)| refused(schema, array))
 }
 
-/// Hands structs over to Arrow C++, which has to refuse what it is known to refuse and nothing else.
+/// Hands structs over to Arrow C++, which has to refuse what it is known to refuse and nothing
+/// else.
 fn hand_over<T>(
     structs: Structs,
     to: impl FnOnce(Structs) -> Result<T, String>,
@@ -232,7 +234,8 @@ fn hand_over<T>(
     }
 }
 
-/// The same with numbers that mean something: Arrow C++ looks at the digits of decimals and at the time of the day.
+/// The same with numbers that mean something: Arrow C++ looks at the digits of decimals and at the
+/// time of the day.
 fn tame(mut plan: Plan) -> Plan {
     let width = match plan.format.to_bytes() {
         [b'd', b':', .., b'3', b'2'] | b"tdD" | b"tts" | b"ttm" => 4,
@@ -276,8 +279,8 @@ fn planned(plan: &Plan, schema_ledger: &Arc<Ledger>, ledger: &Arc<Ledger>) -> St
     Structs { schema, array }
 }
 
-/// That Arrow C++ hands on what it was given. It counts nulls that nobody has counted, and buffers of no bytes that
-/// are null get an address.
+/// That Arrow C++ hands on what it was given. It counts nulls that nobody has counted, and buffers
+/// of no bytes that are null get an address.
 fn same(schema: &SeenSchema, ours: &Seen, theirs: &Seen) -> Verdict {
     let counted = Seen { null_count: ours.null_count, ..theirs.clone() };
     let numbers = |seen: &Seen| (seen.length, seen.null_count, seen.offset, seen.buffers.len());
@@ -320,7 +323,8 @@ fn each_of_ours(cpp: &ArrowCpp, check: impl Fn(&Case, &Queue) -> Verdict) -> Fou
     each(cpp, &cases, Case::to_string, check)
 }
 
-/// That Arrow C++'s array on the software device is read here as it was made, goes back, and is equal there.
+/// That Arrow C++'s array on the software device is read here as it was made, goes back, and is
+/// equal there.
 fn check_on_device(cpp: &ArrowCpp, number: usize, place: Place, queue: &Queue) -> Verdict {
     let structs = cpp.export(number, place)?;
     if structs.array.device_type == 1 {
@@ -357,7 +361,8 @@ fn check_from_device(cpp: &ArrowCpp, case: &Case, queue: &Queue) -> Verdict {
     let (schema_ledger, ledger) = (Ledger::new(), Ledger::new());
     let ours = import(planned(&plan, &schema_ledger, &ledger))?;
     let there = ours.copy_to(queue).map_err(words)?;
-    // A copy on the host too: Arrow C++ refuses offsets that are null, and of those a copy leaves one.
+    // A copy on the host too: Arrow C++ refuses offsets that are null, and of those a copy leaves
+    // one.
     let here = ours.copy_with(&Queue::host(), &Options::new().always(true)).map_err(words)?;
     let (near, far) =
         (Structs::of(&here).map_err(words)?, Structs::settled(&there).map_err(words)?);

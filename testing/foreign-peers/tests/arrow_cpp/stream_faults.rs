@@ -1,4 +1,5 @@
-//! What the released Arrow C++ does wrong with streams, each shown, and what this library does instead.
+//! What the released Arrow C++ does wrong with streams, each shown, and what this library does
+//! instead.
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::{Array, ArrayStream, Batch, DataType, DeviceType, Queue, Schema};

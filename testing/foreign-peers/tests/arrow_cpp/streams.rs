@@ -1,5 +1,5 @@
-//! Streams of Arrow C++ and of the library, each read by the other: record batches and arrays of every type, on the host and
-//! on the software device, to the end and not, with errors and without.
+//! Streams of Arrow C++ and of the library, each read by the other: record batches and arrays of
+//! every type, on the host and on the software device, to the end and not, with errors and without.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,8 +48,9 @@ const ITS_OWN: [(&str, &str); 2] = [
     ),
 ];
 
-/// Runs a check for each stream of Arrow C++, holds it to what the device and its memory pool say, and writes the line.
-/// Where one fails that Arrow C++ itself does not get through either, that is an exception.
+/// Runs a check for each stream of Arrow C++, holds it to what the device and its memory pool say,
+/// and writes the line. Where one fails that Arrow C++ itself does not get through either, that is
+/// an exception.
 fn each_stream(
     cpp: &ArrowCpp,
     numbers: impl Iterator<Item = usize>,
@@ -182,7 +183,8 @@ fn slices_of_batches_of_ours_come_back_from_arrow_cpp() {
     table::check(Table::Exchanges, &cells, TEST);
 }
 
-/// That a stream of the software device is read here as it was made, goes back, and is the same there.
+/// That a stream of the software device is read here as it was made, goes back, and is the same
+/// there.
 fn check_on_device(cpp: &ArrowCpp, number: usize, place: Place) -> Verdict {
     let first = cpp.export(cpp.first_case(number), Place::Settled)?;
     let is_lost = first.array.device_type == 1;

@@ -1,4 +1,5 @@
-//! Asynchronous streams: Arrow C++ consumes what the library produces, and produces what the library consumes.
+//! Asynchronous streams: Arrow C++ consumes what the library produces, and produces what the
+//! library consumes.
 //!
 //! Tests that use Arrow C++ take turns, and these have deadlines: that is why they are a program of
 //! their own.

@@ -1,5 +1,6 @@
-//! What the released Arrow C++ does wrong with asynchronous streams, each shown by a peer that is written by hand, and what
-//! this library does with the same peer. What crashes does so in a child process.
+//! What the released Arrow C++ does wrong with asynchronous streams, each shown by a peer that is
+//! written by hand, and what this library does with the same peer. What crashes does so in a child
+//! process.
 //!
 //! Tests that use Arrow C++ take turns, and these have deadlines: that is why they are a program of
 //! their own.
@@ -154,7 +155,8 @@ fn a_task_that_is_extracted_and_refused_crashes_its_producer() {
     seen(&cpp, fault, how, "freed once", TEST);
 }
 
-/// Lets Arrow C++ produce for this consumer, waits until its first task is there, and does something then.
+/// Lets Arrow C++ produce for this consumer, waits until its first task is there, and does
+/// something then.
 fn after_one_task(cpp: &ArrowCpp, sink: &Sink, then: impl FnOnce(&AtomicBool)) {
     let (handler, number) = (SentHandler(sink.handler()), stream(cpp));
     let returned = &AtomicBool::new(false);

@@ -1,4 +1,5 @@
-//! arrow-rs takes arrays and streams over by its own C interface, and gives them back; and what it does wrong.
+//! arrow-rs takes arrays and streams over by its own C interface, and gives them back; and what it
+//! does wrong.
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -206,7 +207,8 @@ fn changed(array: &Array, change: Change) -> (Result<Structs, String>, Error) {
     let mut structs = broken();
     let schema = unsafe { Schema::import(&mut structs.schema) }.unwrap();
     let ours = unsafe { Array::import(&mut structs.array, &schema) }.unwrap_err();
-    // What it lets pass it releases, and what it does not, leaks here: the change has hidden what was to be released.
+    // What it lets pass it releases, and what it does not, leaks here: the change has hidden what
+    // was to be released.
     (unsafe { arrow_rs::relay(broken()) }, ours)
 }
 

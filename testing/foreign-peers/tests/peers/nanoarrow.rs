@@ -1,4 +1,5 @@
-//! nanoarrow takes arrays of every type over, copies them, moves them, and builds some itself; and what it does wrong.
+//! nanoarrow takes arrays of every type over, copies them, moves them, and builds some itself; and
+//! what it does wrong.
 
 use std::sync::Arc;
 

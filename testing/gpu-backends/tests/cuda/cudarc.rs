@@ -1,4 +1,5 @@
-//! Streams, events and slices of cudarc on the simulated driver, in a child process that finds it where cudarc looks.
+//! Streams, events and slices of cudarc on the simulated driver, in a child process that finds it
+//! where cudarc looks.
 
 use arrow_device::{Array, DataType, ErrorKind};
 use arrow_device_cuda::interop;

@@ -1,4 +1,5 @@
-//! What becomes of ROCm's memory in a child of `fork` and at the end of the process: nothing, and no driver is called.
+//! What becomes of ROCm's memory in a child of `fork` and at the end of the process: nothing, and
+//! no driver is called.
 
 use arrow_device_testkit::process;
 use gpu_backends::{Bench, process_end};

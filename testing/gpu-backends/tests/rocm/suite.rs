@@ -1,5 +1,5 @@
-//! The conformance suite on ROCm's kinds of memory, with its numbers pinned. It takes long: each test has a
-//! process of its own, so that they need not take turns.
+//! The conformance suite on ROCm's kinds of memory, with its numbers pinned. It takes long: each
+//! test has a process of its own, so that they need not take turns.
 
 use arrow_device_rocm::Kind;
 use arrow_device_testkit::process;

@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_int, c_uint};
 use crate::call::{call, give};
 use crate::code::{self, Code};
 
-/// What the driver says it is, unless told otherwise: CUDA 13.0, which has all functions of the newest list.
+/// What the driver says it is, unless told otherwise: CUDA 13.0, which has all functions of the
+/// newest list.
 const VERSION: c_int = 13000;
 
 const NAME: &str = "Simulated CUDA device";
@@ -136,7 +137,8 @@ unsafe extern "C" fn cuDeviceCanAccessPeer(out: *mut c_int, device: c_int, peer:
     })
 }
 
-/// A code that does not exist gets a null pointer and is an invalid value. May be called before `cuInit`.
+/// A code that does not exist gets a null pointer and is an invalid value. May be called before
+/// `cuInit`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorName(error: c_int, out: *mut *const c_char) -> c_int {
     call("cuGetErrorName", &[("error", error as u64)], |_| {

@@ -1,5 +1,5 @@
-//! Modules: an image is a list of names, each a kernel that does nothing. Kernels that do something are a test's
-//! closures.
+//! Modules: an image is a list of names, each a kernel that does nothing. Kernels that do something
+//! are a test's closures.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 

@@ -18,8 +18,8 @@ pub(crate) enum Value {
 const HOST: c_uint = 1;
 const DEVICE: c_uint = 2;
 
-/// The attributes that `cuda.h` numbers so. Whether an address is mapped is known of every address, all else of
-/// the driver's own only.
+/// The attributes that `cuda.h` numbers so. Whether an address is mapped is known of every address,
+/// all else of the driver's own only.
 fn attribute(
     machine: &Machine,
     found: Option<Located>,

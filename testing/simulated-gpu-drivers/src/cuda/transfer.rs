@@ -32,8 +32,8 @@ fn copy(
             must_be(machine, from, from_side)?;
         }
         let stretch = Stretch { from, to, len: len as u64, reading: Reading::AtOnce };
-        // SAFETY: the manual asks the caller for host memory of that length, which is left alone until the stream
-        // has passed the copy.
+        // SAFETY: the manual asks the caller for host memory of that length, which is left alone
+        // until the stream has passed the copy.
         unsafe { machine.copy(device, stream, stretch, Pageable::WaitsWhenWritten) }
     })
 }
@@ -131,8 +131,8 @@ unsafe fn submit_batch(machine: &mut Machine, batch: &Batch, stream: usize) -> A
     unsafe { batch.submit(machine, device, stream, Pageable::WaitsWhenWritten) }
 }
 
-/// The copies of a batch have no order among each other. With a failure, `fail` is told which copy it was, or the
-/// greatest number where it was none of them.
+/// The copies of a batch have no order among each other. With a failure, `fail` is told which copy
+/// it was, or the greatest number where it was none of them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemcpyBatchAsync(
     to: *const usize,

@@ -7,7 +7,8 @@ use crate::code::{self, Code};
 use crate::hip::call::{call, call_then};
 use crate::thread;
 
-/// What the driver says it is, unless told otherwise: HIP 6.4, as major, minor and patch in decimal groups.
+/// What the driver says it is, unless told otherwise: HIP 6.4, as major, minor and patch in decimal
+/// groups.
 const VERSION: c_int = 60_400_000;
 
 const NAME: &str = "Simulated HIP device";

@@ -44,7 +44,8 @@ unsafe extern "C" fn hipFree(address: usize) -> c_int {
     })
 }
 
-/// Flags: portable 1, mapped 2, write-combined 4, NUMA 0x20000000, coherent 0x40000000 or not 0x80000000.
+/// Flags: portable 1, mapped 2, write-combined 4, NUMA 0x20000000, coherent 0x40000000 or not
+/// 0x80000000.
 const KNOWN_FLAGS: c_uint = 0xe000_0007;
 
 #[unsafe(no_mangle)]

@@ -4,8 +4,8 @@
 //! function's comment says where its codes come from: the manual's page of that function, in our
 //! words.
 //!
-//! All are called as C calls them: pointers are null or point to what the prototype says, and nothing else is
-//! believed.
+//! All are called as C calls them: pointers are null or point to what the prototype says, and
+//! nothing else is believed.
 
 mod call;
 mod device;

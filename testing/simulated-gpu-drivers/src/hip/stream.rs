@@ -74,7 +74,8 @@ unsafe extern "C" fn hipEventCreateWithFlags(out: *mut usize, flags: c_uint) -> 
         if out.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        // Releases to the device 0x40000000, to the system 0x80000000; a cache that is not flushed 0x20000000.
+        // Releases to the device 0x40000000, to the system 0x80000000; a cache that is not flushed
+        // 0x20000000.
         let event = machine.make_event(device, flags & !0xe000_0000)?;
         // SAFETY: as the module says.
         unsafe { give(out, event) }

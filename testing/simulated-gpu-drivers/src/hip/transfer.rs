@@ -33,14 +33,14 @@ fn copy(
             must_be(machine, from, from_side)?;
         }
         let stretch = Stretch { from, to, len: len as u64, reading: Reading::AtOnce };
-        // SAFETY: the manual asks the caller for host memory of that length, which is left alone until the stream
-        // has passed the copy.
+        // SAFETY: the manual asks the caller for host memory of that length, which is left alone
+        // until the stream has passed the copy.
         unsafe { machine.copy(device, stream, stretch, Pageable::Waits) }
     })
 }
 
-/// What is named as the device's has to be memory of the driver, what is named as the host's not that of a device
-/// alone.
+/// What is named as the device's has to be memory of the driver, what is named as the host's not
+/// that of a device alone.
 fn must_be(machine: &mut Machine, address: usize, side: Side) -> Answer {
     let is_wrong = match machine.end(address, 0) {
         Ok(End::Host) => side == Side::Device,
@@ -57,8 +57,8 @@ fn must_be(machine: &mut Machine, address: usize, side: Side) -> Answer {
     Ok(())
 }
 
-/// The kind is the direction: host to host 0, host to device 1, device to host 2, device to device 3, or 4 for
-/// whatever the addresses are.
+/// The kind is the direction: host to host 0, host to device 1, device to host 2, device to device
+/// 3, or 4 for whatever the addresses are.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipMemcpyAsync(
     to: usize,

@@ -71,8 +71,9 @@ impl Builder {
         self.with("managed", u64::from(managed))
     }
 
-    /// Whether the host may touch managed memory while a device works, as its attribute says. It may. Where it may
-    /// not, a touch ends the process at that line until the host has waited for all work of the device.
+    /// Whether the host may touch managed memory while a device works, as its attribute says. It
+    /// may. Where it may not, a touch ends the process at that line until the host has waited for
+    /// all work of the device.
     pub fn concurrent_managed(self, concurrent: bool) -> Self {
         self.with("concurrent_managed", u64::from(concurrent))
     }
@@ -82,8 +83,8 @@ impl Builder {
         self.with("pools", u64::from(pools))
     }
 
-    /// After so many questions that were answered with "not ready" the devices make progress; 0 for never. Without
-    /// it 8.
+    /// After so many questions that were answered with "not ready" the devices make progress; 0 for
+    /// never. Without it 8.
     pub fn patience(self, questions: u64) -> Self {
         self.with("patience", questions)
     }

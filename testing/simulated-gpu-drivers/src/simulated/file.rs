@@ -1,6 +1,8 @@
-//! The library's file: where it was built, and copies of it, each a library of its own to the loader.
+//! The library's file: where it was built, and copies of it, each a library of its own to the
+//! loader.
 //!
-//! A function that a driver is not to have loses its name in the copy: the table of names has another one there.
+//! A function that a driver is not to have loses its name in the copy: the table of names has
+//! another one there.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -50,7 +52,8 @@ impl Drop for Copied {
     }
 }
 
-/// Cargo leaves the library beside the test, or one folder up where the test is a program of its own.
+/// Cargo leaves the library beside the test, or one folder up where the test is a program of its
+/// own.
 fn built() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os(VARIABLE) {
         return Ok(named.into());
@@ -83,7 +86,8 @@ fn hide(file: &mut [u8], name: &str) -> Result<(), String> {
     }
 }
 
-/// Where the file has the names that loaders look up: the table of strings that is loaded with the program.
+/// Where the file has the names that loaders look up: the table of strings that is loaded with the
+/// program.
 fn exported_names(file: &[u8]) -> Option<Range<usize>> {
     let word = |at: usize| {
         let bytes = file.get(at..at.checked_add(8)?)?;
@@ -93,7 +97,8 @@ fn exported_names(file: &[u8]) -> Option<Range<usize>> {
     if !file.starts_with(b"\x7fELF\x02\x01") {
         return None;
     }
-    // The header says where the sections are, how long each entry of theirs is, and how many there are.
+    // The header says where the sections are, how long each entry of theirs is, and how many there
+    // are.
     let (first, size, count) = (word(0x28)?, half(0x3a)?, half(0x3c)?);
     (0..count).find_map(|number| {
         let section = number.checked_mul(size)?.checked_add(first)?;

@@ -17,7 +17,8 @@ pub struct Kernel<'driver> {
     writes: Vec<Span>,
 }
 
-/// The bytes that a kernel said it uses, while it runs: copies, of which those that it writes are written back.
+/// The bytes that a kernel said it uses, while it runs: copies, of which those that it writes are
+/// written back.
 #[derive(Debug)]
 pub struct Memory<'run> {
     inputs: Vec<&'run [u8]>,
@@ -60,13 +61,15 @@ impl<'driver> Kernel<'driver> {
         Self { driver, name: name.to_owned(), reads: Vec::new(), writes: Vec::new() }
     }
 
-    /// It reads these bytes. It finds them as [`Memory::input`] with the number of this call, from 0.
+    /// It reads these bytes. It finds them as [`Memory::input`] with the number of this call,
+    /// from 0.
     pub fn reads(mut self, address: u64, len: u64) -> Self {
         self.reads.push(Span { address, len });
         self
     }
 
-    /// It writes these bytes. It finds them as [`Memory::output`] with the number of this call, from 0.
+    /// It writes these bytes. It finds them as [`Memory::output`] with the number of this call,
+    /// from 0.
     pub fn writes(mut self, address: u64, len: u64) -> Self {
         self.writes.push(Span { address, len });
         self
@@ -74,8 +77,8 @@ impl<'driver> Kernel<'driver> {
 
     /// Submits it to a stream, by its handle. Returns the driver's code.
     ///
-    /// It runs when somebody waits for it, on that thread, and must not call the driver. On a lost device, and on
-    /// a stream that is captured, it never runs and its closure is leaked.
+    /// It runs when somebody waits for it, on that thread, and must not call the driver. On a lost
+    /// device, and on a stream that is captured, it never runs and its closure is leaked.
     pub fn launch(self, stream: u64, run: impl FnOnce(&mut Memory<'_>) + Send + 'static) -> i32 {
         let lengths = |spans: &[Span]| spans.iter().map(|span| span.len as usize).collect();
         let (reads, writes) = (lengths(&self.reads), lengths(&self.writes));
@@ -84,8 +87,8 @@ impl<'driver> Kernel<'driver> {
         let (name, counts) = (c_string(&self.name), (self.reads.len(), self.writes.len()));
         // SAFETY: the type is that of the function.
         let launch: Launch = unsafe { self.driver.control("launch") };
-        // SAFETY: the text ends with a zero, the spans are as many as said, and `start` takes its pointer for what
-        // it is.
+        // SAFETY: the text ends with a zero, the spans are as many as said, and `start` takes its
+        // pointer for what it is.
         let code = unsafe {
             launch(
                 stream,

@@ -20,8 +20,8 @@ use file::Copied;
 
 /// A simulated driver of the test's own.
 ///
-/// Its library stays in the process; its file goes when this is dropped. It panics then if there are mistakes that
-/// nobody has taken, unless the thread is panicking already.
+/// Its library stays in the process; its file goes when this is dropped. It panics then if there
+/// are mistakes that nobody has taken, unless the thread is panicking already.
 #[derive(Debug)]
 pub struct Simulated {
     file: Copied,
@@ -82,20 +82,20 @@ impl Simulated {
         self.shown("take_reports", 0)
     }
 
-    /// The mistakes of this thread; those of others stay. What goes wrong while work runs is that of the thread
-    /// which waits.
+    /// The mistakes of this thread; those of others stay. What goes wrong while work runs is that
+    /// of the thread which waits.
     pub fn take_reports_of_this_thread(&self) -> Vec<Report> {
         self.shown("take_reports", crate::thread::number())
     }
 
-    /// Runs what was submitted, lets the library release what waited for it, and returns all mistakes that nobody
-    /// has taken, and what was left behind.
+    /// Runs what was submitted, lets the library release what waited for it, and returns all
+    /// mistakes that nobody has taken, and what was left behind.
     pub fn finish(self) -> Vec<Report> {
         let deadline = Instant::now() + Duration::from_secs(2);
         let mut all = Vec::new();
         loop {
-            // Asked first, as another thread may be looking through the library's list, and be done before we have
-            // looked.
+            // Asked first, as another thread may be looking through the library's list, and be done
+            // before we have looked.
             let held = arrow_device::pending() > 0;
             arrow_device::reclaim();
             let shown = self.shown("finish", 0);
@@ -166,7 +166,8 @@ impl Simulated {
 
     // ---- what may happen
 
-    /// The n-th call of a function from now on, counted from 1, returns this code and does nothing. Once.
+    /// The n-th call of a function from now on, counted from 1, returns this code and does nothing.
+    /// Once.
     pub fn fail(&self, name: &str, nth: u64, code: i32) {
         // SAFETY: the type is that of the function.
         let fail: unsafe extern "C" fn(*const c_char, u64, c_int) = unsafe { self.control("fail") };
@@ -199,8 +200,9 @@ impl Simulated {
         unsafe { run() }
     }
 
-    /// Says that the host reads memory here which it shares with a device, pinned or managed: reported where it
-    /// has not waited for what writes there. The simulator cannot see such reads by itself.
+    /// Says that the host reads memory here which it shares with a device, pinned or managed:
+    /// reported where it has not waited for what writes there. The simulator cannot see such reads
+    /// by itself.
     pub fn host_reads(&self, address: u64, len: u64) {
         // SAFETY: the type is that of the function.
         let reads: unsafe extern "C" fn(u64, u64) = unsafe { self.control("host_reads") };

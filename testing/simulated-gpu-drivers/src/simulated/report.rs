@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::string;
 
-/// A mistake that the simulated driver saw. [`Display`](fmt::Display) tells it in words, with the lines that made
-/// it.
+/// A mistake that the simulated driver saw. [`Display`](fmt::Display) tells it in words, with the
+/// lines that made it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Report {
@@ -31,7 +31,8 @@ impl Report {
     /// What happened, in which places. The first one takes a moment: addresses become lines.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // SAFETY: a function of the library, which is never unloaded; `take` knows what it is given.
+        // SAFETY: a function of the library, which is never unloaded; `take` knows what it is
+        // given.
         unsafe { (self.text)(self.number, take, (&raw mut text).cast()) };
         text
     }

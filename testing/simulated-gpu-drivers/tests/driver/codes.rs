@@ -1,4 +1,5 @@
-//! Each code that a wrong call of CUDA gets. The sentence of the manual is named beside it, in our words.
+//! Each code that a wrong call of CUDA gets. The sentence of the manual is named beside it, in our
+//! words.
 
 use simulated_gpu_drivers::{Simulated, Vendor};
 

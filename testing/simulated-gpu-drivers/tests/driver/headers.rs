@@ -1,7 +1,7 @@
 //! The prototypes of the simulated functions are those of the vendors' headers.
 //!
-//! Two steps: the lines in `headers/*.c` are held against the headers by a C compiler, and the Rust functions
-//! against those lines. The second needs nothing installed.
+//! Two steps: the lines in `headers/*.c` are held against the headers by a C compiler, and the Rust
+//! functions against those lines. The second needs nothing installed.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -77,14 +77,14 @@ impl Driver {
         address
     }
 
-    /// A function with up to nine arguments; those that it does not take are ignored, as registers and the stack
-    /// are.
+    /// A function with up to nine arguments; those that it does not take are ignored, as registers
+    /// and the stack are.
     pub(crate) fn call(&self, name: &str, words: &[u64]) -> i32 {
         type Function =
             unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> i32;
         let address = self.address(name);
-        // SAFETY: the function takes integers and pointers only, in this order, by the C calling convention of
-        // x86-64 and aarch64, where further ones are not looked at.
+        // SAFETY: the function takes integers and pointers only, in this order, by the C calling
+        // convention of x86-64 and aarch64, where further ones are not looked at.
         let function = unsafe { std::mem::transmute::<*mut c_void, Function>(address) };
         let word = |number: usize| words.get(number).copied().unwrap_or(0);
         // SAFETY: as above; the test gives what the function asks for.

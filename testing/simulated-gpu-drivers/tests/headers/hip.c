@@ -1,6 +1,8 @@
-/* The prototypes of the simulated functions of HIP, in the words of the vendor's header, held against that header.
-
-   Compiled by `headers.rs`, which also holds these lines against the Rust functions. Nothing here runs. */
+/* The prototypes of the simulated functions of HIP, in the words of the vendor's header, held
+ * against that header.
+ *
+ *    Compiled by `headers.rs`, which also holds these lines against the Rust functions. Nothing
+ *    here runs. */
 
 #include <stddef.h>
 

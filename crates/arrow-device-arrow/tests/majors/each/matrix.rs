@@ -25,7 +25,8 @@ fn has_a_place(data_type: &DataType) -> bool {
             .all(|below| has_a_place(below.data_type()))
 }
 
-/// All addresses of memory that an array of arrow-rs shows. Where there is no element, arrow-rs brings its own.
+/// All addresses of memory that an array of arrow-rs shows. Where there is no element, arrow-rs
+/// brings its own.
 fn addresses(data: &ArrayData) -> Vec<usize> {
     if data.is_empty() {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! An array of every type, long enough to be sliced in the middle of a byte, from a producer that is written by hand.
+//! An array of every type, long enough to be sliced in the middle of a byte, from a producer that
+//! is written by hand.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,8 +59,8 @@ pub fn settle(ledger: &Ledger) -> Verdict {
     ledger.settle_soon(2)
 }
 
-/// The testkit's extension types have metadata that is not UTF-8, which arrow-rs cannot hold. It keeps no order of its own,
-/// so that pairs come back sorted.
+/// The testkit's extension types have metadata that is not UTF-8, which arrow-rs cannot hold. It
+/// keeps no order of its own, so that pairs come back sorted.
 pub fn as_text(plan: &mut Plan) {
     let pairs: [(&[u8], &[u8]); 2] =
         [(b"ARROW:extension:metadata", b"{}"), (b"ARROW:extension:name", b"test.kind")];

@@ -1,4 +1,5 @@
-//! What the tests share: checking a peer that this test program has, in children that are this test program.
+//! What the tests share: checking a peer that this test program has, in children that are this test
+//! program.
 
 pub(crate) mod foreign;
 

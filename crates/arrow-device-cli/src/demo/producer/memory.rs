@@ -63,8 +63,8 @@ impl CountedMemory {
         self.alive.fetch_add(1, Ordering::AcqRel);
         let block = CountedBuffer { bytes: words, alive: self.alive.clone() };
         let base = block.bytes.as_ptr().cast();
-        // SAFETY: so many bytes were put there just now, and nobody writes to them while the block lives, which a `Vec` can
-        // be moved without being moved itself.
+        // SAFETY: so many bytes were put there just now, and nobody writes to them while the block
+        // lives, which a `Vec` can be moved without being moved itself.
         let buffer = unsafe { Buffer::foreign(DeviceId::CPU, base, bytes.len() as u64, block) };
         Ok(Some(buffer))
     }

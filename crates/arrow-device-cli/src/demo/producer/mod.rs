@@ -1,4 +1,5 @@
-//! The producer: builds a record batch of many types in memory of its own, and hands it to whoever wants it.
+//! The producer: builds a record batch of many types in memory of its own, and hands it to whoever
+//! wants it.
 
 mod columns;
 mod memory;
@@ -23,8 +24,8 @@ pub(crate) struct Producer {
 }
 
 impl Producer {
-    /// Builds a record batch on the host, has a queue copy it to its device, and exports it there without waiting for the
-    /// copy: the event goes along. Nothing of it stays here.
+    /// Builds a record batch on the host, has a queue copy it to its device, and exports it there
+    /// without waiting for the copy: the event goes along. Nothing of it stays here.
     pub(crate) fn hand_over(
         &self,
         queue: &Queue,
@@ -45,7 +46,8 @@ impl Producer {
         there.export(array)
     }
 
-    /// Takes a part of a column back, copies it to the host, compares it with what it was, and releases it.
+    /// Takes a part of a column back, copies it to the host, compares it with what it was, and
+    /// releases it.
     ///
     /// # Safety
     /// Both structs hold what the C data and C device interfaces say.

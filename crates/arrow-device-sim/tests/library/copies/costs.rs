@@ -15,7 +15,8 @@ fn lazy(device: &Device, len: u64) -> Buffer {
     device.allocate(len).unwrap().into_buffer()
 }
 
-/// A column of a hundred million strings of ten letters each; only the offsets that are looked at are written.
+/// A column of a hundred million strings of ten letters each; only the offsets that are looked at
+/// are written.
 fn huge_words(queue: &Queue, rows: std::ops::Range<u64>) -> Array {
     let device = queue.device();
     let mut offsets = device.allocate(8 * (HUGE + 1)).unwrap();
@@ -149,7 +150,8 @@ fn between_peers_offsets_make_a_detour_only_where_that_moves_less() {
         (sim.device().open_queue().unwrap(), sim.device_number(1).open_queue().unwrap());
     let all = words(2000);
     let there = all.copy_to(&one).unwrap();
-    // Far behind the beginning the detour is short; near to it, what is before is less than the offsets of the rest.
+    // Far behind the beginning the detour is short; near to it, what is before is less than the
+    // offsets of the rest.
     for (from, len, expected) in [(1990, 5, "detour"), (1, 1900, "untrimmed"), (0, 10, "neither")] {
         let part = there.slice(from, len).unwrap();
         let plan = part.plan_copy(&two, &Options::new()).unwrap();

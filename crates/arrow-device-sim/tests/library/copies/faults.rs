@@ -1,4 +1,5 @@
-//! Every call that can fail, failing, on every way: all is freed, nothing is used too early, the error names the step.
+//! Every call that can fail, failing, on every way: all is freed, nothing is used too early, the
+//! error names the step.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,8 @@ use arrow_device_sim::{Builder, Kind, Sim};
 
 use super::words::words;
 
-/// Strings in a list with a bitmap, some of them: two levels of lengths, and offsets that have to change.
+/// Strings in a list with a bitmap, some of them: two levels of lengths, and offsets that have to
+/// change.
 fn lists() -> Array {
     let words = words(40);
     let offsets: Vec<i32> = (0..=20).map(|index| index * 2).collect();
@@ -61,7 +63,8 @@ fn fail_everywhere(builder: Builder, journey: Journey) -> BTreeSet<&'static str>
             steps.insert(named(&error));
         }
     });
-    // Each run but the last two had a fault. Some do no harm: a destruction's, or one that was tried again.
+    // Each run but the last two had a fault. Some do no harm: a destruction's, or one that was
+    // tried again.
     assert!(runs > 20 && succeeded >= 2 && succeeded < runs / 2, "{succeeded} of {runs}");
     steps
 }

@@ -1,5 +1,6 @@
-//! The copy engine on software devices of every kind: order, faults, and what it costs. That the values are right, on these
-//! and all other devices and over every pair, is tested in `device-pairs`.
+//! The copy engine on software devices of every kind: order, faults, and what it costs. That the
+//! values are right, on these and all other devices and over every pair, is tested in
+//! `device-pairs`.
 
 mod costs;
 mod faults;

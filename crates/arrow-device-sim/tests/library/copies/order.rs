@@ -1,4 +1,5 @@
-//! A copy waits for its source, and whoever uses the result waits for the copy. Each wait, taken out, is missed.
+//! A copy waits for its source, and whoever uses the result waits for the copy. Each wait, taken
+//! out, is missed.
 
 use arrow_device::copy::Options;
 use arrow_device::{Array, DataType, Device, Queue};
@@ -45,8 +46,9 @@ fn ways() -> [(&'static str, Builder, usize); 3] {
     ]
 }
 
-/// Copies numbers that are still to be written, and uses the copy on one more queue. The devices are those of the simulator,
-/// or leave something out: the one that is copied from, and the one that is copied to.
+/// Copies numbers that are still to be written, and uses the copy on one more queue. The devices
+/// are those of the simulator, or leave something out: the one that is copied from, and the one
+/// that is copied to.
 fn exchange(sim: &Sim, from: &Device, to: &Device) -> Array {
     let [producer, other, consumer] = [from, to, to].map(|device| device.open_queue().unwrap());
     let source = pending_numbers(sim, &producer);

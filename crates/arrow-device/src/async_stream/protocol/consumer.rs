@@ -1,7 +1,8 @@
 //! What a consumer knows of one stream, and who may call the producer.
 //!
-//! All of it lies under one lock, which is never held while a producer, a task or a waker is called. Producers are of type
-//! `P`, tasks `T`, errors `E`; dropping a task discards it, so none is dropped under the lock either.
+//! All of it lies under one lock, which is never held while a producer, a task or a waker is
+//! called. Producers are of type `P`, tasks `T`, errors `E`; dropping a task discards it, so none
+//! is dropped under the lock either.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -86,8 +87,8 @@ struct ConsumerState<P, T, E> {
     waker: Option<Waker>,
 }
 
-/// The tasks that were taken out of the state and are not polled yet, all at once, so that each needs no lock of its own. It
-/// is the one reader's.
+/// The tasks that were taken out of the state and are not polled yet, all at once, so that each
+/// needs no lock of its own. It is the one reader's.
 pub(crate) struct Inbox<T> {
     tasks: VecDeque<T>,
     /// How many were polled, and are to be asked for again.
@@ -213,7 +214,8 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         outcome
     }
 
-    /// The producer reports an error, or said something that is refused with one. The first error counts.
+    /// The producer reports an error, or said something that is refused with one. The first error
+    /// counts.
     pub(crate) fn failed(&self, error: E) {
         let mut state = self.lock();
         let mut unheard = Some(error);
@@ -254,13 +256,15 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
 
     // ---- what the consumer calls
 
-    /// Calls the producer for whatever is wanted of it, unless somebody is at that already, who then looks again.
+    /// Calls the producer for whatever is wanted of it, unless somebody is at that already, who
+    /// then looks again.
     pub(crate) fn pump(&self, me: u64) {
         self.pump_from(self.lock(), me);
     }
 
-    /// Asks again for what was polled, once that is worth a call. Whatever the reader does next, the producer has something
-    /// to do as long as there is nothing to poll: less than a whole window is held back.
+    /// Asks again for what was polled, once that is worth a call. Whatever the reader does next,
+    /// the producer has something to do as long as there is nothing to poll: less than a whole
+    /// window is held back.
     pub(crate) fn give_back(&self, inbox: &mut Inbox<T>, me: u64) {
         if inbox.polled >= self.batch {
             let mut state = self.lock();
@@ -352,8 +356,8 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         tasks
     }
 
-    /// A task did not give its data. The producer goes on to report an error, or releases; either ends the stream with an
-    /// error, and so does the end that came before.
+    /// A task did not give its data. The producer goes on to report an error, or releases; either
+    /// ends the stream with an error, and so does the end that came before.
     pub(crate) fn task_failed(&self, error: E) {
         let mut state = self.lock();
         let unheard = match state.stage {

@@ -1,36 +1,47 @@
-//! The protocol of asynchronous streams as two state machines, one for each side, without C and without devices.
+//! The protocol of asynchronous streams as two state machines, one for each side, without C and
+//! without devices.
 //!
-//! They know what may be called when, and by which thread; what a schema, a task or an error is they do not know. So the same
-//! source runs here under the locks of the standard library, and in `testing/async-protocol` under those of loom and of shuttle,
-//! which try every schedule of a few threads, or many at random.
+//! They know what may be called when, and by which thread; what a schema, a task or an error is
+//! they do not know. So the same source runs here under the locks of the standard library, and in
+//! `testing/async-protocol` under those of loom and of shuttle, which try every schedule of a few
+//! threads, or many at random.
 //!
 //! # The interleavings that matter
 //!
 //! The consumer's side ([`consumer`]):
 //!
-//! 1. `release` comes while a thread of ours is in `request` or `cancel`: the producer may free itself when `release`
-//!    returns, so `release` waits for that thread, and for nothing else.
-//! 2. `cancel` raises `on_error`, or even `release`, on the very thread that called it: then nothing may wait for that thread.
-//! 3. Two threads want something of the producer at once: one calls, the other leaves its wish behind, and the caller looks
-//!    again before it goes.
-//! 4. The stream is dropped before the schema comes: the wish to cancel is remembered, and the schema is answered with it.
-//! 5. The stream is dropped while tasks arrive: each task is extracted or discarded once, whichever thread is first.
-//! 6. A task arrives while the stream is polled: either the poll sees it, or the task's thread sees the waker.
-//! 7. The producer answers `request` with tasks before `request` has returned: they were counted first.
-//! 8. An error is reported: whoever it wakes may poll at once, on that thread, and must not get to call the producer.
-//! 9. A task that a user holds outlives the stream and the release; that it fails then concerns nobody else.
+//! 1. `release` comes while a thread of ours is in `request` or `cancel`: the producer may free
+//!    itself when `release` returns, so `release` waits for that thread, and for nothing else.
+//! 2. `cancel` raises `on_error`, or even `release`, on the very thread that called it: then
+//!    nothing may wait for that thread.
+//! 3. Two threads want something of the producer at once: one calls, the other leaves its wish
+//!    behind, and the caller looks again before it goes.
+//! 4. The stream is dropped before the schema comes: the wish to cancel is remembered, and the
+//!    schema is answered with it.
+//! 5. The stream is dropped while tasks arrive: each task is extracted or discarded once, whichever
+//!    thread is first.
+//! 6. A task arrives while the stream is polled: either the poll sees it, or the task's thread sees
+//!    the waker.
+//! 7. The producer answers `request` with tasks before `request` has returned: they were counted
+//!    first.
+//! 8. An error is reported: whoever it wakes may poll at once, on that thread, and must not get to
+//!    call the producer.
+//! 9. A task that a user holds outlives the stream and the release; that it fails then concerns
+//!    nobody else.
 //!
 //! The producer's side ([`producer`]):
 //!
-//! 10. `request` comes while the stream is being put to sleep for want of credit: it is seen, or it sees the waker.
+//! 10. `request` comes while the stream is being put to sleep for want of credit: it is seen, or it
+//!     sees the waker.
 //! 11. Two threads call `request` at once: no credit is lost.
 //! 12. `request` comes after `cancel`, whatever its count: it does nothing.
-//! 13. `request` and `cancel` come after the end, from a consumer that does not know better: they do nothing.
+//! 13. `request` and `cancel` come after the end, from a consumer that does not know better: they
+//!     do nothing.
 //!
 //! # The rules, and what happens without one
 //!
-//! Each rule that keeps one of these in order is a constant of [`Rules`]. The library has them all; the model's tests take
-//! them away one by one and require that the exploration finds the harm.
+//! Each rule that keeps one of these in order is a constant of [`Rules`]. The library has them all;
+//! the model's tests take them away one by one and require that the exploration finds the harm.
 
 pub(crate) mod consumer;
 pub(crate) mod producer;
@@ -73,10 +84,12 @@ pub(crate) struct Sound;
 
 impl Rules for Sound {}
 
-/// Wakes whoever waits. What is woken is the user's code: never under a lock, and its panic ends here.
+/// Wakes whoever waits. What is woken is the user's code: never under a lock, and its panic ends
+/// here.
 pub(crate) fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
-        // A panic in a waker is its executor's fault; what it was to be told is in the state that it looks at next.
+        // A panic in a waker is its executor's fault; what it was to be told is in the state that
+        // it looks at next.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
     }
 }

@@ -1,8 +1,9 @@
 //! What a producer knows of its consumer's wishes: how much it may send, and whether to stop.
 //!
-//! `request` and `cancel` come from any thread at any time, also from inside the callbacks that the producer is making, so
-//! they only write something down and wake the one that drives the stream. The order of callbacks is not in here: there is
-//! one driver, and it makes them one after the other.
+//! `request` and `cancel` come from any thread at any time, also from inside the callbacks that the
+//! producer is making, so they only write something down and wake the one that drives the stream.
+//! The order of callbacks is not in here: there is one driver, and it makes them one after the
+//! other.
 
 use std::marker::PhantomData;
 use std::sync::PoisonError;
@@ -121,8 +122,8 @@ impl<R: Rules, E> Credit<R, E> {
 
     // ---- what the driver calls
 
-    /// What to do now. Where that is to wait, the waker is kept in the same step, so that whatever changes afterwards wakes it;
-    /// a driver that goes on is woken by nobody.
+    /// What to do now. Where that is to wait, the waker is kept in the same step, so that whatever
+    /// changes afterwards wakes it; a driver that goes on is woken by nobody.
     pub(crate) fn look(&self, waker: &Waker, need: Need) -> Next<E> {
         let mut mine = None;
         loop {

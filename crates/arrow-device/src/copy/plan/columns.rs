@@ -1,7 +1,8 @@
-//! Columns of which one look says what travels: nothing is below them, there is no bitmap, and their elements are of a fixed
-//! width, or texts whose offsets the host reads.
+//! Columns of which one look says what travels: nothing is below them, there is no bitmap, and
+//! their elements are of a fixed width, or texts whose offsets the host reads.
 //!
-//! Most columns are such. Whatever else is there, and whatever is wrong, [`Walk::look_at`] finds with a closer look.
+//! Most columns are such. Whatever else is there, and whatever is wrong, [`Walk::look_at`] finds
+//! with a closer look.
 
 use std::ops::Range;
 
@@ -17,7 +18,8 @@ use crate::device::driver::{Raw, Spot};
 use crate::schema::Check;
 
 impl Walk<'_> {
-    /// Settles a child of which a range of elements travels, counted from its first one; `false` where it needs a closer look.
+    /// Settles a child of which a range of elements travels, counted from its first one; `false`
+    /// where it needs a closer look.
     ///
     /// # Safety
     /// As for [`walk`](super::walk::walk); the node is that of the child.
@@ -72,7 +74,8 @@ impl Walk<'_> {
     /// Settles one with offsets of so many bytes, and the bytes that they lead to.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk); the elements are inside the node, which is that of the child.
+    /// As for [`walk`](super::walk::walk); the elements are inside the node, which is that of the
+    /// child.
     #[inline(always)]
     unsafe fn add_texts(
         &mut self,
@@ -89,8 +92,8 @@ impl Walk<'_> {
         };
         let is_wide = width == 8;
         let own = Spot { base: offsets, offset: live.start * width };
-        // SAFETY: offsets up to the end of the array, which import's contract and the builder's check say are there; the rest
-        // is promised by the caller.
+        // SAFETY: offsets up to the end of the array, which import's contract and the builder's
+        // check say are there; the rest is promised by the caller.
         let first = unsafe { read_offset(own, is_wide) };
         // SAFETY: as above.
         let last = unsafe { read_offset(Spot { offset: live.end * width, ..own }, is_wide) };

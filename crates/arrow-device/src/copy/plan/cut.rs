@@ -24,7 +24,8 @@ pub enum Cut {
         /// So many bytes at least do not travel.
         bytes: u64,
     },
-    /// As [`Rebased`](Cut::Rebased), on a way that does not come by the host: the offsets go there and back.
+    /// As [`Rebased`](Cut::Rebased), on a way that does not come by the host: the offsets go there
+    /// and back.
     Detour {
         /// What becomes 0.
         first: i64,
@@ -33,7 +34,8 @@ pub enum Cut {
         /// So many do in place of them.
         detour: u64,
     },
-    /// What is before the first offset travels although nothing refers to it: that is less than a detour of the offsets.
+    /// What is before the first offset travels although nothing refers to it: that is less than a
+    /// detour of the offsets.
     Untrimmed {
         /// The first offset.
         first: i64,

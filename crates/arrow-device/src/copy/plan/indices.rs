@@ -1,7 +1,8 @@
 //! Nodes whose elements point anywhere into their children: list views, views, dense unions, runs.
 //!
-//! Where the host has the numbers the children are cut down to what is referred to. Where only a device has them, children
-//! travel whole: reading all the numbers first would cost more than it saves.
+//! Where the host has the numbers the children are cut down to what is referred to. Where only a
+//! device has them, children travel whole: reading all the numbers first would cost more than it
+//! saves.
 
 use std::ops::Range;
 
@@ -183,7 +184,8 @@ impl Walk<'_> {
             // SAFETY: promised by the caller.
             let validity = unsafe { self.bytes(validity) }?;
             let (skip, has_nulls) = (self.skip(number), !validity.is_empty());
-            // Where there is a bitmap but no null, the bitmap is not at the same place as what travels.
+            // Where there is a bitmap but no null, the bitmap is not at the same place as what
+            // travels.
             let window = self.items.get(number).map(|item| item.window);
             let looks_at_nulls = has_nulls && window.is_none_or(|window| window.null_count != 0);
             let is_valid = |index: usize| {

@@ -1,7 +1,8 @@
 //! [`KnownPieces`]: finds the pieces that come from the same place, among very many.
 //!
-//! It has numbers of pieces and nothing of theirs, so that it is small. Places are another party's numbers: where they lie in
-//! the table depends on a secret, so that nobody can make all of them lie in one row.
+//! It has numbers of pieces and nothing of theirs, so that it is small. Places are another party's
+//! numbers: where they lie in the table depends on a secret, so that nobody can make all of them
+//! lie in one row.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,7 +12,8 @@ use crate::device::driver::Spot;
 
 /// A table of numbers, in which one looks from a place on until there is a gap.
 ///
-/// Most buffers lie behind all that came before them, and so are new. There is no table before one does not.
+/// Most buffers lie behind all that came before them, and so are new. There is no table before one
+/// does not.
 #[derive(Debug)]
 pub(in crate::copy) struct KnownPieces {
     /// All pieces come from places below this one.
@@ -28,7 +30,8 @@ pub(in crate::copy) struct KnownPieces {
 
 /// Not the number of any piece: no tree has so many buffers.
 const GAP: u32 = u32::MAX;
-/// So many pieces of the same bytes that change differently are told apart. More are not looked for: they move by themselves.
+/// So many pieces of the same bytes that change differently are told apart. More are not looked
+/// for: they move by themselves.
 const VARIANTS: u32 = 16;
 
 impl KnownPieces {
@@ -50,7 +53,8 @@ impl KnownPieces {
         is_behind
     }
 
-    /// The number of the piece that comes from there and is the same; otherwise that of the one to come, which is noted.
+    /// The number of the piece that comes from there and is the same; otherwise that of the one to
+    /// come, which is noted.
     #[inline(never)]
     pub(in crate::copy) fn find_or_add(
         &mut self,
@@ -84,8 +88,8 @@ impl KnownPieces {
         Err(new)
     }
 
-    /// Notes the pieces that came without a look into the table, and makes room for one more. No two of them come from the
-    /// same place.
+    /// Notes the pieces that came without a look into the table, and makes room for one more. No
+    /// two of them come from the same place.
     fn index(&mut self, pieces: &[Piece]) {
         let coming = pieces.len().saturating_sub(self.indexed);
         let needed = (self.count + coming + 1).saturating_mul(2);

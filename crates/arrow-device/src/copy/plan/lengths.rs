@@ -1,4 +1,5 @@
-//! What only the data says: where the elements of strings and lists begin and end in what lies behind them.
+//! What only the data says: where the elements of strings and lists begin and end in what lies
+//! behind them.
 
 use super::cut::Cut;
 use super::piece::Change;
@@ -87,8 +88,8 @@ impl Walk<'_> {
         self.learned.bytes += awaited.iter().map(|node| 2 * node.width()).sum::<u64>();
         if let CopySource::Host = self.terms.source {
             return awaited.iter().try_for_each(|node| {
-                // SAFETY: offsets up to the end of the array, which import's contract and the builder's check say are there;
-                // the rest is promised by the caller.
+                // SAFETY: offsets up to the end of the array, which import's contract and the
+                // builder's check say are there; the rest is promised by the caller.
                 let ends = unsafe { node.read_in_place() };
                 // SAFETY: promised by the caller.
                 unsafe { self.settle(node.number, ends) }
@@ -169,8 +170,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether what is before the first offset is cut off. On the way through the host that costs nothing; otherwise the
-    /// offsets would have to go to the host and back, so it is done where less moves in that way.
+    /// Whether what is before the first offset is cut off. On the way through the host that costs
+    /// nothing; otherwise the offsets would have to go to the host and back, so it is done where
+    /// less moves in that way.
     fn begins_there(&mut self, number: usize, first: i64) -> bool {
         if first == 0 || !self.terms.trims {
             return false;

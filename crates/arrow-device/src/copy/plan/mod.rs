@@ -28,13 +28,14 @@ use super::source::CopySource;
 use super::step;
 use crate::{Array, DeviceId, NodePath, Queue, Result};
 
-/// So many times what a chunk of a copy between two devices has, one that the host gathers has: nobody waits for the first
-/// chunk to be read.
+/// So many times what a chunk of a copy between two devices has, one that the host gathers has:
+/// nobody waits for the first chunk to be read.
 const GATHERED_LARGER: u64 = 4;
 
 /// A copy that is planned and has not run: see [`copy`](crate::copy).
 ///
-/// Printed, it says which way the data goes, what that takes, and what was cut off and why. It keeps the source.
+/// Printed, it says which way the data goes, what that takes, and what was cut off and why. It
+/// keeps the source.
 pub struct Plan {
     pub(in crate::copy) array: Array,
     pub(in crate::copy) queue: Queue,
@@ -182,8 +183,8 @@ impl Plan {
         self.walked.as_ref().map_or(&[], |walked| &walked.notes)
     }
 
-    /// Whether the host gathers the data in memory of the driver's, chunk by chunk, for a device that likes few large
-    /// pieces.
+    /// Whether the host gathers the data in memory of the driver's, chunk by chunk, for a device
+    /// that likes few large pieces.
     pub(in crate::copy) fn is_gathered(&self) -> bool {
         matches!(self.route, CopyRoute::FromHost)
             && self.queue.device().properties().gathered_writes

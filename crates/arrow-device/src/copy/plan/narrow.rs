@@ -1,13 +1,13 @@
-//! Which elements of their children list views, views, dense unions and runs refer to, where the host has the numbers; and
-//! the same numbers after what is not referred to was cut off.
+//! Which elements of their children list views, views, dense unions and runs refer to, where the
+//! host has the numbers; and the same numbers after what is not referred to was cut off.
 //!
-//! Plain bytes in, plain bytes out. A number that leads outside makes the answer `None`: the children then travel whole, and
-//! the data is as wrong there as it was.
+//! Plain bytes in, plain bytes out. A number that leads outside makes the answer `None`: the
+//! children then travel whole, and the data is as wrong there as it was.
 
 use std::ops::Range;
 
-/// The elements that list views refer to, from the smallest to the largest; their starts begin there afterwards. The first
-/// `skip` are not looked at.
+/// The elements that list views refer to, from the smallest to the largest; their starts begin
+/// there afterwards. The first `skip` are not looked at.
 pub(in crate::copy) fn list_views<const WIDTH: usize>(
     starts: &mut [u8],
     sizes: &[u8],
@@ -65,8 +65,8 @@ pub(in crate::copy) fn union_offsets(
     Some(ranges)
 }
 
-/// The bytes of each data buffer that views refer to; the views point there afterwards. Views that are null, and the first
-/// `skip`, become empty.
+/// The bytes of each data buffer that views refer to; the views point there afterwards. Views that
+/// are null, and the first `skip`, become empty.
 pub(in crate::copy) fn views(
     views: &mut [u8],
     is_live: impl Fn(usize) -> bool,
@@ -111,8 +111,8 @@ pub(in crate::copy) fn views(
     Some(ranges)
 }
 
-/// Which runs hold the elements: from the first that ends after `elements.start` to the one with the last element.
-/// `run_end(n)` reads one.
+/// Which runs hold the elements: from the first that ends after `elements.start` to the one with
+/// the last element. `run_end(n)` reads one.
 pub(in crate::copy) fn runs<E>(
     elements: Range<i64>,
     count: i64,

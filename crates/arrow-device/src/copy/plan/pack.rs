@@ -6,7 +6,8 @@ use crate::copy::source::Span;
 use crate::device::driver::Spot;
 use crate::{Error, ErrorKind, Result};
 
-/// All pieces of a copy. What was added before is not added again, so that what is shared moves once.
+/// All pieces of a copy. What was added before is not added again, so that what is shared moves
+/// once.
 #[derive(Debug)]
 pub(in crate::copy) struct Pieces {
     list: Vec<Piece>,
@@ -49,7 +50,8 @@ impl Pieces {
         &self.list
     }
 
-    /// Refuses what no memory holds: lengths are another party's numbers, and their sum may be anything.
+    /// Refuses what no memory holds: lengths are another party's numbers, and their sum may be
+    /// anything.
     pub(in crate::copy) fn check(&self) -> Result<()> {
         if i64::try_from(self.end).is_ok() {
             return Ok(());

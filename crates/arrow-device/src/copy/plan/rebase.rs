@@ -1,4 +1,5 @@
-//! Offsets that begin at 0 after what is before them was cut off: changed on their way through host memory.
+//! Offsets that begin at 0 after what is before them was cut off: changed on their way through host
+//! memory.
 
 /// How the offsets of one buffer change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -7,12 +8,14 @@ pub(in crate::copy) struct Rebase {
     pub(in crate::copy) is_wide: bool,
     /// What becomes 0.
     pub(in crate::copy) first: i64,
-    /// So many offsets at the beginning belong to elements that are there for the sake of a bitmap only; they become 0.
+    /// So many offsets at the beginning belong to elements that are there for the sake of a bitmap
+    /// only; they become 0.
     pub(in crate::copy) skip: u64,
 }
 
 impl Rebase {
-    /// Changes offsets, of which the first one is `at` bytes into the buffer. Both are multiples of an offset's width.
+    /// Changes offsets, of which the first one is `at` bytes into the buffer. Both are multiples of
+    /// an offset's width.
     ///
     /// Nothing is checked: an offset that was wrong stays wrong.
     pub(in crate::copy) fn apply(self, bytes: &mut [u8], at: u64) {

@@ -1,7 +1,8 @@
 //! Which elements of each node travel, and which bytes that are.
 //!
-//! Nodes are looked at from the root down. What the elements of a node refer to in its children is known at once, except
-//! behind offsets: those are read from the data, all of one level of nesting together.
+//! Nodes are looked at from the root down. What the elements of a node refer to in its children is
+//! known at once, except behind offsets: those are read from the data, all of one level of nesting
+//! together.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -48,7 +49,8 @@ pub(in crate::copy) struct Learned {
     pub(in crate::copy) waits: u64,
 }
 
-/// The slot of a buffer that nothing travels of. Not the number of any piece, of which there are no more than slots.
+/// The slot of a buffer that nothing travels of. Not the number of any piece, of which there are no
+/// more than slots.
 pub(in crate::copy) const NO_PIECE: u32 = u32::MAX;
 
 /// A node of the result.
@@ -63,7 +65,8 @@ pub(in crate::copy) struct Item {
     pub(in crate::copy) window: Window,
     /// The elements that are referred to, counted in its buffers, as soon as that is known.
     live: Range<i64>,
-    /// The first element that travels: it is before the first live one where a bitmap asks for that.
+    /// The first element that travels: it is before the first live one where a bitmap asks for
+    /// that.
     cut: i64,
 }
 
@@ -279,7 +282,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Adds the elements that travel of a buffer with elements of a fixed width. Others wait until more is known.
+    /// Adds the elements that travel of a buffer with elements of a fixed width. Others wait until
+    /// more is known.
     fn add_elements(&mut self, number: usize, index: usize, kind: BufferKind) {
         if is_awaited(kind) {
             return;
@@ -381,8 +385,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Settles all children that it can at once, and has the others looked at. Those of one node stand side by side in every
-    /// tree that they are in.
+    /// Settles all children that it can at once, and has the others looked at. Those of one node
+    /// stand side by side in every tree that they are in.
     ///
     /// # Safety
     /// As for [`walk`].
@@ -457,8 +461,8 @@ impl<'a> Walk<'a> {
         self.children(number).try_for_each(|child| self.set_whole(child))
     }
 
-    /// Below a node without elements nothing is referred to. Where there are offsets, one remains: a format without elements
-    /// needs none, but shipped consumers refuse that.
+    /// Below a node without elements nothing is referred to. Where there are offsets, one remains:
+    /// a format without elements needs none, but shipped consumers refuse that.
     fn nothing_below(&mut self, number: usize) -> Result<()> {
         let node = self.kind(number);
         let below = node.below();

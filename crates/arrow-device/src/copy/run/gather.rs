@@ -1,4 +1,5 @@
-//! Copies that the host makes itself: into host memory, and straight into a device's memory where the host can write there.
+//! Copies that the host makes itself: into host memory, and straight into a device's memory where
+//! the host can write there.
 
 use super::target::Target;
 use crate::copy::plan::piece::{Change, Piece, ZEROS};
@@ -10,7 +11,8 @@ use crate::{Event, Queue, Result};
 /// Copies all pieces into host memory.
 ///
 /// # Safety
-/// The host reads the source, which is ready; the target is host memory that was allocated for these pieces.
+/// The host reads the source, which is ready; the target is host memory that was allocated for
+/// these pieces.
 pub(in crate::copy) unsafe fn into_target(
     source: &CopySource,
     pieces: &[Piece],
@@ -24,10 +26,12 @@ pub(in crate::copy) unsafe fn into_target(
     Ok(())
 }
 
-/// Copies all pieces into the memory of a device, if the host can write there; returns when they are there.
+/// Copies all pieces into the memory of a device, if the host can write there; returns when they
+/// are there.
 ///
 /// # Safety
-/// As for [`into_target`], but the target is memory of the queue's device, and nothing was submitted for it.
+/// As for [`into_target`], but the target is memory of the queue's device, and nothing was
+/// submitted for it.
 pub(in crate::copy) unsafe fn into_mapping(
     source: &CopySource,
     pieces: &[Piece],
@@ -77,7 +81,8 @@ pub(in crate::copy) unsafe fn changed(
 }
 
 /// # Safety
-/// The host reads the source, which is ready; as many bytes as the piece has may be written at `to`.
+/// The host reads the source, which is ready; as many bytes as the piece has may be written at
+/// `to`.
 #[inline(always)]
 unsafe fn fill(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
     if let (CopySource::Host, Change::Nothing) = (source, &piece.change) {
@@ -123,8 +128,8 @@ unsafe fn copy_piece(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<
     }
     // SAFETY: promised by the caller.
     let shown = unsafe { source.show(piece.span()) }.map_err(|error| error.at_step(step::MAP))?;
-    // SAFETY: as many bytes are shown as the piece has, and there is room for them, says the caller; fresh memory does not
-    // overlap with anything.
+    // SAFETY: as many bytes are shown as the piece has, and there is room for them, says the
+    // caller; fresh memory does not overlap with anything.
     unsafe { copy_bytes(shown.address(), to, piece.len) };
     Ok(())
 }

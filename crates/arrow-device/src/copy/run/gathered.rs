@@ -1,5 +1,6 @@
-//! A copy from the host to a device that likes few large pieces: the host gathers a chunk of the packed result in memory of
-//! the driver's, and while the device reads it, gathers the next one. Two chunks of memory are used in turn.
+//! A copy from the host to a device that likes few large pieces: the host gathers a chunk of the
+//! packed result in memory of the driver's, and while the device reads it, gathers the next one.
+//! Two chunks of memory are used in turn.
 
 use super::staged::{self, InFlight};
 use super::target::Target;
@@ -16,8 +17,8 @@ use crate::{Event, Result};
 /// No less memory than this is asked for, so that many small copies take turns with the same.
 const SMALLEST: u64 = 64 << 10;
 
-/// Copies all pieces and returns the event behind them. The last chunks may still be on their way to the device then; nothing
-/// of the source is.
+/// Copies all pieces and returns the event behind them. The last chunks may still be on their way
+/// to the device then; nothing of the source is.
 pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
     let chunk = plan.gathered_chunk();
@@ -31,7 +32,8 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
             in_flight.remove(0).passed()?
         };
         let parts = parts(pieces, start, end);
-        // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody else has it.
+        // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody
+        // else has it.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(end - start)) };
         gather(&plan.source, &parts, bytes)?;
@@ -69,9 +71,11 @@ fn fill(source: &CopySource, piece: &Piece, at: u64, to: &mut [u8]) -> Result<()
         Change::Nothing | Change::Rebase(_) => {
             let Spot { base, offset } = piece.from;
             let span = Span { spot: Spot { base, offset: offset + at }, len: to.len() as u64 };
-            // SAFETY: the host reads the source, which is ready, as the plan chose this way; the span is a part of a piece.
+            // SAFETY: the host reads the source, which is ready, as the plan chose this way; the
+            // span is a part of a piece.
             let shown = unsafe { source.show(span) }.map_err(|error| error.at_step(step::MAP))?;
-            // SAFETY: as many bytes are shown as `to` has, which is memory of the driver's and no part of the source.
+            // SAFETY: as many bytes are shown as `to` has, which is memory of the driver's and no
+            // part of the source.
             unsafe { copy_bytes(shown.address(), to.as_mut_ptr(), span.len) };
         }
     }

@@ -20,12 +20,13 @@ use crate::{Array, Event, Result};
 impl Plan {
     /// Copies, as planned.
     ///
-    /// To a device this returns as soon as the work is submitted, and the result is ready after an event; where there is no
-    /// common path and the data goes through host memory chunk by chunk, after the last chunk was submitted. To the host it
-    /// waits.
+    /// To a device this returns as soon as the work is submitted, and the result is ready after an
+    /// event; where there is no common path and the data goes through host memory chunk by chunk,
+    /// after the last chunk was submitted. To the host it waits.
     ///
     /// # Errors
-    /// As for [`Array::copy_to`]. Whatever was allocated is freed again, after the queues have passed what was submitted.
+    /// As for [`Array::copy_to`]. Whatever was allocated is freed again, after the queues have
+    /// passed what was submitted.
     pub fn run(mut self) -> Result<Array> {
         let Some(walked) = self.walked.take() else { return Ok(self.array) };
         let done = self.carry_out(&walked);
@@ -44,7 +45,8 @@ impl Plan {
         }
         let readiness = match &self.route {
             CopyRoute::Shared | CopyRoute::Gather => {
-                // SAFETY: the plan chose this way because the host reads the source and the target is host memory.
+                // SAFETY: the plan chose this way because the host reads the source and the target
+                // is host memory.
                 unsafe { gather::into_target(&self.source, pieces, &mut target) }?;
                 ReadyWhen::Now
             }
@@ -106,8 +108,9 @@ impl Plan {
         let CopySource::Lane(lane) = &self.source else { return Err(no_way()) };
         let queue = lane.queue()?;
         let regions = regions(pieces, &target, Piece::has_source);
-        // SAFETY: the sources were checked when the copy was planned, as far as anybody can, and are kept by the lane; the
-        // target was allocated for these pieces and is kept until the wait is over, or by the queue.
+        // SAFETY: the sources were checked when the copy was planned, as far as anybody can, and
+        // are kept by the lane; the target was allocated for these pieces and is kept until the
+        // wait is over, or by the queue.
         let submitted = unsafe { queue.copy(driver::Route::ToHost, &regions) };
         let copied = submitted
             .map_err(|error| error.at_step(step::SUBMIT))
@@ -119,12 +122,14 @@ impl Plan {
         }
         for (number, piece) in pieces.iter().enumerate() {
             if let Change::Rebase(rebase) = piece.change {
-                // SAFETY: host memory that was just written to as a whole, and that nobody else has yet.
+                // SAFETY: host memory that was just written to as a whole, and that nobody else has
+                // yet.
                 rebase.apply(unsafe { target.bytes(number, piece) }, 0);
             }
             if !piece.has_source() {
                 let to = host_address(target.spot(number, piece, 0).ok_or_else(no_way)?);
-                // SAFETY: host memory that was allocated for this piece, and that nobody else has yet.
+                // SAFETY: host memory that was allocated for this piece, and that nobody else has
+                // yet.
                 unsafe { to.write_bytes(0, host_len(piece.len)) };
             }
         }
@@ -134,8 +139,8 @@ impl Plan {
     /// One submission that reads host memory; or none, where the host fills the target itself.
     fn to_device(&self, walked: &Walked, target: &mut Target) -> Result<ReadyWhen> {
         let pieces = walked.pieces.list();
-        // SAFETY: the host reads the source, as the plan chose this way; the target was allocated for these pieces, and
-        // nothing was submitted for it.
+        // SAFETY: the host reads the source, as the plan chose this way; the target was allocated
+        // for these pieces, and nothing was submitted for it.
         let filled = unsafe {
             gather::into_mapping(&self.source, pieces, target, &self.queue, walked.pieces.total())
         }?;
@@ -177,8 +182,9 @@ impl Plan {
             regions.push(Region { from, to, len: piece.len });
         }
         kept.source = Some(self.array.clone());
-        // SAFETY: the sources are `len` bytes of the array or were made just now, and are kept below until the queue has
-        // passed; the target was allocated for these pieces, on this queue.
+        // SAFETY: the sources are `len` bytes of the array or were made just now, and are kept
+        // below until the queue has passed; the target was allocated for these pieces, on this
+        // queue.
         let submitted = unsafe { self.queue.copy(driver::Route::FromHost, &regions) };
         self.queue.keep_until_done(kept);
         submitted.map_err(|error| error.at_step(step::SUBMIT))?;
@@ -194,8 +200,8 @@ impl Plan {
             // Orders the queue behind the source, which the lane keeps.
             lane.queue()?;
         }
-        // SAFETY: the sources were checked when the copy was planned, and a view on this queue keeps them; the target was
-        // allocated for these pieces, on this queue.
+        // SAFETY: the sources were checked when the copy was planned, and a view on this queue
+        // keeps them; the target was allocated for these pieces, on this queue.
         let submitted = unsafe { self.queue.copy(route, &direct) };
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
@@ -227,8 +233,8 @@ impl Plan {
             rebase.apply(own, 0);
             regions.push(Region { from: at_address(own.as_ptr()), to, len: piece.len });
         }
-        // SAFETY: the sources are parts of `bytes`, which is kept below until the queue has passed, or never go; the target was
-        // allocated for these pieces, on this queue.
+        // SAFETY: the sources are parts of `bytes`, which is kept below until the queue has passed,
+        // or never go; the target was allocated for these pieces, on this queue.
         let submitted = unsafe { self.queue.copy(driver::Route::FromHost, &regions) };
         self.queue.keep_until_done(bytes);
         submitted.map_err(|error| error.at_step(step::SUBMIT))

@@ -1,8 +1,8 @@
 //! A copy between two devices that have no common path: chunk by chunk through host memory.
 //!
-//! A chunk is a stretch of the packed result. A queue of the source writes its pieces to host memory, the host waits for
-//! that, and the destination's queue reads them while the next chunk is on its way. Two chunks of host memory are used in
-//! turn.
+//! A chunk is a stretch of the packed result. A queue of the source writes its pieces to host
+//! memory, the host waits for that, and the destination's queue reads them while the next chunk is
+//! on its way. Two chunks of host memory are used in turn.
 
 use super::target::Target;
 use crate::copy::plan::Plan;
@@ -43,7 +43,8 @@ impl Drop for InFlight {
     }
 }
 
-/// Copies all pieces. The last chunks may still be on their way to the destination when this returns.
+/// Copies all pieces. The last chunks may still be on their way to the destination when this
+/// returns.
 ///
 /// Returns the event behind the last one.
 pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
@@ -61,7 +62,8 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
         };
         let parts = parts(pieces, start, end);
         let block = read(from, &parts, block)?;
-        // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody else has it.
+        // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody
+        // else has it.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(end - start)) };
         change(&parts, bytes);
@@ -80,8 +82,8 @@ fn read(queue: &Queue, parts: &[ChunkPart<'_>], block: StagingBlock) -> Result<S
     };
     let read = parts.iter().filter(|part| part.piece.has_source());
     let regions: Vec<Region> = read.map(region).collect();
-    // SAFETY: the sources were checked when the copy was planned, and the lane keeps them; the block has room for a chunk and
-    // is kept until the wait is over, or by the queue.
+    // SAFETY: the sources were checked when the copy was planned, and the lane keeps them; the
+    // block has room for a chunk and is kept until the wait is over, or by the queue.
     let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
     match submitted.and_then(|()| queue.synchronize()) {
         Ok(()) => Ok(block),
@@ -135,8 +137,8 @@ pub(in crate::copy) fn write(
             regions.push(Region { from, to, len: part.len });
         }
     }
-    // SAFETY: the block holds the chunk and is kept until the queue has passed, below; the target was allocated for these
-    // pieces, on this queue.
+    // SAFETY: the block holds the chunk and is kept until the queue has passed, below; the target
+    // was allocated for these pieces, on this queue.
     let submitted = unsafe { queue.copy(Route::FromHost, &regions) };
     match submitted.and_then(|()| queue.record()) {
         Ok(event) => Ok(InFlight { block: Some(block), event }),

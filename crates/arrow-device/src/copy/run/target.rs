@@ -103,7 +103,8 @@ impl Target {
     /// The bytes of a piece, in a target that is host memory.
     ///
     /// # Safety
-    /// The target is host memory that holds the piece, initialised, and that nobody else uses as long as the result.
+    /// The target is host memory that holds the piece, initialised, and that nobody else uses as
+    /// long as the result.
     pub(in crate::copy) unsafe fn bytes(&mut self, number: usize, piece: &Piece) -> &mut [u8] {
         let Some(spot) = self.spot(number, piece, 0) else { return &mut [] };
         // SAFETY: promised by the caller; it was allocated for this piece alone.

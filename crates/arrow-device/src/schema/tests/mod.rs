@@ -1,5 +1,5 @@
-//! What the specification asks of schemas, each rule as a check that runs against this library and against
-//! implementations that break just that rule.
+//! What the specification asks of schemas, each rule as a check that runs against this library and
+//! against implementations that break just that rule.
 
 mod dictionaries;
 mod fields;

@@ -1,6 +1,8 @@
-//! Runs the checks on whatever CUDA and ROCm devices this machine has, measures copies, and writes one JSON report.
+//! Runs the checks on whatever CUDA and ROCm devices this machine has, measures copies, and writes
+//! one JSON report.
 //!
-//! `arrow-device-gpu-hardware REPORT.json [--quick] [--only PART]`, where a part is one of those that `--parts` prints.
+//! `arrow-device-gpu-hardware REPORT.json [--quick] [--only PART]`, where a part is one of those
+//! that `--parts` prints.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 mod report;

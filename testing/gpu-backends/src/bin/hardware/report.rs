@@ -1,4 +1,5 @@
-//! The report: one JSON object, written anew after each step, so that a crash leaves what came before it.
+//! The report: one JSON object, written anew after each step, so that a crash leaves what came
+//! before it.
 
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};

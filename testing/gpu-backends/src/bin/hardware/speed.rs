@@ -1,5 +1,6 @@
-//! How long copies take, beside what they are to be compared with, measured in turn: a call of the driver for each buffer, one
-//! large copy from pinned memory (the rate of the link), and one thread's `memcpy`.
+//! How long copies take, beside what they are to be compared with, measured in turn: a call of the
+//! driver for each buffer, one large copy from pinned memory (the rate of the link), and one
+//! thread's `memcpy`.
 //!
 //! What is freed in between is not counted, for nobody.
 
@@ -170,7 +171,8 @@ pub(crate) fn measure(
     Ok(rows)
 }
 
-/// The library's copy of a batch to the device, in turn with a call for each buffer, with and without an allocation for each.
+/// The library's copy of a batch to the device, in turn with a call for each buffer, with and
+/// without an allocation for each.
 fn beside_calls(
     raw: &Raw,
     array: &Array,
@@ -275,7 +277,8 @@ fn link(raw: &Raw, queue: &Queue, host: &Queue, bytes: usize, rounds: usize) -> 
     Ok(bytes as f64 / best)
 }
 
-/// Bytes a second that one thread copies from these columns to pinned memory that was written before.
+/// Bytes a second that one thread copies from these columns to pinned memory that was written
+/// before.
 fn memcpy(array: &Array, host: &Queue, len: usize, rounds: usize) -> Result<f64> {
     let views = views(array, &Queue::host())?;
     let bytes = views.len() * len;
@@ -288,8 +291,8 @@ fn memcpy(array: &Array, host: &Queue, len: usize, rounds: usize) -> Result<f64>
         let start = Instant::now();
         for (index, view) in views.iter().enumerate() {
             let to = offset(to, index * len).cast::<u8>();
-            // SAFETY: each column has so many bytes, all of them together fit behind `to`, which the host may write: nothing
-            // uses it.
+            // SAFETY: each column has so many bytes, all of them together fit behind `to`, which
+            // the host may write: nothing uses it.
             unsafe { std::ptr::copy_nonoverlapping(address(view).cast::<u8>(), to, len) };
         }
         times.push(start.elapsed().as_secs_f64());
