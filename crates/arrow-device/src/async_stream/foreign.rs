@@ -15,6 +15,8 @@ pub(super) struct ForeignProducer {
     pub(super) cancel: unsafe extern "C" fn(*mut ArrowAsyncProducer),
 }
 
+// SAFETY: `cancel` "must be idempotent and thread-safe"; `request` is called by one thread at a
+// time and may be called from any, as the contract of `StreamHandler::into_raw` says.
 unsafe impl Send for ForeignProducer {}
 
 impl ProducerCalls for ForeignProducer {

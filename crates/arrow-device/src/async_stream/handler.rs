@@ -81,8 +81,6 @@ impl fmt::Debug for StreamHandler {
     }
 }
 
-// SAFETY: `cancel` "must be idempotent and thread-safe"; `request` is called by one thread at a
-// time and may be called from any, as the contract of `into_raw` says.
 unsafe extern "C" fn on_schema(
     handler: *mut ArrowAsyncDeviceStreamHandler,
     schema: *mut ArrowSchema,
