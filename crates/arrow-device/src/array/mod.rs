@@ -11,7 +11,6 @@ mod export;
 pub(crate) mod host;
 mod import;
 mod node;
-mod notes;
 mod readiness;
 mod release;
 mod sizes;

@@ -7,14 +7,14 @@
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use super::Array;
 use super::node::{ArrayNode, Nodes, Tables};
-use super::notes::Notes;
 use super::readiness::ReadyWhen;
 use super::structs::Structs;
 use crate::device::account::{self, CountedBytes, Direction};
+use crate::device::deferred::Use;
 use crate::device::driver::Raw;
 use crate::device::{BytesOwner, Memory};
 use crate::pool::shared::Shared;
@@ -30,6 +30,19 @@ pub(crate) struct Tree {
     pub(super) storage: ManuallyDrop<Storage>,
     /// What is noted later. Most trees pass through without.
     pub(super) notes: OnceLock<Shared<Notes>>,
+}
+
+/// What is noted of a tree in the course of its life.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// Queues that wait for the data already.
+    pub(super) waited: Mutex<Vec<u64>>,
+    /// The last use on each queue.
+    pub(super) uses: Mutex<Vec<Use>>,
+    /// Counted as imported, where somebody counts.
+    pub(super) counted: Mutex<Option<CountedBytes>>,
+    /// What keeps buffers alive that were made of this tree, while there are any.
+    pub(super) as_owner: Mutex<Weak<Shared<Tree>>>,
 }
 
 /// What keeps a tree's data alive.
