@@ -11,9 +11,13 @@ use crate::live::{Kind, Live};
 
 /// A type with its name, nullability and metadata: of an array, of a column, or of a record batch.
 ///
-/// >>> import arrow_device as ad, pyarrow as pa >>> schema = ad.schema(pa.schema([pa.field("id",
-/// pa.int64(), nullable=False), ("name", pa.string())])) >>> schema.names ['id', 'name'] >>>
-/// schema.field("id").nullable False
+/// >>> import arrow_device as ad, pyarrow as pa
+/// >>> fields = [pa.field("id", pa.int64(), nullable=False), ("name", pa.string())]
+/// >>> schema = ad.schema(pa.schema(fields))
+/// >>> schema.names
+/// ['id', 'name']
+/// >>> schema.field("id").nullable
+/// False
 #[pyclass(frozen, module = "arrow_device", name = "Schema")]
 #[derive(Debug)]
 pub(crate) struct PySchema {

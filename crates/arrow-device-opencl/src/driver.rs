@@ -330,7 +330,8 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
         // OpenCL cannot be asked this. A barrier on a queue without work passes as soon as the
-        // driver gets to it. SAFETY: promised by the caller.
+        // driver gets to it.
+        // SAFETY: promised by the caller.
         let event = unsafe { self.barrier(queue, &[], true) }?;
         // SAFETY: promised by the caller.
         let mut answer = unsafe { self.flush(queue) }.map(|()| false);
@@ -438,7 +439,8 @@ unsafe impl Driver for OpenClDriver {
         // SAFETY: promised by the caller.
         if unsafe { self.unmap_on(self.maps.handle(), spot, address, &mut event) }.is_ok() {
             // Whoever gets the memory next may write to it on any queue: the mapping has to be over
-            // by then. SAFETY: the event was just made.
+            // by then.
+            // SAFETY: the event was just made.
             let _ = unsafe { self.api.await_event(event, None) };
             // SAFETY: the reference is the one that the call above gave.
             let _ = unsafe { (self.api.release_event)(event) };

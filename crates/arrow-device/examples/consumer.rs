@@ -10,7 +10,8 @@ pub(crate) fn main() -> Result<()> {
     let (mut c_schema, mut c_array) = from_somebody()?;
 
     // Import moves the structs: both are marked released here, and the data is now this side's to
-    // release. SAFETY: both were just filled by a producer that keeps to the interface.
+    // release.
+    // SAFETY: both were just filled by a producer that keeps to the interface.
     let schema = unsafe { Schema::import(&raw mut c_schema) }?;
     // SAFETY: as above.
     let lists = unsafe { Array::import(&raw mut c_array, &schema) }?;

@@ -14,7 +14,8 @@ pub(crate) fn main() -> Result<()> {
     readings("7 21.5\n8 22.0\n\n9 23.5\n")?.export(&mut c_stream);
 
     // The consumer takes it over. The schema and the type of device are known before the first
-    // batch. SAFETY: it was just filled by a producer that keeps to the interface.
+    // batch.
+    // SAFETY: it was just filled by a producer that keeps to the interface.
     let stream = unsafe { ArrayStream::import(&raw mut c_stream) }?;
     println!("{} on {}", stream.schema(), stream.device_type());
     let mut sum = 0.0;

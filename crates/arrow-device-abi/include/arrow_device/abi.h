@@ -30,10 +30,11 @@
 //     is an error.
 //   - `extract_data` takes a struct ArrowAsyncTask*. There is no struct ArrowArrayTask.
 //
-// What each device type means --------------------------- The specification leaves open, for most
-// devices, what a buffer pointer is, what device_id counts and who waits how. arrow-device uses the
-// table below when it produces, and expects it when it consumes. All 64 bits of a device_id are
-// kept. A null sync_event means that the data is ready.
+// What each device type means
+// ---------------------------
+// The specification leaves open, for most devices, what a buffer pointer is, what device_id counts
+// and who waits how. arrow-device uses the table below when it produces, and expects it when it
+// consumes. All 64 bits of a device_id are kept. A null sync_event means that the data is ready.
 //
 //   type             buffers[i]                device_id               sync_event points to, and how it is used
 //   ---------------  ------------------------  ----------------------  -------------------------------------------

@@ -130,9 +130,9 @@ impl Tensor {
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
         if let ([length], [distance]) = (lengths, distances) {
-            // A call that copies one number takes longer than the number. SAFETY: the block has
-            // room for a number here, behind the struct; it is aligned to 16, and `numbers` is a
-            // multiple of what a number is aligned to.
+            // A call that copies one number takes longer than the number.
+            // SAFETY: the block has room for a number here, behind the struct; it is aligned to 16,
+            // and `numbers` is a multiple of what a number is aligned to.
             unsafe { shape.write(*length) };
             // SAFETY: as above.
             unsafe { strides.write(*distance) };
