@@ -4,7 +4,8 @@ use crate::{Error, Metadata};
 
 /// An error with the pairs that the producer said along with it.
 ///
-/// What an [`AsyncProducer`]'s source fails with; a plain [`Error`] becomes one without pairs.
+/// What an [`AsyncProducer`](super::AsyncProducer)'s source fails with; a plain [`Error`] becomes
+/// one without pairs.
 #[derive(Debug)]
 pub struct Failure {
     /// What went wrong.

@@ -41,7 +41,7 @@ impl ArrayStream {
     }
 
     /// Takes over a stream of plain `ArrowArray`s, which lie in host memory. It is a stream on the
-    /// type of device [`CPU`](DeviceType::CPU), like any other.
+    /// type of device [`CPU`](crate::DeviceType::CPU), like any other.
     ///
     /// # Safety
     /// As for [`import`](Self::import), with the buffers in host memory.

@@ -38,8 +38,8 @@ impl ArrayStream {
     /// The struct is overwritten without being released. From then on the stream is the consumer's
     /// until it calls `release`, and it may use and release it on any thread.
     ///
-    /// Each array is handed on as by [`Array::export`]: no device is called, its event goes out
-    /// unchanged, and columns with different events are an error; for those use
+    /// Each array is handed on as by [`Array::export`](crate::Array::export): no device is called,
+    /// its event goes out unchanged, and columns with different events are an error; for those use
     /// [`export_on`](Self::export_on).
     ///
     /// An error or a panic of the iterator, or an array that does not belong into the stream,
@@ -51,8 +51,8 @@ impl ArrayStream {
     }
 
     /// [`export`](Self::export), with the events of each array joined on this queue: see
-    /// [`Array::export_on`]. What several columns on different queues need, as those of a
-    /// [`Batch`].
+    /// [`Array::export_on`](crate::Array::export_on). What several columns on different queues
+    /// need, as those of a [`Batch`](crate::Batch).
     pub fn export_on(self, queue: &Queue, out: &mut ArrowDeviceArrayStream) {
         *out = export(self, Manner::On(queue.clone()));
     }

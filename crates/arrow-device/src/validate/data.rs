@@ -36,7 +36,7 @@ impl Array {
     /// ```
     ///
     /// # Errors
-    /// * [`InvalidData`](ErrorKind::InvalidData): the data is wrong, and where.
+    /// * [`InvalidData`](crate::ErrorKind::InvalidData): the data is wrong, and where.
     /// * Those of [`host`](Self::host), where the host cannot read the memory: there is
     ///   [`validate_on`](Self::validate_on) for that.
     pub fn validate(&self) -> Result<()> {

@@ -36,6 +36,11 @@
 //! layout". Decimals with more digits than their type says: they can be read safely, and to compare
 //! each value would make columns of numbers as dear as text. Times past the end of the day, for the
 //! same reason.
+//!
+//! [`Array::import`]: crate::Array::import
+//! [`Array::validate`]: crate::Array::validate
+//! [`Array::validate_layout`]: crate::Array::validate_layout
+//! [`Array::validate_on`]: crate::Array::validate_on
 
 mod bitmap;
 mod bytes;
