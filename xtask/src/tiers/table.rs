@@ -123,9 +123,7 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "benchmarks",
         purpose: "every workload does the same with every other implementation",
-        // Two minutes of building the peers as fast as they can be, for programs that only time.
-        // That these peers and the library understand each other is tested by the first tier.
-        when: When::Everything,
+        when: When::All,
         needs: &[],
         gains_from: &[
             setup::C_COMPILER,
@@ -157,9 +155,7 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "gpu bundle",
         purpose: "the folder for machines with a GPU runs from wherever it was copied, on the simulated driver",
-        // More than a minute of building what the first tier builds, once more as it is shipped.
-        // The scripts are tested by the tier `python`, the program by the first.
-        when: When::Everything,
+        when: When::All,
         needs: &[setup::PYTHON, setup::PYTHON_PACKAGES],
         gains_from: &[],
         variables: &[],
@@ -278,8 +274,7 @@ pub(crate) const TIERS: &[Tier] = &[
     Tier {
         name: "large files",
         purpose: "the command copies a file of more than 4 GB through all devices, in little memory",
-        // Half a minute of writing 4 GB and copying them.
-        when: When::Everything,
+        when: When::All,
         needs: &[],
         gains_from: &[setup::OPENCL],
         variables: &[("ARROW_DEVICE_LARGE", "1")],
