@@ -77,7 +77,7 @@ fn main() -> ExitCode {
             print_help();
             Ok(())
         }
-        ["test", options @ ..] => test_wish(options).and_then(|wish| tiers::test(&wish)),
+        ["test", words @ ..] => test_options(words).and_then(|options| tiers::test(&options)),
         ["fuzz", options @ ..] => {
             fuzz_wish(options).and_then(|(target, seconds)| fuzz::fuzz(target, seconds))
         }
@@ -104,25 +104,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn test_wish(options: &[&str]) -> Result<tiers::TestOptions, String> {
-    let mut wish = tiers::TestOptions::default();
-    let mut options = options.iter();
-    while let Some(option) = options.next() {
+fn test_options(words: &[&str]) -> Result<tiers::TestOptions, String> {
+    let mut options = tiers::TestOptions::default();
+    let mut words = words.iter();
+    while let Some(option) = words.next() {
         match *option {
-            "--setup" => wish.setup = true,
-            "--all" => wish.level = wish.level.max(When::All),
-            "--everything" => wish.level = When::Everything,
+            "--setup" => options.setup = true,
+            "--all" => options.level = options.level.max(When::All),
+            "--everything" => options.level = When::Everything,
             "--only" => {
-                let name = options.next().ok_or("--only needs the name of a tier")?;
-                wish.only = Some((*name).to_owned());
+                let name = words.next().ok_or("--only needs the name of a tier")?;
+                options.only = Some((*name).to_owned());
             }
             other => return Err(format!("`cargo xtask test` has no option `{other}`")),
         }
     }
-    if wish.level != When::Always && wish.only.is_some() {
+    if options.level != When::Always && options.only.is_some() {
         return Err("--only excludes --all and --everything".to_owned());
     }
-    Ok(wish)
+    Ok(options)
 }
 
 /// Which target, if not all, and for how many seconds.
@@ -154,14 +154,14 @@ mod tests {
 
     #[test]
     fn the_options_of_test_are_understood_in_any_order() {
-        let wish = test_wish(&["--all", "--setup"]).unwrap();
+        let wish = test_options(&["--all", "--setup"]).unwrap();
         assert!(wish.setup && wish.level == When::All && wish.only.is_none());
         for options in
             [&["--all", "--everything"][..], &["--everything", "--all"], &["--everything"]]
         {
-            assert_eq!(test_wish(options).unwrap().level, When::Everything, "{options:?}");
+            assert_eq!(test_options(options).unwrap().level, When::Everything, "{options:?}");
         }
-        let wish = test_wish(&["--only", "miri"]).unwrap();
+        let wish = test_options(&["--only", "miri"]).unwrap();
         assert_eq!(wish.only.as_deref(), Some("miri"));
     }
 
@@ -179,7 +179,7 @@ mod tests {
     fn options_that_make_no_sense_are_refused() {
         let with_only = [&["--all", "--only", "miri"][..], &["--only", "miri", "--everything"]];
         for options in [&["--al"][..], &["--only"], &["miri"]].into_iter().chain(with_only) {
-            assert!(test_wish(options).is_err(), "{options:?}");
+            assert!(test_options(options).is_err(), "{options:?}");
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn check() -> Result<(), String> {
     }
     let (table, problems) = compare(&parse_list(&shell::read(LIST)?)?, &claims, SWITCHED_ON);
     print!("{table}");
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    shell::none_of(&problems)
 }
 
 /// The id of one requirement, such as `ARR-12`: ordered by family, then by number.

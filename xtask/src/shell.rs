@@ -95,6 +95,11 @@ pub(crate) fn run_beside_each_other(
             problems.push(format!("`{}`: {}", words.join(" "), output.status));
         }
     }
+    none_of(&problems)
+}
+
+/// Fails with all problems, a line each, unless there is none.
+pub(crate) fn none_of(problems: &[String]) -> Result<(), String> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
 }
 

@@ -108,11 +108,16 @@ fn dependencies() -> Result<(), String> {
 }
 
 fn housekeeping() -> Result<(), String> {
+    in_every_source(untidy)
+}
+
+/// Fails with what a check finds in the project's sources, given the path and the text of each.
+fn in_every_source(check: impl Fn(&str, &str) -> Vec<String>) -> Result<(), String> {
     let mut problems = Vec::new();
     for file in shell::project_files(SOURCES)? {
-        problems.extend(untidy(&file.to_string_lossy(), &shell::read(&file)?));
+        problems.extend(check(&file.to_string_lossy(), &shell::read(&file)?));
     }
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    shell::none_of(&problems)
 }
 
 /// What is untidy in one source file.
@@ -135,11 +140,7 @@ fn untidy(file: &str, text: &str) -> Vec<String> {
 
 /// Lines with comments are not wider than a reader's window.
 fn comments() -> Result<(), String> {
-    let mut problems = Vec::new();
-    for file in shell::project_files(SOURCES)? {
-        problems.extend(comments::too_wide(&file.to_string_lossy(), &shell::read(&file)?));
-    }
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    in_every_source(comments::too_wide)
 }
 
 /// A type name has one definition in a package.
@@ -148,8 +149,7 @@ fn names() -> Result<(), String> {
     for file in shell::project_files(&["rs"])? {
         names.read(&file.to_string_lossy(), &shell::read(&file)?);
     }
-    let problems = names.problems();
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    shell::none_of(&names.problems())
 }
 
 /// The folders of the library depend on each other in one direction.
@@ -160,8 +160,7 @@ fn rooms() -> Result<(), String> {
             files.insert(inside.to_owned(), shell::read(&file)?);
         }
     }
-    let problems = rooms::problems(&files);
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    shell::none_of(&rooms::problems(&files))
 }
 
 /// Where decisions are, and the page with a row for each.
@@ -175,8 +174,7 @@ fn decisions() -> Result<(), String> {
     let pages: Vec<_> = pages.map(|page| page.to_string_lossy().into_owned()).collect();
     let list = shell::read(std::path::Path::new(DECISIONS).join(LIST_OF_DECISIONS))?;
     let pages: Vec<&str> = pages.iter().map(String::as_str).collect();
-    let problems = unlisted(&list, &pages);
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    shell::none_of(&unlisted(&list, &pages))
 }
 
 /// What the list of decisions lacks and has too much, given the names of the pages in order.
@@ -216,7 +214,7 @@ fn oldest_rust() -> Result<(), String> {
         }
         problems.extend(other_promises(&name, &text, setup::OLDEST_RUST));
     }
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
+    shell::none_of(&problems)
 }
 
 /// The lines that promise an oldest Rust other than this one.

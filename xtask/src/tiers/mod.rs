@@ -25,17 +25,17 @@ pub(crate) struct TestOptions {
 
 /// Runs the tiers asked for, prints what became of each and the closing line, and writes that line
 /// down.
-pub(crate) fn test(wish: &TestOptions) -> Result<(), String> {
+pub(crate) fn test(options: &TestOptions) -> Result<(), String> {
     // A line of an earlier run must not be taken for this one's.
     let summary = shell::root().join("target/test-summary.txt");
     std::fs::remove_file(&summary).or_else(|error| {
         if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(said(&error)) }
     })?;
 
-    let tiers = chosen(wish)?;
+    let tiers = chosen(options)?;
     let wants_tests = tiers.iter().any(|tier| tier.kind == Kind::Tests);
-    if wish.setup {
-        setup::install(&tools_for(&tiers, wish.level >= When::All || shell::in_ci()));
+    if options.setup {
+        setup::install(&tools_for(&tiers, options.level >= When::All || shell::in_ci()));
     }
     let reports: Vec<Report> = tiers.into_iter().map(|tier| run(tier, is_strict())).collect();
 
@@ -55,7 +55,7 @@ pub(crate) fn test(wish: &TestOptions) -> Result<(), String> {
         std::fs::create_dir_all(folder).map_err(|error| said(&error))?;
     }
     std::fs::write(&summary, format!("{closing_line}\n")).map_err(|error| said(&error))?;
-    if wish.level == When::Everything && total.failed == 0 {
+    if options.level == When::Everything && total.failed == 0 {
         println!("\nfor the table \"Last run of everything\" in CONTRIBUTING.md:");
         println!("{}", record(&closing_line)?);
     }
@@ -212,9 +212,9 @@ fn judge(kind: &Kind, seen: Tally, outcome: Result<(), String>) -> Result<(), St
     Ok(())
 }
 
-fn chosen(wish: &TestOptions) -> Result<Vec<&'static Tier>, String> {
-    let Some(name) = &wish.only else {
-        return Ok(TIERS.iter().filter(|tier| tier.when <= wish.level).collect());
+fn chosen(options: &TestOptions) -> Result<Vec<&'static Tier>, String> {
+    let Some(name) = &options.only else {
+        return Ok(TIERS.iter().filter(|tier| tier.when <= options.level).collect());
     };
     let tier = TIERS.iter().find(|tier| tier.name == name);
     tier.map(|tier| vec![tier]).ok_or_else(|| format!("there is no tier called `{name}`"))
@@ -348,8 +348,8 @@ mod tests {
 
     #[test]
     fn a_tier_is_chosen_by_its_level_or_by_name() {
-        let names = |wish: &TestOptions| -> Vec<_> {
-            chosen(wish).unwrap().iter().map(|tier| tier.name).collect()
+        let names = |options: &TestOptions| -> Vec<_> {
+            chosen(options).unwrap().iter().map(|tier| tier.name).collect()
         };
         assert_eq!(
             names(&TestOptions::default()),
