@@ -28,8 +28,8 @@ use super::source::CopySource;
 use super::step;
 use crate::{Array, DeviceId, NodePath, Queue, Result};
 
-/// How many times larger the chunks of a gathered copy are than [`Options::chunk`]: nobody waits for
-/// the first one to be read.
+/// How many times larger the chunks of a gathered copy are than [`Options::chunk`]: nobody waits
+/// for the first chunk to be read.
 const GATHERED_LARGER: u64 = 4;
 
 /// A copy that is planned and has not run: see [`copy`](crate::copy).
