@@ -108,6 +108,7 @@ mod error;
 mod ffi;
 mod node_path;
 mod pool;
+mod process;
 mod schema;
 mod stream;
 mod sync;
