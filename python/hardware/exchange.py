@@ -30,7 +30,7 @@ def same(found, expected, what):
 def release():
     """Lets go of everything that nobody uses."""
     gc.collect()
-    ad.drain(20)
+    ad.wait_until_released(20)
 
 
 def every_type_goes_both_ways(library):

@@ -194,7 +194,7 @@ def conformance(result, is_quick):
                 assert ad.device(name).held["allocated"] > 0
                 del there
             gc.collect()
-            ad.drain(20)
+            ad.wait_until_released(20)
             after = {name: ad.device(name).held["allocated"] for name in found}
             assert before in (None, after), f"{before}, {after}"
             before = after
@@ -253,7 +253,7 @@ def pyarrow(result, is_quick):
             del taken
         del there
         gc.collect()
-        ad.drain(20)
+        ad.wait_until_released(20)
         held = ad.device(f"{kind}:0").held["allocated"]
         assert held == 0, f"{held} bytes are left; {text}"
         return text

@@ -186,7 +186,7 @@ mod _native {
     /// do none of these for a long time.
     #[pyfunction]
     fn reclaim(py: Python<'_>) -> usize {
-        py.detach(arrow_device::reclaim)
+        py.detach(arrow_device::deferred::release_finished)
     }
 
     /// Waits until the last use of all memory that was given back has passed, and releases it.
@@ -195,7 +195,7 @@ mod _native {
     fn drain(py: Python<'_>, timeout: f64) -> PyResult<()> {
         let timeout = Duration::try_from_secs_f64(timeout)
             .map_err(|error| crate::error::invalid(error.to_string()))?;
-        py.detach(|| arrow_device::drain(timeout)).or_raise()
+        py.detach(|| arrow_device::deferred::wait_until_released(timeout)).or_raise()
     }
 
     /// How many objects of each kind are alive.
@@ -205,7 +205,7 @@ mod _native {
         for (name, count) in live::counts() {
             counts.set_item(name, count)?;
         }
-        counts.set_item("pending", arrow_device::pending())?;
+        counts.set_item("pending", arrow_device::deferred::held_back().in_use)?;
         Ok(counts)
     }
 

@@ -15,7 +15,7 @@ def software():
     yield device
     gc.collect()
     ad.testing.run_until_idle()
-    ad.drain()
+    ad.wait_until_released()
     assert ad.testing.take_reports() == []
 
 

@@ -33,7 +33,7 @@ def until(condition, seconds=60.0):
     while not condition():
         assert time.monotonic() < end, "it did not come true"
         ad.testing.run_until_idle()
-        ad.reclaim()
+        ad.release_finished()
         gc.collect()
         time.sleep(0.001)
 

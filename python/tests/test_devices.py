@@ -127,7 +127,7 @@ def test_an_adopted_queue_is_the_same_queue(device):
     assert (again.handle, again.device, there.ready) == (queue.handle, device, True)
     # A queue that was adopted stays open until nothing that was used on it is left.
     del there, again
-    ad.drain()
+    ad.wait_until_released()
     queue.synchronize()
 
 
@@ -152,7 +152,7 @@ def test_memory_is_given_back(device):
         there.wait()
     del there
     ad.testing.run_until_idle()
-    ad.drain()
+    ad.wait_until_released()
     until(lambda: device.held["allocated"] <= before)
 
 

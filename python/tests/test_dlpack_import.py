@@ -301,7 +301,7 @@ def test_a_buffer_is_held_as_long_as_its_data():
     with pytest.raises(BufferError):
         source.append(1)
     del a
-    ad.reclaim()
+    ad.release_finished()
     source.append(1)
     with mmap.mmap(-1, 16) as memory:
         a = ad.array(memory)

@@ -62,7 +62,7 @@ assert numbers.ready and ad.array(ad.from_dlpack(numbers)).to_host() == ad.array
 
 del there, numbers, again
 gc.collect()
-ad.drain()
+ad.wait_until_released()
 queue.synchronize()
 reports = []
 EachReport = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)

@@ -63,7 +63,7 @@ def test_round_trips_leave_nothing_behind(kind):
     start = resident()
     for _ in range(ROUND_TRIPS - WARM_UP):
         trip(a)
-    ad.reclaim()
+    ad.release_finished()
     grown = resident() - start
     assert grown < 1 << 20, f"{grown} bytes more"
     until(lambda: live() == before)

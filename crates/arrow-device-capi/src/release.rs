@@ -10,7 +10,7 @@ use crate::queue::limit;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ardev_reclaim() -> usize {
-    catch_unwind(arrow_device::reclaim).unwrap_or_else(|payload| {
+    catch_unwind(arrow_device::deferred::release_finished).unwrap_or_else(|payload| {
         // Its drop may panic as well.
         std::mem::forget(payload);
         0
@@ -19,12 +19,13 @@ pub extern "C" fn ardev_reclaim() -> usize {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ardev_pending() -> usize {
-    arrow_device::pending()
+    arrow_device::deferred::held_back().in_use
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ardev_drain(timeout: i64, error: *mut ArdevError) -> c_int {
-    let body = || arrow_device::drain(limit(timeout).unwrap_or(Duration::MAX));
+    let body =
+        || arrow_device::deferred::wait_until_released(limit(timeout).unwrap_or(Duration::MAX));
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_device::driver::{Raw, Region, Route, Spot};
-use arrow_device::{Device, DeviceId, DeviceType, Queue, Result};
+use arrow_device::{Device, DeviceId, DeviceType, Queue, Result, deferred};
 
 use crate::builder::{Builder, Settings};
 use crate::driver::SimDriver;
@@ -206,9 +206,12 @@ impl Sim {
             return;
         }
         self.run_until_idle();
-        // Another thread may be looking through the library's list at the moment, and hold what is
-        // ours.
-        let _ = arrow_device::settle(Duration::from_secs(20));
+        deferred::release_finished();
+        // Another thread may be releasing something of this device at the moment.
+        let patience = Instant::now() + Duration::from_secs(20);
+        while deferred::held_back().being_released > 0 && Instant::now() < patience {
+            std::thread::yield_now();
+        }
         let leaks = self.engine.with(|state| state.leaks());
         self.engine.with(|state| leaks.into_iter().for_each(|leak| state.report(leak)));
     }

@@ -71,8 +71,8 @@ impl Ledger {
     pub fn settle_soon(&self, bases: usize) -> Verdict {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
-            let is_held = arrow_device::pending() > 0;
-            let _ = arrow_device::settle(Duration::from_secs(1));
+            let is_held = !arrow_device::deferred::held_back().is_nothing();
+            crate::release_what_has_passed();
             let verdict = self.settle(bases);
             if verdict.is_ok() || !is_held || Instant::now() > deadline {
                 return verdict;

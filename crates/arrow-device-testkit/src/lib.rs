@@ -197,6 +197,10 @@ pub mod tensors;
 pub mod trips;
 pub mod wrong;
 
+use std::time::{Duration, Instant};
+
+use arrow_device::deferred;
+
 /// What a check has against what it was shown; nothing is good.
 pub type Verdict = Result<(), String>;
 
@@ -212,17 +216,27 @@ pub fn assert_complaint(verdict: Verdict, expected: &str) {
     assert!(complaint.contains(expected), "`{complaint}` does not say `{expected}`");
 }
 
-/// Has what is not used any more released until something is so; whether it came to be so.
+/// Has everything released whose last use has passed, and waits for the threads that are releasing
+/// some of it, at most 20 seconds.
 ///
-/// One look at the list of what waits for its last use is not enough: it is one for all tests of a
-/// program, and another test's thread may be the one that releases.
-pub fn reclaim_until(is_so: impl Fn() -> bool) -> bool {
-    let patience = std::time::Instant::now() + std::time::Duration::from_secs(20);
+/// What is held back is held back for all tests of a program, and another test's thread may be the
+/// one that releases.
+pub fn release_what_has_passed() {
+    let patience = Instant::now() + Duration::from_secs(20);
+    deferred::release_finished();
+    while deferred::held_back().being_released > 0 && Instant::now() < patience {
+        std::thread::yield_now();
+    }
+}
+
+/// Has what is not used any more released until something is so; whether it came to be so.
+pub fn release_until(is_so: impl Fn() -> bool) -> bool {
+    let patience = Instant::now() + Duration::from_secs(20);
     while !is_so() {
-        if std::time::Instant::now() > patience {
+        if Instant::now() > patience {
             return false;
         }
-        let _ = arrow_device::settle(std::time::Duration::from_secs(1));
+        release_what_has_passed();
         std::thread::yield_now();
     }
     true

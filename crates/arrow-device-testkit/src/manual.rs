@@ -47,6 +47,15 @@ struct ManualState {
     is_lost: bool,
     /// Whoever asks next about an event gets the answer only after two meetings here.
     held_answer: Option<Arc<Barrier>>,
+    /// Whoever records next gets the event only after two meetings here.
+    held_record: Option<Arc<Barrier>>,
+    /// Whether a wait with a limit ends with the time, and not with the work.
+    is_slow: bool,
+    cannot_tell: bool,
+    /// How many questions were asked about events and queues.
+    questions: u64,
+    /// How many bytes there are, where there is a limit.
+    limit: Option<u64>,
 }
 
 impl Manual {
@@ -113,6 +122,35 @@ impl Manual {
         let barrier = Arc::new(Barrier::new(2));
         self.state().held_answer = Some(barrier.clone());
         barrier
+    }
+
+    /// The next event is recorded, and then its recorder is held back: between the first meeting at
+    /// the barrier and the second.
+    pub fn hold_next_record(&self) -> Arc<Barrier> {
+        let barrier = Arc::new(Barrier::new(2));
+        self.state().held_record = Some(barrier.clone());
+        barrier
+    }
+
+    /// Whether a wait with a limit ends when the time is over, with nothing done. Otherwise a wait
+    /// completes the work.
+    pub fn set_slow(&self, is_slow: bool) {
+        self.state().is_slow = is_slow;
+    }
+
+    /// Whether every question about an event or a queue is answered with an error.
+    pub fn set_cannot_tell(&self, cannot_tell: bool) {
+        self.state().cannot_tell = cannot_tell;
+    }
+
+    /// How many questions about events and queues were asked.
+    pub fn questions(&self) -> u64 {
+        self.state().questions
+    }
+
+    /// The device has only so much memory.
+    pub fn limit_memory(&self, bytes: u64) {
+        self.state().limit = Some(bytes);
     }
 
     /// How many events are alive.
@@ -185,6 +223,13 @@ unsafe impl Driver for ManualDriver {
     }
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        {
+            let state = self.0.state();
+            let used: u64 = state.memory.values().sum();
+            if state.limit.is_some_and(|limit| used + len > limit) {
+                return Err(self.0.error(ErrorKind::OutOfMemory));
+            }
+        }
         // SAFETY: the length is not 0, as the trait says.
         let address = unsafe { std::alloc::alloc(layout(len)) };
         self.0.state().memory.insert(address.addr(), len);
@@ -211,9 +256,13 @@ unsafe impl Driver for ManualDriver {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        let state = self.0.state();
+        let mut state = self.0.state();
+        state.questions += 1;
         if state.is_lost {
             return Err(self.0.error(ErrorKind::DeviceLost));
+        }
+        if state.cannot_tell {
+            return Err(self.0.error(ErrorKind::Driver));
         }
         let (submitted, done) = state.queues[queue.bits() - 1];
         Ok(state.lies || submitted == done)
@@ -238,6 +287,12 @@ unsafe impl Driver for ManualDriver {
         let event = state.next_event;
         let submitted = state.queues[queue.bits() - 1].0;
         state.events.insert(event, (queue.bits(), submitted));
+        let held = state.held_record.take();
+        drop(state);
+        if let Some(barrier) = held {
+            barrier.wait();
+            barrier.wait();
+        }
         Ok(Raw::from_bits(event))
     }
 
@@ -248,8 +303,12 @@ unsafe impl Driver for ManualDriver {
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
         let mut state = self.0.state();
+        state.questions += 1;
         if state.is_lost {
             return Err(self.0.error(ErrorKind::DeviceLost));
+        }
+        if state.cannot_tell {
+            return Err(self.0.error(ErrorKind::Driver));
         }
         let (queue, point) = state.events[&event.bits()];
         let is_complete = state.lies || state.queues[queue - 1].1 >= point;
@@ -262,8 +321,15 @@ unsafe impl Driver for ManualDriver {
         Ok(is_complete)
     }
 
-    unsafe fn wait_on_host(&self, event: Raw<Event>, _timeout: Option<Duration>) -> Result<bool> {
-        let (queue, point) = self.0.state().events[&event.bits()];
+    unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        let ((queue, point), is_slow) = {
+            let state = self.0.state();
+            (state.events[&event.bits()], state.is_slow)
+        };
+        if let (Some(timeout), true) = (timeout, is_slow) {
+            std::thread::sleep(timeout);
+            return Ok(self.0.state().queues[queue - 1].1 >= point);
+        }
         self.0.run_to(queue, point).map(|()| true)
     }
 

@@ -251,6 +251,12 @@ impl Error {
         self
     }
 
+    /// Adds a note to the message.
+    pub(crate) fn with_note(mut self, note: fmt::Arguments<'_>) -> Self {
+        self.0.message = format!("{}, {note}", self.0.message).into();
+        self
+    }
+
     /// Says which device it was about.
     pub fn on_device(mut self, device: DeviceId) -> Self {
         self.0.device = Some(device);

@@ -61,7 +61,7 @@
 //! 2. **No access without order.** In safe code a device address can only be had by naming the
 //!    queue that will use it; that queue then waits for the array's event. And memory is not handed
 //!    back while a queue still uses it: dropping an array that was used on a queue defers its
-//!    release until that use has passed (see [`reclaim`], [`settle`], [`drain`]).
+//!    release until that use has passed (see [`deferred`]).
 //! 3. **Somebody else's malformed struct is an error value**, with the place in the tree where the
 //!    mistake is. What was passed is released exactly once. No panic reaches a C caller.
 //! 4. **It costs next to nothing.** An exported tree is one allocation however many columns it has,
@@ -120,7 +120,7 @@ pub use array::{
 };
 pub use device::{
     Allocator, Buffer, BufferView, Device, Event, Extent, Held, KeepAlive, Location, Memory, Plain,
-    Queue, Reaper, Recycler, drain, driver, leaked, pending, reclaim, settle,
+    Queue, Recycler, deferred, driver,
 };
 pub use device_id::{DeviceId, DeviceType};
 pub use error::{Error, ErrorKind, Result, Vendor};

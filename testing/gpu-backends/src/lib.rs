@@ -202,5 +202,7 @@ pub fn assert_numbers(array: &Array) {
 
 /// Has everything released that nobody uses any more.
 pub fn settle() {
-    assert!(arrow_device_testkit::reclaim_until(|| arrow_device::pending() == 0));
+    assert!(arrow_device_testkit::release_until(
+        || arrow_device::deferred::held_back().is_nothing()
+    ));
 }

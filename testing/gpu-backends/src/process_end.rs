@@ -32,7 +32,7 @@ fn drops_silently(machine: &Machine, held: Held) -> bool {
     drop(array);
     drop(queue);
     drop(device);
-    arrow_device::reclaim();
+    arrow_device::deferred::release_finished();
     is_refused && machine.sim.calls() == 0
 }
 

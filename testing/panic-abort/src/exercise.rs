@@ -199,11 +199,19 @@ fn deferred_release() -> Outcome {
     expect(refused == Some(ErrorKind::NotReachable), || format!("the host gives {refused:?}"))?;
     drop(array);
 
-    let kept = (sim.allocated(), arrow_device::reclaim(), arrow_device::pending() > 0);
+    let kept = (
+        sim.allocated(),
+        arrow_device::deferred::release_finished(),
+        !arrow_device::deferred::held_back().is_nothing(),
+    );
     expect(kept == (64, 0, true), || format!("while the queue is busy: {kept:?}"))?;
     sim.run_until_idle();
-    arrow_device::drain(Duration::from_secs(10)).map_err(said)?;
-    let left = (sim.allocated(), arrow_device::pending(), arrow_device::leaked());
+    arrow_device::deferred::wait_until_released(Duration::from_secs(10)).map_err(said)?;
+    let left = (
+        sim.allocated(),
+        arrow_device::deferred::held_back().in_use,
+        arrow_device::deferred::held_back().abandoned,
+    );
     expect(left == (0, 0, 0), || format!("after it has passed: {left:?}"))?;
     drop(queue);
     let reports = sim.finish();

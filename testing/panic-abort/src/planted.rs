@@ -66,12 +66,12 @@ pub(crate) fn run(plant: &str) -> ExitCode {
         _ => return ExitCode::from(2),
     };
     match met {
-        Ok(()) if arrow_device::leaked() == 1 => {
+        Ok(()) if arrow_device::deferred::held_back().abandoned == 1 => {
             println!("{ALIVE}");
             ExitCode::SUCCESS
         }
         Ok(()) => {
-            println!("{} releases went wrong", arrow_device::leaked());
+            println!("{} releases went wrong", arrow_device::deferred::held_back().abandoned);
             ExitCode::FAILURE
         }
         Err(error) => {
@@ -105,7 +105,7 @@ fn deferred() -> Result<(), Error> {
     drop(array.on(&queue)?);
     drop(array);
     sim.run_until_idle();
-    arrow_device::drain(Duration::from_secs(10))
+    arrow_device::deferred::wait_until_released(Duration::from_secs(10))
 }
 
 fn planted_array(device: DeviceId) -> Result<Array, Error> {

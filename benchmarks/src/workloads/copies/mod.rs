@@ -45,8 +45,8 @@ fn texts(columns: usize, rows: usize) -> Batch {
 
 /// Releases all that waited for its last use, so that the next turn begins as this one did.
 fn settle() {
-    while arrow_device::pending() > 0 {
-        arrow_device::reclaim();
+    while !arrow_device::deferred::held_back().is_nothing() {
+        arrow_device::deferred::release_finished();
         std::thread::yield_now();
     }
 }

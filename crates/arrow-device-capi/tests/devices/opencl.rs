@@ -7,7 +7,7 @@ use arrow_device::{DeviceType, ErrorKind};
 use arrow_device_capi::*;
 use arrow_device_testkit::application::opencl::Cl;
 use arrow_device_testkit::required::skip;
-use arrow_device_testkit::{process, reclaim_until};
+use arrow_device_testkit::{process, release_until};
 
 use crate::support::face::{call, made};
 use crate::support::objects::{END, Ends, copy, numbers, values_of};
@@ -106,7 +106,7 @@ fn a_context_a_queue_and_an_event_of_the_application_are_used() {
         for device in [device, found, usual] {
             unsafe { ardev_device_free(device) };
         }
-        assert!(reclaim_until(|| ENDS.count() == 2), "{}", ENDS.count());
+        assert!(release_until(|| ENDS.count() == 2), "{}", ENDS.count());
         cl.call("clReleaseEvent", user).unwrap();
         cl.call("clReleaseCommandQueue", lane).unwrap();
         cl.call("clReleaseContext", context).unwrap();

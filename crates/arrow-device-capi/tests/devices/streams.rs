@@ -5,7 +5,7 @@ use std::ptr;
 
 use arrow_device::ErrorKind;
 use arrow_device_capi::*;
-use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::release_until;
 use gpu_backends::Bench;
 
 use crate::support::face::{Owned, call, made};
@@ -98,7 +98,7 @@ pub(crate) fn streams_and_events_go_in_and_out(bench: &Bench, device_type: i32) 
         unsafe { ardev_queue_free(queue) };
     }
     unsafe { ardev_device_free(device) };
-    assert!(reclaim_until(|| ENDS.count() == 3), "{}", ENDS.count());
+    assert!(release_until(|| ENDS.count() == 3), "{}", ENDS.count());
     bench.entered(|| {
         let end = bench.name("cuStreamDestroy_v2", "hipStreamDestroy");
         assert!([producer, consumer].iter().all(|it| bench.raw(end, &[*it as u64]) == 0));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use arrow_device::{DeviceId, DeviceType, ErrorKind};
 use arrow_device_capi::*;
 use arrow_device_testkit::application::vulkan::Vulkan;
-use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::release_until;
 use arrow_device_testkit::required::skip;
 use ash::vk::{self as api, Handle};
 
@@ -97,7 +97,7 @@ impl Application {
 fn close(device: *mut ArdevDevice, queue: *mut ArdevQueue, ends: &Ends, expected: usize) {
     unsafe { ardev_queue_free(queue) };
     unsafe { ardev_device_free(device) };
-    assert!(reclaim_until(|| ends.count() == expected), "{} of {expected}", ends.count());
+    assert!(release_until(|| ends.count() == expected), "{} of {expected}", ends.count());
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn the_application_allocates_by_itself() {
         }
         unsafe { ardev_queue_free(lane) };
         unsafe { ardev_device_free(own) };
-        assert!(reclaim_until(|| all.blocks.lock().unwrap().is_empty()));
+        assert!(release_until(|| all.blocks.lock().unwrap().is_empty()));
     }
     assert_eq!(all.made.load(SeqCst), 2);
     close(device, queue, &ENDS, 1);

@@ -5,7 +5,7 @@ use arrow_device::Device;
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::kinds::{self, Case};
 use arrow_device_testkit::suite::{Check, Report, Suite};
-use arrow_device_testkit::{Verdict, reclaim_until};
+use arrow_device_testkit::{Verdict, release_until};
 
 use crate::support::face::Face;
 use crate::support::software::{Fault, register};
@@ -35,7 +35,7 @@ fn run(sim: Sim, table: Fault, cases: impl IntoIterator<Item = Case>) -> Report 
     report.assert();
     // The device is closed, and its table released, when nothing on it is left.
     drop(device);
-    assert!(reclaim_until(|| registered.is_released()));
+    assert!(release_until(|| registered.is_released()));
     let left = sim.finish();
     assert!(left.is_empty(), "{left:?}");
     report

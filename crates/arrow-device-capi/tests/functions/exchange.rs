@@ -12,7 +12,7 @@ use arrow_device_capi::*;
 use arrow_device_testkit::hostile::{self, Hostile};
 use arrow_device_testkit::kinds::Kind;
 use arrow_device_testkit::pushed::{self, Sink, Source};
-use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::release_until;
 use arrow_device_testkit::stream::{
     Script, Step, UNKNOWN_TYPE, Watch, check_consumer, check_producer, device_of, host_of, produce,
 };
@@ -295,7 +295,7 @@ fn a_buffer_of_the_caller_is_released_once_after_its_last_use() {
     unsafe { ardev_schema_free(schema) };
     assert_eq!(released.load(Ordering::SeqCst), 0);
     drop(array);
-    assert!(reclaim_until(|| released.load(Ordering::SeqCst) == 1));
+    assert!(release_until(|| released.load(Ordering::SeqCst) == 1));
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn memory_comes_from_the_callers_functions_and_goes_back_to_them() {
     unsafe { ardev_queue_free(queue) };
     unsafe { ardev_device_free(device) };
     unsafe { ardev_device_free(host) };
-    assert!(reclaim_until(|| kept.released.load(Ordering::SeqCst) == 1));
+    assert!(release_until(|| kept.released.load(Ordering::SeqCst) == 1));
     assert_eq!(kept.allocated.load(Ordering::SeqCst), kept.freed.load(Ordering::SeqCst));
 }
 

@@ -79,7 +79,7 @@ pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
 
     let opened = names.into_iter().map(backends::open).collect::<Outcome<Vec<Opened>>>()?;
     let lines = measure::all(&opened, &sizes, time)?;
-    arrow_device::drain(Duration::from_secs(10))?;
+    arrow_device::deferred::wait_until_released(Duration::from_secs(10))?;
     opened.into_iter().try_for_each(Opened::finish)?;
 
     if let Some(file) = matches.get_one::<PathBuf>("svg") {

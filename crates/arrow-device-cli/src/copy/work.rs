@@ -60,7 +60,7 @@ pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
         }
         written => written.map_err(|failure| failure.during(input.display()))?,
     };
-    arrow_device::drain(Duration::from_secs(60))?;
+    arrow_device::deferred::wait_until_released(Duration::from_secs(60))?;
     opened.into_iter().try_for_each(Opened::finish)?;
     partial.put_in_place(file).map_err(|failure| failure.during(output.display()))?;
 

@@ -80,7 +80,7 @@ fn exchange(
     // Nobody waits for the producer's work any more, and this device works only for somebody who
     // waits.
     sim.run_until_idle();
-    arrow_device::drain(Duration::from_secs(10))
+    arrow_device::deferred::wait_until_released(Duration::from_secs(10))
 }
 
 /// Column `id`: five 64-bit integers.
@@ -96,7 +96,7 @@ fn early_release(queue: &Queue, handed: &mut Handed<'_>) -> Result<()> {
     handed.release();
     // The producer has long finished its own work, so it frees what was released to it.
     handed.producers_queue.synchronize()?;
-    arrow_device::reclaim();
+    arrow_device::deferred::release_finished();
     Ok(())
 }
 

@@ -65,7 +65,7 @@ pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     let device = matches.get_one::<String>("device").map_or("ext_dev", String::as_str);
     let opened = backends::open(Name::parse(device)?)?;
     exchange(&opened, out)?;
-    arrow_device::drain(Duration::from_secs(10))?;
+    arrow_device::deferred::wait_until_released(Duration::from_secs(10))?;
     let is_watched = opened.sim.is_some();
     opened.finish()?;
     if is_watched {
@@ -129,9 +129,12 @@ fn exchange(opened: &Opened, out: &mut dyn Write) -> Outcome<()> {
     hand_back(&producer, &producers_queue, consumer, out)?;
     drop(fetched);
     drop(producers_queue);
-    arrow_device::drain(Duration::from_secs(10))?;
+    arrow_device::deferred::wait_until_released(Duration::from_secs(10))?;
     let on_device = device.held().allocated.saturating_sub(held_before);
-    match producer.buffers_alive() as u64 + on_device + arrow_device::leaked() as u64 {
+    match producer.buffers_alive() as u64
+        + on_device
+        + arrow_device::deferred::held_back().abandoned as u64
+    {
         0 => Ok(writeln!(
             out,
             "9. Everything was released once, on the host and on the device: nothing is left alive."

@@ -122,7 +122,7 @@ pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     }
     // What was surveyed goes before the device that it is on.
     drop((surveys, arrays));
-    arrow_device::drain(std::time::Duration::from_secs(10))?;
+    arrow_device::deferred::wait_until_released(std::time::Duration::from_secs(10))?;
     opened.map_or(Ok(()), Opened::finish)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -113,7 +113,7 @@ fn the_exporter_holds_one_reference_and_the_importer_none() {
         let start = Instant::now();
         while references() != expected && start.elapsed() < Duration::from_secs(10) {
             producer.synchronize().unwrap();
-            arrow_device::reclaim();
+            arrow_device::deferred::release_finished();
         }
         assert_eq!(references(), expected);
     };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Queue, Ready, Result, Schema, View};
 use arrow_device_sim::{Call, Kind, Mistake, Sim, for_each_fault};
-use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::release_until;
 use arrow_device_testkit::skewed::{self, Omission};
 
 use crate::support::producer::{destroy_event_early, pending_numbers};
@@ -122,7 +122,7 @@ fn an_import_waits_for_an_event_that_is_still_pending() {
         drop(view);
         assert_eq!(releases.load(Ordering::SeqCst), 0, "released before the queue passed");
         two.synchronize().unwrap();
-        assert!(reclaim_until(|| releases.load(Ordering::SeqCst) == 1), "released");
+        assert!(release_until(|| releases.load(Ordering::SeqCst) == 1), "released");
     });
 }
 
@@ -147,7 +147,7 @@ fn the_event_of_an_export_outlives_everything_but_the_export() {
         let array = column(sim, &one, &NUMBERS).unwrap();
         let c_array = exported(&array);
         drop((array, one));
-        arrow_device::reclaim();
+        arrow_device::deferred::release_finished();
         consume(sim, &import(c_array).on(&two).unwrap()).unwrap();
     });
 }
@@ -348,7 +348,7 @@ fn views_and_arrays_can_go_on_other_threads() {
             .collect();
         drop(array);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        assert!(reclaim_until(|| releases.load(Ordering::SeqCst) == 1), "released");
+        assert!(release_until(|| releases.load(Ordering::SeqCst) == 1), "released");
     }
 }
 
@@ -391,7 +391,7 @@ fn where_recording_fails_the_whole_queue_is_waited_for() {
         drop((view, array));
         assert_eq!(releases.load(Ordering::SeqCst), 0, "released before the queue passed");
         two.synchronize().unwrap();
-        assert!(reclaim_until(|| releases.load(Ordering::SeqCst) == 1), "released");
+        assert!(release_until(|| releases.load(Ordering::SeqCst) == 1), "released");
     });
 }
 

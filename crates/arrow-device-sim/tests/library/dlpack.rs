@@ -4,8 +4,6 @@
 
 use arrow_device_testkit::{process, tensors};
 
-use std::time::Duration;
-
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{
     Conversion, CopyPolicy, Dtype, Managed, Order, Tensor, device_id, dl_device,
@@ -174,7 +172,7 @@ fn memory_is_not_given_back_while_a_queue_still_uses_it() {
     let spot = view.child(0).unwrap().buffer(1).location().spot();
     sim.kernel("read").reads(spot, 96).launch(&queue, |_| {}).unwrap();
     drop((view, array, tensor));
-    arrow_device::reclaim();
+    arrow_device::deferred::release_finished();
     assert_eq!(freed.get(), 0, "the queue has not run yet");
     queue.synchronize().unwrap();
     assert!(freed.reaches(1));
@@ -253,7 +251,7 @@ fn each_call_fails() {
         sim.run_until_idle();
         // What waits for a queue goes when that is idle. The list is the process's: no other test
         // may have work on it.
-        arrow_device::settle(Duration::from_secs(20)).unwrap();
+        arrow_device_testkit::release_what_has_passed();
     });
     assert!(runs > 40, "{runs} runs");
 }

@@ -244,7 +244,7 @@ fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     drop(array);
     let landing = Landing::of(&view, plan).map_err(text)?;
     drop((view, part));
-    arrow_device::reclaim();
+    arrow_device::deferred::release_finished();
     let is_released = ledger.base_releases() > 1;
     require(!(is_released && is_pending(&scene.reader)?), || {
         "released while a queue still uses it".into()

@@ -41,7 +41,7 @@ impl Count {
 
     /// Waits until it happened so often: another test's thread may be the one that lets go.
     pub fn reaches(&self, times: usize) -> bool {
-        crate::reclaim_until(|| self.get() >= times) && self.get() == times
+        crate::release_until(|| self.get() >= times) && self.get() == times
     }
 }
 

@@ -16,7 +16,7 @@ use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::oracle::{self, plan_of, require_equal};
 use arrow_device_testkit::plan::{Content, Plan};
 use arrow_device_testkit::relay::{Fault, Handwritten, Ours, Relay};
-use arrow_device_testkit::{Verdict, producer, reclaim_until, require};
+use arrow_device_testkit::{Verdict, producer, release_until, require};
 
 fn said(error: arrow_device::Error) -> String {
     error.to_string()
@@ -297,7 +297,7 @@ fn check_copies(generated: &Generated, kind: Kind, queue: &Queue) -> Verdict {
     }
     drop(array);
     queue.synchronize().map_err(said)?;
-    reclaim_until(|| ledger.live() == 0);
+    release_until(|| ledger.live() == 0);
     ledger.settle(0)
 }
 

@@ -72,7 +72,7 @@ fn what_the_host_filled_and_no_queue_used_is_free_at_once() {
     assert_eq!(recycler.kept(), 0);
     drop(view);
     queue.synchronize().unwrap();
-    assert!(arrow_device_testkit::reclaim_until(|| recycler.kept() >= 4000));
+    assert!(arrow_device_testkit::release_until(|| recycler.kept() >= 4000));
 }
 
 #[test]

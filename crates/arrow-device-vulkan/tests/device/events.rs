@@ -8,7 +8,7 @@ use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::driver::{Raw, Region, Route, Spot, SyncEvent};
 use arrow_device::{Array, DataType, ErrorKind, Event, Queue, Ready};
 use arrow_device_testkit::application::vulkan::{HostEventGate, Vulkan};
-use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::release_until;
 use arrow_device_vulkan::{Placement, open_from};
 use ash::vk::Handle;
 
@@ -149,11 +149,11 @@ fn memory_is_kept_until_the_queue_has_passed() {
     drop(array.on(&queue).unwrap());
     drop(array);
     for _ in 0..100 {
-        arrow_device::reclaim();
+        arrow_device::deferred::release_finished();
     }
     assert_eq!(bench.held().allocated, SIZE as u64);
     gate.open().unwrap();
-    assert!(reclaim_until(|| bench.held().allocated == 0));
+    assert!(release_until(|| bench.held().allocated == 0));
 }
 
 /// An array that somebody else made with Vulkan alone: its own event, set by commands behind a full

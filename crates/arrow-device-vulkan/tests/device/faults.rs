@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, DataType, Device, Error, ErrorKind, Queue, Result};
-use arrow_device_testkit::{process, reclaim_until};
+use arrow_device_testkit::{process, release_until};
 use arrow_device_vulkan::{Placement, open_from};
 use ash::vk::Result as Code;
 
@@ -67,7 +67,7 @@ fn whichever_call_fails_the_error_has_its_code_and_everything_is_freed() {
                     );
                     failed += 1;
                 }
-                assert!(reclaim_until(|| bench.held().allocated == 0), "call {call}");
+                assert!(release_until(|| bench.held().allocated == 0), "call {call}");
             }
             assert!(failed > 20, "{failed}");
         }
@@ -123,7 +123,7 @@ fn a_lost_device_uses_nothing_and_says_so() {
                 assert_has(&error, Code::ERROR_DEVICE_LOST, ErrorKind::DeviceLost, &bench);
             }
             drop((view, there));
-            assert!(reclaim_until(|| bench.held().allocated == 0));
+            assert!(release_until(|| bench.held().allocated == 0));
             // It stays lost, whatever the driver says.
             hooks::obey();
             assert_eq!(event.is_complete().unwrap_err().kind(), ErrorKind::DeviceLost);

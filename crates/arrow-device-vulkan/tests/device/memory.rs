@@ -13,7 +13,7 @@ use arrow_device::{
     Array, DataType, Device, DeviceId, DeviceType, ErrorKind, Memory, Queue, dlpack,
 };
 use arrow_device_testkit::application::vulkan::Vulkan;
-use arrow_device_testkit::{oracle, reclaim_until};
+use arrow_device_testkit::{oracle, release_until};
 use arrow_device_vulkan::{
     Binding, Handles, Placement, adopt_memory, handles_of, open_for, open_from,
 };
@@ -184,7 +184,7 @@ fn a_packed_table_is_several_buffers_of_one_memory() {
     // The packed result, and no more.
     assert!(held > 0 && held <= 4 * bench.properties().alignment as u64, "{held}");
     drop(there);
-    assert!(reclaim_until(|| bench.held().allocated == 0));
+    assert!(release_until(|| bench.held().allocated == 0));
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn an_application_allocates_by_itself() {
         assert!(device.held().allocated > 0);
         assert_is(&there.to_host().unwrap(), &numbers());
         drop(there);
-        assert!(reclaim_until(|| device.held().allocated == 0));
+        assert!(release_until(|| device.held().allocated == 0));
     }
 }
 

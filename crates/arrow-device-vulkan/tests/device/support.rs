@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_device::Device;
 use arrow_device_testkit::application::vulkan::Vulkan;
-use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::release_until;
 use arrow_device_testkit::required::{is_required, skip};
 use arrow_device_vulkan::{Handles, Placement, open_from};
 
@@ -66,7 +66,7 @@ impl Drop for Bench {
 /// Destroys a device, which nobody may use any more. The layer must have said nothing, then either.
 pub(crate) fn finish(vulkan: Arc<Vulkan>) {
     let messages = vulkan.messages();
-    let is_alone = reclaim_until(|| Arc::strong_count(&vulkan) == 1);
+    let is_alone = release_until(|| Arc::strong_count(&vulkan) == 1);
     assert!(is_alone, "something still holds the device");
     drop(vulkan);
     let messages = messages.lock().unwrap();

@@ -61,7 +61,7 @@ pub(crate) fn main() -> Result<()> {
 
     // The queues have passed, so the memory is free. Any later call into the library would have
     // noticed as well.
-    arrow_device::drain(LONG)?;
+    arrow_device::deferred::wait_until_released(LONG)?;
     println!("{} bytes are kept now", kept());
     assert_eq!(kept(), 0);
     Ok(())
@@ -69,7 +69,7 @@ pub(crate) fn main() -> Result<()> {
 
 /// How many bytes of the device are allocated, once the library has freed what it can.
 fn kept() -> u64 {
-    arrow_device::reclaim();
+    arrow_device::deferred::release_finished();
     lab::allocated()
 }
 

@@ -5,7 +5,8 @@ use std::mem::ManuallyDrop;
 
 use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Storage, Tree};
-use crate::device::deferred::{self, Use};
+use crate::DeviceType;
+use crate::device::deferred::{self, LastQueueUses, QueueUse};
 use crate::sync::lock;
 
 impl Tree {
@@ -14,19 +15,11 @@ impl Tree {
         self.notes.get().is_none_or(|notes| lock(&notes.uses).is_empty())
     }
 
-    /// Notes a use, in place of the last one on the same queue.
-    pub(crate) fn note_use(&self, used: Use) {
-        let mut uses = lock(&self.notes().uses);
-        let earlier = match uses.iter_mut().find(|known| known.queue() == used.queue()) {
-            Some(known) => Some(std::mem::replace(known, used)),
-            None => {
-                uses.push(used);
-                None
-            }
-        };
-        drop(uses);
+    /// Notes a use, unless one is known on the same queue that ends later.
+    pub(crate) fn note_use(&self, used: QueueUse) {
+        let not_needed = lock(&self.notes().uses).note(used);
         // Its event is destroyed without the lock.
-        drop(earlier);
+        drop(not_needed);
     }
 }
 
@@ -50,15 +43,20 @@ impl Tree {
     #[inline(never)]
     fn drop_after_its_uses(&mut self) {
         let notes = self.notes.take();
-        let mut uses =
-            notes.as_ref().map_or_else(Vec::new, |notes| std::mem::take(&mut *lock(&notes.uses)));
+        let last_uses = notes.as_ref().map(|notes| std::mem::take(&mut *lock(&notes.uses)));
+        let mut uses = last_uses.map_or_else(Vec::new, LastQueueUses::into_uses);
         let counted = notes.as_ref().and_then(|notes| lock(&notes.counted).take());
         drop(notes);
         if matches!(*self.storage, Storage::Built(_)) {
             // The work that makes the data may still run. (For an array that was imported this is
             // the producer's to know.)
             uses.extend(
-                self.ready.pending().iter().filter_map(Pending::event).cloned().map(Use::before),
+                self.ready
+                    .pending()
+                    .iter()
+                    .filter_map(Pending::event)
+                    .cloned()
+                    .map(QueueUse::before),
             );
         }
         // SAFETY: taken once, here, by the drop of `self`.
@@ -70,7 +68,8 @@ impl Tree {
             deferred::tick();
         } else {
             // Counted until the release, which is later.
-            deferred::defer((storage, counted), uses);
+            let frees_host_memory = self.device.device_type == DeviceType::CPU;
+            deferred::defer((storage, counted), uses, frees_host_memory);
         }
     }
 }

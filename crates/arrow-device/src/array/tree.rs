@@ -14,7 +14,7 @@ use super::node::{ArrayNode, Nodes, Tables};
 use super::readiness::ReadyWhen;
 use super::structs::Structs;
 use crate::device::account::{self, CountedBytes, Direction};
-use crate::device::deferred::Use;
+use crate::device::deferred::LastQueueUses;
 use crate::device::driver::Raw;
 use crate::device::{BytesOwner, Memory};
 use crate::pool::shared::Shared;
@@ -38,7 +38,7 @@ pub(super) struct Notes {
     /// Queues that wait for the data already.
     pub(super) waited: Mutex<Vec<u64>>,
     /// The last use on each queue.
-    pub(super) uses: Mutex<Vec<Use>>,
+    pub(super) uses: Mutex<LastQueueUses>,
     /// Counted as imported, where somebody counts.
     pub(super) counted: Mutex<Option<CountedBytes>>,
     /// What keeps buffers alive that were made of this tree, while there are any.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::tree::Tree;
 use super::{Array, Window};
-use crate::device::deferred::Use;
+use crate::device::deferred::QueueUse;
 use crate::device::driver::Raw;
 use crate::device::queue::PreparedEvent;
 use crate::device::{Location, location};
@@ -30,13 +30,9 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let Some(end) = self.end.take() else { return };
-        let queue = end.queue().clone();
-        let used = match end.record() {
-            Ok(event) => Use::until(&queue, event),
-            Err((_, queue)) => Use::until_idle(&queue),
-        };
-        self.tree.note_use(used);
+        if let Some(end) = self.end.take() {
+            self.tree.note_use(QueueUse::until_recorded(end));
+        }
     }
 }
 

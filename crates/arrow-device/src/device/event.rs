@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::driver::{Raw, Runtime, SyncEvent};
 use super::{Device, KeepAlive};
 use crate::Result;
+use crate::device::deferred::{EventPoint, QueueTimeline};
 
 /// A point in a queue's order: passed when all work that was submitted before it has finished.
 ///
@@ -18,13 +19,27 @@ struct EventInner {
     device: Device,
     raw: Raw<Event>,
     owned: bool,
+    point: EventPoint,
     /// What keeps an event alive that somebody else made.
     _owner: Option<Box<dyn KeepAlive>>,
 }
 
 impl Event {
-    pub(crate) fn owned(device: Device, raw: Raw<Event>) -> Self {
-        Self(Arc::new(EventInner { device, raw, owned: true, _owner: None }))
+    /// An event of this crate, which stands for a point of its queue's timeline.
+    pub(crate) fn owned(
+        device: Device,
+        raw: Raw<Event>,
+        timeline: Arc<QueueTimeline>,
+        point: u64,
+    ) -> Self {
+        let point = EventPoint::OnQueue(timeline, point);
+        Self(Arc::new(EventInner { device, raw, owned: true, point, _owner: None }))
+    }
+
+    /// An event that a driver gave away and that stands for no point of a queue's timeline.
+    pub(crate) fn owned_alone(device: Device, raw: Raw<Event>) -> Self {
+        let point = EventPoint::alone();
+        Self(Arc::new(EventInner { device, raw, owned: true, point, _owner: None }))
     }
 
     /// An event that somebody else made and will destroy.
@@ -33,7 +48,7 @@ impl Event {
     /// `raw` is an event of this device's runtime and stays alive as long as any clone of the
     /// result.
     pub unsafe fn adopt(device: &Device, raw: Raw<Event>) -> Self {
-        Self(Arc::new(EventInner { device: device.clone(), raw, owned: false, _owner: None }))
+        Self::adopted(device, raw, None)
     }
 
     /// The same with whatever keeps the event alive, which is dropped with the last clone of the
@@ -46,8 +61,12 @@ impl Event {
         raw: Raw<Event>,
         owner: impl Send + Sync + 'static,
     ) -> Self {
-        let owner: Option<Box<dyn KeepAlive>> = Some(Box::new(owner));
-        Self(Arc::new(EventInner { device: device.clone(), raw, owned: false, _owner: owner }))
+        Self::adopted(device, raw, Some(Box::new(owner)))
+    }
+
+    fn adopted(device: &Device, raw: Raw<Event>, owner: Option<Box<dyn KeepAlive>>) -> Self {
+        let (device, point) = (device.clone(), EventPoint::alone());
+        Self(Arc::new(EventInner { device, raw, owned: false, point, _owner: owner }))
     }
 
     /// Whether it has passed. Never waits.
@@ -85,6 +104,11 @@ impl Event {
     /// What others find in `ArrowDeviceArray.sync_event`.
     pub fn sync_event(&self) -> SyncEvent {
         self.0.device.driver().sync_event(self.0.raw)
+    }
+
+    /// The point that it stands for.
+    pub(crate) fn point(&self) -> &EventPoint {
+        &self.0.point
     }
 
     pub(crate) fn runtime(&self) -> Runtime {

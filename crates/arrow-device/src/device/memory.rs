@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::allocator::Lent;
 use super::driver::{Addressing, Raw, Region, Route, Spot};
 use super::{Allocator, Buffer, Device, Extent, Queue, host};
-use crate::device::deferred::{self, Use};
-use crate::{Error, ErrorKind, Result};
+use crate::device::deferred::{self, QueueUse, Shortage};
+use crate::{DeviceType, Error, ErrorKind, Result};
 
 /// An allocation on a device, with one owner: to be filled, and then shared as a [`Buffer`].
 ///
@@ -72,14 +72,17 @@ impl Memory {
                 Ok(memory)
             }
         };
-        // The oldest thing may be small: go on as long as there is one. Each turn releases
-        // something.
+        // What is released first may be small: go on as long as there is something to wait for.
+        let mut shortage = None;
         loop {
             match attempt() {
-                Err(error)
-                    if error.kind() == ErrorKind::OutOfMemory
-                        && deferred::release_oldest(device) => {}
-                result => break result,
+                Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                    let shortage = shortage.get_or_insert_with(|| Shortage::on(device, len));
+                    if !shortage.wait() {
+                        return Err(shortage.explained(error));
+                    }
+                }
+                result => return result,
             }
         }
     }
@@ -294,8 +297,9 @@ impl Drop for Memory {
         if self.used_on.is_empty() || block.len == 0 {
             return;
         }
-        let uses = self.used_on.drain(..).map(|queue| Use::record_now(&queue)).collect();
-        deferred::defer(block, uses);
+        let uses = self.used_on.drain(..).map(|queue| QueueUse::until_now(&queue)).collect();
+        let frees_host_memory = block.device.id().device_type == DeviceType::CPU;
+        deferred::defer(block, uses, frees_host_memory);
     }
 }
 

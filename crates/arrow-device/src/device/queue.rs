@@ -4,11 +4,10 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::driver::{Driver, Raw, Region, Route, Waiting};
 use super::{Allocator, Device, Event, KeepAlive, Memory};
-use crate::device::deferred::{self, Use};
+use crate::device::deferred::{self, QueueTimeline, QueueUse};
 use crate::{DeviceId, Error, Result};
 
 /// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own
@@ -24,6 +23,7 @@ struct QueueInner {
     raw: Raw<Queue>,
     owned: bool,
     number: u64,
+    timeline: Arc<QueueTimeline>,
     /// What keeps a queue open that somebody else opened.
     _owner: Option<Box<dyn KeepAlive>>,
 }
@@ -47,9 +47,9 @@ impl Queue {
         owned: bool,
         owner: Option<Box<dyn KeepAlive>>,
     ) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::new(QueueInner { device, raw, owned, number, _owner: owner }))
+        let number = deferred::next_number();
+        let timeline = deferred::timeline_on(&device, number);
+        Self(Arc::new(QueueInner { device, raw, owned, number, timeline, _owner: owner }))
     }
 
     /// The queue of the host, where work is done as it is submitted.
@@ -122,10 +122,9 @@ impl Queue {
     /// callback refers to.
     ///
     /// It is dropped later, by whatever call into this crate comes by (see
-    /// [`reclaim`](crate::reclaim)), on that thread.
+    /// [`deferred`](crate::deferred)), on that thread.
     pub fn keep_until_done(&self, what: impl Send + 'static) {
-        let used = Use::record_now(self);
-        deferred::defer(what, vec![used]);
+        deferred::defer(what, vec![QueueUse::until_now(self)], true);
     }
 
     /// Submits copies, as one piece of work.
@@ -149,6 +148,11 @@ impl Queue {
     /// A number that no other queue of this process has, ever.
     pub(crate) fn number(&self) -> u64 {
         self.0.number
+    }
+
+    /// The order in which this queue passes uses.
+    pub(crate) fn timeline(&self) -> &Arc<QueueTimeline> {
+        &self.0.timeline
     }
 
     pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
@@ -207,16 +211,15 @@ pub(crate) struct PreparedEvent {
 impl PreparedEvent {
     /// Records it. On failure the queue comes back with the error, and the event is destroyed.
     pub(crate) fn record(mut self) -> Result<Event, (Error, Queue)> {
-        // SAFETY: the queue is alive in its owner; the event was made by this driver and is not
-        // recorded yet.
-        let recorded = unsafe { self.queue.driver().record(self.queue.0.raw, self.raw) };
+        let QueueInner { device, raw, timeline, .. } = &*self.queue.0;
+        let (point, recorded) = timeline.record(|| {
+            // SAFETY: the queue is alive in its owner; the event was made by this driver and is not
+            // recorded yet.
+            unsafe { device.driver().record(*raw, self.raw) }
+        });
         let raw = recorded.map_err(|error| (error, self.queue.clone()))?;
         self.recorded = true;
-        Ok(Event::owned(self.queue.device().clone(), raw))
-    }
-
-    pub(crate) fn queue(&self) -> &Queue {
-        &self.queue
+        Ok(Event::owned(device.clone(), raw, timeline.clone(), point))
     }
 }
 

@@ -58,7 +58,8 @@ impl Staging {
             free.iter().position(fits).map(|index| free.swap_remove(index))
         };
         let returned = || {
-            deferred::tick();
+            // All queues of the device, since one block may be behind any of them.
+            deferred::look_at_runtime(device.driver().runtime());
             kept()
         };
         let block = match kept().or_else(returned) {

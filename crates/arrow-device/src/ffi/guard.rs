@@ -11,7 +11,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned
 /// is leaked or freed as its unwinding left it, and never freed twice. It is counted among what
-/// [`leaked`](crate::leaked) tells.
+/// [`held_back`](crate::deferred::held_back) calls abandoned.
 #[inline]
 pub(crate) fn silent(body: impl FnOnce()) {
     let outcome = or_panicked(|| {
@@ -19,7 +19,7 @@ pub(crate) fn silent(body: impl FnOnce()) {
         Ok(())
     });
     if outcome.is_err() {
-        deferred::count_leaked();
+        deferred::count_abandoned();
     }
 }
 

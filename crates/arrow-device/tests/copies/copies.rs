@@ -13,7 +13,7 @@ use arrow_device::{
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::recipe::*;
 use arrow_device_testkit::suite::Suite;
-use arrow_device_testkit::{reclaim_until, require};
+use arrow_device_testkit::{release_until, require};
 
 use crate::device;
 
@@ -42,7 +42,7 @@ fn assert_equal(one: &HostArray, other: &HostArray) {
 
 /// Nothing is left on the device, and nothing went wrong there.
 fn assert_clean(state: &Mutex<device::State>) {
-    assert!(reclaim_until(|| state.lock().unwrap().blocks() == 0));
+    assert!(release_until(|| state.lock().unwrap().blocks() == 0));
     assert_eq!(state.lock().unwrap().mistakes, Vec::<String>::new());
 }
 
@@ -218,10 +218,10 @@ fn what_is_still_being_made_is_kept_even_if_nobody_waits_for_it() {
     numbers().build().unwrap().copy_to(&queue).unwrap();
     let array = Array::builder(DataType::UInt8).len(64).buffers([None, Some(noted(&dropped))]);
     drop(array.finish_after(queue.record().unwrap()).unwrap());
-    arrow_device::reclaim();
+    arrow_device::deferred::release_finished();
     assert!(!dropped.load(Ordering::SeqCst));
     queue.synchronize().unwrap();
-    assert!(reclaim_until(|| dropped.load(Ordering::SeqCst)));
+    assert!(release_until(|| dropped.load(Ordering::SeqCst)));
 }
 
 // Requirement: ARR-20
@@ -237,14 +237,14 @@ fn the_source_of_a_copy_is_kept_until_the_queue_has_passed_it() {
         .unwrap();
     let there = array.copy_to(&queue).unwrap();
     drop(array);
-    arrow_device::reclaim();
+    arrow_device::deferred::release_finished();
     assert!(!dropped.load(Ordering::SeqCst));
     // The target, too, is not freed before.
     drop(there);
-    arrow_device::reclaim();
+    arrow_device::deferred::release_finished();
     assert_eq!(state.lock().unwrap().blocks(), 1);
     queue.synchronize().unwrap();
-    assert!(reclaim_until(|| dropped.load(Ordering::SeqCst)));
+    assert!(release_until(|| dropped.load(Ordering::SeqCst)));
     assert_clean(&state);
 }
 
@@ -366,7 +366,7 @@ fn what_the_host_filled_is_ready_when_the_driver_says_so() {
         assert!(there.to_host().unwrap().equals(&array).unwrap());
         drop(there);
         drop(queue);
-        assert!(reclaim_until(|| state.lock().unwrap().events == 0), "{filled:?}");
+        assert!(release_until(|| state.lock().unwrap().events == 0), "{filled:?}");
         assert_clean(&state);
     }
 }
@@ -544,7 +544,7 @@ fn recycled_memory_that_is_divided_as_before_needs_no_new_handles() {
         assert_eq!(state.lock().unwrap().parts - before, made, "turn {turn}");
         assert!(there.as_array().to_host().unwrap().equals(batch.as_array()).unwrap());
         drop(there);
-        assert!(reclaim_until(|| recycler.kept() > 0), "turn {turn}");
+        assert!(release_until(|| recycler.kept() > 0), "turn {turn}");
         let state = state.lock().unwrap();
         assert_eq!((state.blocks(), state.parts_alive.len()), (1, 3), "turn {turn}");
     }
@@ -562,7 +562,7 @@ fn handles_that_are_kept_go_with_memory_that_is_used_otherwise() {
     let queue = device.open_queue().unwrap();
     let copy = || {
         drop(three_columns(8, [4; 3]).copy_to(&queue).unwrap());
-        assert!(reclaim_until(|| recycler.kept() > 0));
+        assert!(release_until(|| recycler.kept() > 0));
     };
     copy();
     // Whoever has the whole of it in between does not take the handles.
@@ -587,13 +587,13 @@ fn a_handle_that_is_refused_leaves_none_behind() {
         let queue = device.with_allocator(recycler.clone()).open_queue().unwrap();
         if recycled {
             drop(three_columns(16, [4, 4, 1]).copy_to(&queue).unwrap());
-            assert!(reclaim_until(|| recycler.kept() > 0));
+            assert!(release_until(|| recycler.kept() > 0));
         }
         let made = state.lock().unwrap().parts;
         state.lock().unwrap().refused_part = Some(made + 1);
         let error = three_columns(15, [4, 4, 1]).copy_to(&queue).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
-        assert!(reclaim_until(|| recycler.kept() > 0));
+        assert!(release_until(|| recycler.kept() > 0));
         assert_eq!(state.lock().unwrap().parts_alive.len(), 1);
         recycler.clear();
         assert_eq!(state.lock().unwrap().parts_alive, Vec::<usize>::new());

@@ -6,7 +6,7 @@
 
 use arrow_device::copy::Options;
 use arrow_device_testkit::recipe::samples;
-use arrow_device_testkit::{process, reclaim_until};
+use arrow_device_testkit::{process, release_until};
 
 use crate::device;
 
@@ -36,7 +36,7 @@ fn copies_take_few_blocks() {
     assert!(two.held().staging <= 4 * 64);
     to.synchronize().unwrap();
     drop((from, to, two));
-    assert!(reclaim_until(|| state.lock().unwrap().blocks() == 0));
-    assert!(reclaim_until(|| state.lock().unwrap().staging == 0));
+    assert!(release_until(|| state.lock().unwrap().blocks() == 0));
+    assert!(release_until(|| state.lock().unwrap().staging == 0));
     assert_eq!(state.lock().unwrap().mistakes, Vec::<String>::new());
 }

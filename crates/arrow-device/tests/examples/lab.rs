@@ -19,7 +19,7 @@ fn the_suite_leaves_nothing_behind() {
     // What its threads have just done is found out when somebody asks.
     let patience = Instant::now() + Duration::from_secs(20);
     while lab::allocated() > before && Instant::now() < patience {
-        arrow_device::reclaim();
+        arrow_device::deferred::release_finished();
         std::thread::yield_now();
     }
     assert_eq!(lab::allocated(), before);

@@ -178,7 +178,7 @@ fn a_tensor_that_was_handed_over_is_the_consumers_to_delete() {
         .export::<DLManagedTensorVersioned>(Order::Host, CopyPolicy::Never)
         .unwrap()
         .into_raw();
-    arrow_device::reclaim();
+    arrow_device::deferred::release_finished();
     assert_eq!(freed.get(), 0, "nobody deleted it");
     // A consumer may look at the struct alone, and hand back a pointer to no more than it.
     let alone: &mut DLManagedTensorVersioned = unsafe { &mut *raw };

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
-use arrow_device::{Device, DeviceId, DeviceType, Queue, drain};
+use arrow_device::deferred::wait_until_released;
+use arrow_device::{Device, DeviceId, DeviceType, Queue};
 use arrow_device_testkit::required::skip;
 use libloading::Library;
 use sim_c as c;
@@ -335,7 +336,7 @@ impl ArrowCpp {
         // What the body has used is released when that has passed.
         queue.synchronize().map_err(words)?;
         drop(queue);
-        drain(Duration::from_secs(60)).map_err(words)?;
+        wait_until_released(Duration::from_secs(60)).map_err(words)?;
         outcome.and(sim.close())
     }
 }

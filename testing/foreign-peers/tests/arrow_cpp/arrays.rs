@@ -6,7 +6,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow_device::copy::Options;
-use arrow_device::{Array, Queue, Schema, drain, validate};
+use arrow_device::deferred::wait_until_released;
+use arrow_device::{Array, Queue, Schema, validate};
 use arrow_device_testkit::consumer::{self, Seen, SeenSchema};
 use arrow_device_testkit::kinds::{Case, cases};
 use arrow_device_testkit::ledger::Ledger;
@@ -98,7 +99,7 @@ fn each<T>(
             for case in some {
                 let verdict = check(case, queue);
                 queue.synchronize().map_err(words)?;
-                drain(TIMEOUT).map_err(words)?;
+                wait_until_released(TIMEOUT).map_err(words)?;
                 match verdict.and(sim.mistakes().map_or(Ok(()), Err)) {
                     Ok(()) => found.good += 1,
                     Err(complaint) => found.complain(&name(case), &complaint),
@@ -369,7 +370,7 @@ fn check_from_device(cpp: &ArrowCpp, case: &Case, queue: &Queue) -> Verdict {
     hand_over(far, |far| unsafe { cpp.equal(near, far) })?;
     queue.synchronize().map_err(words)?;
     drop((ours, here, there));
-    drain(TIMEOUT).map_err(words)?;
+    wait_until_released(TIMEOUT).map_err(words)?;
     schema_ledger.settle(1)?;
     ledger.settle(1)
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
+use arrow_device::deferred::wait_until_released;
 use arrow_device::{
-    Array, ArrayStream, Batch, DataType, DeviceType, Error, ErrorKind, Queue, Schema, drain,
+    Array, ArrayStream, Batch, DataType, DeviceType, Error, ErrorKind, Queue, Schema,
 };
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::{Verdict, require};
@@ -64,7 +65,7 @@ fn each_stream(
         for number in numbers {
             let verdict = check(number, queue);
             queue.synchronize().map_err(words)?;
-            drain(TIMEOUT).map_err(words)?;
+            wait_until_released(TIMEOUT).map_err(words)?;
             let verdict = verdict.map_err(|complaint| {
                 let alone = check_alone(cpp, number, place).err().unwrap_or_default();
                 let known = ITS_OWN.iter().find(|(said, _)| alone.contains(said));

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{Conversion, CopyPolicy, Element, Order, Tensor};
 use arrow_device::{Array, Buffer, DataType, DeviceId};
-use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::release_until;
 use dlpark::allocation::dynamic::Initialized;
 use dlpark::{DlpackElement, DlpackFlags, TryFromDlpack, ffi, legacy, versioned};
 use ndarray::{ArrayD, ArrayViewD, IxDyn};
@@ -131,7 +131,7 @@ fn a_column_is_read_where_it_lies_and_freed_when_the_reader_is_done() {
     assert_eq!(slice.as_ptr(), base.wrapping_add(2));
     assert_eq!(freed.load(Ordering::SeqCst), 0);
     std::thread::spawn(move || drop(theirs)).join().unwrap();
-    reclaim_until(|| freed.load(Ordering::SeqCst) > 0);
+    release_until(|| freed.load(Ordering::SeqCst) > 0);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 

@@ -62,5 +62,5 @@ fn exchange() {
     let per_thread = interop::queue(&context.per_thread_stream()).unwrap_err();
     assert_eq!(per_thread.kind(), ErrorKind::Unsupported, "{per_thread}");
     drop((array, queue, elsewhere));
-    arrow_device::drain(std::time::Duration::from_secs(30)).unwrap();
+    arrow_device::deferred::wait_until_released(std::time::Duration::from_secs(30)).unwrap();
 }

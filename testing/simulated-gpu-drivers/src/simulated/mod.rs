@@ -96,8 +96,8 @@ impl Simulated {
         loop {
             // Asked first, as another thread may be looking through the library's list, and be done
             // before we have looked.
-            let held = arrow_device::pending() > 0;
-            arrow_device::reclaim();
+            let held = !arrow_device::deferred::held_back().is_nothing();
+            arrow_device::deferred::release_finished();
             let shown = self.shown("finish", 0);
             let (leaks, mistakes): (Vec<_>, Vec<_>) =
                 shown.into_iter().partition(|report| report.kind.starts_with("Leaked"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_device::{Array, Batch, DataType, ErrorKind, Schema};
 use arrow_device_testkit::consumer::Seen;
-use arrow_device_testkit::{Verdict, reclaim_until, require};
+use arrow_device_testkit::{Verdict, release_until, require};
 
 use super::arrow::array::builder::StringDictionaryBuilder;
 use super::arrow::array::types::Int32Type;
@@ -290,7 +290,7 @@ fn what_is_shared_is_released_last_whoever_that_is() {
                 drop(holder);
             }
         }
-        reclaim_until(|| Arc::strong_count(&watched) < before);
+        release_until(|| Arc::strong_count(&watched) < before);
         assert_eq!(Arc::strong_count(&watched), 1, "order {order}");
         assert_eq!(watched.len(), 50);
     }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use arrow_device::copy::{Job, Options};
 use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Memory, Queue, Recycler};
 use arrow_device_sim::{Kind, Sim};
-use arrow_device_testkit::reclaim_until;
+use arrow_device_testkit::release_until;
 use arrow_device_testkit::trips::imported;
 
 use super::words::words;
@@ -29,14 +29,14 @@ fn a_column_of_a_packed_batch_keeps_all_of_it_and_one_with_separate_buffers_its_
         drop(there);
         queue.synchronize().unwrap();
         if is_small {
-            assert!(reclaim_until(|| sim.allocated() < 11_000), "the large column is freed");
+            assert!(release_until(|| sim.allocated() < 11_000), "the large column is freed");
         } else {
-            arrow_device::reclaim();
+            arrow_device::deferred::release_finished();
             assert!(sim.allocated() > 60_000);
         }
         assert!(column.to_host().unwrap().equals(&small).unwrap());
         drop(column);
-        assert!(reclaim_until(|| sim.allocated() == 0), "all is freed");
+        assert!(release_until(|| sim.allocated() == 0), "all is freed");
     }
 }
 
@@ -53,7 +53,7 @@ fn destinations_are_recycled_within_their_bound() {
             let there = source.copy_to(&queue).unwrap();
             assert!(there.to_host().unwrap().equals(&source).unwrap());
             drop(there);
-            assert!(reclaim_until(|| recycler.kept() > 0), "it has come back");
+            assert!(release_until(|| recycler.kept() > 0), "it has come back");
             most = most.max(sim.allocated());
         }
         // Twenty copies, and the memory of one.
@@ -61,7 +61,7 @@ fn destinations_are_recycled_within_their_bound() {
         assert_eq!(device.held().allocated, recycler.kept());
         // Larger than the bound is not kept, and what is kept can be let go.
         drop(device.allocate(2 << 20).unwrap());
-        assert!(reclaim_until(|| sim.allocated() == recycler.kept()), "the large one is freed");
+        assert!(release_until(|| sim.allocated() == recycler.kept()), "the large one is freed");
         recycler.clear();
         assert_eq!((sim.allocated(), device.held().allocated), (0, 0));
     }
@@ -78,7 +78,7 @@ fn a_recycled_destination_on_the_host_is_filled_again() {
         assert!(back.equals(&words(500)).unwrap());
         assert_eq!(recycler.kept(), 0);
         drop(back);
-        assert!(reclaim_until(|| recycler.kept() > 0), "it has come back");
+        assert!(release_until(|| recycler.kept() > 0), "it has come back");
     }
 }
 
@@ -125,7 +125,7 @@ fn staging_memory_is_kept_and_used_again() {
         assert!(copy.to_host().unwrap().equals(&words(1000)).unwrap());
         drop(copy);
         assert!(
-            reclaim_until(|| (1..=4 * 1024).contains(&held())),
+            release_until(|| (1..=4 * 1024).contains(&held())),
             "no more than four chunks are kept"
         );
     }
@@ -150,7 +150,7 @@ fn bytes_are_counted_while_they_are_held() {
     drop(again);
     queue.synchronize().unwrap();
     assert!(
-        reclaim_until(|| {
+        release_until(|| {
             let held = device.held();
             (held.allocated, held.imported, held.exported) == (0, 0, 0)
         }),

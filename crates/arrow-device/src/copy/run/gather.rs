@@ -54,7 +54,7 @@ pub(in crate::copy) unsafe fn into_mapping(
     let unmapped = unmapped.map_err(|error| error.at_step(step::MAP));
     if let (Err(_), Ok(Filled::After(event))) = (&filled, &unmapped) {
         // Nobody waits for it.
-        drop(Event::owned(queue.device().clone(), *event));
+        drop(Event::owned_alone(queue.device().clone(), *event));
     }
     filled.and(unmapped).map(Some)
 }

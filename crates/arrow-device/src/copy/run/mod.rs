@@ -152,7 +152,7 @@ impl Plan {
             }
             Some(Filled::InOrder) => return self.finish(),
             Some(Filled::After(event)) => {
-                let event = Event::owned(self.queue.device().clone(), event);
+                let event = Event::owned_alone(self.queue.device().clone(), event);
                 return self.finish_after(Some(event));
             }
         }

@@ -11,7 +11,7 @@ use crate::copy::plan::piece::Change;
 use crate::copy::plan::walk::Walked;
 use crate::copy::source::{CopySource, at_address, host_len};
 use crate::copy::step::{self, no_way};
-use crate::device::deferred::{self, Use};
+use crate::device::deferred::{self, QueueUse};
 use crate::device::driver::{Region, Route, Spot};
 use crate::device::staging::{Staging, StagingBlock};
 use crate::{Event, Queue, Result};
@@ -38,7 +38,7 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         if let Some(block) = self.block.take() {
-            deferred::defer_unasked(block, vec![Use::before(self.event.clone())]);
+            deferred::defer_unasked(block, vec![QueueUse::before(self.event.clone())], true);
         }
     }
 }

@@ -192,7 +192,7 @@ fn beside_calls(
         there.wait()?;
         let ours = start.elapsed();
         drop(there);
-        arrow_device::reclaim();
+        arrow_device::deferred::release_finished();
 
         let start = Instant::now();
         raw.copy_each(&parts, from, len, queue);

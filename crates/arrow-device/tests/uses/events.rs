@@ -1,38 +1,30 @@
 //! Events and uses: data is used after its event, and memory goes back after its last use.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::undocumented_unsafe_blocks,
-    clippy::multiple_unsafe_ops_per_block
-)]
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::deferred::release_finished;
 use arrow_device::driver::Readiness;
-use arrow_device::{
-    Array, Buffer, DataType, Device, ErrorKind, Queue, Ready, Schema, reclaim, settle,
-};
+use arrow_device::{Array, Buffer, DataType, Device, Queue, Ready, Schema};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::manual::{Manual, shown_event};
 use arrow_device_testkit::plan::{Content, Nulls, Window};
 use arrow_device_testkit::{
-    Verdict, assert_complaint, consumer, kinds, producer, reclaim_until, require,
+    Verdict, assert_complaint, consumer, kinds, producer, release_until, release_what_has_passed,
+    require,
 };
 
 /// A device, a queue on it, and an array of somebody else's on it.
-struct Scene {
-    manual: Manual,
-    queue: Queue,
-    ledger: Arc<Ledger>,
-    array: Array,
-    device: Device,
+pub(crate) struct Scene {
+    pub(crate) manual: Manual,
+    pub(crate) queue: Queue,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) array: Array,
+    pub(crate) device: Device,
 }
 
 impl Scene {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (manual, device) = Manual::open();
         let ledger = Ledger::new();
         let array = foreign(&device, &ledger, std::ptr::null_mut());
@@ -72,12 +64,12 @@ fn check_kept(prepare: &dyn Fn(&Manual), used: &Use) -> Verdict {
     used(&scene, scene.array.clone());
     let Scene { manual, queue, ledger, array, device } = scene;
     drop(array);
-    reclaim();
+    release_finished();
     require(ledger.base_releases() == 0, || "released while a queue still uses it".into())?;
     // Work that was submitted later does not count.
     manual.complete(&queue);
     manual.submit(&queue);
-    settle(Duration::from_secs(20)).map_err(|error| error.to_string())?;
+    release_what_has_passed();
     let gone = ledger.base_releases() == 1 && ledger.live() == 0;
     require(gone, || "not released after the last use".into())?;
     ledger.settle(1)?;
@@ -122,14 +114,14 @@ fn where_no_event_can_be_recorded_the_queue_has_to_be_idle() {
     manual.submit(&queue);
     manual.refuse_to_record();
     drop((view, array));
-    reclaim();
+    release_finished();
     assert_eq!(ledger.base_releases(), 0);
     manual.complete(&queue);
     manual.submit(&queue);
-    reclaim();
+    release_finished();
     assert_eq!(ledger.base_releases(), 0, "nobody knows which work is done");
     manual.complete(&queue);
-    reclaim_until(|| ledger.live() == 0);
+    release_until(|| ledger.live() == 0);
     assert_eq!(ledger.settle(1), Ok(()));
     drop(device);
 }
@@ -141,10 +133,10 @@ fn a_lost_device_uses_nothing() {
     let view = array.on(&queue).unwrap();
     manual.submit(&queue);
     drop((view, array));
-    reclaim();
+    release_finished();
     assert_eq!(ledger.base_releases(), 0);
     manual.lose();
-    reclaim_until(|| ledger.live() == 0);
+    release_until(|| ledger.live() == 0);
     assert_eq!(ledger.settle(1), Ok(()));
     drop((device, queue));
 }
@@ -157,7 +149,7 @@ fn a_view_that_was_forgotten_keeps_the_memory_for_ever() {
     std::mem::forget(array.on(&queue).unwrap());
     drop(array);
     manual.complete(&queue);
-    reclaim();
+    release_finished();
     assert_eq!((ledger.base_releases(), ledger.live() > 0), (0, true));
 }
 
@@ -173,84 +165,13 @@ fn uses_on_several_queues_are_waited_for_one_by_one() {
     }
     drop(array);
     for queue in [&other, &queue] {
-        reclaim();
+        release_finished();
         assert_eq!(ledger.base_releases(), 0);
         manual.complete(queue);
     }
-    reclaim_until(|| ledger.live() == 0);
+    release_until(|| ledger.live() == 0);
     assert_eq!(ledger.settle(1), Ok(()));
     assert_eq!(manual.live_events(), 0);
-}
-
-#[test]
-fn what_is_over_while_another_thread_asks_is_not_overlooked() {
-    let Scene { manual, queue, ledger, array, device } = Scene::new();
-    let view = array.on(&queue).unwrap();
-    manual.submit(&queue);
-    drop((view, array));
-    let barrier = manual.hold_next_answer();
-    let asking = std::thread::spawn(reclaim);
-    barrier.wait();
-    // It was told that the use is not over, and has not gone on yet.
-    manual.complete(&queue);
-    assert_eq!(reclaim(), 0, "the list is in other hands, and nobody waits for it");
-    barrier.wait();
-    asking.join().unwrap();
-    let patience = Instant::now() + Duration::from_secs(5);
-    while ledger.live() > 0 && Instant::now() < patience {
-        std::thread::yield_now();
-    }
-    assert_eq!(ledger.settle(1), Ok(()));
-    drop(device);
-}
-
-/// An array that was used, and dropped while the queue was still at it.
-fn used_and_dropped() -> (Manual, Queue, Arc<Ledger>) {
-    let Scene { manual, queue, ledger, array, .. } = Scene::new();
-    let view = array.on(&queue).unwrap();
-    manual.submit(&queue);
-    drop((view, array));
-    (manual, queue, ledger)
-}
-
-#[test]
-fn settling_waits_for_what_another_thread_has_in_hand() {
-    let (manual, queue, ledger) = used_and_dropped();
-    let barrier = manual.hold_next_answer();
-    let asking = std::thread::spawn(reclaim);
-    barrier.wait();
-    manual.complete(&queue);
-    let error = settle(Duration::from_millis(20)).unwrap_err();
-    assert_eq!((error.kind(), error.operation()), (ErrorKind::TimedOut, Some("settle")));
-    barrier.wait();
-    settle(Duration::from_secs(60)).unwrap();
-    assert_eq!(ledger.settle(1), Ok(()));
-    asking.join().unwrap();
-}
-
-#[test]
-fn what_is_over_is_released_before_the_others_are_asked_again() {
-    let (over, queue, released) = used_and_dropped();
-    let (still_used, other, ledger) = used_and_dropped();
-    over.complete(&queue);
-    let first = still_used.hold_next_answer();
-    let asking = std::thread::spawn(reclaim);
-    first.wait();
-    let second = still_used.hold_next_answer();
-    assert_eq!(reclaim(), 0, "the list is in other hands");
-    first.wait();
-    second.wait();
-    // Whoever asks for the second time waits here.
-    let patience = Instant::now() + Duration::from_secs(20);
-    while released.live() > 0 && Instant::now() < patience {
-        std::thread::yield_now();
-    }
-    assert_eq!(released.settle(1), Ok(()));
-    assert_eq!(ledger.base_releases(), 0);
-    second.wait();
-    asking.join().unwrap();
-    still_used.complete(&other);
-    assert!(reclaim_until(|| ledger.live() == 0));
 }
 
 // Requirement: ARR-20
@@ -262,10 +183,10 @@ fn memory_made_here_is_freed_after_its_last_use() {
     memory.spot(&queue).unwrap();
     manual.submit(&queue);
     drop(memory);
-    reclaim();
+    release_finished();
     assert_eq!(manual.live_memory(), 1);
     manual.complete(&queue);
-    assert!(reclaim_until(|| manual.live_memory() == 0));
+    assert!(release_until(|| manual.live_memory() == 0));
 }
 
 /// Where a consumer finds the first buffer of the second column, to use it on this queue.
@@ -295,7 +216,7 @@ fn check_waits(find: &Find) -> Verdict {
     manual.complete(&writer);
     require(matches!(array.is_ready(), Ok(true)), || "said to wait for complete work".into())?;
     drop(array);
-    reclaim_until(|| ledger.live() == 0);
+    release_until(|| ledger.live() == 0);
     ledger.settle(1)?;
     let is_alive = manual.event(event.raw().bits()).is_some();
     require(is_alive, || "the producer's event was destroyed".into())

@@ -1,0 +1,267 @@
+//! Things that are not needed any more and may not go yet, because a queue still uses them.
+//!
+//! Dropping an array that was used on a queue, or memory that a queue was told of, waits for
+//! nothing: the thing is held back until the queue has passed the work that was submitted before
+//! the drop. It is released by whatever call into this crate comes by when that is so: a drop, an
+//! import, an allocation, or one of the functions of this module. No thread of this crate does it,
+//! unless a [`ReleaseThread`] is asked for, and a program that stops calling this crate keeps what
+//! is held back at that time. What is held back when the process ends is left to the operating
+//! system.
+//!
+//! | to | use |
+//! |---|---|
+//! | have memory back now, without waiting | [`release_finished`] |
+//! | be sure that nothing is held back, before a device is closed or a library is unloaded | [`wait_until_released`] |
+//! | see how much is held back | [`held_back`] |
+//! | release without calling this crate | [`ReleaseThread`] |
+//! | say how long an allocation waits for memory that is held back | [`set_allocation_timeout`] |
+//!
+//! A destructor that is run here is foreign code: it runs without a lock of this crate, on any
+//! thread, and may call this crate. A destructor that panics is stopped, and its thing is counted
+//! as abandoned.
+//!
+//! # In a child of `fork`
+//!
+//! A child forgets what its parent's queues use: neither the driver nor the thing's destructor is
+//! called, and the thing is counted as abandoned in the child.
+//!
+//! # When the process ends
+//!
+//! After the end has begun, drivers are not asked any more, and what a queue may still use is kept.
+
+// How it works:
+//
+// `timeline` has the order of uses and the list of what waits, `uses` what drivers are asked,
+// `release` the end of what is held back, and `shortage` what an allocation without memory waits
+// for. A thing is looked at when it is held back, and then whenever the turn of its queue comes:
+// each drop, import and allocation asks one queue about the oldest thing that waits for it. A
+// whole sweep asks each queue about its oldest thing, and goes on with the next one as long as
+// what is asked about has passed. So each question but the last of a queue releases something, and
+// n things cost O(n) questions, however often somebody comes by.
+
+mod release;
+mod shortage;
+mod thread;
+mod threads;
+mod timeline;
+mod uses;
+mod wait;
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+pub(crate) use self::shortage::Shortage;
+pub use self::shortage::{allocation_timeout, set_allocation_timeout};
+pub use self::thread::ReleaseThread;
+pub(crate) use self::uses::{
+    EventPoint, LastQueueUses, QueueTimeline, QueueUse, next_number, timeline_on,
+};
+
+use self::release::{Counts, HeldThing, Thing};
+use self::timeline::{Listed, UsesLeft, Waiting};
+use self::uses::OfDrivers;
+use self::wait::Wait;
+use crate::device::driver::Runtime;
+use crate::process::PerProcess;
+use crate::{Error, ErrorKind, Result};
+
+/// What is held back in this process.
+static HOLDINGS: PerProcess<Holdings> = PerProcess::new(Holdings {
+    waiting: Waiting(Mutex::new(Listed::new())),
+    counts: Counts::new(),
+});
+
+struct Holdings {
+    waiting: Waiting<OfDrivers>,
+    counts: Counts,
+}
+
+impl Default for Holdings {
+    fn default() -> Self {
+        Self { waiting: Waiting(Mutex::new(Listed::new())), counts: Counts::new() }
+    }
+}
+
+impl Holdings {
+    /// Looks at these timelines, and releases what no queue uses any more. Returns how many things
+    /// that were.
+    fn look_at(&self, timelines: impl IntoIterator<Item = Arc<QueueTimeline>>) -> usize {
+        let look = |timeline: Arc<QueueTimeline>| {
+            let mut over = Vec::new();
+            timeline.look(&self.waiting, &mut over);
+            let count = over.len();
+            // Before the next driver is asked, which may take its time.
+            release::release(over, &self.counts);
+            count
+        };
+        timelines.into_iter().map(look).sum()
+    }
+}
+
+/// Drops `what` after all the uses have ended: now, if they have. `frees_host_memory` says whether
+/// an allocation on the host may succeed after that.
+pub(crate) fn defer<T: Send + 'static>(what: T, mut uses: Vec<QueueUse>, frees_host_memory: bool) {
+    if !uses.iter().all(QueueUse::is_of_this_process) {
+        abandon((what, uses));
+        return;
+    }
+    uses.retain(|used| !used.has_ended());
+    let timelines: Vec<_> = uses.iter().map(|used| used.timeline().clone()).collect();
+    if timelines.is_empty() {
+        release::release_now(what, &HOLDINGS.get().counts);
+    } else {
+        defer_unasked(what, uses, frees_host_memory);
+        HOLDINGS.get().look_at(timelines);
+    }
+    tick();
+}
+
+/// Drops `what` after all the uses have ended, and asks nobody yet: for what was submitted only
+/// just now.
+pub(crate) fn defer_unasked<T: Send + 'static>(
+    what: T,
+    uses: Vec<QueueUse>,
+    frees_host_memory: bool,
+) {
+    if uses.is_empty() || !uses.iter().all(QueueUse::is_of_this_process) {
+        abandon((what, uses));
+        return;
+    }
+    let holdings = HOLDINGS.get();
+    holdings.counts.in_use.fetch_add(1, Ordering::SeqCst);
+    let uses_left = UsesLeft::new(uses.len());
+    let thing = Thing { uses_left, frees_host_memory, what: Mutex::new(Some(what)) };
+    let entry: Arc<dyn HeldThing> = Arc::new(thing);
+    holdings.waiting.hold(uses, &entry);
+}
+
+/// Never drops `what`, and counts it.
+#[cold]
+fn abandon<T>(what: T) {
+    std::mem::forget(what);
+    count_abandoned();
+}
+
+pub(crate) fn count_abandoned() {
+    HOLDINGS.get().counts.abandoned.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Asks one queue about what it holds back, if anything is. Called where foreign code may run: in
+/// drops, imports, allocations.
+#[inline(always)]
+pub(crate) fn tick() {
+    // Relaxed: what another thread holds back at this moment may wait for the next call.
+    if HOLDINGS.get().counts.in_use.load(Ordering::Relaxed) > 0 {
+        look_in_turn();
+    }
+}
+
+#[cold]
+fn look_in_turn() {
+    // Whoever is in the middle of a release looks when the release is done.
+    if !release::is_releasing() {
+        let holdings = HOLDINGS.get();
+        holdings.look_at(holdings.waiting.in_turn());
+    }
+}
+
+/// Asks all queues of a runtime about what they hold back.
+pub(crate) fn look_at_runtime(runtime: Runtime) {
+    let holdings = HOLDINGS.get();
+    if holdings.counts.in_use.load(Ordering::Relaxed) > 0 && !release::is_releasing() {
+        let mut timelines = holdings.waiting.all();
+        timelines.retain(|timeline| timeline.about().runtime == runtime);
+        holdings.look_at(timelines);
+    }
+}
+
+/// Releases everything whose last use has passed; returns how many things this call released.
+///
+/// Never waits. What has passed before this call is released when the call returns, or is in the
+/// hands of another thread that is releasing it. Useful for a program that has stopped calling this
+/// crate and wants memory back.
+///
+/// ```
+/// assert_eq!(arrow_device::deferred::release_finished(), 0);
+/// ```
+pub fn release_finished() -> usize {
+    let holdings = HOLDINGS.get();
+    if release::is_releasing() {
+        return 0;
+    }
+    holdings.look_at(holdings.waiting.all())
+}
+
+/// Waits until everything has been released, by whatever thread; at most this long.
+///
+/// Call it before a device is closed by hand, or before a library is unloaded whose memory a queue
+/// may still use. What another thread holds back in the meantime is waited for as well.
+///
+/// An error of the kind [`TimedOut`](ErrorKind::TimedOut) says how much is left. A destructor that
+/// is being run by this module would wait for itself, and gets an error at once. Not to be called
+/// while a lock is held that somebody's destructor may want.
+///
+/// ```
+/// arrow_device::deferred::wait_until_released(std::time::Duration::from_secs(1))?;
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+pub fn wait_until_released(timeout: Duration) -> Result<()> {
+    let failed = |kind, message: String| Error::new(kind, message).during("wait until released");
+    if release::is_releasing() {
+        let message = "a destructor that is run by this module would wait for itself";
+        return Err(failed(ErrorKind::InvalidArgument, message.into()));
+    }
+    let holdings = HOLDINGS.get();
+    // No deadline where the clock does not reach that far.
+    let deadline = Instant::now().checked_add(timeout);
+    let is_done = || held_back().is_nothing();
+    let wanted = || {
+        let all = holdings.waiting.all();
+        all.into_iter().map(|timeline| (timeline, u64::MAX)).collect()
+    };
+    release_finished();
+    let wait = Wait { holdings, wanted: &wanted, deadline, is_patient: true };
+    if is_done() || wait.run(&is_done) {
+        return Ok(());
+    }
+    let left = held_back();
+    let message = format!(
+        "after {timeout:?} queues still use {} things, and {} are being released",
+        left.in_use, left.being_released
+    );
+    Err(failed(ErrorKind::TimedOut, message))
+}
+
+/// How many things are held back at the moment, and how many never came back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldBack {
+    /// Things that a queue uses, as far as is known.
+    pub in_use: usize,
+    /// Things that some thread is releasing at the moment.
+    pub being_released: usize,
+    /// Things that this process will never release, because releasing them would not be safe or
+    /// went wrong: their destructor panicked, or they were used by a queue of the parent process.
+    pub abandoned: usize,
+}
+
+impl HeldBack {
+    /// Whether nothing is held back. What was abandoned is not counted.
+    pub fn is_nothing(self) -> bool {
+        self.in_use == 0 && self.being_released == 0
+    }
+}
+
+/// How many things are held back in this process. Asks no driver.
+///
+/// ```
+/// assert!(arrow_device::deferred::held_back().is_nothing());
+/// ```
+pub fn held_back() -> HeldBack {
+    let counts = &HOLDINGS.get().counts;
+    // In this order: a thing is counted as being released before it is no longer in use.
+    let in_use = counts.in_use.load(Ordering::SeqCst);
+    let being_released = counts.being_released.load(Ordering::SeqCst);
+    HeldBack { in_use, being_released, abandoned: counts.abandoned.load(Ordering::Relaxed) }
+}

@@ -1,0 +1,122 @@
+//! What an allocation waits for that finds no memory.
+//!
+//! It waits for things whose release may help: those that a queue of the same runtime uses, and for
+//! memory of the host those that hold host memory. It waits for none that came later than the
+//! allocation began, so that others who hold things back meanwhile do not keep it, and not longer
+//! than [`allocation_timeout`].
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::release::{self, HeldThing};
+use super::wait::Wait;
+use super::{HOLDINGS, Holdings, QueueTimeline};
+use crate::device::driver::Runtime;
+use crate::{Device, DeviceType, Error};
+
+/// In microseconds.
+static TIMEOUT: AtomicU64 = AtomicU64::new(10_000_000);
+
+/// How long an allocation that finds no memory waits for memory that is held back: 10 seconds,
+/// where nothing else was set.
+pub fn allocation_timeout() -> Duration {
+    Duration::from_micros(TIMEOUT.load(Ordering::Relaxed))
+}
+
+/// Says how long an allocation that finds no memory waits for memory that is held back, from now
+/// on and on all devices. With [`Duration::ZERO`] it releases what has passed, and does not wait.
+///
+/// An allocation waits only for what may help it: for things that a queue of its own runtime uses,
+/// or, on the host, for things that hold host memory. When the time is over, the error of the kind
+/// [`OutOfMemory`](crate::ErrorKind::OutOfMemory) says how long was waited.
+///
+/// ```
+/// use std::time::Duration;
+/// arrow_device::deferred::set_allocation_timeout(Duration::from_millis(500));
+/// assert_eq!(arrow_device::deferred::allocation_timeout(), Duration::from_millis(500));
+/// ```
+pub fn set_allocation_timeout(timeout: Duration) {
+    TIMEOUT.store(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
+}
+
+/// More bytes than any process can address today: five levels of page tables reach 2^56.
+const NO_MEMORY_HAS: u64 = 1 << 56;
+
+/// An allocation that found no memory, and what it waits for.
+pub(crate) struct Shortage {
+    /// The timelines that may help, each with the highest point to wait for.
+    timelines: Vec<(Arc<QueueTimeline>, u64)>,
+    began: Instant,
+    deadline: Option<Instant>,
+    has_looked: bool,
+}
+
+/// Which things help.
+struct Helps {
+    is_host: bool,
+    runtime: Runtime,
+}
+
+impl Helps {
+    fn is_on(&self, timeline: &QueueTimeline) -> bool {
+        self.is_host || timeline.about().runtime == self.runtime
+    }
+
+    fn is_by(&self, thing: &dyn HeldThing) -> bool {
+        !self.is_host || thing.frees_host_memory()
+    }
+}
+
+impl Shortage {
+    /// The shortage of an allocation of so many bytes on this device, which has just failed for the
+    /// first time.
+    pub(crate) fn on(device: &Device, len: u64) -> Self {
+        let runtime = device.driver().runtime();
+        let helps = Helps { is_host: device.id().device_type == DeviceType::CPU, runtime };
+        let began = Instant::now();
+        let mut timelines = Vec::new();
+        // A destructor that allocates would wait for things that only its own thread releases.
+        if !release::is_releasing() && len <= NO_MEMORY_HAS {
+            for timeline in HOLDINGS.get().waiting.all() {
+                let newest = timeline.newest(|thing| helps.is_by(&**thing));
+                if let (true, Some(newest)) = (helps.is_on(&timeline), newest) {
+                    timelines.push((timeline, newest));
+                }
+            }
+        }
+        let deadline = began.checked_add(allocation_timeout());
+        Self { timelines, began, deadline, has_looked: false }
+    }
+
+    /// Waits until something was released. Returns whether it is worth to try again.
+    pub(crate) fn wait(&mut self) -> bool {
+        if self.timelines.is_empty() {
+            return false;
+        }
+        let holdings = HOLDINGS.get();
+        let done = || holdings.counts.done.load(Ordering::Acquire);
+        let before = done();
+        if !std::mem::replace(&mut self.has_looked, true) {
+            holdings.look_at(self.timelines.iter().map(|(timeline, _)| timeline.clone()));
+        }
+        let is_helped = || done() != before;
+        is_helped() || self.wait_in_turn(holdings, &is_helped)
+    }
+
+    fn wait_in_turn(&self, holdings: &Holdings, is_helped: &dyn Fn() -> bool) -> bool {
+        let (wanted, deadline) = (|| self.timelines.clone(), self.deadline);
+        Wait { holdings, wanted: &wanted, deadline, is_patient: false }.run(is_helped)
+    }
+
+    /// The error of the last attempt, which says how long was waited, if anything was waited for.
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        match self.timelines.len() {
+            0 => error,
+            queues => error.with_note(format_args!(
+                "after {:.1?} in which memory was waited for that {queues} queues use",
+                self.began.elapsed()
+            )),
+        }
+    }
+}

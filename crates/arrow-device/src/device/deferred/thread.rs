@@ -1,0 +1,51 @@
+//! [`ReleaseThread`].
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::release_finished;
+use crate::{Error, ErrorKind, Result, process};
+
+/// A thread that calls [`release_finished`] from time to time. Stops when dropped.
+///
+/// A program that keeps calling this crate does not need it.
+#[derive(Debug)]
+pub struct ReleaseThread {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    generation: u32,
+}
+
+impl ReleaseThread {
+    /// Starts one that looks every `interval`.
+    pub fn start(interval: Duration) -> Result<Self> {
+        process::watch();
+        let (stop, stopped) = mpsc::channel::<()>();
+        let work = move || {
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                release_finished();
+            }
+        };
+        let builder = std::thread::Builder::new().name("arrow-device-release".into());
+        let thread = builder.spawn(work).map_err(|error| {
+            Error::new(ErrorKind::OutOfMemory, format!("no thread to be had: {error}"))
+        })?;
+        Ok(Self { stop: Some(stop), thread: Some(thread), generation: process::generation() })
+    }
+}
+
+impl Drop for ReleaseThread {
+    fn drop(&mut self) {
+        if self.generation != process::generation() {
+            // A child of `fork` has no such thread, and the channel may be in the middle of
+            // anything.
+            std::mem::forget((self.stop.take(), self.thread.take()));
+            return;
+        }
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,419 @@
+//! Timelines: in which order a queue passes the uses that were submitted to it.
+//!
+//! Every queue has a [`Timeline`]. A *point* of a timeline stands for all work that was submitted
+//! to the queue before the point was taken. Points are numbers, and a queue that has passed a point
+//! has passed every lower one. A [`Use`] is a point together with its *end*: what a driver is asked
+//! to learn whether the queue has passed the point, which is an event, or the queue itself where no
+//! event could be recorded.
+//!
+//! A thing that may not be released before several uses have ended is an *entry* with a count of
+//! uses. On the timeline of each use stands a *waiter* with a share of the entry. Whoever learns
+//! that a timeline has passed a point takes off all waiters up to that point and counts their
+//! entries down; the thread that counts an entry to zero releases the entry. The timelines with
+//! waiters are in one list, [`Waiting`].
+//!
+//! Nothing here knows what an event, a queue or an entry is, and no time passes here. The same
+//! source runs in the library under the locks of the standard library, and in
+//! `testing/deferred-release` under those of loom and of shuttle.
+//!
+//! # The interleavings that matter
+//!
+//! 1. Two threads end a use of one queue at once. The second takes a higher point, records its
+//!    event, and is overtaken or overtakes: the use that covers the work of both is kept.
+//! 2. A queue is asked whether it is idle while another thread submits and takes a point.
+//! 3. The uses of an entry end while the entry's waiters are still being put on their timelines.
+//! 4. Two threads look at one timeline at once: each entry is released once, and no waiter is
+//!    overlooked because another thread had the timeline in its hands.
+//! 5. A driver that is asked, an event that is destroyed, or an owner that is dropped calls back
+//!    into the library.
+//! 6. A timeline loses its last waiter and leaves the list while another thread adds a waiter.
+//! 7. A driver cannot tell whether an event has passed.
+//!
+//! # The rules, and what happens without one
+//!
+//! Each rule is a constant of [`Kinds`]. The library has them all; the tests of the model take them
+//! away one by one, and require that the exploration finds the harm.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::threads::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
+
+/// What is asked, what is released, and the rules. The library has one implementation, with all
+/// rules.
+pub(crate) trait Kinds: Sized + 'static {
+    /// What a driver is asked.
+    type End: AskDriver;
+    /// A share of a thing that is held back.
+    type Entry: CountsUses + Clone;
+    /// What a timeline is known by.
+    type About;
+
+    /// A point is taken before its event is recorded (1). Otherwise the event of a higher point may
+    /// be recorded before the work of a lower point is submitted.
+    const POINT_BEFORE_RECORD: bool = true;
+    /// Of two uses on one timeline the higher point is kept, whichever was noted last (1).
+    const HIGHEST_POINT_IS_KEPT: bool = true;
+    /// What an idle queue has passed is read before the queue is asked (2).
+    const POINTS_BEFORE_IDLE: bool = true;
+    /// All uses of an entry are counted before its first waiter can be seen (3).
+    const USES_ARE_COUNTED_FIRST: bool = true;
+    /// Waiters stay on their timeline while a driver is asked (4).
+    const WAITERS_STAY: bool = true;
+    /// No driver is asked under a lock, and no end is dropped under a lock (5).
+    const ASKS_WITHOUT_LOCK: bool = true;
+    /// A timeline leaves the list only after another look for waiters, under both locks (6).
+    const LOOKS_BEFORE_LEAVING: bool = true;
+    /// An unknown answer is not taken for a passed point (7).
+    const UNKNOWN_HAS_NOT_PASSED: bool = true;
+}
+
+/// What a driver says of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DriverAnswer {
+    /// All work before the point has finished, or can touch no memory any more.
+    Passed,
+    NotYet,
+    /// The driver failed, so nothing is known.
+    Unknown,
+}
+
+/// The end of a use: what a driver is asked.
+pub(crate) trait AskDriver: Clone {
+    /// Whether the driver is asked about the whole queue, and not about an event.
+    fn is_whole_queue(&self) -> bool;
+
+    /// Asks. Never waits.
+    fn ask(&self) -> DriverAnswer;
+}
+
+/// A share of an entry.
+pub(crate) trait CountsUses {
+    fn uses_left(&self) -> &UsesLeft;
+}
+
+/// How many uses of an entry have not ended.
+#[derive(Debug)]
+pub(crate) struct UsesLeft(AtomicUsize);
+
+impl UsesLeft {
+    pub(crate) fn new(count: usize) -> Self {
+        Self(AtomicUsize::new(count))
+    }
+
+    /// Counts one down; returns whether it was the last one.
+    fn one_has_ended(&self) -> bool {
+        // Acquire and release: whoever counts to zero sees what the others did before.
+        self.0.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+/// The order in which a queue passes uses.
+pub(crate) struct Timeline<K: Kinds> {
+    number: u64,
+    about: K::About,
+    /// The highest point that was taken.
+    taken: AtomicU64,
+    /// The highest point that is known to have passed.
+    passed: AtomicU64,
+    waiters: Mutex<Waiters<K>>,
+}
+
+struct Waiters<K: Kinds> {
+    /// By point, and by a number of their own: several may wait for one point.
+    by_point: BTreeMap<(u64, u64), Waiter<K>>,
+    next: u64,
+    is_listed: bool,
+}
+
+struct Waiter<K: Kinds> {
+    end: K::End,
+    entry: K::Entry,
+}
+
+/// One queue's use of something, up to a point.
+pub(crate) struct Use<K: Kinds> {
+    timeline: Arc<Timeline<K>>,
+    point: u64,
+    end: K::End,
+}
+
+/// The last use on each of several timelines.
+pub(crate) struct LastUses<K: Kinds>(Vec<Use<K>>);
+
+/// The timelines that have waiters.
+pub(crate) struct Waiting<K: Kinds>(pub(crate) Mutex<Listed<K>>);
+
+/// What [`Waiting`] guards.
+pub(crate) struct Listed<K: Kinds> {
+    by_number: BTreeMap<u64, Arc<Timeline<K>>>,
+    /// The number of the timeline whose turn was last.
+    turn: u64,
+}
+
+impl<K: Kinds> Timeline<K> {
+    /// A timeline on which no point was taken. No other timeline has its number.
+    pub(crate) fn new(number: u64, about: K::About) -> Self {
+        Self {
+            number,
+            about,
+            taken: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+            waiters: Mutex::new(Waiters { by_point: BTreeMap::new(), next: 0, is_listed: false }),
+        }
+    }
+
+    pub(crate) fn about(&self) -> &K::About {
+        &self.about
+    }
+
+    /// Takes a point, and records what stands for it.
+    ///
+    /// Whoever takes a higher point records after every lower point was taken, so that the event of
+    /// the higher point covers the work of the lower one, in whatever order the events reach the
+    /// driver.
+    pub(crate) fn record<R>(&self, record: impl FnOnce() -> R) -> (u64, R) {
+        if K::POINT_BEFORE_RECORD {
+            (self.take_point(), record())
+        } else {
+            let recorded = record();
+            (self.take_point(), recorded)
+        }
+    }
+
+    /// The point for all work that was submitted so far.
+    pub(crate) fn take_point(&self) -> u64 {
+        // Release: whoever sees this point sees that the work was submitted. Acquire: what is
+        // recorded for this point is recorded after the work of all lower points.
+        self.taken.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    fn has_passed(&self, point: u64) -> bool {
+        self.passed.load(Ordering::Acquire) >= point
+    }
+
+    /// Asks a driver about a point, and notes what has passed.
+    pub(crate) fn ask(&self, point: u64, end: &K::End) -> DriverAnswer {
+        let taken = || self.taken.load(Ordering::Acquire);
+        let before = taken();
+        let answer = end.ask();
+        if answer == DriverAnswer::Passed
+            || (!K::UNKNOWN_HAS_NOT_PASSED && answer == DriverAnswer::Unknown)
+        {
+            let passed = match (end.is_whole_queue(), K::POINTS_BEFORE_IDLE) {
+                (false, _) => point,
+                (true, true) => before,
+                (true, false) => taken(),
+            };
+            self.passed.fetch_max(passed, Ordering::AcqRel);
+            return DriverAnswer::Passed;
+        }
+        answer
+    }
+
+    /// The lowest point that something waits for up to a limit, and its end.
+    pub(crate) fn oldest(&self, limit: u64) -> Option<(u64, K::End)> {
+        let waiters = lock(&self.waiters);
+        let ((point, _), waiter) = waiters.by_point.first_key_value()?;
+        (*point <= limit).then(|| (*point, waiter.end.clone()))
+    }
+
+    /// The highest point that something waits for which is wanted.
+    pub(crate) fn newest(&self, is_wanted: impl Fn(&K::Entry) -> bool) -> Option<u64> {
+        let waiters = lock(&self.waiters);
+        let mut from_above = waiters.by_point.iter().rev();
+        from_above.find(|(_, waiter)| is_wanted(&waiter.entry)).map(|((point, _), _)| *point)
+    }
+
+    /// Asks about the oldest waiter, and goes on as long as what is asked about has passed. Adds to
+    /// `over` the entries of which the last use has ended, for the caller to release.
+    ///
+    /// Where the driver cannot tell of the oldest, the newest stands in for it.
+    pub(crate) fn look(self: &Arc<Self>, waiting: &Waiting<K>, over: &mut Vec<K::Entry>) {
+        loop {
+            let (passed, oldest, newest, is_listed) = {
+                let mut waiters = lock(&self.waiters);
+                let passed = waiters.take_up_to(self.passed.load(Ordering::Acquire));
+                let mut ends =
+                    waiters.by_point.iter().map(|((point, _), waiter)| (*point, &waiter.end));
+                let oldest = ends.next().map(|(point, end)| (point, end.clone()));
+                let newest = ends.next_back().map(|(point, end)| (point, end.clone()));
+                if !K::ASKS_WITHOUT_LOCK
+                    && let Some((point, end)) = &oldest
+                {
+                    self.ask(*point, end);
+                }
+                (passed, oldest, newest, waiters.is_listed)
+            };
+            count_down(passed, over);
+            let Some((point, end)) = oldest else {
+                if is_listed {
+                    waiting.leave(self);
+                }
+                return;
+            };
+            let taken_off = if K::WAITERS_STAY { Vec::new() } else { self.take_all() };
+            let answer = match (self.ask(point, &end), newest) {
+                (DriverAnswer::Unknown, Some((point, end))) => self.ask(point, &end),
+                (answer, _) => answer,
+            };
+            self.put_back(taken_off);
+            if answer != DriverAnswer::Passed {
+                return;
+            }
+        }
+    }
+
+    /// Only for the tests of the model, which take a rule away.
+    fn take_all(&self) -> Vec<((u64, u64), Waiter<K>)> {
+        std::mem::take(&mut lock(&self.waiters).by_point).into_iter().collect()
+    }
+
+    /// As [`take_all`](Self::take_all).
+    fn put_back(&self, taken_off: Vec<((u64, u64), Waiter<K>)>) {
+        if !taken_off.is_empty() {
+            lock(&self.waiters).by_point.extend(taken_off);
+        }
+    }
+}
+
+impl<K: Kinds> Waiters<K> {
+    /// Takes off all that wait for a point up to this one.
+    fn take_up_to(&mut self, passed: u64) -> Vec<Waiter<K>> {
+        let mut taken = Vec::new();
+        while let Some(first) = self.by_point.first_entry()
+            && first.key().0 <= passed
+        {
+            taken.push(first.remove());
+        }
+        taken
+    }
+}
+
+/// Counts the entries of these waiters down, and destroys their ends: without a lock.
+fn count_down<K: Kinds>(waiters: Vec<Waiter<K>>, over: &mut Vec<K::Entry>) {
+    for Waiter { end, entry } in waiters {
+        drop(end);
+        if entry.uses_left().one_has_ended() {
+            over.push(entry);
+        }
+    }
+}
+
+impl<K: Kinds> Use<K> {
+    /// The use of a queue up to a point of its timeline.
+    pub(crate) fn new(timeline: Arc<Timeline<K>>, point: u64, end: K::End) -> Self {
+        Self { timeline, point, end }
+    }
+
+    pub(crate) fn timeline(&self) -> &Arc<Timeline<K>> {
+        &self.timeline
+    }
+
+    /// Whether it has ended, as far as is known or one question tells.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.timeline.has_passed(self.point)
+            || self.timeline.ask(self.point, &self.end) == DriverAnswer::Passed
+    }
+}
+
+impl<K: Kinds> LastUses<K> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Notes a use. Returns the use that is not needed any more, for the caller to drop without a
+    /// lock: of two uses on one timeline the one with the higher point ends last.
+    pub(crate) fn note(&mut self, used: Use<K>) -> Option<Use<K>> {
+        let number = used.timeline.number;
+        match self.0.binary_search_by_key(&number, |known| known.timeline.number) {
+            Ok(index) => {
+                let known = self.0.get_mut(index)?;
+                if used.point < known.point && K::HIGHEST_POINT_IS_KEPT {
+                    return Some(used);
+                }
+                Some(std::mem::replace(known, used))
+            }
+            Err(index) => {
+                self.0.insert(index, used);
+                None
+            }
+        }
+    }
+
+    pub(crate) fn into_uses(self) -> Vec<Use<K>> {
+        self.0
+    }
+}
+
+impl<K: Kinds> Listed<K> {
+    /// No timeline. Constant, so that the library's list can stand in a static.
+    pub(crate) const fn new() -> Self {
+        Self { by_number: BTreeMap::new(), turn: 0 }
+    }
+}
+
+impl<K: Kinds> Waiting<K> {
+    /// Puts a waiter for each use of an entry on the use's timeline. The entry counts these uses
+    /// already.
+    pub(crate) fn hold(&self, uses: Vec<Use<K>>, entry: &K::Entry) {
+        for Use { timeline, point, end } in uses {
+            let entry = entry.clone();
+            if !K::USES_ARE_COUNTED_FIRST {
+                entry.uses_left().0.fetch_add(1, Ordering::AcqRel);
+            }
+            self.add(&timeline, point, Waiter { end, entry });
+        }
+    }
+
+    /// Adds a waiter, and the timeline to the list where it is not in it.
+    fn add(&self, timeline: &Arc<Timeline<K>>, point: u64, waiter: Waiter<K>) {
+        let mut waiters = lock(&timeline.waiters);
+        if !waiters.is_listed {
+            drop(waiters);
+            // The list is locked before a timeline is, here and in `leave`.
+            let mut listed = lock(&self.0);
+            waiters = lock(&timeline.waiters);
+            if !waiters.is_listed {
+                waiters.is_listed = true;
+                listed.by_number.insert(timeline.number, timeline.clone());
+            }
+        }
+        let number = waiters.next;
+        waiters.next += 1;
+        waiters.by_point.insert((point, number), waiter);
+    }
+
+    /// Takes a timeline without waiters off the list.
+    fn leave(&self, timeline: &Arc<Timeline<K>>) {
+        let mut listed = lock(&self.0);
+        let mut waiters = lock(&timeline.waiters);
+        let is_empty = waiters.by_point.is_empty() || !K::LOOKS_BEFORE_LEAVING;
+        if is_empty && waiters.is_listed {
+            waiters.is_listed = false;
+            // The caller has a share, so that no timeline is dropped under the locks.
+            listed.by_number.remove(&timeline.number);
+        }
+    }
+
+    /// The next timeline in turn.
+    pub(crate) fn in_turn(&self) -> Option<Arc<Timeline<K>>> {
+        let mut listed = lock(&self.0);
+        let later = (Bound::Excluded(listed.turn), Bound::Unbounded);
+        let next = listed.by_number.range(later).next().or(listed.by_number.iter().next());
+        let (number, timeline) = next.map(|(number, timeline)| (*number, timeline.clone()))?;
+        listed.turn = number;
+        Some(timeline)
+    }
+
+    /// All timelines that have waiters at the moment.
+    pub(crate) fn all(&self) -> Vec<Arc<Timeline<K>>> {
+        lock(&self.0).by_number.values().cloned().collect()
+    }
+}
+
+impl<K: Kinds> Default for LastUses<K> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}

@@ -1,0 +1,148 @@
+//! Timelines of queues and events: what a driver is asked of a use.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use super::release::HeldThing;
+use super::timeline;
+use super::timeline::{AskDriver, CountsUses, DriverAnswer, Kinds, LastUses, Timeline, UsesLeft};
+use crate::device::driver::Runtime;
+use crate::device::queue::PreparedEvent;
+use crate::{Device, ErrorKind, Event, Queue, Result, process};
+
+/// What timelines are made of in the library.
+pub(crate) struct OfDrivers;
+
+impl Kinds for OfDrivers {
+    type End = UseEnd;
+    type Entry = Arc<dyn HeldThing>;
+    type About = TimelineOwner;
+}
+
+pub(crate) type QueueTimeline = Timeline<OfDrivers>;
+pub(crate) type QueueUse = timeline::Use<OfDrivers>;
+pub(crate) type LastQueueUses = LastUses<OfDrivers>;
+
+/// What is known of a timeline's queue, which may be closed by now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimelineOwner {
+    pub(super) runtime: Runtime,
+    /// The process in which the queue was opened.
+    generation: u32,
+}
+
+/// What a driver is asked to learn whether a queue has passed a point.
+#[derive(Clone)]
+pub(crate) enum UseEnd {
+    Event(Event),
+    /// No event could be recorded, so the whole queue has to be idle.
+    WholeQueue(Queue),
+}
+
+/// What stands for an event on a timeline.
+pub(crate) enum EventPoint {
+    /// The event was recorded on a queue of the library, for this point of the queue's timeline.
+    OnQueue(Arc<QueueTimeline>, u64),
+    /// The event was not recorded by the library, and is the only point of a timeline of its own,
+    /// which is made when it is needed.
+    Alone(OnceLock<Arc<QueueTimeline>>),
+}
+
+/// A number that no other timeline, and no other queue, of this process has.
+pub(crate) fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The timeline of a queue of this device.
+pub(crate) fn timeline_on(device: &Device, number: u64) -> Arc<QueueTimeline> {
+    let runtime = device.driver().runtime();
+    let owner = TimelineOwner { runtime, generation: process::generation() };
+    Arc::new(Timeline::new(number, owner))
+}
+
+impl EventPoint {
+    pub(crate) const fn alone() -> Self {
+        Self::Alone(OnceLock::new())
+    }
+
+    fn of(event: &Event) -> (Arc<QueueTimeline>, u64) {
+        match event.point() {
+            Self::OnQueue(timeline, point) => (timeline.clone(), *point),
+            Self::Alone(own) => {
+                let make = || {
+                    let timeline = timeline_on(event.device(), next_number());
+                    timeline.take_point();
+                    timeline
+                };
+                (own.get_or_init(make).clone(), 1)
+            }
+        }
+    }
+}
+
+impl QueueUse {
+    /// All work that was submitted to the queue so far, of which the end is recorded now.
+    pub(crate) fn until_now(queue: &Queue) -> Self {
+        match queue.record() {
+            Ok(event) => Self::before(event),
+            Err(_) => Self::until_idle(queue),
+        }
+    }
+
+    /// The same with an event that was prepared before the work was submitted.
+    pub(crate) fn until_recorded(end: PreparedEvent) -> Self {
+        match end.record() {
+            Ok(event) => Self::before(event),
+            Err((_, queue)) => Self::until_idle(&queue),
+        }
+    }
+
+    /// The work that an event stands for, on whatever queue.
+    pub(crate) fn before(event: Event) -> Self {
+        let (timeline, point) = EventPoint::of(&event);
+        Self::new(timeline, point, UseEnd::Event(event))
+    }
+
+    fn until_idle(queue: &Queue) -> Self {
+        let timeline = queue.timeline().clone();
+        let point = timeline.take_point();
+        Self::new(timeline, point, UseEnd::WholeQueue(queue.clone()))
+    }
+
+    /// Whether the queue was opened in this process, and not in a parent of it.
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.timeline().about().generation == process::generation()
+    }
+}
+
+impl UseEnd {
+    fn answer(answer: Result<bool>) -> DriverAnswer {
+        match answer {
+            Ok(true) => DriverAnswer::Passed,
+            Ok(false) => DriverAnswer::NotYet,
+            // DRV-7: a lost device touches no memory of this process any more.
+            Err(error) if error.kind() == ErrorKind::DeviceLost => DriverAnswer::Passed,
+            Err(_) => DriverAnswer::Unknown,
+        }
+    }
+}
+
+impl AskDriver for UseEnd {
+    fn is_whole_queue(&self) -> bool {
+        matches!(self, Self::WholeQueue(_))
+    }
+
+    fn ask(&self) -> DriverAnswer {
+        Self::answer(match self {
+            Self::Event(event) => event.is_complete(),
+            Self::WholeQueue(queue) => queue.is_idle(),
+        })
+    }
+}
+
+impl CountsUses for Arc<dyn HeldThing> {
+    fn uses_left(&self) -> &UsesLeft {
+        (**self).uses_left()
+    }
+}

@@ -1,0 +1,82 @@
+//! Waiting for queues to pass what they use, a little for each queue in turn.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::timeline::{AskDriver, DriverAnswer};
+use super::uses::UseEnd;
+use super::{Holdings, QueueTimeline};
+
+/// How long one queue is waited for before it is the next one's turn, at first and at most.
+const FIRST_TURN: Duration = Duration::from_millis(1);
+const LONGEST_TURN: Duration = Duration::from_millis(100);
+/// How long a thread sleeps that has only other threads to wait for, or a driver that fails.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// A wait for things to be released.
+pub(super) struct Wait<'a> {
+    pub(super) holdings: &'a Holdings,
+    /// Whose uses are waited for, and up to which point. Asked before each round of turns.
+    pub(super) wanted: &'a dyn Fn() -> Vec<(Arc<QueueTimeline>, u64)>,
+    /// Without one there is no limit.
+    pub(super) deadline: Option<Instant>,
+    /// Whether a driver that cannot tell is asked again, and not given up on.
+    pub(super) is_patient: bool,
+}
+
+impl Wait<'_> {
+    /// Waits until `is_done`, asked after each turn, or until there is nothing left to wait for;
+    /// returns whether it is done.
+    pub(super) fn run(self, is_done: &dyn Fn() -> bool) -> bool {
+        let mut turn = FIRST_TURN;
+        loop {
+            let mut has_hope = false;
+            for (timeline, limit) in (self.wanted)() {
+                let Some((point, end)) = timeline.oldest(limit) else { continue };
+                let Some(patience) = self.time_left(turn) else { return is_done() };
+                end.wait(patience);
+                let answer = timeline.ask(point, &end);
+                drop(end);
+                has_hope |= answer != DriverAnswer::Unknown;
+                self.holdings.look_at([timeline]);
+                if is_done() {
+                    return true;
+                }
+            }
+            if !has_hope {
+                let others = self.holdings.counts.being_released.load(Ordering::SeqCst) > 0;
+                if is_done() || !(others || self.is_patient) {
+                    return is_done();
+                }
+                let Some(patience) = self.time_left(PAUSE) else { return is_done() };
+                std::thread::sleep(patience);
+            }
+            turn = (turn * 2).min(LONGEST_TURN);
+        }
+    }
+
+    /// As much of this time as is left; nothing when the time is over.
+    fn time_left(&self, of: Duration) -> Option<Duration> {
+        let Some(deadline) = self.deadline else { return Some(of) };
+        let left = deadline.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then(|| left.min(of))
+    }
+}
+
+impl UseEnd {
+    /// Waits at most this long. The wait makes a device work that does nothing by itself; whether
+    /// the use has ended is asked after it.
+    fn wait(&self, patience: Duration) {
+        let waited = match self {
+            Self::Event(event) => event.wait_timeout(patience),
+            // The queue itself can only be waited for without a limit.
+            Self::WholeQueue(queue) => {
+                queue.record().and_then(|event| event.wait_timeout(patience))
+            }
+        };
+        if waited.is_err() && self.ask() == DriverAnswer::NotYet {
+            std::thread::sleep(patience.min(PAUSE));
+        }
+    }
+}
