@@ -185,17 +185,34 @@ mod _native {
     /// needs this, because every import, allocation and drop does the same; it is for programs that
     /// do none of these for a long time.
     #[pyfunction]
-    fn reclaim(py: Python<'_>) -> usize {
+    fn release_finished(py: Python<'_>) -> usize {
         py.detach(arrow_device::deferred::release_finished)
     }
 
     /// Waits until the last use of all memory that was given back has passed, and releases it.
     #[pyfunction]
     #[pyo3(signature = (timeout=10.0))]
-    fn drain(py: Python<'_>, timeout: f64) -> PyResult<()> {
+    fn wait_until_released(py: Python<'_>, timeout: f64) -> PyResult<()> {
         let timeout = Duration::try_from_secs_f64(timeout)
             .map_err(|error| crate::error::invalid(error.to_string()))?;
         py.detach(|| arrow_device::deferred::wait_until_released(timeout)).or_raise()
+    }
+
+    /// How many things are held back because a queue may still use them.
+    #[pyfunction]
+    fn held_back() -> usize {
+        let held_back = arrow_device::deferred::held_back();
+        held_back.in_use + held_back.being_released
+    }
+
+    /// Says how many seconds an allocation that finds no memory waits for memory that is held back:
+    /// 10, where nothing else was set.
+    #[pyfunction]
+    fn set_allocation_timeout(timeout: f64) -> PyResult<()> {
+        let timeout = Duration::try_from_secs_f64(timeout)
+            .map_err(|error| crate::error::invalid(error.to_string()))?;
+        arrow_device::deferred::set_allocation_timeout(timeout);
+        Ok(())
     }
 
     /// How many objects of each kind are alive.
@@ -205,7 +222,7 @@ mod _native {
         for (name, count) in live::counts() {
             counts.set_item(name, count)?;
         }
-        counts.set_item("pending", arrow_device::deferred::held_back().in_use)?;
+        counts.set_item("held back", held_back())?;
         Ok(counts)
     }
 

@@ -131,6 +131,16 @@ def test_an_adopted_queue_is_the_same_queue(device):
     queue.synchronize()
 
 
+def test_what_a_queue_still_uses_is_held_back_and_told():
+    ad.wait_until_released()
+    assert ad.held_back() == 0
+    ad.set_allocation_timeout(0.5)
+    ad.set_allocation_timeout(10)
+    for wrong in (-1, float("nan"), 1e300):
+        with pytest.raises(ValueError):
+            ad.set_allocation_timeout(wrong)
+
+
 def test_two_devices_that_cannot_reach_each_other_exchange_by_the_host(software):
     other = ad.device("ext_dev:1")
     there = ad.array(pa.array(["a", None])).to(software)

@@ -260,7 +260,7 @@ int main(void) {
   ardev_array_free(here);
   ardev_queue_free(queue);
   ardev_device_free(device);
-  must(ardev_drain(10000000000, &error), &error);
+  must(ardev_wait_until_released(10000000000, &error), &error);
   printf("the device is %s\n", lab.is_released ? "closed" : "still open");
   return sum == 321 && lab.is_released ? 0 : 1;
 }

@@ -116,5 +116,5 @@ int main(void) {
     return 1;
   }
   printf("the numbers are %d, %d and %d\n", (int)found[0], (int)found[1], (int)found[2]);
-  return ardev_drain(10000000000, NULL);
+  return ardev_wait_until_released(10000000000, NULL);
 }

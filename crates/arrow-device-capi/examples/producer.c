@@ -103,6 +103,6 @@ int main(int argc, char** argv) {
 
   ardev_queue_free(queue);
   ardev_device_free(device);
-  must(ardev_drain(10000000000, &error), &error);
+  must(ardev_wait_until_released(10000000000, &error), &error);
   return 0;
 }

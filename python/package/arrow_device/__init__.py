@@ -32,12 +32,14 @@ from arrow_device._native import (
     __version__,
     array,
     device,
-    drain,
     from_dlpack,
-    reclaim,
+    held_back,
     record_batch,
+    release_finished,
     schema,
+    set_allocation_timeout,
     stream,
+    wait_until_released,
 )
 
 __all__ = [
@@ -61,10 +63,12 @@ __all__ = [
     "array",
     "device",
     "devices",
-    "drain",
     "from_dlpack",
-    "reclaim",
+    "held_back",
     "record_batch",
+    "release_finished",
     "schema",
+    "set_allocation_timeout",
     "stream",
+    "wait_until_released",
 ]

@@ -261,14 +261,20 @@ pub(crate) const TIERS: &[Tier] = &[
     },
     Tier {
         name: "loom",
-        purpose: "no schedule of a few threads breaks the protocol of asynchronous streams",
+        purpose: "no schedule of a few threads breaks the protocol of asynchronous streams, or releases memory early",
         when: When::All,
         needs: &[],
         gains_from: &[],
         variables: &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")],
         // Not in release: the schedules are explored in half a second, and to build that well takes
         // a minute.
-        command: &["cargo", "test", "--package=async-protocol", "--tests"],
+        command: &[
+            "cargo",
+            "test",
+            "--package=async-protocol",
+            "--package=deferred-release",
+            "--tests",
+        ],
         kind: Kind::Tests,
     },
     Tier {

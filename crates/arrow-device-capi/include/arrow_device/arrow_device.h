@@ -648,15 +648,21 @@ void ardev_tensor_free(struct ardev_tensor* ARDEV_NULLABLE tensor);
 
 // ----------------------------------------------------------------------------------------- release
 
-// What a queue still uses is released later, by whatever call of this library comes by. These are
-// for a program that makes no more calls, or is about to unload something.
+// What a queue still uses is held back, and released later by whatever call of this library comes
+// by. These are for a program that makes no more calls, or is about to unload something.
 
-// Releases what is not used any more; how many things that were. Never waits.
-size_t ardev_reclaim(void);
-// How many things wait for their last use.
-size_t ardev_pending(void);
-// Waits until there are none; ETIMEDOUT if there still are some by then.
-int ardev_drain(int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);
+// Releases what queues have passed, and returns how many things that were. Never waits.
+size_t ardev_release_finished(void);
+// Waits until nothing is held back. ETIMEDOUT if something still is when the time is over.
+int ardev_wait_until_released(int64_t timeout, struct ardev_error* ARDEV_NULLABLE error);
+// How many things are held back.
+size_t ardev_held_back(void);
+// How many things this process will never release: their release panicked, or a queue of the parent
+// process used them before a fork.
+size_t ardev_abandoned(void);
+// How long an allocation that finds no memory waits for memory that is held back: 10 seconds, where
+// nothing else was set. A negative timeout is no limit.
+void ardev_set_allocation_timeout(int64_t timeout);
 
 #ifdef __cplusplus
 }  // extern "C"

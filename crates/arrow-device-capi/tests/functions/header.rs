@@ -33,8 +33,8 @@ fn a_difference_is_found_wherever_it_is() {
     for (from, to) in [
         ("int64_t timeout,", "int32_t timeout,"),
         ("const struct ardev_queue* queue,", "struct ardev_queue* queue,"),
-        ("size_t ardev_pending(void);", "uint64_t ardev_pending(void);"),
-        ("size_t ardev_pending(void);", ""),
+        ("size_t ardev_held_back(void);", "uint64_t ardev_held_back(void);"),
+        ("size_t ardev_held_back(void);", ""),
         ("  uint64_t staging; ", "  uint32_t staging; "),
         ("  uint64_t size;\n};", "  int64_t size;\n};"),
         (

@@ -86,7 +86,7 @@ fn program() -> PathBuf {
     let text = format!(
         "#include \"fixtures.h\"\n\nint main(void) {{\n  open_fixtures();\n{body}\
          \n  close_fixtures();\n  check(contexts_given == contexts_released, \"each context is released once\");\
-         \n  check(ardev_pending() == 0, \"nothing is left\");\
+         \n  check(ardev_held_back() == 0, \"nothing is left\");\
          \n  printf(\"{calls} calls, %d do not hold\\n\", failures);\n  return failures != 0;\n}}\n"
     );
     let source = support::fresh_path("nulls.c");

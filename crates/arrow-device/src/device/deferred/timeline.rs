@@ -229,7 +229,7 @@ impl<K: Kinds> Timeline<K> {
     /// `over` the entries of which the last use has ended, for the caller to release.
     ///
     /// Where the driver cannot tell of the oldest, the newest stands in for it.
-    pub(crate) fn look(self: &Arc<Self>, waiting: &Waiting<K>, over: &mut Vec<K::Entry>) {
+    pub(crate) fn look(&self, waiting: &Waiting<K>, over: &mut Vec<K::Entry>) {
         loop {
             let (passed, oldest, newest, is_listed) = {
                 let mut waiters = lock(&self.waiters);
@@ -385,13 +385,12 @@ impl<K: Kinds> Waiting<K> {
     }
 
     /// Takes a timeline without waiters off the list.
-    fn leave(&self, timeline: &Arc<Timeline<K>>) {
+    fn leave(&self, timeline: &Timeline<K>) {
         let mut listed = lock(&self.0);
         let mut waiters = lock(&timeline.waiters);
         let is_empty = waiters.by_point.is_empty() || !K::LOOKS_BEFORE_LEAVING;
         if is_empty && waiters.is_listed {
             waiters.is_listed = false;
-            // The caller has a share, so that no timeline is dropped under the locks.
             listed.by_number.remove(&timeline.number);
         }
     }
