@@ -89,7 +89,10 @@ impl Holdings {
     fn look_at(&self, timelines: impl IntoIterator<Item = Arc<QueueTimeline>>) -> usize {
         let look = |timeline: Arc<QueueTimeline>| {
             let mut over = Vec::new();
-            timeline.look(&self.waiting, &mut over);
+            self.counts.in_hand(|| {
+                timeline.look(&self.waiting, &mut over);
+                self.counts.begin_releases(over.len());
+            });
             let count = over.len();
             // Before the next driver is asked, which may take its time.
             release::release(over, &self.counts);
@@ -239,7 +242,8 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
 pub struct HeldBack {
     /// Things that a queue uses, as far as is known.
     pub in_use: usize,
-    /// Things that some thread is releasing at the moment.
+    /// Things that some thread has in hand at the moment: to release them, or to ask a driver
+    /// whether they may be released.
     pub being_released: usize,
     /// Things that this process will never release, because releasing them would not be safe or
     /// went wrong: their destructor panicked, or they were used by a queue of the parent process.

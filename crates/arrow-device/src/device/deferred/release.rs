@@ -32,6 +32,22 @@ impl Counts {
             done: AtomicU64::new(0),
         }
     }
+
+    /// Counts things as being released that were in use.
+    pub(super) fn begin_releases(&self, count: usize) {
+        // In this order, so that whoever reads the two counts in the other order misses nothing.
+        self.being_released.fetch_add(count, Ordering::SeqCst);
+        self.in_use.fetch_sub(count, Ordering::SeqCst);
+    }
+
+    /// Does something in which this thread has an event in hand that is kept for something held
+    /// back.
+    pub(super) fn in_hand<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.being_released.fetch_add(1, Ordering::SeqCst);
+        let result = work();
+        self.being_released.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
 }
 
 /// Something that is held back, whatever its type.
@@ -95,15 +111,12 @@ pub(super) fn is_releasing() -> bool {
     TO_DO.try_with(|to_do| to_do.borrow().is_some()).unwrap_or(false)
 }
 
-/// Releases what no queue uses any more: now, or, in the middle of a release, when that is done.
+/// Releases what no queue uses any more, and what is counted as being released: now, or, in the
+/// middle of a release, when that is done.
 pub(super) fn release(mut over: Vec<Arc<dyn HeldThing>>, counts: &Counts) {
     if over.is_empty() {
         return;
     }
-    // Counted as being released before it is no longer counted as in use: whoever reads the two
-    // counts in the other order misses nothing.
-    counts.being_released.fetch_add(over.len(), Ordering::SeqCst);
-    counts.in_use.fetch_sub(over.len(), Ordering::SeqCst);
     match TO_DO
         .try_with(|to_do| to_do.borrow_mut().as_mut().map(|list| list.extend(over.drain(..))))
     {
@@ -117,7 +130,7 @@ pub(super) fn release_now<T: Send + 'static>(what: T, counts: &Counts) {
     if is_releasing() {
         let uses_left = UsesLeft::new(0);
         let what = Mutex::new(Some(what));
-        counts.in_use.fetch_add(1, Ordering::SeqCst);
+        counts.being_released.fetch_add(1, Ordering::SeqCst);
         release(vec![Arc::new(Thing { uses_left, frees_host_memory: false, what })], counts);
     } else {
         outermost(counts, || {

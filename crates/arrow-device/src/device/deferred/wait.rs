@@ -33,11 +33,13 @@ impl Wait<'_> {
         loop {
             let mut has_hope = false;
             for (timeline, limit) in (self.wanted)() {
-                let Some((point, end)) = timeline.oldest(limit) else { continue };
                 let Some(patience) = self.time_left(turn) else { return is_done() };
-                end.wait(patience);
-                let answer = timeline.ask(point, &end);
-                drop(end);
+                let wait_for_oldest = || {
+                    let (point, end) = timeline.oldest(limit)?;
+                    end.wait(patience);
+                    Some(timeline.ask(point, &end))
+                };
+                let Some(answer) = self.holdings.counts.in_hand(wait_for_oldest) else { continue };
                 has_hope |= answer != DriverAnswer::Unknown;
                 self.holdings.look_at([timeline]);
                 if is_done() {
