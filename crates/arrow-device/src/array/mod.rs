@@ -20,6 +20,7 @@ mod view;
 mod wait;
 mod window;
 
+use crate::numbered::numbered;
 use std::fmt;
 
 pub use batch::Batch;
@@ -291,15 +292,12 @@ impl Array {
         // The nodes right below the root have the numbers from 1 on.
         let source = (top as usize).checked_sub(1).and_then(|index| below.get(index));
         let Some(source) = source else { return self };
-        match source.descend(&schema.steps_between(top, self.node)) {
-            Ok(source) => {
-                let (schema, node) = self.naming();
-                let named = Some((schema.clone(), node));
-                let (window, is_batch) = (self.window, self.is_batch);
-                Self { window, named, is_batch, ..source.at_its_source() }
-            }
-            Err(_) => self,
-        }
+        // The builder saw that the array has the nodes that the schema says.
+        let source = numbered(source.descend(&schema.steps_between(top, self.node)).ok());
+        let (schema, node) = self.naming();
+        let named = Some((schema.clone(), node));
+        let (window, is_batch) = (self.window, self.is_batch);
+        Self { window, named, is_batch, ..source.at_its_source() }
     }
 }
 
