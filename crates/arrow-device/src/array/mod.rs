@@ -70,6 +70,7 @@ pub struct Array {
 }
 
 impl Array {
+    #[inline(always)]
     pub(crate) fn from_tree(tree: Shared<Tree>) -> Self {
         let window = tree.node(0).window;
         Self::of_root(tree, window)
@@ -292,12 +293,16 @@ impl Array {
         // The nodes right below the root have the numbers from 1 on.
         let source = (top as usize).checked_sub(1).and_then(|index| below.get(index));
         let Some(source) = source else { return self };
-        // The builder saw that the array has the nodes that the schema says.
-        let source = numbered(source.descend(&schema.steps_between(top, self.node)).ok());
-        let (schema, node) = self.naming();
-        let named = Some((schema.clone(), node));
-        let (window, is_batch) = (self.window, self.is_batch);
-        Self { window, named, is_batch, ..source.at_its_source() }
+        match source.descend(&schema.steps_between(top, self.node)) {
+            Ok(source) => {
+                let (schema, node) = self.naming();
+                let named = Some((schema.clone(), node));
+                let (window, is_batch) = (self.window, self.is_batch);
+                Self { window, named, is_batch, ..source.at_its_source() }
+            }
+            // The builder saw that the array has the nodes that the schema says.
+            Err(_) => numbered(None),
+        }
     }
 }
 

@@ -81,17 +81,26 @@ impl ReadyWhen {
         }
     }
 
-    /// Both.
+    /// After all of these.
+    #[inline]
     pub(crate) fn join(all: impl IntoIterator<Item = Pending>) -> Self {
-        let mut distinct = distinct(all, Pending::is_same, Pending::key);
-        match (distinct.pop(), distinct.is_empty()) {
-            (None, _) => Self::Now,
-            (Some(only), true) => Self::After(only),
-            (Some(last), false) => {
-                distinct.push(last);
-                Self::AfterAll(distinct.into())
-            }
+        let mut all = all.into_iter();
+        let Some(first) = all.next() else { return Self::Now };
+        match all.find(|other| !other.is_same(&first)) {
+            None => Self::After(first),
+            Some(other) => Self::after_several(first, other, &mut all),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn after_several(
+        first: Pending,
+        second: Pending,
+        more: &mut dyn Iterator<Item = Pending>,
+    ) -> Self {
+        let all = [first, second].into_iter().chain(more);
+        Self::AfterAll(distinct(all, Pending::is_same, Pending::key).into())
     }
 }
 
