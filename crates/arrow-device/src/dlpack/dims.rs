@@ -93,8 +93,10 @@ impl Dims {
     /// Compact, the last dimension first in memory.
     #[inline]
     pub(crate) fn compact(shape: &[i64]) -> Result<Self> {
-        let mut axes = Axes::new(shape.len(), |_| (0, 0));
-        axes.both_mut().0.iter_mut().zip(shape).for_each(|(own, length)| *own = *length);
+        let axes = match shape {
+            [length] => Axes::new(1, |_| (*length, 0)),
+            _ => Axes::new(shape.len(), |index| (*numbered(shape.get(index)), 0)),
+        };
         Self::of(axes.compacted().ok_or_else(too_large)?)
     }
 
