@@ -120,8 +120,9 @@ impl<R: Rules> PollsAtOnce<R> {
     }
 }
 
-/// 14. A request wakes a driver that is polled right there, where it may not send. Another thread
-/// wakes it again, while a second request is under way.
+/// 14. A request wakes a driver that is polled right there. Another thread wakes it once more.
+///
+/// A second request is under way meanwhile.
 pub(crate) fn a_request_wakes_somebody_who_polls_at_once<R: Rules>() {
     let wishes = wishes::<R>();
     let driver = std::sync::Arc::new(PollsAtOnce {
