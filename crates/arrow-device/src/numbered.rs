@@ -65,7 +65,7 @@ pub(crate) mod tests {
         assert!(is_a_bug_of_ours(|| numbered(None::<u32>)));
         assert_eq!(all_numbered(&[1, 2, 3], 1..3), [2, 3]);
         assert!(all_numbered(&[1, 2, 3], usize::MAX..usize::MAX).is_empty());
-        for numbers in [2..4, 4..5, usize::MAX..2] {
+        for numbers in [2..4, 4..5, 0_usize.wrapping_sub(1)..2] {
             assert!(is_a_bug_of_ours(|| all_numbered(&[1, 2, 3], numbers.clone())), "{numbers:?}");
         }
         fitted(true);
