@@ -107,6 +107,7 @@ pub mod dlpack;
 mod error;
 mod ffi;
 mod node_path;
+mod numbered;
 mod pool;
 mod process;
 mod schema;

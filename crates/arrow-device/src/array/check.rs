@@ -4,6 +4,7 @@
 //! copied. The fast way only tells that something is wrong; words and place come from a second
 //! look.
 
+use crate::numbered::{all_numbered, numbered};
 use std::ffi::c_void;
 use std::ptr;
 
@@ -97,10 +98,7 @@ struct StructWalk<'schema> {
 
 impl StructWalk<'_> {
     fn rule(&self, check: &Check) -> &Rule {
-        match self.rules.get(check.rule as usize) {
-            Some(rule) => rule,
-            None => unreachable!("a check names a rule of its schema"),
-        }
+        numbered(self.rules.get(check.rule as usize))
     }
 
     /// Looks at a tree of several levels, and notes where the structs of the nodes from 1 on are,
@@ -123,10 +121,10 @@ impl StructWalk<'_> {
             }
             let rule = *self.rule(check);
             let noted = match number.checked_sub(1) {
-                None => Some(ptr::from_ref(root)),
-                Some(index) => table.get(index).copied(),
+                None => ptr::from_ref(root),
+                // The parent comes before its children, and has noted all of them.
+                Some(index) => *numbered(table.get(index)),
             };
-            let Some(noted) = noted else { break };
             // SAFETY: the root, or what was seen not to be null in the table of its parent, which
             // the caller vouches for.
             let source = unsafe { &*noted };
@@ -139,7 +137,7 @@ impl StructWalk<'_> {
             }
             let first = check.first_child as usize;
             let end = first + check.children as usize + usize::from(check.has_dictionary);
-            let below = checks.get(first..end).unwrap_or_default();
+            let below = all_numbered(checks, first..end);
             // SAFETY: as promised by the caller, for a struct that keeps to its rules.
             unsafe { self.below(source, &rule, check, below, table) }.map_err(fault)?;
         }

@@ -4,6 +4,7 @@
 //! device is called, nothing is counted, no null is looked for: what is known travels, and an event
 //! is handed on as it came.
 
+use crate::numbered::{all_numbered, numbered};
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
 use std::ops::Range;
@@ -273,7 +274,7 @@ impl Array {
     #[inline(always)]
     fn is_leaf(&self) -> bool {
         let checks = self.tree().schema.checks();
-        let is_leaf = checks.get(self.node_number() as usize).is_some_and(|check| check.is_leaf);
+        let is_leaf = numbered(checks.get(self.node_number() as usize)).is_leaf;
         is_leaf && !account::any_counts() && !self.is_batch
     }
 
@@ -465,13 +466,12 @@ struct BuiltNodes<'tree> {
 impl TreeSource<ArrowArray> for BuiltNodes<'_> {
     #[inline(always)]
     fn below(&self, source: u32) -> ChildNumbers {
-        Check::below(self.checks.get(source as usize))
+        numbered(self.checks.get(source as usize)).below()
     }
 
     #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrayNode> {
-        let nodes = self.nodes.get(numbers.start as usize..numbers.end as usize);
-        nodes.unwrap_or_default().iter().copied()
+        all_numbered(self.nodes, numbers.start as usize..numbers.end as usize).iter().copied()
     }
 }
 
@@ -484,7 +484,7 @@ struct ImportedNodes<'tree> {
 impl TreeSource<ArrowArray> for ImportedNodes<'_> {
     #[inline(always)]
     fn below(&self, source: u32) -> ChildNumbers {
-        Check::below(self.checks.get(source as usize))
+        numbered(self.checks.get(source as usize)).below()
     }
 
     #[inline(always)]
@@ -560,9 +560,8 @@ impl TreeOwner for ExportedTree {
 impl TreeShare for OfNode {
     fn narrow(&self, source: u32) -> Self {
         let steps = self.schema.steps_between(self.source, source);
-        // The array has the nodes that its schema says; were it not so, the whole of it is kept.
-        let array =
-            self.array.descend(&steps).unwrap_or_else(|_| self.array.clone()).at_its_source();
+        // The array has the nodes that its schema says.
+        let array = numbered(self.array.descend(&steps).ok()).at_its_source();
         Self { schema: self.schema.clone(), source, array }
     }
 }

@@ -20,6 +20,7 @@ mod view;
 mod wait;
 mod window;
 
+use crate::numbered::numbered;
 use std::fmt;
 
 pub use batch::Batch;
@@ -69,6 +70,7 @@ pub struct Array {
 }
 
 impl Array {
+    #[inline(always)]
     pub(crate) fn from_tree(tree: Shared<Tree>) -> Self {
         let window = tree.node(0).window;
         Self::of_root(tree, window)
@@ -298,7 +300,8 @@ impl Array {
                 let (window, is_batch) = (self.window, self.is_batch);
                 Self { window, named, is_batch, ..source.at_its_source() }
             }
-            Err(_) => self,
+            // The builder saw that the array has the nodes that the schema says.
+            Err(_) => numbered(None),
         }
     }
 }

@@ -1,9 +1,11 @@
 //! [`ReadyWhen`]: the events after which the data of a tree may be used.
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::Event;
+use crate::device::driver::Runtime;
 
 /// When data may be used.
 pub(crate) enum ReadyWhen {
@@ -44,7 +46,21 @@ impl Pending {
             _ => false,
         }
     }
+
+    /// What is equal for two that are the same, and for no others.
+    fn key(&self) -> PendingKey {
+        match self {
+            Self::Event(event) => {
+                let Runtime { name, instance } = event.runtime();
+                (event.raw().as_ptr().addr(), Some((name, instance)))
+            }
+            Self::Foreign(event) => (event.addr().get(), None),
+        }
+    }
 }
+
+/// A handle, and the runtime that it is of where that is known.
+type PendingKey = (usize, Option<(&'static str, usize)>);
 
 impl ReadyWhen {
     /// What the `sync_event` says of an array that somebody else made and that the tree keeps
@@ -65,21 +81,136 @@ impl ReadyWhen {
         }
     }
 
-    /// Both.
+    /// After all of these.
+    #[inline]
     pub(crate) fn join(all: impl IntoIterator<Item = Pending>) -> Self {
-        let mut distinct: Vec<Pending> = Vec::new();
-        for pending in all {
-            if !distinct.iter().any(|known| known.is_same(&pending)) {
-                distinct.push(pending);
-            }
+        let mut all = all.into_iter();
+        let Some(first) = all.next() else { return Self::Now };
+        match all.find(|other| !other.is_same(&first)) {
+            None => Self::After(first),
+            Some(other) => Self::after_several(first, other, &mut all),
         }
-        match (distinct.pop(), distinct.is_empty()) {
-            (None, _) => Self::Now,
-            (Some(only), true) => Self::After(only),
-            (Some(last), false) => {
-                distinct.push(last);
-                Self::AfterAll(distinct.into())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn after_several(
+        first: Pending,
+        second: Pending,
+        more: &mut dyn Iterator<Item = Pending>,
+    ) -> Self {
+        let all = [first, second].into_iter().chain(more);
+        Self::AfterAll(distinct(all, Pending::is_same, Pending::key).into())
+    }
+}
+
+/// So many are compared with each other; more have their keys in order.
+const FEW: usize = 8;
+
+/// Each of several once, in their order. Equal keys are those of what is the same.
+fn distinct<T, K: Ord>(
+    all: impl IntoIterator<Item = T>,
+    is_same: impl Fn(&T, &T) -> bool,
+    key: impl Fn(&T) -> K,
+) -> Vec<T> {
+    let mut distinct: Vec<T> = Vec::new();
+    // Filled where there are more than a few.
+    let mut known = BTreeSet::new();
+    for one in all {
+        let is_new = if distinct.len() <= FEW {
+            !distinct.iter().rev().any(|known| is_same(known, &one))
+        } else if distinct.last().is_some_and(|last| is_same(last, &one)) {
+            false
+        } else {
+            if known.is_empty() {
+                known.extend(distinct.iter().map(&key));
             }
+            known.insert(key(&one))
+        };
+        if is_new {
+            distinct.push(one);
         }
+    }
+    distinct
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::cmp::Ordering;
+
+    use super::*;
+
+    /// A key that counts how often it is compared.
+    struct CountedKey<'a>(u32, &'a Cell<usize>);
+
+    impl Ord for CountedKey<'_> {
+        fn cmp(&self, other: &Self) -> Ordering {
+            self.1.set(self.1.get() + 1);
+            self.0.cmp(&other.0)
+        }
+    }
+
+    impl PartialOrd for CountedKey<'_> {
+        fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+            Some(self.cmp(other))
+        }
+    }
+
+    impl Eq for CountedKey<'_> {}
+
+    impl PartialEq for CountedKey<'_> {
+        fn eq(&self, other: &Self) -> bool {
+            self.cmp(other).is_eq()
+        }
+    }
+
+    /// The distinct ones among these, how often two were compared, and how often a key was made.
+    fn counted(all: impl IntoIterator<Item = u32>) -> (Vec<u32>, usize, usize) {
+        let (comparisons, keys) = (Cell::new(0), Cell::new(0));
+        let is_same = |one: &u32, other: &u32| {
+            comparisons.set(comparisons.get() + 1);
+            one == other
+        };
+        let key = |number: &u32| {
+            keys.set(keys.get() + 1);
+            CountedKey(*number, &comparisons)
+        };
+        let found = distinct(all, is_same, key);
+        (found, comparisons.get(), keys.get())
+    }
+
+    #[test]
+    fn events_are_joined_in_less_than_the_square_of_their_number() {
+        let count: u32 = if cfg!(miri) { 256 } else { 8192 };
+        let most = (count * count.ilog2() * 4) as usize;
+        let rounds = (0..2 * count).map(|number| number % count);
+        let (found, comparisons, keys) = counted(rounds);
+        assert!(found.iter().copied().eq(0..count), "each once, in their order");
+        assert!(comparisons < most && keys < most, "{comparisons} comparisons, {keys} keys");
+    }
+
+    #[test]
+    fn one_event_of_many_columns_is_compared_once_for_each() {
+        let (found, comparisons, keys) = counted(std::iter::repeat_n(7, 1000));
+        assert_eq!((found, comparisons, keys), (vec![7], 999, 0));
+    }
+
+    #[test]
+    fn what_several_columns_wait_for_is_joined() {
+        let foreign = |number: usize| {
+            let event = std::ptr::without_provenance_mut(number);
+            Pending::Foreign(NonNull::new(event).expect("not 0"))
+        };
+        let ready = |numbers: &[usize]| ReadyWhen::join(numbers.iter().copied().map(foreign));
+        let numbers = |ready: &ReadyWhen| -> Vec<usize> {
+            ready.pending().iter().map(|pending| pending.key().0).collect()
+        };
+        assert!(matches!(ready(&[]), ReadyWhen::Now));
+        assert!(matches!(ready(&[3]), ReadyWhen::After(_)));
+        assert!(matches!(ready(&[3, 3, 3]), ReadyWhen::After(_)));
+        assert_eq!(numbers(&ready(&[3, 1, 3, 2, 1])), [3, 1, 2]);
+        let many: Vec<usize> = (1..100).rev().collect();
+        assert_eq!(numbers(&ready(&[&*many, &*many].concat())), many);
     }
 }

@@ -1,13 +1,14 @@
 //! [`Structs`]: the C structs of an imported tree, which stay where the producer put them and are
 //! the table of nodes.
 
+use crate::numbered::{all_numbered, numbered};
 use std::ops::Range;
 
 use super::node::ArrayNode;
 use super::window::Window;
 use crate::abi::ArrowArray;
 use crate::pool::list::List;
-use crate::schema::{Check, Nullability};
+use crate::schema::Check;
 
 /// The structs of an imported tree, all of which keep to their rules. They are the consumer's from
 /// the import to the release, so nobody writes to them: `import`'s caller promises it.
@@ -41,8 +42,7 @@ impl Structs {
     /// Which elements a base has that keeps to its rule.
     #[inline(always)]
     pub(crate) fn root(base: &ArrowArray, checks: &[Check]) -> Window {
-        let nulls = checks.first().map_or(Nullability::InBitmap, |check| check.nulls);
-        ArrayNode::of(base, nulls).window
+        ArrayNode::of(base, numbered(checks.first()).nulls).window
     }
 
     /// The structs of the nodes from 1 on.
@@ -60,10 +60,10 @@ impl Structs {
         }
     }
 
-    /// A node; nothing for a number that is none. The checks are those of the whole schema.
+    /// A node. The checks are those of the whole schema.
     #[inline(always)]
-    pub(crate) fn node(&self, number: u32, checks: &[Check]) -> Option<ArrayNode> {
-        Some(ArrayNode::of(self.get(number)?, checks.get(number as usize)?.nulls))
+    pub(crate) fn node(&self, number: u32, checks: &[Check]) -> ArrayNode {
+        ArrayNode::of(self.get(number), numbered(checks.get(number as usize)).nulls)
     }
 
     /// Some nodes below the base.
@@ -74,9 +74,8 @@ impl Structs {
         checks: &'a [Check],
     ) -> impl ExactSizeIterator<Item = ArrayNode> + 'a {
         let (start, end) = (numbers.start as usize, numbers.end as usize);
-        let structs =
-            self.below().get(start.wrapping_sub(1)..end.wrapping_sub(1)).unwrap_or_default();
-        let checks = checks.get(start..end).unwrap_or_default();
+        let structs = all_numbered(self.below(), start.wrapping_sub(1)..end.wrapping_sub(1));
+        let checks = all_numbered(checks, start..end);
         structs.iter().zip(checks).map(|(source, check)| {
             // SAFETY: `new`'s caller saw a struct there, and it stays as long as the base.
             ArrayNode::of(unsafe { &**source }, check.nulls)
@@ -85,11 +84,14 @@ impl Structs {
 
     /// The struct of a node.
     #[inline(always)]
-    pub(super) fn get(&self, number: u32) -> Option<&ArrowArray> {
+    pub(super) fn get(&self, number: u32) -> &ArrowArray {
         match (number as usize).checked_sub(1) {
-            None => Some(self.base()),
-            // SAFETY: `new`'s caller saw a struct there, and it stays as long as the base.
-            Some(index) => self.below().get(index).map(|struct_| unsafe { &**struct_ }),
+            None => self.base(),
+            Some(index) => {
+                let noted = *numbered(self.below().get(index));
+                // SAFETY: `new`'s caller saw a struct there, and it stays as long as the base.
+                unsafe { &*noted }
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::deferred::LastQueueUses;
 use crate::device::driver::Raw;
 use crate::device::{BytesOwner, Memory};
+use crate::numbered::numbered;
 use crate::pool::shared::Shared;
 use crate::schema::Schema;
 use crate::sync::lock;
@@ -150,28 +151,28 @@ impl Tree {
         (0..self.node_count() as u32).map(|number| self.node(number))
     }
 
-    /// A node; an empty one for a number that is none.
+    /// A node.
     #[inline]
     pub(crate) fn node(&self, number: u32) -> ArrayNode {
         match self.storage() {
             Storage::Foreign(structs) => structs.node(number, self.schema.checks()),
-            Storage::Built(Built { nodes, .. }) => nodes.as_slice().get(number as usize).copied(),
+            Storage::Built(Built { nodes, .. }) => *numbered(nodes.as_slice().get(number as usize)),
         }
-        .unwrap_or(ArrayNode::EMPTY)
     }
 
     /// A node's table of buffers, and how many they are.
     #[inline(always)]
     pub(crate) fn table(&self, number: u32) -> (*const *const c_void, u32) {
         match self.storage() {
-            Storage::Foreign(structs) => structs
-                .get(number)
-                .map(|source| (source.buffers.cast_const(), source.n_buffers as u32)),
+            Storage::Foreign(structs) => {
+                let source = structs.get(number);
+                (source.buffers.cast_const(), source.n_buffers as u32)
+            }
             Storage::Built(Built { nodes, .. }) => {
-                nodes.as_slice().get(number as usize).map(|node| (node.buffers, node.n_buffers))
+                let node = numbered(nodes.as_slice().get(number as usize));
+                (node.buffers, node.n_buffers)
             }
         }
-        .unwrap_or((std::ptr::null(), 0))
     }
 
     pub(crate) fn storage(&self) -> &Storage {
@@ -185,7 +186,7 @@ impl Tree {
         if node.extents == ArrayNode::NO_EXTENTS || index >= node.n_buffers as usize {
             return None;
         }
-        tables.extents.get(node.extents as usize + index).copied()
+        Some(*numbered(tables.extents.get(node.extents as usize + index)))
     }
 
     /// Memory that tells which of several devices with its id this is, where one has to ask.
@@ -210,5 +211,35 @@ impl Tree {
             unsafe { queue.driver().holds(memory) }
         };
         self.device == queue.device().id() && self.telling_memory().is_none_or(holds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numbered::tests::is_a_bug_of_ours;
+    use crate::{Batch, DataType};
+
+    #[test]
+    fn a_number_that_names_no_node_of_a_tree_is_a_bug() {
+        let words = Array::from_values(DataType::Int64, [Some(1_i64), None]).unwrap();
+        let batch = Batch::from_columns([("a", words.clone()), ("b", words)]).unwrap();
+        let built = batch.as_array().clone();
+        let mut c_array = crate::abi::ArrowDeviceArray::empty();
+        built.export(&mut c_array).unwrap();
+        // SAFETY: the struct was filled by `export`.
+        let imported =
+            unsafe { Array::import(&raw mut c_array, &built.schema().unwrap()) }.unwrap();
+        for array in [built, imported] {
+            let tree: &Tree = array.tree();
+            let count = tree.node_count() as u32;
+            assert_eq!((count, tree.node(count - 1).window.length), (3, 2));
+            assert_eq!(tree.table(count - 1).1, 2);
+            for number in [count, u32::MAX] {
+                assert!(is_a_bug_of_ours(|| tree.node(number)), "node {number}");
+                assert!(is_a_bug_of_ours(|| tree.table(number)), "table {number}");
+                assert!(is_a_bug_of_ours(|| array.at_number(number)), "array {number}");
+            }
+        }
     }
 }

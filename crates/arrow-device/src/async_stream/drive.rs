@@ -15,7 +15,9 @@ use futures_core::Stream;
 
 use super::failure::Failure;
 use super::outgoing::{Outgoing, Sending};
-use super::outlet::{Outlet, ProducerCredit, StreamPromise, is_waking, with_waking};
+use super::outlet::{
+    Outlet, ProducerCredit, StreamPromise, is_waking, wake_elsewhere, with_waking,
+};
 use super::protocol::producer::{Need, Next};
 use super::tickets::{Pinned, Places, Tickets};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
@@ -109,8 +111,9 @@ pub enum Ending {
 /// Its result says how the stream ended: the error is the source's, or what the consumer answered.
 ///
 /// It looks one array ahead, once the consumer has asked for the first, so that the consumer learns
-/// of the end without asking for more. It is woken from inside the consumer's calls: an executor
-/// whose wakers poll right there, which few do, gets nothing done in that poll.
+/// of the end without asking for more. It is woken from inside the consumer's calls. An executor
+/// whose wakers poll right there, which few do, gets nothing done in that poll, because a consumer
+/// is not called back from inside its own calls; a short-lived thread then wakes once more.
 pub struct Drive<S> {
     calls: HandlerCalls,
     /// Nothing any more after the end.
@@ -142,6 +145,7 @@ where
             return Poll::Ready(Err(Error::new(ErrorKind::InvalidArgument, message)));
         }
         if is_waking(&this.calls.outlet.credit) {
+            this.calls.outlet.credit.poll_again(context.waker(), wake_elsewhere);
             return Poll::Pending;
         }
         let mut turn = TURN;

@@ -1,12 +1,14 @@
 //! What a producing stream and its tasks share, and how the stream is woken from inside a call of
 //! its consumer.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ptr;
+use std::task::Waker;
+use std::thread;
 
 use super::failure::Failure;
-use super::protocol::Sound;
 use super::protocol::producer::Credit;
+use super::protocol::{Sound, wake};
 use crate::{Array, DeviceType, Error, ErrorKind, Result, Schema};
 
 pub(super) type ProducerCredit = Credit<Sound, Failure>;
@@ -43,20 +45,38 @@ impl StreamPromise {
 }
 
 thread_local! {
-    /// The stream that is being woken from inside a call of its consumer.
+    /// The stream that is being woken from inside a call of its consumer; 0 where none is.
     static WAKING: Cell<usize> = const { Cell::new(0) };
+    /// The streams in whose calls the call of that one came.
+    static AROUND: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Does what may wake the stream. It will not call its consumer meanwhile: `request` "must not
 /// synchronously call `on_next_task` or `on_error`".
 pub(super) fn with_waking<T>(credit: &ProducerCredit, body: impl FnOnce() -> T) -> T {
-    let before =
-        WAKING.try_with(|waking| waking.replace(ptr::from_ref(credit).addr())).unwrap_or(0);
+    let around = WAKING.replace(ptr::from_ref(credit).addr());
+    if around != 0 {
+        let _ = AROUND.try_with(|calls| calls.borrow_mut().push(around));
+    }
     let outcome = body();
-    let _ = WAKING.try_with(|waking| waking.set(before));
+    if around != 0 {
+        let _ = AROUND.try_with(|calls| calls.borrow_mut().pop());
+    }
+    WAKING.set(around);
     outcome
 }
 
 pub(super) fn is_waking(credit: &ProducerCredit) -> bool {
-    WAKING.try_with(|waking| waking.get() == ptr::from_ref(credit).addr()).unwrap_or(false)
+    let (innermost, this) = (WAKING.get(), ptr::from_ref(credit).addr());
+    let is_around = || AROUND.try_with(|calls| calls.borrow().contains(&this)).unwrap_or(false);
+    innermost == this || (innermost != 0 && is_around())
+}
+
+/// Wakes somebody on a thread of its own. Returns whether there is one.
+///
+/// Each waker gets a thread, because an executor that polls in its wakers may stay in there for as
+/// long as the stream lasts.
+pub(super) fn wake_elsewhere(waker: Waker) -> bool {
+    let thread = thread::Builder::new().name("arrow-device waker".into());
+    thread.spawn(|| wake(Some(waker))).is_ok()
 }

@@ -12,7 +12,7 @@ use super::foreign::ForeignTask;
 use super::handler::StreamHandler;
 use super::protocol::consumer::Inbox;
 use super::state::{StreamInfo, StreamState};
-use super::task::Task;
+use super::task::{FoundBy, Task};
 use super::this_thread::this_thread;
 use crate::{Array, Error, ErrorKind, Metadata, Result};
 
@@ -57,6 +57,7 @@ use crate::{Array, Error, ErrorKind, Metadata, Result};
 pub struct AsyncStream {
     shared: Arc<StreamState>,
     inbox: Inbox<ForeignTask>,
+    window: usize,
     over: bool,
 }
 
@@ -66,7 +67,7 @@ impl AsyncStream {
     pub fn new(window: usize) -> (Self, StreamHandler) {
         let shared = Arc::new(StreamState::new(window));
         let handler = StreamHandler::new(shared.clone());
-        (Self { shared, inbox: Inbox::default(), over: false }, handler)
+        (Self { shared, inbox: Inbox::default(), window: window.max(1), over: false }, handler)
     }
 
     /// What the producer says about the stream, once it has said so.
@@ -99,8 +100,11 @@ impl AsyncStream {
     }
 
     /// A stream of arrays, each extracted on the thread that polls. It ends after the first error.
+    ///
+    /// Where the producer cannot give an array, the error is what it reports next. The tasks that
+    /// were on their way meanwhile are discarded.
     pub fn arrays(self) -> Arrays {
-        Arrays { stream: Some(self) }
+        Arrays { stream: Some(self), failed: None }
     }
 
     fn tell(&self, failure: super::Failure) -> Error {
@@ -185,6 +189,17 @@ impl<'stream> Future for Opened<'stream> {
 pub struct Arrays {
     /// Nothing any more after the end.
     stream: Option<AsyncStream>,
+    /// The producer could not give an array, and has not said yet what was wrong.
+    failed: Option<FailedTask>,
+}
+
+#[derive(Debug)]
+struct FailedTask {
+    /// What is told where the producer says no more.
+    error: Error,
+    /// So many more tasks may be on their way. A producer that sends more than a window of them
+    /// goes on as if nothing had happened.
+    under_way: usize,
 }
 
 impl Arrays {
@@ -201,13 +216,27 @@ impl Stream for Arrays {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Array>>> {
-        let Some(stream) = &mut self.stream else { return Poll::Ready(None) };
-        let item = ready!(Pin::new(stream).poll_next(context));
-        let item = item.map(|task| task.and_then(Task::extract));
-        if !matches!(item, Some(Ok(_))) {
-            self.stream = None;
-        }
-        Poll::Ready(item)
+        let Self { stream: tasks, failed } = &mut *self;
+        let Some(stream) = tasks else { return Poll::Ready(None) };
+        let end = loop {
+            let item = ready!(Pin::new(&mut *stream).poll_next(context));
+            match (item, &mut *failed) {
+                (Some(Ok(task)), None) => match task.extract_or() {
+                    Ok(array) => return Poll::Ready(Some(Ok(array))),
+                    Err((error, FoundBy::Consumer)) => break Some(Err(error)),
+                    Err((error, FoundBy::Producer)) => {
+                        *failed = Some(FailedTask { error, under_way: stream.window });
+                    }
+                },
+                (Some(Ok(_)), Some(FailedTask { under_way, .. })) if *under_way > 0 => {
+                    *under_way -= 1;
+                }
+                (Some(Err(error)), _) => break Some(Err(error)),
+                (_, failed) => break failed.take().map(|failed| Err(failed.error)),
+            }
+        };
+        *tasks = None;
+        Poll::Ready(end)
     }
 }
 

@@ -51,9 +51,15 @@ impl Task {
     /// * What [`Array::import`] has against it.
     /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch), if it lies on another type of device than
     ///   the stream says.
-    pub fn extract(mut self) -> Result<Array> {
+    pub fn extract(self) -> Result<Array> {
+        self.extract_or().map_err(|(error, _)| error)
+    }
+
+    /// [`extract`](Self::extract), which says with an error who found it.
+    pub(super) fn extract_or(mut self) -> Result<Array, (Error, FoundBy)> {
         let Some(c_task) = self.foreign.c_task.take() else {
-            return Err(Error::new(ErrorKind::Released, "the task is extracted already"));
+            let error = Error::new(ErrorKind::Released, "the task is extracted already");
+            return Err((error, FoundBy::Consumer));
         };
         let mut c_array = ArrowDeviceArray::empty();
         let code = extract(c_task, &raw mut c_array);
@@ -61,8 +67,13 @@ impl Task {
             // "Output untouched": whatever is there is not ours.
             let error = || Error::from_peer(code, None).during("extract_data");
             self.shared.consumer.task_failed(error().into());
-            return Err(error());
+            return Err((error(), FoundBy::Producer));
         }
+        self.import(c_array).map_err(|error| (error, FoundBy::Consumer))
+    }
+
+    /// The array that the producer put into this struct.
+    fn import(&self, mut c_array: ArrowDeviceArray) -> Result<Array> {
         let device_type = DeviceType(c_array.device_type);
         // SAFETY: the producer filled the struct that was empty before, or left it so. That what it
         // says is true was promised with the handler.
@@ -79,6 +90,15 @@ impl Task {
         }
         Ok(array)
     }
+}
+
+/// Who found that a task gives no array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FoundBy {
+    /// The producer, which goes on to report an error that tells more.
+    Producer,
+    /// The consumer, in what the producer gave.
+    Consumer,
 }
 
 impl fmt::Debug for Task {

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::plan::Plan;
 use super::route::CopyRoute;
+use crate::ffi::guard;
 use crate::sync::lock;
 use crate::{Array, Error, ErrorKind, Result};
 
@@ -97,17 +98,19 @@ impl Future for Copying {
     /// # Panics
     /// Never; a future that is polled again after its result was taken stays pending.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Wakers are cloned and dropped without the lock, since both are the executor's code.
+        let mut mine = Some(context.waker().clone());
         let mut state = lock(&self.0.state);
-        match state.result.take() {
+        let outcome = match state.result.take() {
             Some(result) => Poll::Ready(result),
             None => {
-                let earlier = state.waker.replace(context.waker().clone());
-                drop(state);
-                // Somebody else's code, so without the lock.
-                drop(earlier);
+                mine = std::mem::replace(&mut state.waker, mine);
                 Poll::Pending
             }
-        }
+        };
+        drop(state);
+        drop(mine);
+        outcome
     }
 }
 
@@ -125,7 +128,11 @@ impl CopyPromise {
         };
         shared.changed.notify_all();
         if let Some(waker) = waker {
-            waker.wake();
+            // A panic in a waker is its executor's fault; the result is there by now.
+            let _ = guard::or_panicked(|| {
+                waker.wake();
+                Ok(())
+            });
         }
     }
 }
@@ -140,5 +147,64 @@ impl Drop for CopyPromise {
 impl fmt::Debug for Copying {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Copying({})", if self.is_done() { "done" } else { "going on" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{RawWaker, RawWakerVTable};
+    use std::time::Duration;
+
+    use super::*;
+
+    thread_local! {
+        /// Runs, in an executor's own time, when that executor's waker is cloned.
+        static WAITING: RefCell<Option<CopyPromise>> = const { RefCell::new(None) };
+    }
+
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, |_| {}, |_| {}, |_| {});
+
+    fn clone(data: *const ()) -> RawWaker {
+        drop(WAITING.take());
+        RawWaker::new(data, &VTABLE)
+    }
+
+    #[test]
+    fn an_executor_may_finish_the_copy_while_its_waker_is_cloned() {
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            let shared = Arc::new(CopyState { state: Mutex::default(), changed: Condvar::new() });
+            WAITING.set(Some(CopyPromise(Some(shared.clone()))));
+            let raw = RawWaker::new(std::ptr::null(), &VTABLE);
+            // SAFETY: the functions of the table ignore the data, and what they use is the calling
+            // thread's own, so the contract of `RawWakerVTable` is kept on all threads.
+            let waker = unsafe { Waker::from_raw(raw) };
+            let polled = pin!(Copying(shared)).poll(&mut Context::from_waker(&waker));
+            let _ = sender.send(polled.map(|result| result.map(|_| ()).map_err(|e| e.kind())));
+        });
+        let polled = receiver.recv_timeout(Duration::from_secs(20));
+        let polled = polled.expect("the poll returns, so the clone was made without the lock");
+        assert_eq!(polled, Poll::Ready(Err(ErrorKind::Cancelled)), "and sees the result");
+    }
+
+    #[test]
+    #[cfg(panic = "unwind")]
+    fn a_waker_that_panics_does_no_harm_to_whoever_did_the_work() {
+        struct Panics;
+        impl std::task::Wake for Panics {
+            fn wake(self: Arc<Self>) {
+                panic!("planted");
+            }
+        }
+        let shared = Arc::new(CopyState { state: Mutex::default(), changed: Condvar::new() });
+        let promise = CopyPromise(Some(shared.clone()));
+        let mut copying = pin!(Copying(shared));
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(copying.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        drop(promise);
+        assert!(copying.is_done());
     }
 }

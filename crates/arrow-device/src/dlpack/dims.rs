@@ -1,6 +1,7 @@
 //! [`Dims`]: lengths and distances, and the arithmetic on them that foreign numbers cannot
 //! overflow.
 
+use crate::numbered::numbered;
 use crate::{Error, ErrorKind, Result};
 
 /// More dimensions than this are refused. No library has more.
@@ -92,7 +93,10 @@ impl Dims {
     /// Compact, the last dimension first in memory.
     #[inline]
     pub(crate) fn compact(shape: &[i64]) -> Result<Self> {
-        let axes = Axes::new(shape.len(), |index| (shape.get(index).copied().unwrap_or(0), 0));
+        let axes = match shape {
+            [length] => Axes::new(1, |_| (*length, 0)),
+            _ => Axes::new(shape.len(), |index| (*numbered(shape.get(index)), 0)),
+        };
         Self::of(axes.compacted().ok_or_else(too_large)?)
     }
 
@@ -104,7 +108,7 @@ impl Dims {
 
     /// Any distances.
     pub(crate) fn new(shape: &[i64], strides: &[i64]) -> Result<Self> {
-        let number = |from: &[i64], index: usize| from.get(index).copied().unwrap_or(0);
+        let number = |from: &[i64], index: usize| *numbered(from.get(index));
         Self::of(Axes::new(shape.len(), |index| (number(shape, index), number(strides, index))))
     }
 
@@ -204,8 +208,8 @@ impl Dims {
         }
         let (shape, strides) = self.axes.both();
         let axis = |index: usize| {
-            let from = axes.get(index).copied().unwrap_or(0);
-            (shape.get(from).copied().unwrap_or(0), strides.get(from).copied().unwrap_or(0))
+            let from = *numbered(axes.get(index));
+            (*numbered(shape.get(from)), *numbered(strides.get(from)))
         };
         Self::of(Axes::new(axes.len(), axis))
     }
@@ -216,7 +220,7 @@ impl Dims {
         if self.is_compact() {
             return Some((0..self.shape().len()).collect());
         }
-        let stride = |axis: &usize| self.strides().get(*axis).copied().unwrap_or(0);
+        let stride = |axis: &usize| *numbered(self.strides().get(*axis));
         let (mut order, single): (Vec<usize>, Vec<usize>) =
             (0..self.shape().len()).partition(|axis| self.shape().get(*axis) != Some(&1));
         order.sort_by_key(|axis| std::cmp::Reverse(stride(axis)));

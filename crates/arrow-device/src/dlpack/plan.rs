@@ -6,6 +6,7 @@ use super::dims::Dims;
 use super::fixed_shape::{self, FixedShape};
 use super::storage::{Elements, elements_of};
 use super::{Conversion, Nulls};
+use crate::numbered::numbered;
 use crate::{Array, DataType, Error, ErrorKind, Result};
 
 /// The elements of an array, and how they are ordered.
@@ -100,8 +101,8 @@ impl TensorPlan {
             let valid = valid.get_or_insert_with(|| vec![true; count]);
             for (element, valid) in valid.iter_mut().enumerate() {
                 let first = (element as u64 * level.parts).checked_div(level.per).unwrap_or(0);
-                let own = (first..first + level.parts)
-                    .all(|index| bits.get(index as usize).copied().unwrap_or(true));
+                let own =
+                    (first..first + level.parts).all(|index| *numbered(bits.get(index as usize)));
                 *valid &= own;
             }
         }

@@ -72,19 +72,14 @@ impl Check {
         self.has_only_leaves && !self.has_dictionary && !self.is_leaf
     }
 
-    /// Where the children of a node are, by its number in the table.
+    /// Where the children are, the dictionary as the last one.
     #[inline(always)]
-    pub(crate) fn below(node: Option<&Self>) -> ChildNumbers {
-        match node {
-            Some(Self { first_child, children, has_dictionary, has_only_leaves, .. }) => {
-                ChildNumbers {
-                    first: *first_child,
-                    count: children + u32::from(*has_dictionary),
-                    has_dictionary: *has_dictionary,
-                    are_leaves: *has_only_leaves,
-                }
-            }
-            None => ChildNumbers { first: 0, count: 0, has_dictionary: false, are_leaves: true },
+    pub(crate) fn below(&self) -> ChildNumbers {
+        ChildNumbers {
+            first: self.first_child,
+            count: self.children + u32::from(self.has_dictionary),
+            has_dictionary: self.has_dictionary,
+            are_leaves: self.has_only_leaves,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! What the structs say is written down once for a schema, on the first export. Every export copies
 //! the structs into one arena and shares the strings. A schema that is one node needs no arena.
 
+use crate::numbered::all_numbered;
 use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -113,8 +114,8 @@ impl TreeSource<ArrowSchema> for Drawing<'_> {
 
     #[inline(always)]
     fn children(&self, numbers: Range<u32>) -> impl ExactSizeIterator<Item = ArrowSchema> {
-        let nodes = self.image.nodes.get(numbers.start as usize..numbers.end as usize);
-        nodes.unwrap_or_default().iter().map(|node| ArrowSchema { ..*node })
+        let nodes = all_numbered(&self.image.nodes, numbers.start as usize..numbers.end as usize);
+        nodes.iter().map(|node| ArrowSchema { ..*node })
     }
 }
 

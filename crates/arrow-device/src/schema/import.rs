@@ -7,6 +7,7 @@
 //! where it stays, as a table of plain values: everything that fields are made of is checked here,
 //! but fields are made when somebody asks for one.
 
+use crate::numbered::numbered;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 
@@ -414,8 +415,8 @@ impl<'memory> SchemaReader<'memory> {
         let mut steps: Vec<Step> = below.into_iter().collect();
         while number > 0 {
             let Packed { records, checks, .. } = self.draft.packed();
-            let parent = records.get(number as usize).map_or(0, |record| record.parent);
-            let Some(check) = checks.get(parent as usize) else { break };
+            let parent = numbered(records.get(number as usize)).parent;
+            let check = numbered(checks.get(parent as usize));
             let child = number.saturating_sub(check.first_child);
             let is_child = child < check.children;
             steps.push(if is_child { Step::Child(child as usize) } else { Step::Dictionary });

@@ -4,6 +4,7 @@ use std::ffi::c_char;
 
 use super::check::Nullability;
 use super::text::TextSpan;
+use crate::numbered::numbered;
 
 /// What a format says of a node, whatever lies below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +50,7 @@ impl Named {
     ) -> T {
         if is_whole(self.key) {
             let (bytes, len) = whole(self.key);
-            read(bytes.get(..len).unwrap_or_default(), None)
+            read(numbered(bytes.get(..len)), None)
         } else {
             read(self.format.bytes(text.as_bytes()), Some(self.format))
         }

@@ -3,6 +3,7 @@
 //! Pure data about types: no array and no memory is looked at here.
 
 use super::{DataType, IntervalUnit, UnionMode};
+use crate::numbered::numbered;
 
 /// The buffers and children that an array of some type has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +124,7 @@ impl Layout {
 
     /// The buffers that every array of this type has, in the order of the C struct.
     pub fn buffers(&self) -> &[BufferKind] {
-        self.buffers.get(..usize::from(self.buffer_count)).unwrap_or_default()
+        numbered(self.buffers.get(..usize::from(self.buffer_count)))
     }
 
     /// Whether any number of data buffers follow, and then one more with an `int64` size for each

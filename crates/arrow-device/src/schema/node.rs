@@ -35,7 +35,7 @@ impl SchemaNode {
 impl SchemaNode {
     /// A node whose children are where its check says.
     pub(super) fn checked(field: Field, parent: u32, check: &Check) -> Self {
-        let below = Check::below(Some(check));
+        let below = check.below();
         Self {
             first_child: below.first,
             children: below.count,

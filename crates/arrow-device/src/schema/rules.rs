@@ -6,6 +6,7 @@
 use super::check::{Check, Nullability};
 use super::node::SchemaNode;
 use super::{BufferKind, DataType, Layout};
+use crate::numbered::numbered;
 
 /// What a node's C struct has to keep to because of its type. Nodes of like types share one, so
 /// that a wide table of checks stays small.
@@ -110,7 +111,7 @@ impl Check {
             rules.len() as u32 - 1
         };
         let has_nothing_below =
-            |number: u32| nodes.get(number as usize).is_some_and(|node| node.below().is_empty());
+            |number: u32| numbered(nodes.get(number as usize)).below().is_empty();
         let check = |node: &SchemaNode| Self {
             rule: number_of(Rule::new(node.field.data_type(), &node.layout)),
             first_child: node.below().start,

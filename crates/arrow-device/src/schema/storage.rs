@@ -4,6 +4,7 @@
 //! still being written; what it has room for is guessed, and where the guess was too low all of it
 //! moves to a larger block.
 
+use crate::numbered::fitted;
 use std::ffi::CStr;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
@@ -133,7 +134,7 @@ impl Draft {
         let mut draft = Self::new(room)?;
         let table = &mut draft.0;
         let fits = table.packed.checks.extend(&checks) && table.packed.rules.extend(&rules);
-        debug_assert!(fits, "there is room for all of them");
+        fitted(fits);
         table.nodes = OnceLock::from(nodes.into_boxed_slice());
         Ok(draft)
     }
@@ -155,7 +156,7 @@ impl Draft {
     pub(super) fn add_check(&mut self, check: &Check) -> Result<()> {
         if !self.0.packed.checks.push(check) {
             self.grow(PackedRoom { checks: 1, records: 1, ..PackedRoom::default() })?;
-            _ = self.0.packed.checks.push(check);
+            fitted(self.0.packed.checks.push(check));
         }
         Ok(())
     }
@@ -164,7 +165,7 @@ impl Draft {
     pub(super) fn add_record(&mut self, record: Record) -> Result<()> {
         if !self.0.packed.records.push(&record) {
             self.grow(PackedRoom { records: 1, ..PackedRoom::default() })?;
-            _ = self.0.packed.records.push(&record);
+            fitted(self.0.packed.records.push(&record));
         }
         Ok(())
     }
@@ -176,11 +177,11 @@ impl Draft {
         let number = self.0.packed.kinds.count as u32;
         if !self.0.packed.kinds.push(kind) {
             self.grow(PackedRoom { kinds: 1, rules: 1, ..PackedRoom::default() })?;
-            _ = self.0.packed.kinds.push(kind);
+            fitted(self.0.packed.kinds.push(kind));
         }
         if !self.0.packed.rules.push(rule) {
             self.grow(PackedRoom { rules: 1, ..PackedRoom::default() })?;
-            _ = self.0.packed.rules.push(rule);
+            fitted(self.0.packed.rules.push(rule));
         }
         Ok(number)
     }
@@ -219,7 +220,7 @@ impl Draft {
         }
         self.grow(PackedRoom { text, ..PackedRoom::default() })?;
         let fits = self.0.packed.text.extend(with_nul);
-        debug_assert!(fits, "room was made");
+        fitted(fits);
         Ok(())
     }
 
@@ -228,7 +229,7 @@ impl Draft {
     pub(super) fn add_metadata(&mut self, bytes: &[u8]) -> Result<()> {
         self.grow(PackedRoom { metadata: bytes.len(), ..PackedRoom::default() })?;
         let fits = self.0.packed.metadata.extend(bytes);
-        debug_assert!(fits, "room was made");
+        fitted(fits);
         Ok(())
     }
 
@@ -261,7 +262,7 @@ impl Draft {
             && packed.kinds.extend(kinds)
             && packed.metadata.extend(metadata)
             && packed.text.extend(text);
-        debug_assert!(fits, "no part has less room than it had");
+        fitted(fits);
         *self = next;
         Ok(())
     }

@@ -11,6 +11,7 @@ use super::rules::Rule;
 use super::storage::{Draft, Image, Table};
 use super::{DataType, Field, Metadata};
 use crate::ffi::node::ChildNumbers;
+use crate::numbered::numbered;
 use crate::pool::shared::Shared;
 use crate::{Error, ErrorKind, NodePath, Result, Step};
 
@@ -160,29 +161,30 @@ impl Schema {
     /// The rule of a node.
     #[inline]
     pub(crate) fn rule(&self, number: u32) -> &Rule {
-        let rule = self
-            .checks()
-            .get(number as usize)
-            .and_then(|check| self.rules().get(check.rule as usize));
         // Each node has a check, and each check names a rule: both are made from the nodes.
-        let Some(rule) = rule else { unreachable!("a node has a rule") };
-        rule
+        numbered(self.rules().get(self.check(number).rule as usize))
+    }
+
+    /// What a node has to keep to.
+    #[inline(always)]
+    fn check(&self, number: u32) -> &Check {
+        numbered(self.checks().get(number as usize))
     }
 
     /// Where the children of a node are, the dictionary as the last one.
     #[inline]
     pub(crate) fn below(&self, number: u32) -> ChildNumbers {
-        Check::below(self.checks().get(number as usize))
+        self.check(number).below()
     }
 
     /// The numbers of a node's children, without the dictionary.
     pub(crate) fn children(&self, number: u32) -> Range<u32> {
-        self.checks().get(number as usize).map_or(0..0, Check::children)
+        self.check(number).children()
     }
 
     /// The number of a node's dictionary.
     pub(crate) fn dictionary(&self, number: u32) -> Option<u32> {
-        self.checks().get(number as usize)?.dictionary()
+        self.check(number).dictionary()
     }
 
     pub(super) fn image(&self) -> &OnceLock<Image> {
@@ -195,13 +197,10 @@ impl Schema {
         root
     }
 
-    /// A node by its number; the root for a number that is none.
+    /// A node by its number.
     #[inline]
     pub(crate) fn node(&self, number: u32) -> &SchemaNode {
-        match self.nodes().get(number as usize) {
-            Some(node) => node,
-            None => self.root(),
-        }
+        numbered(self.nodes().get(number as usize))
     }
 
     /// The schema of one node.
@@ -293,5 +292,39 @@ impl TryFrom<&Schema> for Schema {
 
     fn try_from(schema: &Schema) -> Result<Self> {
         Ok(schema.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numbered::tests::is_a_bug_of_ours;
+
+    fn schema() -> Schema {
+        let words = DataType::dictionary(DataType::Int32, DataType::Utf8);
+        let columns = [("words", words), ("numbers", DataType::Int64)];
+        Schema::batch(columns.map(|(name, column)| Field::new(name, column, true))).unwrap()
+    }
+
+    #[test]
+    fn a_number_that_names_no_node_of_a_schema_is_a_bug() {
+        let schema = schema();
+        let count = schema.checks().len() as u32;
+        assert_eq!((count, schema.children(0)), (4, 1..3));
+        for number in [count, u32::MAX] {
+            let questions: [(&str, &dyn Fn(u32)); 7] = [
+                ("node", &|number| drop(schema.node(number).field.clone())),
+                ("below", &|number| _ = schema.below(number)),
+                ("children", &|number| _ = schema.children(number)),
+                ("dictionary", &|number| _ = schema.dictionary(number)),
+                ("rule", &|number| _ = schema.rule(number)),
+                ("subtree", &|number| drop(schema.subtree(number))),
+                ("place", &|number| drop(schema.place(number))),
+            ];
+            for (question, ask) in questions {
+                ask(count - 1);
+                assert!(is_a_bug_of_ours(|| ask(number)), "{question} of {number}");
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ use arrow_device::{DeviceType, ErrorKind, Result};
 use arrow_device_testkit::assert_complaint;
 use arrow_device_testkit::pushed::{Outcome, Sink, SinkFault, Source, SourceFault};
 use futures_core::Stream;
+use futures_core::stream::FusedStream;
 
 const TASKS: usize = if cfg!(miri) { 3 } else { 5 };
 /// Of the moments to drop something at, every so many.
@@ -260,6 +261,46 @@ fn a_task_that_gives_nothing_good_is_an_error_and_the_stream_does_not_hang() {
             assert_eq!((failed.kind(), read.ended), (kind, true), "{fault:?}: {failed}");
             assert_eq!(read.error.is_some(), fails, "{fault:?}, {window}: {:?}", read.error);
             drop(stream);
+            source.run();
+            source.settle().unwrap_or_else(|complaint| panic!("{fault:?}: {complaint}"));
+        }
+    }
+}
+
+// Requirement: ASY-10
+#[test]
+fn a_stream_of_arrays_ends_with_what_the_producer_says_of_the_one_that_it_cannot_give() {
+    use SourceFault as F;
+    let cases = [
+        // The producer reports the error after the task has failed.
+        (F::ExtractFailsAndWrites, "no data"),
+        // These never say more than the number.
+        (F::ExtractFailsSilently, "the producer returned 5 and no text"),
+        (F::ExtractFailsAndReleases, "the producer returned 5 and no text"),
+        // What the consumer itself finds is known at once.
+        (F::ExtractGivesNothing, "released"),
+    ];
+    for (fault, text) in cases {
+        for window in [1, 2, 100] {
+            let (stream, source) = start(window, Some(fault));
+            let mut arrays = stream.arrays();
+            let (mut good, mut error) = (0, None);
+            for _ in 0..50 {
+                source.run();
+                match Pin::new(&mut arrays).poll_next(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(Some(Ok(_))) => good += 1,
+                    Poll::Ready(Some(Err(told))) => error = Some(told),
+                    Poll::Ready(None) => break,
+                    Poll::Pending => {}
+                }
+            }
+            let error = error.unwrap_or_else(|| panic!("{fault:?}, {window}: no error"));
+            // With room for all tasks the producer is released before it learns of the failure.
+            let silent = "the producer returned 5 and no text";
+            let text = if window == 100 && text == "no data" { silent } else { text };
+            assert!(error.message().contains(text), "{fault:?}, {window}: {error}");
+            assert_eq!(good, 1, "{fault:?}, {window}");
+            assert!(arrays.is_terminated() && arrays.into_tasks().is_none());
             source.run();
             source.settle().unwrap_or_else(|complaint| panic!("{fault:?}: {complaint}"));
         }

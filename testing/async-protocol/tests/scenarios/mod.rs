@@ -135,6 +135,14 @@ pub(crate) const CASES: &[Case] = &[
             producer::a_request_comes_after_the_end::<rules::ClosingEndsNothing>,
         )],
     },
+    Case {
+        name: "a request wakes somebody who polls at once",
+        sound: producer::a_request_wakes_somebody_who_polls_at_once::<rules::All>,
+        without: &[(
+            "refused polls come again",
+            producer::a_request_wakes_somebody_who_polls_at_once::<rules::RefusedPollsAreLost>,
+        )],
+    },
 ];
 
 /// Runs all cases. `survives` explores a scenario and says whether no run of it failed.

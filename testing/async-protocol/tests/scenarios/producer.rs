@@ -1,9 +1,12 @@
 //! The producer's side.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+
 use super::Bell;
 use crate::protocol::Rules;
 use crate::protocol::producer::{Credit, Need, Next};
-use crate::threads::{Arc, spawn};
+use crate::threads::{Arc, Mutex, spawn};
 
 type Wishes<R> = Arc<Credit<R, &'static str>>;
 
@@ -83,4 +86,61 @@ pub(crate) fn a_request_comes_after_the_end<R: Rules>() {
     request(&wishes, 7);
     assert_eq!(wishes.look(&waker, Need::Credit), Next::Wait, "nothing changes after the end");
     assert!(!wishes.task_failed("too late"), "and nothing is reported");
+}
+
+/// A driver that is polled where it is woken. Its consumer's thread is in `request` while `inside`.
+struct PollsAtOnce<R> {
+    wishes: Wishes<R>,
+    inside: AtomicBool,
+    sent: AtomicUsize,
+    /// Wakers that another thread is to wake.
+    elsewhere: Mutex<Vec<Waker>>,
+}
+
+impl<R: Rules> Wake for PollsAtOnce<R> {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.poll();
+    }
+}
+
+impl<R: Rules> PollsAtOnce<R> {
+    fn poll(self: &std::sync::Arc<Self>) {
+        let waker = Waker::from(self.clone());
+        if self.inside.load(Ordering::SeqCst) {
+            let elsewhere = |waker| {
+                self.elsewhere.lock().unwrap().push(waker);
+                true
+            };
+            self.wishes.poll_again(&waker, elsewhere);
+            return;
+        }
+        while self.wishes.look(&waker, Need::Credit) == Next::Go {
+            self.sent.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+/// 14. A request wakes a driver that is polled right there. Another thread wakes it once more.
+///
+/// A second request is under way meanwhile.
+pub(crate) fn a_request_wakes_somebody_who_polls_at_once<R: Rules>() {
+    let wishes = wishes::<R>();
+    let driver = std::sync::Arc::new(PollsAtOnce {
+        wishes: wishes.clone(),
+        inside: AtomicBool::new(false),
+        sent: AtomicUsize::new(0),
+        elsewhere: Mutex::new(Vec::new()),
+    });
+    driver.poll();
+    driver.inside.store(true, Ordering::SeqCst);
+    request(&wishes, 1);
+    let wakers = std::mem::take(&mut *driver.elsewhere.lock().unwrap());
+    driver.inside.store(false, Ordering::SeqCst);
+    let waking = spawn(move || wakers.into_iter().for_each(Waker::wake));
+    request(&wishes, 1);
+    waking.join().unwrap();
+    let sent = driver.sent.load(Ordering::SeqCst);
+    // The driver goes with the waker that is kept.
+    wishes.close();
+    assert_eq!(sent, 2, "there is credit, and nobody is told");
 }

@@ -81,3 +81,9 @@ pub(crate) struct ClosingEndsNothing;
 impl Rules for ClosingEndsNothing {
     const CLOSING_ENDS_REQUESTS: bool = false;
 }
+
+pub(crate) struct RefusedPollsAreLost;
+
+impl Rules for RefusedPollsAreLost {
+    const REFUSED_POLLS_COME_AGAIN: bool = false;
+}

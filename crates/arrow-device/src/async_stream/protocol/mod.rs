@@ -37,6 +37,8 @@
 //! 12. `request` comes after `cancel`, whatever its count: it does nothing.
 //! 13. `request` and `cancel` come after the end, from a consumer that does not know better: they
 //!     do nothing.
+//! 14. `request` wakes somebody who polls at once, on that thread, where the driver may call
+//!     nothing: that poll does nothing, and another thread wakes the driver again.
 //!
 //! # The rules, and what happens without one
 //!
@@ -76,6 +78,8 @@ pub(crate) trait Rules: 'static {
     const CANCEL_ENDS_REQUESTS: bool = true;
     /// After the end, nothing does anything (13).
     const CLOSING_ENDS_REQUESTS: bool = true;
+    /// A poll from inside a call of the consumer is made good by another wake (14).
+    const REFUSED_POLLS_COME_AGAIN: bool = true;
 }
 
 /// All rules.

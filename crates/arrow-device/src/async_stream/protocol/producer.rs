@@ -115,8 +115,9 @@ impl<R: Rules, E> Credit<R, E> {
         }
         let waker = state.waker.take();
         drop(state);
-        drop(unheard);
         wake(waker);
+        // Last, since what is in somebody's error may panic.
+        drop(unheard);
         can_report
     }
 
@@ -157,6 +158,20 @@ impl<R: Rules, E> Credit<R, E> {
             // Cloned without the lock, since that is the executor's code. Then it is looked again.
             mine = Some(waker.clone());
         }
+    }
+
+    /// The driver was polled from inside a call of its consumer, where it may call nothing, so that
+    /// the wake of this poll is used up. `elsewhere` wakes it again on another thread, and says
+    /// whether it can; if not, the consumer's next call wakes.
+    pub(crate) fn poll_again(&self, waker: &Waker, elsewhere: impl FnOnce(Waker) -> bool) {
+        if !R::REFUSED_POLLS_COME_AGAIN || elsewhere(waker.clone()) {
+            return;
+        }
+        let mine = Some(waker.clone());
+        let mut state = self.lock();
+        let earlier = std::mem::replace(&mut state.waker, mine);
+        drop(state);
+        drop(earlier);
     }
 
     /// Whether to stop.

@@ -15,6 +15,7 @@ use crate::Memory;
 use crate::array::{ArrayNode, Window};
 use crate::copy::source::CopySource;
 use crate::device::driver::{Raw, Spot};
+use crate::numbered::numbered;
 use crate::schema::Check;
 
 impl Walk<'_> {
@@ -37,9 +38,10 @@ impl Walk<'_> {
             && range.end <= whole.length
             && whole.offset >= 0;
         let is_simple = is_inside && self.terms.trims && check.is_leaf;
-        let Some(rule) = self.schema.rules().get(check.rule as usize).filter(|_| is_simple) else {
+        if !is_simple {
             return false;
-        };
+        }
+        let rule = numbered(self.schema.rules().get(check.rule as usize));
         // The rule of the type says that no size in bytes overflows.
         let first = (whole.offset + range.start).cast_unsigned();
         let live = first..first + (range.end - range.start).cast_unsigned();

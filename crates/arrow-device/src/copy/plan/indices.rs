@@ -134,8 +134,8 @@ impl Walk<'_> {
                 DataType::Int32 => 4,
                 _ => 8,
             };
-            let elements =
-                self.items.get(number).map_or(0..0, |item| item.window.offset..item.window.end());
+            let live = self.item(number).window;
+            let elements = live.offset..live.end();
             let found = narrow::runs(elements, window.length, |run| {
                 let offset = window.offset.saturating_add(run).unsigned_abs().saturating_mul(width);
                 let spot = self.spot(ends, 1, offset);
@@ -186,8 +186,7 @@ impl Walk<'_> {
             let (skip, has_nulls) = (self.skip(number), !validity.is_empty());
             // Where there is a bitmap but no null, the bitmap is not at the same place as what
             // travels.
-            let window = self.items.get(number).map(|item| item.window);
-            let looks_at_nulls = has_nulls && window.is_none_or(|window| window.null_count != 0);
+            let looks_at_nulls = has_nulls && self.item(number).window.null_count != 0;
             let is_valid = |index: usize| {
                 validity.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1)
             };
@@ -229,7 +228,7 @@ impl Walk<'_> {
     }
 
     fn skip(&self, number: usize) -> usize {
-        self.items.get(number).map_or(0, |item| item.skipped()) as usize
+        self.item(number).skipped() as usize
     }
 
     /// What the host reads of the source.

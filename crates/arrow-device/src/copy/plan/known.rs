@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use super::piece::Piece;
 use crate::copy::source::Span;
 use crate::device::driver::Spot;
+use crate::numbered::numbered;
 
 /// A table of numbers, in which one looks from a place on until there is a gap.
 ///
@@ -108,7 +109,7 @@ impl KnownPieces {
     }
 
     fn insert(&mut self, pieces: &[Piece], number: u32) {
-        let Some(piece) = pieces.get(number as usize) else { return };
+        let piece = numbered(pieces.get(number as usize));
         let mask = self.table.len() - 1;
         let mut index = self.hash(piece.span()) & mask;
         while self.table.get(index).is_some_and(|number| *number != GAP) {

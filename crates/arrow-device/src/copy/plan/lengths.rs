@@ -58,10 +58,8 @@ impl Walk<'_> {
     pub(in crate::copy) fn await_offsets(&self, number: usize, awaited: &mut Vec<Awaited>) {
         let is_wide = self.is_wide(number);
         let width = if is_wide { 8 } else { 4 };
-        let window = self.items.get(number).map_or(0..0, |item| {
-            let taken = item.taken();
-            taken.start.saturating_add_unsigned(item.skipped())..taken.end
-        });
+        let (taken, skipped) = (self.item(number).taken(), self.item(number).skipped());
+        let window = taken.start.saturating_add_unsigned(skipped)..taken.end;
         let start = self.spot(number, 1, 0);
         let span = |element: i64| {
             let offset = element.unsigned_abs().checked_mul(width)?;
@@ -160,7 +158,7 @@ impl Walk<'_> {
     pub(in crate::copy) fn add_offsets(&mut self, number: usize, first: Option<i64>) {
         let is_wide = self.is_wide(number);
         let kind = if is_wide { BufferKind::Offsets64 } else { BufferKind::Offsets32 };
-        let skip = self.items.get(number).map_or(0, |item| item.skipped());
+        let skip = self.item(number).skipped();
         let change = match first {
             Some(first) => Change::Rebase(Rebase { is_wide, first, skip }),
             None => Change::Nothing,

@@ -14,6 +14,7 @@ use crate::array::{ArrayNode, Storage, Tree, Window};
 use crate::copy::source::{CopySource, Span};
 use crate::device::driver::{Raw, Spot};
 use crate::ffi::node::ChildNumbers;
+use crate::numbered::{all_numbered, numbered};
 use crate::schema::{self, Schema};
 use crate::{Array, BufferKind, DataType, Error, ErrorKind, Result, UnionMode};
 
@@ -127,7 +128,7 @@ pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
         while walk.known > 0
             && let Some(number) = numbers.next()
         {
-            if walk.items.get(number).is_some_and(|item| item.state == ItemState::Known) {
+            if walk.item(number).state == ItemState::Known {
                 // SAFETY: promised by the caller.
                 unsafe { walk.look_at(number, &mut awaited) }
                     .map_err(|error| walk.placed(error, number))?;
@@ -168,9 +169,8 @@ impl<'a> Walk<'a> {
             }
         }
         let window = terms.array.window();
-        if let Some(root) = items.first_mut() {
-            (root.live, root.state) = (window.offset..window.end(), ItemState::Known);
-        }
+        let root = numbered(items.first_mut());
+        (root.live, root.state) = (window.offset..window.end(), ItemState::Known);
         // Data buffers of views come on top.
         let buffers = schema.rules().iter().map(|rule| usize::from(rule.buffers)).max();
         let slots = count.saturating_mul(buffers.unwrap_or(0));
@@ -194,7 +194,7 @@ impl<'a> Walk<'a> {
     /// # Safety
     /// As for [`walk`].
     unsafe fn look_at(&mut self, number: usize, awaited: &mut Vec<Awaited>) -> Result<()> {
-        let live = self.items.get(number).map_or(0..0, |item| item.live.clone());
+        let live = self.item(number).live.clone();
         let node = self.node(number);
         let below = self.kind(number);
         let data_type = below.field.data_type();
@@ -224,9 +224,7 @@ impl<'a> Walk<'a> {
         };
         let offset = if length == 0 && self.terms.trims { 0 } else { live.start - cut };
         let begin = self.new_slots(node.n_buffers)?;
-        if let Some(item) = self.items.get_mut(number) {
-            item.cut = cut;
-        }
+        self.item_mut(number).cut = cut;
         self.set_settled(number, Window { offset, length, null_count }, node.n_buffers, begin);
         self.known -= 1;
         if length == 0 {
@@ -300,7 +298,7 @@ impl<'a> Walk<'a> {
         index: usize,
         kind: BufferKind,
     ) -> Option<Span> {
-        let taken = self.items.get(number)?.taken();
+        let taken = self.item(number).taken();
         let (start, end) = (taken.start.unsigned_abs(), taken.end.unsigned_abs());
         let (from, to) = match kind {
             BufferKind::Validity | BufferKind::Bits => (start / 8, end.div_ceil(8)),
@@ -325,14 +323,12 @@ impl<'a> Walk<'a> {
         }
         let piece = self.pieces.add(span.spot, span.len, change);
         let slot = self.slot(number, index);
-        if let Some(slot) = self.slots.get_mut(slot) {
-            *slot = piece;
-        }
+        *numbered(self.slots.get_mut(slot)) = piece;
     }
 
     /// The number of a buffer's slot.
     fn slot(&self, number: usize, index: usize) -> usize {
-        self.items.get(number).map_or(0, |item| item.first_slot as usize) + index
+        self.item(number).first_slot as usize + index
     }
 
     /// Slots for so many buffers, and where they begin.
@@ -349,7 +345,7 @@ impl<'a> Walk<'a> {
     }
 
     pub(in crate::copy) fn is_filled(&self, number: usize, index: usize) -> bool {
-        self.slots.get(self.slot(number, index)).is_some_and(|piece| *piece != NO_PIECE)
+        *numbered(self.slots.get(self.slot(number, index))) != NO_PIECE
     }
 
     // ---- children
@@ -365,9 +361,12 @@ impl<'a> Walk<'a> {
     /// # Safety
     /// As for [`walk`].
     unsafe fn set_children(&mut self, number: usize, each: i64) -> Result<()> {
-        let taken = self.items.get(number).map_or(0..0, Item::taken);
+        let taken = self.item(number).taken();
         let range = taken.start.saturating_mul(each)..taken.end.saturating_mul(each);
         let children = self.children(number);
+        if children.is_empty() {
+            return Ok(());
+        }
         let first = self.source(children.start);
         let sources = first..first.saturating_add(children.len() as u32);
         match self.tree.storage() {
@@ -378,9 +377,9 @@ impl<'a> Walk<'a> {
             },
             // SAFETY: promised by the caller.
             Storage::Built(built) => unsafe {
-                let nodes =
-                    built.nodes.as_slice().get(sources.start as usize..sources.end as usize);
-                self.add_columns(children, &range, nodes.unwrap_or_default().iter())
+                let sources = sources.start as usize..sources.end as usize;
+                let nodes = all_numbered(built.nodes.as_slice(), sources);
+                self.add_columns(children, &range, nodes.iter())
             },
         }
     }
@@ -396,7 +395,7 @@ impl<'a> Walk<'a> {
         range: &Range<i64>,
         mut sources: impl Iterator<Item: Borrow<ArrayNode>>,
     ) -> Result<()> {
-        let mut checks = self.schema.checks().get(children.clone()).unwrap_or_default().iter();
+        let mut checks = all_numbered(self.schema.checks(), children.clone()).iter();
         for child in children {
             let is_settled = match (sources.next(), checks.next()) {
                 // SAFETY: promised by the caller.
@@ -444,17 +443,16 @@ impl<'a> Walk<'a> {
         n_buffers: u32,
         begin: u32,
     ) -> bool {
-        let Some(item) = self.items.get_mut(number) else { return false };
+        let item = self.item_mut(number);
         (item.window, item.n_buffers, item.first_slot) = (window, n_buffers, begin);
         item.state = ItemState::Settled;
         true
     }
 
     fn set_known(&mut self, child: usize, live: Range<i64>) {
-        if let Some(item) = self.items.get_mut(child) {
-            (item.live, item.state) = (live, ItemState::Known);
-            self.known += 1;
-        }
+        let item = self.item_mut(child);
+        (item.live, item.state) = (live, ItemState::Known);
+        self.known += 1;
     }
 
     pub(in crate::copy) fn set_all_whole(&mut self, number: usize) -> Result<()> {
@@ -470,7 +468,7 @@ impl<'a> Walk<'a> {
             node.layout.buffers().get(1),
             Some(BufferKind::Offsets32 | BufferKind::Offsets64)
         );
-        if has_offsets && self.items.get(number).is_some_and(|item| item.window.offset == 0) {
+        if has_offsets && self.item(number).window.offset == 0 {
             let nowhere = Spot { base: Raw::NULL, offset: 0 };
             self.add(number, 1, Span { spot: nowhere, len: ZEROS.len() as u64 }, Change::Zeros);
         }
@@ -492,10 +490,7 @@ impl<'a> Walk<'a> {
 
     /// What the schema says of a node.
     pub(in crate::copy) fn kind(&self, number: usize) -> &'a schema::SchemaNode {
-        match self.kinds.get(number) {
-            Some(kind) => kind,
-            None => self.schema.root(),
-        }
+        numbered(self.kinds.get(number))
     }
 
     /// A node of the source.
@@ -514,7 +509,18 @@ impl<'a> Walk<'a> {
 
     /// The number of a node in the tree that it comes from.
     pub(in crate::copy) fn source(&self, number: usize) -> u32 {
-        self.items.get(number).map_or(0, |item| item.source)
+        self.item(number).source
+    }
+
+    /// What is known of a node so far.
+    #[inline(always)]
+    pub(in crate::copy) fn item(&self, number: usize) -> &Item {
+        numbered(self.items.get(number))
+    }
+
+    #[inline(always)]
+    fn item_mut(&mut self, number: usize) -> &mut Item {
+        numbered(self.items.get_mut(number))
     }
 
     /// The array of a node, to ask it for lengths.

@@ -9,6 +9,7 @@ use crate::copy::plan::Plan;
 use crate::copy::plan::walk::{Item, Walked};
 use crate::copy::step;
 use crate::device::BytesOwner;
+use crate::numbered::{all_numbered, numbered};
 use crate::pool::shared::Shared;
 use crate::{Array, Buffer, Error, Extent, Result};
 
@@ -54,11 +55,9 @@ fn one_tree(
         let own: Arc<[i64]> = sizes.as_slice().into();
         let last = slots_of(walked, *number as usize).end.wrapping_sub(1);
         let pointer = Arc::get_mut(&mut pointers).and_then(|pointers| pointers.get_mut(last));
-        if let (Some(pointer), Some(extent)) = (pointer, extents.get_mut(last)) {
-            *pointer = BufferPointer(own.as_ptr().cast());
-            *extent = Extent::Exact(8 * own.len() as u64);
-            owners.push(Arc::new(own) as BytesOwner);
-        }
+        *numbered(pointer) = BufferPointer(own.as_ptr().cast());
+        *numbered(extents.get_mut(last)) = Extent::Exact(8 * own.len() as u64);
+        owners.push(Arc::new(own) as BytesOwner);
     }
     let node = |item: &Item| ArrayNode {
         window: item.window,
@@ -87,11 +86,12 @@ fn tree_of_trees(
     let mut done: Vec<Option<Array>> = vec![None; walked.items.len()];
     for (number, item) in walked.items.iter().enumerate().rev() {
         let node = walked.schema.node(number as u32);
-        let mut take = |below: u32| done.get_mut(below as usize).and_then(Option::take);
-        let children: Vec<Array> = node.children().filter_map(&mut take).collect();
-        let dictionary = node.dictionary().and_then(take);
+        // Those below were built before, each for one parent.
+        let mut take = |below: u32| numbered(done.get_mut(below as usize).and_then(Option::take));
+        let children: Vec<Array> = node.children().map(&mut take).collect();
+        let dictionary = node.dictionary().map(take);
         let variadic = usize::from(node.layout.is_variadic());
-        let slots = walked.slots.get(slots_of(walked, number)).unwrap_or_default();
+        let slots = all_numbered(&walked.slots, slots_of(walked, number));
         let own = slots.iter().take(slots.len().saturating_sub(variadic));
         let own = own.map(|slot| buffers.get(*slot as usize).cloned());
         let mut builder = Array::builder(&walked.schema.subtree(number as u32)?)
@@ -110,9 +110,7 @@ fn tree_of_trees(
             Some(event) => builder.finish_after(event.clone()),
             None => builder.finish_ready(),
         }?;
-        if let Some(slot) = done.get_mut(number) {
-            *slot = Some(array);
-        }
+        *numbered(done.get_mut(number)) = Some(array);
     }
     let root = done.into_iter().next().flatten();
     root.ok_or_else(crate::copy::step::no_way)
@@ -120,6 +118,6 @@ fn tree_of_trees(
 
 /// Where the slots of a node are.
 fn slots_of(walked: &Walked, number: usize) -> Range<usize> {
-    let Some(Item { first_slot, n_buffers, .. }) = walked.items.get(number) else { return 0..0 };
+    let Item { first_slot, n_buffers, .. } = numbered(walked.items.get(number));
     *first_slot as usize..*first_slot as usize + *n_buffers as usize
 }

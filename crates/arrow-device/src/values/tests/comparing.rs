@@ -103,3 +103,85 @@ fn lists_of_different_lengths_and_types_of_other_names_are_not_equal() {
     assert!(!named("a").equals(&named("b")).unwrap());
     assert!(!items().equals(&items().slice(0, 1).unwrap()).unwrap());
 }
+
+/// The types of which more elements can be than any loop reaches, because none takes a byte.
+fn types_without_width() -> Vec<DataType> {
+    let nothing = |name: &str, data_type| Field::new(name, data_type, true);
+    let pair = [nothing("a", DataType::Null), nothing("b", DataType::FixedSizeBinary(0))];
+    vec![
+        DataType::Null,
+        DataType::FixedSizeBinary(0),
+        DataType::struct_([]),
+        DataType::struct_(pair),
+        DataType::fixed_size_list(DataType::Int32, 0),
+        DataType::fixed_size_list(DataType::Null, 2),
+        DataType::fixed_size_list(DataType::FixedSizeBinary(0), 2),
+    ]
+}
+
+fn without_width(data_type: &DataType, len: usize, validity: Option<Vec<u8>>) -> Array {
+    let validity = validity.map(Buffer::from);
+    let builder = Array::builder(data_type.clone()).len(len);
+    let built = match data_type {
+        DataType::Null => builder,
+        DataType::FixedSizeBinary(_) => builder.buffers([validity, Some(Vec::<u8>::new().into())]),
+        DataType::FixedSizeList(item, size) => builder
+            .buffers([validity])
+            .children([without_width(item.data_type(), len * *size as usize, None)]),
+        DataType::Struct(fields) => builder
+            .buffers([validity])
+            .children(fields.iter().map(|field| without_width(field.data_type(), len, None))),
+        DataType::Int32 => builder.buffers([None, Some(Vec::<u8>::new().into())]),
+        other => panic!("{other} is not made here"),
+    };
+    built.finish_ready().unwrap()
+}
+
+#[test]
+fn elements_without_width_are_not_compared_one_by_one() {
+    let len = 1 << 58;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for data_type in types_without_width() {
+            let [one, other] = [0; 2].map(|_| without_width(&data_type, len, None));
+            let one = one.slice(3, len - 5).unwrap();
+            assert!(!one.equals(&other).unwrap(), "{data_type}");
+            assert!(one.equals(&other.slice(0, len - 5).unwrap()).unwrap(), "{data_type}");
+            sender.send(data_type).unwrap();
+        }
+        let lists = [0; 2].map(|_| {
+            let items = without_width(&DataType::FixedSizeBinary(0), len, None);
+            let offsets = Some(vec![0_i64, 7, len as i64].into());
+            let builder = Array::builder(lists_without_width())
+                .len(2)
+                .buffers([None, offsets])
+                .children([items]);
+            builder.finish_ready().unwrap()
+        });
+        assert!(lists[0].equals(&lists[1]).unwrap());
+        sender.send(lists[0].data_type().clone()).unwrap();
+    });
+    // Each takes microseconds; a loop over so many elements takes years.
+    for data_type in types_without_width().into_iter().chain([lists_without_width()]) {
+        let compared = receiver.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(compared, Ok(data_type));
+    }
+}
+
+fn lists_without_width() -> DataType {
+    DataType::large_list(DataType::FixedSizeBinary(0))
+}
+
+#[test]
+fn nulls_among_elements_without_width_are_compared() {
+    for data_type in types_without_width() {
+        if data_type == DataType::Null {
+            continue;
+        }
+        let with = |bits: u8| without_width(&data_type, 3, Some(vec![bits]));
+        assert!(with(0b101).equals(&with(0b101)).unwrap(), "{data_type}");
+        assert!(!with(0b101).equals(&with(0b011)).unwrap(), "{data_type}");
+        assert!(with(0b111).equals(&without_width(&data_type, 3, None)).unwrap(), "{data_type}");
+        assert!(!with(0b101).equals(&without_width(&data_type, 3, None)).unwrap(), "{data_type}");
+    }
+}

@@ -1,0 +1,74 @@
+//! Numbers of the library's own: of nodes, rules, pieces, and of places in tables.
+//!
+//! A number that comes from outside is checked, and one that names nothing is an error or `None`.
+//! A number that the library made names something, unless the library is wrong. There is no answer
+//! that is right then, so it panics: each default would be the wrong node, buffer or length, and
+//! would be used. No unsafe code is reached, and no panic passes through C, because every function
+//! that C calls is guarded.
+
+use std::ops::Range;
+
+/// What a number of the library's own names.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn numbered<T>(found: Option<T>) -> T {
+    match found {
+        Some(found) => found,
+        None => names_nothing(),
+    }
+}
+
+/// What these numbers name. No numbers name nothing, wherever they begin.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn all_numbered<T>(all: &[T], numbers: Range<usize>) -> &[T] {
+    match all.get(numbers.start..numbers.end) {
+        Some(found) => found,
+        None if numbers.start == numbers.end => &[],
+        None => names_nothing(),
+    }
+}
+
+/// That there is room, where the library has just made room.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn fitted(fits: bool) {
+    if !fits {
+        names_nothing();
+    }
+}
+
+#[cold]
+#[inline(never)]
+#[track_caller]
+fn names_nothing() -> ! {
+    unreachable!("a number of the library's own names nothing: a bug of arrow-device")
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    /// Whether this panics, and says whose fault that is.
+    pub(crate) fn is_a_bug_of_ours<T>(what: impl FnOnce() -> T) -> bool {
+        let Err(payload) = catch_unwind(AssertUnwindSafe(what)) else { return false };
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or(payload.downcast_ref::<String>().map(String::as_str));
+        text.is_some_and(|text| text.contains("a bug of arrow-device"))
+    }
+
+    #[test]
+    fn numbers_that_name_nothing_are_found() {
+        assert_eq!(numbered(Some(7)), 7);
+        assert!(is_a_bug_of_ours(|| numbered(None::<u32>)));
+        assert_eq!(all_numbered(&[1, 2, 3], 1..3), [2, 3]);
+        assert!(all_numbered(&[1, 2, 3], usize::MAX..usize::MAX).is_empty());
+        for numbers in [2..4, 4..5, 0_usize.wrapping_sub(1)..2] {
+            assert!(is_a_bug_of_ours(|| all_numbered(&[1, 2, 3], numbers.clone())), "{numbers:?}");
+        }
+        fitted(true);
+        assert!(is_a_bug_of_ours(|| fitted(false)));
+    }
+}
