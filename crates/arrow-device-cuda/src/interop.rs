@@ -58,7 +58,7 @@ pub fn queue(stream: &Arc<CudaStream>) -> Result<Queue> {
 ///
 /// # Safety
 /// The queue, or a clone of it, is kept as long as any clone of the result, and of what is made
-/// with it.
+/// with it (UNS-29).
 pub unsafe fn stream(queue: &Queue, context: &Arc<CudaContext>) -> Result<Arc<CudaStream>> {
     let device = device_of(context)?;
     queue.reaches(device.id())?;

@@ -141,7 +141,7 @@ pub fn open_with(index: usize, kind: Kind) -> Result<Device> {
 ///
 /// # Safety
 /// `context` is a `cl_context` that is alive, made by the OpenCL loader of this process, and
-/// `device` is a `cl_device_id`.
+/// `device` is a `cl_device_id` (UNS-29).
 pub unsafe fn open_from(
     context: NonNull<c_void>,
     device: NonNull<c_void>,
@@ -165,7 +165,7 @@ pub unsafe fn open_from(
 /// first of them otherwise.
 ///
 /// # Safety
-/// `memory` is a `cl_mem` that is alive, made by the OpenCL loader of this process.
+/// `memory` is a `cl_mem` that is alive, made by the OpenCL loader of this process (UNS-29).
 pub unsafe fn open_for(memory: NonNull<c_void>, device_id: i64) -> Result<Device> {
     let api = api::load()?;
     // SAFETY: promised by the caller.

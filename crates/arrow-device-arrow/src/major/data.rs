@@ -41,7 +41,7 @@ pub(super) fn readable(array: &Array) -> Result<HostArray> {
 }
 
 /// # Safety
-/// The array is valid, as [`Trust`] says.
+/// The array is valid, as [`Trust`] says (UNS-28).
 pub(super) unsafe fn array(host: &HostArray, trust: Trust) -> Result<ArrayRef> {
     let data_type = types::data_type_to(host.data_type())?;
     // SAFETY: promised by the caller.
@@ -49,7 +49,7 @@ pub(super) unsafe fn array(host: &HostArray, trust: Trust) -> Result<ArrayRef> {
 }
 
 /// # Safety
-/// As for [`array`].
+/// The array is valid, as [`Trust`] says (UNS-28).
 unsafe fn data(host: &HostArray, data_type: &rs::DataType, trust: Trust) -> Result<ArrayData> {
     let node = HostNode::new(host);
     let cut = matches!(

@@ -71,7 +71,7 @@ pub trait ToArrowUnchecked: ToArrow {
     ///
     /// # Safety
     /// [`Array::validate`] would find nothing, and text and views are valid in elements that are
-    /// null, too.
+    /// null, too (UNS-28).
     unsafe fn to_arrow_unchecked(&self) -> Result<Self::Arrow>;
 }
 
@@ -253,7 +253,7 @@ impl ToArrowUnchecked for Batch {
 }
 
 /// # Safety
-/// As for [`data::array`], for each column.
+/// Each column is valid, as [`Trust`] says (UNS-28).
 unsafe fn record_batch(
     batch: &Batch,
     schema: rs::SchemaRef,

@@ -65,7 +65,7 @@ impl Batch {
     /// conversion.
     ///
     /// # Safety
-    /// As for [`Array::import`].
+    /// UNS-1 and UNS-3 to UNS-6, as [`Array::import`] has them.
     pub unsafe fn import(array: *mut ArrowDeviceArray, schema: &Schema) -> Result<Self> {
         // SAFETY: promised by the caller.
         Self::try_from(unsafe { Array::import(array, schema) }?)

@@ -61,7 +61,7 @@ impl Array {
     /// [`export`](Self::export) into memory that may not be initialised.
     ///
     /// # Safety
-    /// `out` may be written.
+    /// `out` may be written (UNS-13).
     pub unsafe fn export_to(&self, out: *mut ArrowDeviceArray) -> Result<()> {
         // SAFETY: promised by the caller, and nothing is read there.
         let out = unsafe { &mut *out.cast::<MaybeUninit<ArrowDeviceArray>>() };

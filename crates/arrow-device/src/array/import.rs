@@ -37,16 +37,16 @@ impl Array {
     ///
     /// # Safety
     /// `array` is null, or points to a struct that may be read and written and that holds what the
-    /// Arrow C device interface says: either it is released, or
+    /// Arrow C device interface says (UNS-1): either it is released, or
     ///
     /// * every pointer that is not null points to what the interface describes: `buffers` to
     ///   `n_buffers` entries, `children` to `n_children`, each null or a struct of the same kind;
-    ///   these tables and structs stay, and nobody else writes to them, until the release,
+    ///   these tables and structs stay, and nobody else writes to them, until the release (UNS-3),
     /// * buffers that are not null lie on the device that is named and cover `offset + length`
-    ///   elements once `sync_event` has passed, and are not written to until the release,
+    ///   elements once `sync_event` has passed, and are not written to until the release (UNS-4),
     /// * `sync_event` is null or what the convention of the device's type says (see
-    ///   [`convention`](crate::convention)), until the release,
-    /// * `release` can be called once, on any thread.
+    ///   [`convention`](crate::convention)), until the release (UNS-5),
+    /// * `release` can be called once, on any thread (UNS-6).
     ///
     /// Everything that the errors name need not be ruled out.
     pub unsafe fn import(array: *mut ArrowDeviceArray, schema: &Schema) -> Result<Self> {
@@ -66,7 +66,9 @@ impl Array {
     /// Takes over a plain `ArrowArray`, which lies in host memory and is ready.
     ///
     /// # Safety
-    /// As for [`import`](Self::import), with the buffers in host memory.
+    /// UNS-1, UNS-3 and UNS-6, as [`import`](Self::import) has them, and UNS-7: the buffers lie in
+    /// host memory, cover `offset + length` elements, can be read from now on, and are not written
+    /// to until the release.
     pub unsafe fn import_host(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
         // SAFETY: as promised by the caller.
         let Some(source) = (unsafe { array.as_mut() }) else {
@@ -98,7 +100,8 @@ impl Array {
     /// ```
     ///
     /// # Safety
-    /// As for [`import_host`](Self::import_host), which would find nothing wrong.
+    /// Those obligations that [`import_host`](Self::import_host) has, and UNS-8: `import_host` would
+    /// find nothing wrong, and the pointer is not null.
     pub unsafe fn import_host_unchecked(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
         let is_row = schema.checks().first().is_some_and(Check::has_simple_columns);
         if !is_row {
@@ -128,7 +131,7 @@ fn take(source: &mut ArrowArray) -> ForeignArray {
 }
 
 /// # Safety
-/// As for [`Array::import`].
+/// UNS-3 to UNS-6, for the struct and the event.
 #[inline(always)]
 unsafe fn import(
     source: &mut ArrowArray,
@@ -154,8 +157,7 @@ fn refused(source: &mut ArrowArray, error: Error) -> Error {
 /// The array of a struct that was checked, which is moved to its place.
 ///
 /// # Safety
-/// As for [`Structs::new`], and `sync_event` is what the convention of the device's type says,
-/// until the release.
+/// Those obligations that [`Structs::new`] has, and UNS-5.
 #[inline(always)]
 unsafe fn moved(
     source: &mut ArrowArray,

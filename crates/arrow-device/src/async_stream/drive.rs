@@ -64,7 +64,7 @@ impl<S> AsyncProducer<S> {
     /// before this returns, where it can be.
     ///
     /// # Safety
-    /// `handler` is null, or points to a handler that
+    /// UNS-10: `handler` is null, or points to a handler that
     ///
     /// * stays where it is until its `release` is called, and was given to nobody else,
     /// * has callbacks that can be called on any thread, one at a time, where they are not null,

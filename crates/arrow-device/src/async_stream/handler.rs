@@ -45,7 +45,7 @@ impl StreamHandler {
     /// The C struct, to be given to a producer, which calls `release` on it in the end.
     ///
     /// Whoever calls through the pointer must keep to what the Arrow C device interface says of
-    /// memory:
+    /// memory (UNS-11):
     ///
     /// * `producer` is null or points to a producer until `release` is entered, and its callbacks,
     ///   where they are not null, can be called on any thread;

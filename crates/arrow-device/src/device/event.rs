@@ -30,8 +30,8 @@ impl Event {
     /// An event that somebody else made and will destroy.
     ///
     /// # Safety
-    /// `raw` is an event of this device's runtime and stays alive as long as any clone of the
-    /// result.
+    /// `raw` is a recorded event of this device's runtime and stays alive as long as any clone of
+    /// the result (UNS-19).
     pub unsafe fn adopt(device: &Device, raw: Raw<Event>) -> Self {
         Self(Arc::new(EventInner { device: device.clone(), raw, owned: false, _owner: None }))
     }
@@ -40,7 +40,8 @@ impl Event {
     /// result, possibly on another thread.
     ///
     /// # Safety
-    /// `raw` is an event of this device's runtime and stays alive until `owner` is dropped.
+    /// `raw` is a recorded event of this device's runtime and stays alive until `owner` is dropped
+    /// (UNS-19).
     pub unsafe fn adopt_of(
         device: &Device,
         raw: Raw<Event>,

@@ -131,8 +131,8 @@ impl Queue {
     /// Submits copies, as one piece of work.
     ///
     /// # Safety
-    /// As [`Driver::copy`]: each region lies inside memory that may be read and written so, and
-    /// that stays allocated until this queue has passed the copies.
+    /// Each region lies inside memory that may be read and written so by work on this queue, and
+    /// that stays allocated until this queue has passed the copies (UNS-21).
     pub unsafe fn copy(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
         if regions.is_empty() {
             return Ok(());

@@ -65,7 +65,8 @@ impl Tensor {
     /// Hands read-only memory over in the older form, which cannot say so.
     ///
     /// # Safety
-    /// The consumer does not write to the memory.
+    /// The consumer does not write to the memory, nor does anybody else, as long as the tensor, or
+    /// anything made of it, lives (UNS-26).
     pub unsafe fn export_legacy_shared(
         self,
         order: Order<'_>,

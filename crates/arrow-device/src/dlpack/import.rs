@@ -60,14 +60,14 @@ impl Tensor {
     ///
     /// # Safety
     /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else
-    /// will delete. Of a version that is known:
+    /// will delete (UNS-23). Of a version that is known:
     ///
-    /// * `shape` and `strides` are null or have `ndim` entries,
+    /// * `shape` and `strides` are null or have `ndim` entries (UNS-24),
     /// * `data` is what the type of the device says, and every element that shape, strides and
-    ///   `byte_offset` name lies in its memory, until the deleter is called,
+    ///   `byte_offset` name lies in its memory, until the deleter is called (UNS-24),
     /// * nobody writes to the memory while it is flagged as read-only or copied; where it is not,
-    ///   nobody does while a call here copies it,
-    /// * `deleter` is null, or can be called once on any thread.
+    ///   nobody does while a call here copies it (UNS-25),
+    /// * `deleter` is null, or can be called once on any thread (UNS-23).
     ///
     /// Everything that the errors name need not be ruled out.
     pub unsafe fn import<F: Form>(tensor: *mut F, order: Order<'_>) -> Result<Self> {

@@ -103,7 +103,7 @@ impl<F: Form> Managed<F> {
     ///
     /// # Safety
     /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else
-    /// will delete. Its `deleter`, if there is one, can be called once on any thread.
+    /// will delete. Its `deleter`, if there is one, can be called once on any thread (UNS-23).
     pub unsafe fn from_raw(tensor: *mut F) -> Result<Self> {
         NonNull::new(tensor).map(|raw| Self { raw }).ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, "no tensor: a null pointer").during("import")

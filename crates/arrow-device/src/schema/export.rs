@@ -28,7 +28,7 @@ impl Schema {
     /// [`export`](Self::export) into memory that may not be initialised.
     ///
     /// # Safety
-    /// `out` may be written.
+    /// `out` may be written (UNS-13).
     pub unsafe fn export_to(&self, out: *mut ArrowSchema) -> Result<()> {
         // SAFETY: promised by the caller, and nothing is read there.
         self.exported(unsafe { &mut *out.cast::<MaybeUninit<ArrowSchema>>() })

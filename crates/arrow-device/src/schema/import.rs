@@ -28,12 +28,12 @@ impl Schema {
     ///
     /// # Safety
     /// `schema` is null, or points to a struct that may be read and written and that holds what the
-    /// Arrow C data interface says: either it is released (`release` is null), or
+    /// Arrow C data interface says (UNS-1): either it is released (`release` is null), or
     ///
     /// * `format`, `name` and `metadata` are null or point to what the interface describes,
     /// * `children` is null or a table of `n_children` entries, each null or such a struct;
-    ///   `dictionary` is null or one,
-    /// * `release` can be called once, on this thread.
+    ///   `dictionary` is null or one; nobody changes any of it during the call (UNS-2),
+    /// * `release` can be called once, on this thread (UNS-6).
     ///
     /// Counts that are negative or too large, missing tables, unknown formats, trees without end
     /// and the like need not be ruled out: they are errors.

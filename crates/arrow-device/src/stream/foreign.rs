@@ -26,8 +26,8 @@ impl ArrayStream {
     ///
     /// # Safety
     /// `stream` is null, or points to a struct that may be read and written and that holds what the
-    /// Arrow C device stream interface says: either it is released, or its callbacks, where they
-    /// are not null,
+    /// Arrow C device stream interface says (UNS-1): either it is released, or its callbacks, where
+    /// they are not null (UNS-9),
     ///
     /// * can be called on any thread, one at a time, with the struct at any address,
     /// * write a struct that is as [`Schema::import`] or [`Array::import`] wants it, or return an
@@ -44,7 +44,8 @@ impl ArrayStream {
     /// type of device [`CPU`](crate::DeviceType::CPU), like any other.
     ///
     /// # Safety
-    /// As for [`import`](Self::import), with the buffers in host memory.
+    /// UNS-1 and UNS-9, as [`import`](Self::import) has them, where each array that is written keeps
+    /// UNS-7: its buffers lie in host memory and can be read at once.
     pub unsafe fn import_host(stream: *mut ArrowArrayStream) -> Result<Self> {
         // SAFETY: promised by the caller.
         unsafe { import(stream) }
@@ -52,7 +53,7 @@ impl ArrayStream {
 }
 
 /// # Safety
-/// As for [`ArrayStream::import`].
+/// UNS-1 and UNS-9.
 unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
     let refused = |kind, message: &'static str| Error::new(kind, message).during("import");
     // SAFETY: as promised by the caller.

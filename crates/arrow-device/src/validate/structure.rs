@@ -33,9 +33,9 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, NodePath, Result, Step};
 /// ```
 ///
 /// # Safety
-/// As for [`Array::import`](crate::Array::import), `release` left aside: every pointer that is not
-/// null points to what the interface describes. Everything that the errors name need not be ruled
-/// out.
+/// UNS-12: every pointer that is not null points to what the interface describes, during the call,
+/// as UNS-3 of [`Array::import`](crate::Array::import) says. `release` is not called. Everything
+/// that the errors name need not be ruled out.
 pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
     let device = DeviceId::new(DeviceType(array.device_type), array.device_id);
     let explain = |error: Error| error.during("validate").on_device(device);
@@ -49,7 +49,8 @@ pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
 /// [`Schema::import`](crate::Schema::import) does.
 ///
 /// # Safety
-/// As for [`Schema::import`](crate::Schema::import), `release` left aside.
+/// UNS-12: the struct is as UNS-2 of [`Schema::import`](crate::Schema::import) says, during the
+/// call. `release` is not called.
 pub unsafe fn schema_structure(schema: &ArrowSchema) -> Result<Summary> {
     // SAFETY: as promised by the caller.
     unsafe { walk(schema) }.map_err(|error| error.during("validate"))
