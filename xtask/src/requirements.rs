@@ -1,9 +1,9 @@
 //! `cargo xtask requirements`: which test proves which requirement.
 //!
-//! The ids come from the tables of `docs/requirements.md` and `docs/safety.md`. A test claims one in
-//! a comment of its own right above it, which begins with the word Requirement and a colon and goes
-//! on with ids and nothing else: `// Requirement: ABI-1, ABI-2`. The scan believes the comment;
-//! whether the test can fail is for its author to see.
+//! The ids come from the tables of `docs/requirements.md` and `docs/safety.md`. A test claims one
+//! in a comment of its own right above it, which begins with the word Requirement and a colon and
+//! goes on with ids and nothing else: `// Requirement: ABI-1, ABI-2`. The scan believes the
+//! comment; whether the test can fail is for its author to see.
 //!
 //! The obligations of `docs/safety.md` bind code that the project does not contain, and no test
 //! proves that somebody else keeps them. They are cited instead: each by at least one comment of

@@ -137,9 +137,11 @@ pub unsafe extern "C" fn ardev_array_check(
         let c_array = unsafe { get(c_array, "c_array") }?;
         // SAFETY: rule 2 of the header.
         match unsafe { schema.as_ref() } {
-            // SAFETY: the struct is what the interface says, as far as a call can trust it.
+            // SAFETY: UNS-12: the header asks for a struct as the Arrow C device data interface has
+            // it.
             Some(schema) => unsafe { validate::layout(c_array, &schema.0) },
-            // SAFETY: as above.
+            // SAFETY: UNS-12: the header asks for a struct as the Arrow C device data interface has
+            // it.
             None => unsafe { validate::structure(c_array) }.map(|_| ()),
         }
     };
@@ -396,9 +398,10 @@ pub unsafe extern "C" fn ardev_array_copy(
     let copy = |array: &Array| {
         // SAFETY: rule 2 of the header.
         let queue: Queue = unsafe { ArdevQueue::or_host(queue) };
-        // SAFETY: the header asks for options, or null.
+        // SAFETY: rule 1 of the header: the options are null, or those of the caller.
         let options = match unsafe { options.as_ref() } {
-            // SAFETY: as above.
+            // SAFETY: the header says what the members of options are, and the pointer was not
+            // null.
             Some(options) => unsafe { copy_options(options) }?,
             None => Options::new(),
         };

@@ -36,9 +36,11 @@ pub unsafe extern "C" fn ardev_array_build(
     let body = || {
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) }?;
-        // SAFETY: the header asks for parts.
+        // SAFETY: rule 1 of the header: the parts are null, or the caller's and alive during the
+        // call.
         let parts = unsafe { get(parts, "parts") }?;
-        // SAFETY: as above.
+        // SAFETY: the header says what the members of parts are: their tables are null or have as
+        // many entries as their counts say.
         out.give(ArdevArray(unsafe { build(parts) }?))
     };
     // SAFETY: rule 1 of the header.

@@ -327,7 +327,8 @@ mod built {
             // SAFETY: the header asks for a function that can be called so.
             unsafe { (self.lock)(self.context.pointer) };
             submit();
-            // SAFETY: as above; it is locked.
+            // SAFETY: the header asks for a function that can be called so, after a `lock` on this
+            // thread.
             unsafe { (self.unlock)(self.context.pointer) };
         }
     }

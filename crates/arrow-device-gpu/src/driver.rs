@@ -85,7 +85,7 @@ impl Drop for Apart<'_> {
     fn drop(&mut self) {
         if let (Some(exchange), Some(mut mode)) = (self.functions.exchange_capture_mode, self.mode)
         {
-            // SAFETY: as above.
+            // SAFETY: the function reads and writes the mode, which is alive during the call.
             let _ = unsafe { exchange(&mut mode) };
         }
     }

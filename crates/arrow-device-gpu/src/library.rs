@@ -32,7 +32,7 @@ pub struct ReadyDevice {
 // SAFETY: the vendors' handles may be used on any thread, says the first rule of both manuals:
 // contexts are usable from all threads, one at a time per call.
 unsafe impl Send for ReadyDevice {}
-// SAFETY: as for `Send`; it is three numbers that do not change.
+// SAFETY: the members are three numbers that do not change.
 unsafe impl Sync for ReadyDevice {}
 
 /// What both vendors have of a driver that was loaded.

@@ -238,7 +238,8 @@ fn find_all(library: Library) -> Result<Api, String> {
 /// The library is an OpenCL loader.
 unsafe fn find_svm(library: &'static Library) -> Result<SvmApi, String> {
     #[allow(clippy::multiple_unsafe_ops_per_block)]
-    // SAFETY: as in `find_all`.
+    // SAFETY: UNS-31: `symbol` asks that each name has the type of the field it goes to. The fields
+    // are declared after the OpenCL headers, whose functions these are.
     unsafe {
         Ok(SvmApi {
             allocate: symbol(library, "clSVMAlloc")?,

@@ -95,9 +95,12 @@ impl Drop for Context {
     }
 }
 
-// SAFETY: as for `Own`.
+// SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
+// those that modify the state of cl_kernel objects").
 unsafe impl Send for Context {}
-// SAFETY: as for `Own`; nothing here is changed.
+// SAFETY: OpenCL's handles may be used on several threads at once ("All OpenCL API calls are
+// thread-safe except those that modify the state of cl_kernel objects"), and nothing here is
+// changed.
 unsafe impl Sync for Context {}
 
 /// A queue that belongs to a driver, in order.
@@ -135,7 +138,10 @@ impl Drop for OwnQueue {
     }
 }
 
-// SAFETY: as for `Own`.
+// SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
+// those that modify the state of cl_kernel objects").
 unsafe impl Send for OwnQueue {}
-// SAFETY: as for `Own`; nothing here is changed.
+// SAFETY: OpenCL's handles may be used on several threads at once ("All OpenCL API calls are
+// thread-safe except those that modify the state of cl_kernel objects"), and nothing here is
+// changed.
 unsafe impl Sync for OwnQueue {}

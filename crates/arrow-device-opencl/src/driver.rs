@@ -46,7 +46,9 @@ pub(crate) struct OpenClDriver {
 // SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
 // those that modify the state of cl_kernel objects"), and nothing in it is changed.
 unsafe impl Send for OpenClDriver {}
-// SAFETY: as for `Send`.
+// SAFETY: OpenCL's handles may be used on several threads at once ("All OpenCL API calls are
+// thread-safe except those that modify the state of cl_kernel objects"), and nothing in it is
+// changed.
 unsafe impl Sync for OpenClDriver {}
 
 impl OpenClDriver {
@@ -70,9 +72,10 @@ impl OpenClDriver {
                 return Err(error.during("open").on_device(id));
             }
         };
-        // SAFETY: the context is alive in its owner; the device is promised by the caller.
+        // SAFETY: the context is alive in its owner; that the device is one of the context's is
+        // promised by the caller.
         let maps = unsafe { OwnQueue::open(api, context.handle(), device) }?;
-        // SAFETY: as above.
+        // SAFETY: the context is alive in its owner.
         let all = unsafe { api.devices_of(context.handle()) }?;
         let reachable = all.into_iter().map(|device| api.id_of(device)).collect::<Result<_>>()?;
         let is_handle = svm.is_none();
@@ -139,7 +142,8 @@ impl OpenClDriver {
         let (wait, event) = (ptr::null(), ptr::null_mut());
         let code = if let Some(svm) = self.svm {
             let (to, from) = (address(to), address(from));
-            // SAFETY: promised by the caller, for both sides; the call does not wait.
+            // SAFETY: UNS-21 and UNS-22, which the caller keeps, for both sides; the call does not
+            // wait.
             unsafe { (svm.copy)(queue, NON_BLOCKING, to, from, len, 0, wait, event) }
         } else {
             let (memory, at) = match route {
@@ -149,14 +153,16 @@ impl OpenClDriver {
             match route {
                 Route::FromHost => {
                     let host = address(from);
-                    // SAFETY: as above.
+                    // SAFETY: UNS-21 and UNS-22, which the caller keeps; the call does not wait,
+                    // and the host memory stays until the queue has passed the copy.
                     unsafe {
                         (self.api.write)(queue, memory, NON_BLOCKING, at, len, host, 0, wait, event)
                     }
                 }
                 Route::ToHost => {
                     let host = address(to);
-                    // SAFETY: as above.
+                    // SAFETY: UNS-21 and UNS-22, which the caller keeps; the call does not wait,
+                    // and the host memory stays until the queue has passed the copy.
                     unsafe {
                         (self.api.read)(queue, memory, NON_BLOCKING, at, len, host, 0, wait, event)
                     }
@@ -164,7 +170,7 @@ impl OpenClDriver {
                 // Within a context memory belongs to no device, so that a peer's is like one's own.
                 _ => {
                     let (other, to_at) = (to.base.as_ptr(), to.offset as usize);
-                    // SAFETY: as above.
+                    // SAFETY: UNS-21 and UNS-22, which the caller keeps, for both handles.
                     unsafe { (self.api.copy)(queue, memory, other, at, to_at, len, 0, wait, event) }
                 }
             }
@@ -284,13 +290,14 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
         // A part of a part is one of the root: OpenCL makes no others.
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps: the memory is alive.
         let (root, begin) = unsafe { self.api.root_of(memory.as_ptr()) }?;
         let origin = begin.saturating_add(offset as usize);
         let region = BufferRegion { origin, size: len as usize };
         let mut code = 0;
         let what = (&raw const region).cast();
-        // SAFETY: as above; a region is what this kind of part is made from.
+        // SAFETY: the root is alive as long as the memory that is a part of it; a region is what
+        // this kind of part is made from, and lies inside, as the caller of `part` promises.
         let part = unsafe { (self.api.create_sub_buffer)(root, 0, REGION, what, &mut code) };
         self.check(code, "part").map(|()| Raw::from_ptr(part))
     }
@@ -473,9 +480,9 @@ unsafe impl Driver for OpenClDriver {
         // SAFETY: promised by the caller.
         unsafe { self.unmap_on(queue.as_ptr(), spot, address, &mut event) }?;
         // Others may wait for the event, which needs the flush.
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps: the queue is alive.
         let ordered = unsafe { self.fence(queue) }
-            // SAFETY: as above.
+            // SAFETY: UNS-22, which the caller keeps: the queue is alive.
             .and_then(|()| unsafe { self.flush(queue) });
         ordered.map(|()| Filled::After(Raw::from_ptr(event))).inspect_err(|_| {
             // SAFETY: the reference is the one that the unmapping gave.

@@ -149,7 +149,7 @@ impl Api {
         check(code, "list devices")?;
         let mut devices = vec![ptr::null_mut(); count as usize];
         let room = devices.as_mut_ptr();
-        // SAFETY: as above; there is room for `count` devices.
+        // SAFETY: the platform was just listed; there is room for `count` devices.
         let code =
             unsafe { (self.get_device_ids)(platform, ALL_DEVICES, count, room, ptr::null_mut()) };
         check(code, "list devices").map(|()| devices)
@@ -170,14 +170,16 @@ impl Api {
         let platform = unsafe { value(info, device, DEVICE_PLATFORM, ASK) }?;
         // SAFETY: the device's own platform.
         let platform = unsafe { text(self.get_platform_info, platform, PLATFORM_NAME, ASK) }?;
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises.
         let name = unsafe { text(info, device, DEVICE_NAME, ASK) }?;
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises; the answer is a `cl_uint`.
         let bits: u32 = unsafe { value(info, device, DEVICE_ALIGNMENT_IN_BITS, ASK) }?;
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises; the answer is a `cl_bool`, which is
+        // a `cl_uint`.
         let is_unified: u32 = unsafe { value(info, device, DEVICE_UNIFIED_MEMORY, ASK) }?;
         // Before OpenCL 2.0 this is an error.
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises; the answer is a `cl_bitfield`, which
+        // is a `cl_ulong`.
         let svm: u64 = unsafe { value(info, device, DEVICE_SVM_CAPABILITIES, ASK) }.unwrap_or(0);
         Ok(DeviceFacts {
             name: format!("{name} ({platform})"),
@@ -193,9 +195,9 @@ impl Api {
     /// The device is one of this process.
     pub(crate) unsafe fn memory_and_version(&self, device: Handle) -> Result<(u64, String)> {
         let info = self.get_device_info;
-        // SAFETY: promised by the caller.
+        // SAFETY: the device is alive, as the caller promises; the answer is a `cl_ulong`.
         let memory = unsafe { value(info, device, DEVICE_MEMORY, "ask the device") }?;
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises.
         let version = unsafe { text(info, device, DRIVER_VERSION, "ask the device") }?;
         Ok((memory, version))
     }
@@ -222,9 +224,9 @@ impl Api {
     /// The memory is alive.
     pub(crate) unsafe fn extent_of(&self, memory: Handle) -> Result<(Handle, usize)> {
         let info = self.get_memory_info;
-        // SAFETY: promised by the caller.
+        // SAFETY: the memory is alive, as the caller promises; the answer is a `cl_context`.
         let context = unsafe { value(info, memory, MEMORY_CONTEXT, "ask the memory") }?;
-        // SAFETY: as above.
+        // SAFETY: the memory is alive, as the caller promises; the answer is a `size_t`.
         let size = unsafe { value(info, memory, MEMORY_SIZE, "ask the memory") }?;
         Ok((context, size))
     }
@@ -235,12 +237,12 @@ impl Api {
     /// The memory is alive.
     pub(crate) unsafe fn root_of(&self, memory: Handle) -> Result<(Handle, usize)> {
         let info = self.get_memory_info;
-        // SAFETY: promised by the caller.
+        // SAFETY: the memory is alive, as the caller promises; the answer is a `cl_mem`.
         let root: Handle = unsafe { value(info, memory, MEMORY_ROOT, "ask the memory") }?;
         if root.is_null() {
             return Ok((memory, 0));
         }
-        // SAFETY: as above.
+        // SAFETY: the memory is alive, as the caller promises; the answer is a `size_t`.
         let offset = unsafe { value(info, memory, MEMORY_OFFSET, "ask the memory") }?;
         Ok((root, offset))
     }

@@ -111,7 +111,7 @@ pub fn devices() -> Result<Vec<Listed>> {
     let list = |(index, device)| {
         // SAFETY: the device was just listed.
         let facts = unsafe { api.facts(device) }?;
-        // SAFETY: as above.
+        // SAFETY: the device was just listed.
         let (memory, driver_version) = unsafe { api.memory_and_version(device) }?;
         let (name, has_svm) = (facts.name, facts.has_svm);
         Ok(vec![Listed { index, name, has_svm, memory, driver_version }])
@@ -148,9 +148,9 @@ pub unsafe fn open_from(
     kind: Kind,
 ) -> Result<Device> {
     let api = api::load()?;
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-29, which the caller keeps: the context is alive.
     let context = unsafe { Context::retain(api, context.as_ptr()) }?;
-    // SAFETY: as above.
+    // SAFETY: the context is alive: a reference to it was just taken.
     let devices = unsafe { api.devices_of(context.handle()) }?;
     if !devices.contains(&device.as_ptr()) {
         let message = "the device is not one of the context's";

@@ -182,7 +182,7 @@ impl Engine {
         let mut state = self.lock();
         if state.events.is_foreign(event) {
             drop(state);
-            // SAFETY: as in `is_complete`.
+            // SAFETY: `adopt` checked it, and the caller of the driver keeps the array alive.
             return unsafe { event_table::wait_for_foreign(event, limit) };
         }
         let site = state.sites.add(site);

@@ -438,7 +438,7 @@ mod tests {
         unsafe { hardware.transfer(lane, &[copy]) }.unwrap();
         assert_eq!(kinds(&hardware), [Mistake::UnorderedRead]);
         hardware.synchronize(lane).unwrap();
-        // SAFETY: as above.
+        // SAFETY: both ends are memory of the hardware.
         unsafe { hardware.transfer(lane, &[copy]) }.unwrap();
         assert_eq!(kinds(&hardware), []);
     }

@@ -71,7 +71,8 @@ impl Logical {
             unsafe { self.vk.cmd_set_event(commands, event, ALL_COMMANDS) };
         };
         let work = Work { record: Some(&set), ..Work::default() };
-        // SAFETY: as above.
+        // SAFETY: the event was made here, as the caller promises, and lives until the commands
+        // that set it have been executed: `destroy_event` keeps it until then.
         let point = unsafe { self.submit(lane, work, &mut None) }?;
         lock(&self.events).insert(event.as_raw(), Some(point));
         Ok(())
@@ -115,7 +116,7 @@ impl Logical {
                     }
                 };
                 let work = Work { record: Some(&wait), ..Work::default() };
-                // SAFETY: as above; the caller promises that the event stays.
+                // SAFETY: the event stays until the lane has passed it, as the caller promises.
                 unsafe { self.submit(lane, work, &mut None) }?;
                 Ok(Waiting::Queued)
             }

@@ -81,7 +81,7 @@ impl Lane {
         let mut kind =
             vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let timeline = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
-        // SAFETY: as above; with the feature `timelineSemaphore`.
+        // SAFETY: the device is alive, says the caller, and has the feature `timelineSemaphore`.
         let timeline = unsafe { device.create_semaphore(&timeline, None) }.inspect_err(|_| {
             // SAFETY: it was just made, and nothing was allocated from it.
             unsafe { device.destroy_command_pool(pool, None) };
@@ -251,7 +251,7 @@ impl State {
             record(commands);
             // SAFETY: it is still being recorded.
             unsafe { full_barrier(device, commands) };
-            // SAFETY: as above.
+            // SAFETY: the commands are still being recorded.
             unsafe { device.end_command_buffer(commands) }
         });
         match recorded {

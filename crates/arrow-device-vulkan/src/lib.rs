@@ -194,8 +194,8 @@ pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
 /// The handles are those of one instance, of one of its physical devices, and of a device and its
 /// queues that were made from it as [`Handles`] says. They are alive until the owner that
 /// [`kept_by`](Handles::kept_by) was given is dropped, or without one, as long as anything of the
-/// device is there (UNS-29): call [`drain`](arrow_device::drain) before destroying it. Everybody who
-/// submits to a queue holds its lock (UNS-30).
+/// device is there (UNS-29): call [`drain`](arrow_device::drain) before destroying it. Everybody
+/// who submits to a queue holds its lock (UNS-30).
 pub unsafe fn open_from(handles: Handles, placement: Placement) -> Result<Device> {
     let owner = handles.owner.clone();
     // SAFETY: promised by the caller.

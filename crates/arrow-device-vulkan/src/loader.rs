@@ -38,7 +38,8 @@ fn find() -> Result<ash::Entry, String> {
         // SAFETY: loading asks that the library's initialisers are sound; whoever runs the program
         // named it.
         Some(name) => unsafe { ash::Entry::load_from(name) },
-        // SAFETY: as above, of the Vulkan loader.
+        // SAFETY: loading asks that the library's initialisers are sound; the library is the
+        // system's Vulkan loader.
         None => unsafe { ash::Entry::load() },
     };
     found.map_err(|error| {

@@ -110,11 +110,11 @@ impl Logical {
         let physical = Handle::from_raw(handles.physical_device);
         let mut limits = vk::PhysicalDeviceMaintenance3Properties::default();
         let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
-        // SAFETY: the physical device is one of the instance's.
+        // SAFETY: UNS-29, which the caller keeps: the physical device is one of the instance's.
         unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         let name = name_of(&properties.properties);
         let largest = limits.max_memory_allocation_size;
-        // SAFETY: as above.
+        // SAFETY: UNS-29, which the caller keeps: the physical device is one of the instance's.
         let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
 
         let mut families: Vec<u32> = handles.queues.iter().map(|queue| queue.family).collect();
@@ -270,11 +270,13 @@ impl Drop for Logical {
         }
         let pinned = std::mem::take(&mut *lock(&self.pinned));
         for rest in self.spare.take_all().into_iter().chain(pinned.into_values()) {
-            // SAFETY: as above.
+            // SAFETY: every lane was idle or lost, so nothing is being executed, and nobody else
+            // has the buffer.
             unsafe { self.free_memory(rest.buffer, rest.memory) };
         }
         for doomed in lock(&self.doomed).drain(..) {
-            // SAFETY: as above.
+            // SAFETY: every lane was idle or lost, so nothing is being executed, and nobody else
+            // has the event.
             unsafe { self.vk.destroy_event(doomed.event, None) };
         }
     }

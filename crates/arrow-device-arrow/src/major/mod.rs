@@ -167,15 +167,19 @@ fn take<T: Tree>(schema: &Schema, owner: T) -> Result<Array> {
     let is_plain = room.is_plain;
     let mut c_array = block.own(base, owner);
     let imported = if is_plain {
-        // SAFETY: as below; and nothing is wrong with plain columns: arrow-rs upholds that their
-        // lengths are those of the batch and fit into memory, that no more elements are null than
-        // there are, and that there are buffers, which are not null.
+        // SAFETY: UNS-1, UNS-3, UNS-6 and UNS-7: the structs were written just now, for arrays of
+        // this schema's type, with tables as long as they say; arrow-rs upholds that its buffers
+        // cover their elements and are not written to, and the owner keeps them until the release,
+        // which may run on any thread because all of it is `Send + Sync`. UNS-8: the columns are
+        // plain, and arrow-rs upholds that their lengths are those of the batch and fit into
+        // memory, that no more elements are null than there are, and that there are buffers, which
+        // are not null.
         unsafe { Array::import_host_unchecked(&raw mut c_array, schema) }
     } else {
-        // SAFETY: the structs were written just now, for arrays of this schema's type, with tables
-        // as long as they say; arrow-rs upholds that its buffers cover their elements and are not
-        // written to, and the owner keeps them until the release, which may run on any thread
-        // because all of it is `Send + Sync`.
+        // SAFETY: UNS-1, UNS-3, UNS-6 and UNS-7: the structs were written just now, for arrays of
+        // this schema's type, with tables as long as they say; arrow-rs upholds that its buffers
+        // cover their elements and are not written to, and the owner keeps them until the release,
+        // which may run on any thread because all of it is `Send + Sync`.
         unsafe { Array::import_host(&raw mut c_array, schema) }
     };
     imported.map_err(|error| error.during("from_arrow"))

@@ -221,7 +221,8 @@ mod tests {
         let columns = (0..2).map(|index| {
             // SAFETY: two children, of an array that was just exported.
             let child = unsafe { out.array.children.wrapping_add(index).read() };
-            // SAFETY: as above.
+            // SAFETY: each child of an array that was just exported is a struct that stays until
+            // the release.
             let child = unsafe { &*child };
             (child.offset, child.length, child.null_count)
         });

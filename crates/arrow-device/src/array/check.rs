@@ -18,7 +18,7 @@ use crate::{DeviceId, Error, ErrorKind, Result};
 /// the structs below are. Also what [`validate::layout`](crate::validate::layout) does.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import), `release` left aside.
+/// UNS-3, during the call, and `sync_event` keeps UNS-5.
 #[inline(always)]
 pub(crate) unsafe fn check(
     base: &ArrowArray,
@@ -53,7 +53,7 @@ fn event_on(device: DeviceId) -> Error {
 /// Checks all nodes, parents before their children. Tells where their structs are.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import).
+/// UNS-3.
 #[inline(always)]
 unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<StructsBelow> {
     let checks = schema.checks();
@@ -108,7 +108,7 @@ impl StructWalk<'_> {
     /// node and its struct.
     ///
     /// # Safety
-    /// As for [`Array::import`](super::Array::import); the root keeps to its rule.
+    /// UNS-3; the root keeps to its rule.
     #[inline(never)]
     unsafe fn all<'a>(
         &self,
@@ -150,7 +150,7 @@ impl StructWalk<'_> {
     /// are no leaves only that they are there, and long enough.
     ///
     /// # Safety
-    /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules.
+    /// UNS-3; the node's own struct keeps to its rules.
     unsafe fn below(
         &self,
         source: &ArrowArray,
@@ -192,7 +192,7 @@ impl StructWalk<'_> {
     /// Looks at the children of a node that are all leaves, and notes nothing.
     ///
     /// # Safety
-    /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules,
+    /// UNS-3; the node's own struct keeps to its rules,
     /// and it has as many children as there are checks.
     #[inline(never)]
     unsafe fn leaves(
@@ -215,9 +215,9 @@ impl StructWalk<'_> {
             if check.rule != number {
                 (number, usual) = (check.rule, Usual::of(self.rule(check), least));
             }
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-3, which the caller promises: each entry is null or a struct.
             let is_usual = unsafe { usual.fits(pointer) };
-            // SAFETY: as above.
+            // SAFETY: UNS-3, which the caller promises: each entry is null or a struct.
             if !is_usual && !unsafe { leaf_keeps_at_all(pointer, self.rule(check), least) } {
                 return Err(StructFault::Child(index));
             }
@@ -257,7 +257,7 @@ impl Usual {
     }
 
     /// # Safety
-    /// As for [`leaf_keeps`].
+    /// UNS-3: the pointer is null or leads to a struct.
     #[inline(always)]
     unsafe fn fits(self, pointer: *const ArrowArray) -> bool {
         // SAFETY: promised by the caller: null or a struct.
@@ -274,7 +274,7 @@ impl Usual {
         }
         // SAFETY: the table is there, and has a bitmap and one more entry at least.
         let data = unsafe { buffers.wrapping_add(1).read() };
-        // SAFETY: as above.
+        // SAFETY: the table is there, and its first entry is that of the bitmap.
         !data.is_null() && (null_count <= 0 || !unsafe { buffers.read() }.is_null())
     }
 }
@@ -282,7 +282,7 @@ impl Usual {
 /// [`leaf_keeps`], apart from the loop over what is usual.
 ///
 /// # Safety
-/// As for [`leaf_keeps`].
+/// UNS-3: the pointer is null or leads to a struct.
 #[inline(never)]
 unsafe fn leaf_keeps_at_all(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
     // SAFETY: promised by the caller.
@@ -299,7 +299,7 @@ fn least(source: &ArrowArray, rule: &Rule) -> i64 {
 /// its rule.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import): the pointer is null or leads to a struct.
+/// UNS-3: the pointer is null or leads to a struct.
 #[inline(always)]
 unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
     // SAFETY: as promised by the caller.
@@ -314,7 +314,7 @@ unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> boo
 /// breaks.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import).
+/// UNS-3.
 #[inline(always)]
 unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> bool {
     let below_fits = (source.n_children == i64::from(check.children))
@@ -327,7 +327,7 @@ unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> bool {
 /// [`keeps`], where somebody has looked below the node already.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import).
+/// UNS-3.
 #[inline(always)]
 unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: bool) -> bool {
     let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
@@ -349,7 +349,7 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
     if rule.is_ordinary {
         // SAFETY: the table is there, and has a bitmap and one more entry at least.
         let bitmap = unsafe { buffers.read() };
-        // SAFETY: as above.
+        // SAFETY: the table is there, and has a bitmap and one more entry at least.
         let data = unsafe { buffers.wrapping_add(1).read() };
         if (data.is_null() && length > 0) || (bitmap.is_null() & (null_count > 0)) {
             return false;
@@ -390,15 +390,15 @@ unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
 /// Run ends are not null, and there are as many as values.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import); the struct has two children that are not null.
+/// UNS-3; the struct has two children that are not null.
 unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), StructFault> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: the node has two children, as the caller promises.
     let run_ends = unsafe { source.children.read() };
-    // SAFETY: as above.
+    // SAFETY: the child is not null, as the caller promises, and so is a struct (UNS-3).
     let run_ends = unsafe { &*run_ends };
-    // SAFETY: as above.
+    // SAFETY: the node has two children, as the caller promises.
     let values = unsafe { source.children.wrapping_add(1).read() };
-    // SAFETY: as above.
+    // SAFETY: the child is not null, as the caller promises, and so is a struct (UNS-3).
     let values = unsafe { &*values };
     let none_null = run_ends.null_count <= 0;
     let enough = source.length == 0 || run_ends.length > 0;
@@ -484,7 +484,7 @@ fn explain_child(
 }
 
 /// # Safety
-/// As for [`keeps`].
+/// UNS-3.
 unsafe fn explain(source: &ArrowArray, schema: &Schema, number: u32) -> (ErrorKind, String) {
     use ErrorKind::{Malformed, SchemaMismatch};
     let ArrowArray { length, offset, null_count, n_buffers, n_children, .. } = *source;

@@ -125,7 +125,7 @@ impl Array {
     /// [`export_host`](Self::export_host) of an array that nobody needs after this.
     ///
     /// # Safety
-    /// As for [`export_and_forget`](Self::export_and_forget).
+    /// Whatever the outcome, the array is neither used nor dropped after this.
     #[inline(always)]
     pub(crate) unsafe fn export_host_and_forget(
         &self,

@@ -100,8 +100,9 @@ pub(crate) struct Tables {
 #[repr(transparent)]
 pub(crate) struct BufferPointer(pub(crate) *const c_void);
 
-// SAFETY: an address on some device, that only whoever names a queue of it uses.
+// SAFETY: an address on some device, which safe code cannot read through. Whoever uses it names a
+// queue of the device, on any thread (UNS-15).
 unsafe impl Send for BufferPointer {}
 
-// SAFETY: as above.
+// SAFETY: an address that does not change, and which safe code cannot read through.
 unsafe impl Sync for BufferPointer {}

@@ -326,7 +326,7 @@ impl Handler {
     /// Reads a handler, or releases it if it cannot be used.
     ///
     /// # Safety
-    /// As for [`AsyncProducer::drive`].
+    /// UNS-10.
     unsafe fn new(address: *mut ArrowAsyncDeviceStreamHandler) -> Result<Self> {
         let missing = |name: &str| {
             Error::new(ErrorKind::Malformed, format!("`{name}` of the handler is null"))
@@ -383,7 +383,8 @@ impl HandlerCalls {
 
     fn on_next_task(&mut self, task: Option<&mut ArrowAsyncTask>, metadata: &Metadata) -> c_int {
         let task = task.map_or(ptr::null_mut(), ptr::from_mut);
-        // SAFETY: as in `on_schema`; the task and the metadata are good during the call.
+        // SAFETY: the handler is not released, and `&mut` keeps other callbacks away (UNS-10). The
+        // task and the metadata are good during the call.
         unsafe { (self.handler.on_next_task)(self.handler.address, task, encoded(metadata)) }
     }
 
@@ -392,7 +393,8 @@ impl HandlerCalls {
         text.retain(|letter| letter != '\0');
         let text = CString::new(text).unwrap_or_default();
         let (code, metadata) = (error.errno(), encoded(metadata));
-        // SAFETY: as in `on_schema`; the text and the metadata are good during the call.
+        // SAFETY: the handler is not released, and `&mut` keeps other callbacks away (UNS-10). The
+        // text and the metadata are good during the call.
         unsafe { (self.handler.on_error)(self.handler.address, code, text.as_ptr(), metadata) };
     }
 
@@ -404,10 +406,12 @@ impl HandlerCalls {
         // taken.
         unsafe { (self.handler.release)(self.handler.address) };
         // The producer is cleaned up "after calling the release callback".
-        // SAFETY: the place holds our struct. Nobody reads the member any more.
+        // SAFETY: the place holds our struct, which the handler's side does not use after its
+        // `release` (UNS-10), except for `private_data` in late calls, which only read.
         let ticket = unsafe { (*place.as_ptr()).private_data };
         drop(PRODUCERS.take(ticket));
-        // SAFETY: as above.
+        // SAFETY: the place holds our struct. The handler's side reads this member only before the
+        // end of its `release`, which has returned.
         unsafe { (*place.as_ptr()).additional_metadata = ptr::null() };
         PLACES.rest(place);
     }
@@ -419,7 +423,7 @@ fn encoded(metadata: &Metadata) -> *const c_char {
 
 unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
     guard::silent(|| {
-        // SAFETY: a producer of ours, or null, as the contract of `drive` says.
+        // SAFETY: a producer of ours, or null (UNS-10).
         let Some(outlet) = (unsafe { find(producer) }) else { return };
         let credit = &outlet.credit;
         let refused = || {
@@ -432,7 +436,7 @@ unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
 
 unsafe extern "C" fn cancel(producer: *mut ArrowAsyncProducer) {
     guard::silent(|| {
-        // SAFETY: as in `request`.
+        // SAFETY: a producer of ours, or null (UNS-10).
         let Some(outlet) = (unsafe { find(producer) }) else { return };
         let credit = &outlet.credit;
         with_waking(credit, || credit.cancel());

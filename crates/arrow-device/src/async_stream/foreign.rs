@@ -27,7 +27,8 @@ impl ProducerCalls for ForeignProducer {
     }
 
     fn cancel(&self) {
-        // SAFETY: as in `request`.
+        // SAFETY: the producer "must remain valid at least until just before calling `release`",
+        // and the protocol calls only in between: it makes `release` wait for this call.
         unsafe { (self.cancel)(self.address) }
     }
 }

@@ -87,11 +87,11 @@ unsafe extern "C" fn on_schema(
 ) -> c_int {
     answer(|| {
         // The schema is taken and released whatever else is wrong.
-        // SAFETY: the contract of `into_raw`.
+        // SAFETY: UNS-11: null, or a schema as UNS-1, UNS-2 and UNS-6 say.
         let schema = unsafe { Schema::import(schema) };
-        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        // SAFETY: UNS-11: it is our handler, or was.
         let shared = unsafe { find(handler) }?;
-        // SAFETY: as above.
+        // SAFETY: UNS-11: it is our handler, and this is its call of `on_schema`.
         let opened = unsafe { open(handler, schema) };
         let producer = opened.map(|(producer, info)| {
             // The second of two schemas changes nothing: the protocol refuses it.
@@ -110,7 +110,7 @@ unsafe extern "C" fn on_schema(
 /// Reads what a producer shows of itself together with the schema.
 ///
 /// # Safety
-/// The contract of [`StreamHandler::into_raw`], during `on_schema`.
+/// UNS-11; this is the call of `on_schema`.
 unsafe fn open(
     handler: *mut ArrowAsyncDeviceStreamHandler,
     schema: Result<Schema>,
@@ -138,12 +138,13 @@ unsafe extern "C" fn on_next_task(
     metadata: *const c_char,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        // SAFETY: UNS-11: it is our handler, or was.
         let shared = unsafe { find(handler) }?;
-        // SAFETY: the contract of `into_raw`.
+        // SAFETY: UNS-11: null, or a task that is good during this call.
         match unsafe { task.as_ref() } {
             None => shared.consumer.ended().map_err(refused),
-            // SAFETY: as above.
+            // SAFETY: UNS-11: the metadata is null or encoded as in a schema, and this is the
+            // handler's call of `on_next_task`.
             Some(task) => match unsafe { take(task, metadata) } {
                 Ok(task) => match shared.consumer.arrived(task) {
                     Verdict::Kept => Ok(()),
@@ -166,7 +167,7 @@ unsafe extern "C" fn on_next_task(
 /// must copy or move its contents".
 ///
 /// # Safety
-/// The contract of [`StreamHandler::into_raw`], during `on_next_task`.
+/// UNS-11; this is the call of `on_next_task`.
 unsafe fn take(task: &ArrowAsyncTask, metadata: *const c_char) -> Result<ForeignTask> {
     let ArrowAsyncTask { extract_data, private_data } = *task;
     if extract_data.is_none() {
@@ -186,11 +187,11 @@ unsafe extern "C" fn on_error(
     guard::silent(|| {
         // SAFETY: the contract of `into_raw`: it is our handler, or was.
         let Ok(shared) = (unsafe { find(handler) }) else { return };
-        // SAFETY: the contract of `into_raw`: null, or a text that is good during this call.
+        // SAFETY: UNS-11: null, or a text that is good during this call.
         let text = (!message.is_null()).then(|| unsafe { CStr::from_ptr(message) });
         let text = text.map(|text| text.to_string_lossy().into_owned());
         // The error is worth more than what is wrong with its metadata.
-        // SAFETY: as above.
+        // SAFETY: UNS-11: null, or encoded as in a schema.
         let metadata = unsafe { Metadata::copy(metadata) }.unwrap_or_default();
         let error = Error::from_peer(code, text.filter(|text| !text.is_empty()));
         shared.consumer.failed(Failure { error, metadata });
@@ -221,7 +222,7 @@ unsafe fn ticket_of(handler: *mut ArrowAsyncDeviceStreamHandler) -> Option<*mut 
 }
 
 /// # Safety
-/// As for [`ticket_of`].
+/// A handler that [`StreamHandler::into_raw`] gave, whether or not it is released, or null (UNS-11).
 unsafe fn find(handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Arc<StreamState>> {
     // SAFETY: promised by the caller.
     let ticket = unsafe { ticket_of(handler) };

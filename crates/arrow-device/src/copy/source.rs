@@ -94,7 +94,8 @@ impl CopySource {
     }
 
     /// # Safety
-    /// As for [`read`](Self::read); as many bytes can be written at `to`, until this succeeds or
+    /// The spans lie inside the source, which is alive, and for memory that the host reads also
+    /// ready; as many bytes can be written at `to`, until this succeeds or
     /// the queue has passed.
     unsafe fn read_to(&self, spans: &[Span], to: *mut u8, step: &'static str) -> Result<()> {
         let mut offset = 0;
@@ -127,7 +128,8 @@ impl CopySource {
     /// Shows a span to the host. Only where the host reads the source without a copy.
     ///
     /// # Safety
-    /// As for [`read`](Self::read).
+    /// The span lies inside the source, which is alive, and for memory that the host reads also
+    /// ready.
     pub(super) unsafe fn show(&self, span: Span) -> Result<ShownBytes> {
         match self {
             Self::Host => Ok(ShownBytes::Plain(host_address(span.spot))),
@@ -195,7 +197,7 @@ impl Drop for Mapping {
 /// Copies bytes of the host.
 ///
 /// # Safety
-/// As for [`std::ptr::copy_nonoverlapping`].
+/// What [`std::ptr::copy_nonoverlapping`] asks for.
 pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: u64) {
     // SAFETY: promised by the caller.
     unsafe { std::ptr::copy_nonoverlapping(from, to, host_len(len)) }

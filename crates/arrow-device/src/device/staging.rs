@@ -43,9 +43,10 @@ struct HostBlock {
 unsafe impl Send for HostBlock {}
 // SAFETY: nothing can be done with a shared one but look at its numbers.
 unsafe impl Sync for HostBlock {}
-// SAFETY: as for `HostBlock`, whose address it repeats.
+// SAFETY: the address is that of the block, which can be freed on any thread (DRV-1), and whoever
+// has this value has the memory alone.
 unsafe impl Send for StagingBlock {}
-// SAFETY: as above.
+// SAFETY: nothing can be done with a shared one but look at its numbers.
 unsafe impl Sync for StagingBlock {}
 
 impl Staging {

@@ -88,7 +88,10 @@ impl Tensor {
             regions.push(Region { from, to: Spot { base: to, offset }, len });
             offset += len;
             if regions.len() == PIECES {
-                // SAFETY: as below.
+                // SAFETY: UNS-21: every element lies in memory that the view keeps until the queue
+                // has passed, because UNS-24 holds of an import and the array has the memory
+                // otherwise; the target is the caller's own, has room for all elements behind `at`,
+                // and is kept by it.
                 unsafe { queue.copy(route, &regions) }?;
                 regions.clear();
             }

@@ -135,7 +135,8 @@ impl Tensor {
             // SAFETY: the block has room for a number here, behind the struct; it is aligned to 16,
             // and `numbers` is a multiple of what a number is aligned to.
             unsafe { shape.write(*length) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for a second number here, behind the first one, and is
+            // aligned for it.
             unsafe { strides.write(*distance) };
         } else {
             for (to, from) in [(shape, lengths), (strides, distances)] {

@@ -100,7 +100,7 @@ impl Tensor {
     }
 
     /// # Safety
-    /// As for [`import`](Self::import).
+    /// UNS-24 and UNS-25; the version is known.
     #[inline(never)]
     unsafe fn import_any<F: Form>(
         managed: Managed<F>,
@@ -191,26 +191,26 @@ impl PlainTensor {
     /// now, and the processor waits where it is to read more at once than was written.
     ///
     /// # Safety
-    /// As for [`Tensor::import`], of a struct that need not be aligned.
+    /// UNS-23, of a pointer that is not null and need not be aligned; the version is known.
     #[inline(always)]
     unsafe fn of(at: *const DLTensor, flags: u64) -> Option<Self> {
-        // SAFETY: promised by the caller; this is the member's place and type.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let dtype = Dtype::from_c(unsafe { member(at, offset_of!(DLTensor, dtype)) });
         let bytes = dtype.frequent_width()?;
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let device: DLDevice = unsafe { member(at, offset_of!(DLTensor, device)) };
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let start: *mut c_void = unsafe { member(at, offset_of!(DLTensor, data)) };
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let shape: *const i64 = unsafe { member(at, offset_of!(DLTensor, shape)) };
         let is_on_host = device.device_type.0 == DeviceType::CPU.0;
         if !is_on_host || padded || start.is_null() || shape.is_null() {
             return None;
         }
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let strides: *const i64 = unsafe { member(at, offset_of!(DLTensor, strides)) };
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let byte_offset: u64 = unsafe { member(at, offset_of!(DLTensor, byte_offset)) };
         Some(Self { start, byte_offset, dtype, bytes, shape, strides })
     }
@@ -218,7 +218,7 @@ impl PlainTensor {
     /// How long the only dimension is, if it is compact and has an element.
     ///
     /// # Safety
-    /// As for [`Tensor::import`], and there is one dimension.
+    /// UNS-24; the shape is not null, and there is one dimension.
     #[inline(always)]
     unsafe fn one(&self) -> Option<(i64, Occupied)> {
         // SAFETY: promised by the caller.
@@ -233,7 +233,7 @@ impl PlainTensor {
     /// The lengths and distances of several dimensions, if they are compact and have an element.
     ///
     /// # Safety
-    /// As for [`Tensor::import`], and there are so many dimensions.
+    /// UNS-24; the shape is not null, and there are so many dimensions.
     #[inline(always)]
     unsafe fn several<const N: usize>(&self) -> Option<([i64; FEW], [i64; FEW], Occupied)> {
         let (mut lengths, mut distances) = ([0; FEW], [0; FEW]);
@@ -268,7 +268,7 @@ impl PlainTensor {
     }
 
     /// # Safety
-    /// As for [`Tensor::import`], and there are so many dimensions.
+    /// UNS-24 and UNS-25; the version is known, and there are so many dimensions.
     #[inline(never)]
     unsafe fn few<F: Form, const N: usize>(managed: Managed<F>, flags: u64) -> Result<Tensor> {
         // SAFETY: promised by the caller; the version is known.
@@ -360,7 +360,7 @@ struct Checked {
 
 impl Checked {
     /// # Safety
-    /// As for [`Tensor::import`].
+    /// UNS-24; the version is known.
     #[inline(always)]
     unsafe fn new(raw: &DLTensor, flags: u64) -> Result<Self> {
         let device = device::device_id(raw.device)?;
@@ -369,7 +369,7 @@ impl Checked {
     }
 
     /// # Safety
-    /// As for [`Tensor::import`].
+    /// UNS-24; the version is known.
     #[inline(always)]
     unsafe fn on(device: DeviceId, raw: &DLTensor, flags: u64) -> Result<Self> {
         let dtype = Dtype::from_c(raw.dtype);
@@ -549,21 +549,21 @@ mod tests {
     fn what_is_plain_is_what_any_tensor_would_be() {
         let mut found = 0;
         structs(&mut |tensor, flags| {
-            // SAFETY: shape and strides are null or have an entry.
+            // SAFETY: shape and strides are null or have `ndim` entries.
             let Some(plain) = (unsafe { PlainTensor::of(tensor, flags) }) else { return };
             let known = match tensor.ndim {
-                // SAFETY: as above.
+                // SAFETY: shape and strides are null or have `ndim` entries, which is one.
                 1 => unsafe { plain.one() }.map(|(length, at)| (Axes::One([length, 1]), at)),
-                // SAFETY: as above.
+                // SAFETY: shape and strides are null or have `ndim` entries, which is two.
                 2 => several(unsafe { plain.several::<2>() }, 2),
-                // SAFETY: as above.
+                // SAFETY: shape and strides are null or have `ndim` entries, which is three.
                 3 => several(unsafe { plain.several::<3>() }, 3),
-                // SAFETY: as above.
+                // SAFETY: shape and strides are null or have `ndim` entries, which is four.
                 4 => several(unsafe { plain.several::<4>() }, 4),
                 _ => None,
             };
             let Some((axes, Occupied { data, len, count })) = known else { return };
-            // SAFETY: as above.
+            // SAFETY: shape and strides are null or have `ndim` entries.
             let any = unsafe { Checked::new(tensor, flags) }.unwrap();
             assert_eq!((any.device, any.start, any.padded), (DeviceId::CPU, 0, false));
             assert_eq!((any.base, any.len), (Raw::from_ptr(data), len));
@@ -593,7 +593,7 @@ mod tests {
             };
             // SAFETY: shape and strides have an entry.
             let plain = unsafe { PlainTensor::of(&tensor, 0) }.unwrap();
-            // SAFETY: as above.
+            // SAFETY: shape and strides have an entry, and there is one dimension.
             let (_, place) = unsafe { plain.one() }.unwrap();
             assert_eq!((place.data.addr(), place.len), (80, 3 * u64::from(bits) / 8));
         }

@@ -92,10 +92,11 @@ pub struct Managed<F: Form> {
     raw: NonNull<F>,
 }
 
-// SAFETY: DLPack lets a consumer use and delete a tensor on any thread; `from_raw`'s contract
-// repeats it, and what is exported here is `Send + Sync`.
+// SAFETY: DLPack lets a consumer use and delete a tensor on any thread (UNS-23), and what is
+// exported here is `Send + Sync`.
 unsafe impl<F: Form> Send for Managed<F> {}
-// SAFETY: as above; nothing is written through a shared one.
+// SAFETY: nothing is written through a shared tensor, and DLPack lets a consumer read it on any
+// thread.
 unsafe impl<F: Form> Sync for Managed<F> {}
 
 impl<F: Form> Managed<F> {

@@ -163,11 +163,12 @@ mod tests {
         // SAFETY: a struct that was exported here, at another address.
         unsafe { release(&raw mut moved) };
         assert!(moved.is_released());
-        // SAFETY: as the specification does not ask for, and as shipped consumers do.
+        // SAFETY: `release_share` tolerates a released struct, which the specification does not ask
+        // for and shipped consumers need.
         unsafe { release(&raw mut moved) };
         // SAFETY: not released, so its strings are there.
         assert_eq!(unsafe { CStr::from_ptr(second.format) }, c"tss:UTC");
-        // SAFETY: as above.
+        // SAFETY: not released, so its strings are there.
         assert_eq!(unsafe { CStr::from_ptr(second.name) }, c"when");
         // SAFETY: what was exported here keeps the rules.
         let again = unsafe { Schema::import(&raw mut second) }.unwrap();

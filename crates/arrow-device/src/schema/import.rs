@@ -150,7 +150,7 @@ impl<'memory> SchemaReader<'memory> {
     /// Reads a tree.
     ///
     /// # Safety
-    /// As for [`Schema::import`]; the struct is not released.
+    /// UNS-2, of a struct that is not released.
     unsafe fn read(&mut self, root: &ArrowSchema) -> Result<()> {
         // SAFETY: as promised by the caller.
         let is_leaf =
@@ -167,7 +167,7 @@ impl<'memory> SchemaReader<'memory> {
     /// Reads what is below the nodes that wait, and below those that wait then.
     ///
     /// # Safety
-    /// As for [`Schema::import`].
+    /// UNS-2, of the struct and of all below it.
     #[inline(always)]
     unsafe fn read_waiting(&mut self) -> Result<()> {
         let mut next = 0;
@@ -187,7 +187,7 @@ impl<'memory> SchemaReader<'memory> {
     /// Reads what is right below a node.
     ///
     /// # Safety
-    /// As for [`Schema::import`].
+    /// UNS-2, of the struct and of all below it.
     #[inline(never)]
     unsafe fn read_below(&mut self, node: &ArrowSchema, number: u32, depth: u32) -> Result<()> {
         // `expect_below` has seen that it is not negative.
@@ -204,14 +204,14 @@ impl<'memory> SchemaReader<'memory> {
             // SAFETY: the table has `n_children` entries; `expect_below` has seen that it is not
             // null.
             let child = unsafe { node.children.wrapping_add(index).read() };
-            // SAFETY: as for this node.
+            // SAFETY: UNS-2, which the caller promises of the children of this node, too.
             match unsafe { self.add_below(child, number, depth + 1) } {
                 Ok(is_leaf) => has_only_leaves &= is_leaf,
                 Err(error) => return Err(error.at(self.place(number, Some(Step::Child(index))))),
             }
         }
         if has_dictionary {
-            // SAFETY: as for this node.
+            // SAFETY: UNS-2, which the caller promises of the dictionary of this node, too.
             match unsafe { self.add_below(node.dictionary, number, depth + 1) } {
                 Ok(is_leaf) => has_only_leaves &= is_leaf,
                 Err(error) => return Err(error.at(self.place(number, Some(Step::Dictionary)))),
@@ -227,7 +227,7 @@ impl<'memory> SchemaReader<'memory> {
     /// Adds a node that may be missing.
     ///
     /// # Safety
-    /// `node` is null or as [`Schema::import`] says.
+    /// `node` is null, or keeps UNS-2.
     #[inline(always)]
     unsafe fn add_below(
         &mut self,
@@ -257,7 +257,7 @@ impl<'memory> SchemaReader<'memory> {
     /// Adds a node. Says whether there is nothing below it.
     ///
     /// # Safety
-    /// As for [`Schema::import`]; the struct is not released.
+    /// UNS-2, of a struct that is not released.
     #[inline(always)]
     unsafe fn add(&mut self, node: &ArrowSchema, parent: u32) -> Result<bool> {
         if node.format.is_null() {
@@ -316,7 +316,7 @@ impl<'memory> SchemaReader<'memory> {
         if name.is_null() {
             return Ok(NO_TEXT);
         }
-        // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string".
+        // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string" (UNS-2).
         let key = unsafe { key_of(name) };
         if key == 0 {
             return Ok(NO_TEXT);
@@ -329,7 +329,7 @@ impl<'memory> SchemaReader<'memory> {
         }
         // The others are looked at together.
         self.name_bytes |= NOT_ASCII;
-        // SAFETY: as above.
+        // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string" (UNS-2).
         self.draft.add_text(unsafe { CStr::from_ptr(name) })
     }
 

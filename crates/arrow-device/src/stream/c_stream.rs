@@ -44,7 +44,7 @@ pub(super) trait CStream: Sized + 'static {
     /// Takes an array over.
     ///
     /// # Safety
-    /// As for [`Array::import`].
+    /// UNS-3 to UNS-6.
     unsafe fn import_chunk(chunk: &mut Self::Chunk, schema: &Schema) -> Result<Array>;
 
     /// Hands an array over. Nothing is written if this fails.

@@ -44,8 +44,8 @@ impl ArrayStream {
     /// type of device [`CPU`](crate::DeviceType::CPU), like any other.
     ///
     /// # Safety
-    /// UNS-1 and UNS-9, as [`import`](Self::import) has them, where each array that is written keeps
-    /// UNS-7: its buffers lie in host memory and can be read at once.
+    /// UNS-1 and UNS-9, as [`import`](Self::import) has them, where each array that is written
+    /// keeps UNS-7: its buffers lie in host memory and can be read at once.
     pub unsafe fn import_host(stream: *mut ArrowArrayStream) -> Result<Self> {
         // SAFETY: promised by the caller.
         unsafe { import(stream) }

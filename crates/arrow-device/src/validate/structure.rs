@@ -150,7 +150,7 @@ struct Found<T> {
 /// Visits level by level. The table of what was found is what the walk still has to do, too.
 ///
 /// # Safety
-/// As for [`structure`] or [`schema_structure`].
+/// UNS-12.
 unsafe fn walk<T: Struct>(root: &T) -> Result<Summary> {
     let mut found = vec![Found { address: root, way: None, depth: 0 }];
     let mut summary = Summary::default();

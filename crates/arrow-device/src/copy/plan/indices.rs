@@ -20,7 +20,7 @@ impl Walk<'_> {
     /// Adds the indices of a node, and settles its children.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     pub(in crate::copy) unsafe fn follow_indices(&mut self, number: usize) -> Result<()> {
         let data_type = self.kind(number).field.data_type();
         let looks = self.terms.trims && self.terms.source.is_on_host();
@@ -52,7 +52,7 @@ impl Walk<'_> {
     }
 
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn list_views(&mut self, number: usize, looks: bool) -> Result<()> {
         let is_wide = self.kind(number).layout.buffers().contains(&BufferKind::Starts64);
         let (starts, sizes) = match is_wide {
@@ -93,7 +93,7 @@ impl Walk<'_> {
     }
 
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn dense_union(&mut self, number: usize, known: &[i8], looks: bool) -> Result<()> {
         let children = self.children(number);
         let kind = BufferKind::UnionOffsets;
@@ -119,7 +119,7 @@ impl Walk<'_> {
     }
 
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn runs(&mut self, number: usize, looks: bool) -> Result<()> {
         let children = self.children(number);
         let (ends, values) = (children.start, children.start + 1);
@@ -166,7 +166,7 @@ impl Walk<'_> {
     }
 
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn views(&mut self, number: usize, looks: bool) -> Result<()> {
         let array = self.array_of(number);
         let count = self.data_buffers(number);
@@ -235,7 +235,7 @@ impl Walk<'_> {
     /// What the host reads of the source.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn bytes(&self, span: Option<Span>) -> Result<Vec<u8>> {
         let Some(span) = span else { return Ok(Vec::new()) };
         // SAFETY: elements of the array, which are there; the rest is promised by the caller.

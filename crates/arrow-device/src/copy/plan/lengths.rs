@@ -46,10 +46,12 @@ impl Awaited {
 pub(in crate::copy) unsafe fn read_offset(spot: Spot, is_wide: bool) -> i64 {
     let address = host_address(spot);
     if is_wide {
-        // SAFETY: promised by the caller; nothing is known of how it is aligned.
+        // SAFETY: the caller promises that the offset is there and ready; nothing is known of how
+        // it is aligned.
         return unsafe { address.cast::<i64>().read_unaligned() };
     }
-    // SAFETY: as above.
+    // SAFETY: the caller promises that the offset is there and ready; nothing is known of how it is
+    // aligned.
     i64::from(unsafe { address.cast::<i32>().read_unaligned() })
 }
 
@@ -78,7 +80,7 @@ impl Walk<'_> {
     /// Reads all that is awaited, in one go, and goes on with these nodes.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     pub(in crate::copy) unsafe fn learn(&mut self, awaited: &[Awaited]) -> Result<()> {
         let missing = |node: &Awaited| node.spans.is_none();
         if let Some(node) = awaited.iter().find(|node| missing(node)) {
@@ -98,7 +100,9 @@ impl Walk<'_> {
         }
         let mut spans: Vec<Span> = Vec::with_capacity(2 * awaited.len());
         spans.extend(awaited.iter().filter_map(|node| node.spans).flatten());
-        // SAFETY: as above.
+        // SAFETY: W1, which the caller keeps: the source is ready where the host reads it, and has
+        // offsets up to the end of the array (UNS-4, or the builder's check), inside which these
+        // spans lie.
         let bytes = unsafe { self.terms.source.read(&spans, step::LEARN) }?;
         self.learned.waits += u64::from(!self.terms.source.is_on_host());
         let mut rest = bytes.as_slice();
@@ -120,7 +124,7 @@ impl Walk<'_> {
     /// Checks what was read, and adds the offsets and what they lead to.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn settle(&mut self, number: usize, ends: Ends) -> Result<()> {
         let Ends { first, last } = ends;
         let is_list = self.kind(number).layout.child_count() > 0;
@@ -206,7 +210,7 @@ impl Walk<'_> {
     /// The bytes that the offsets of a node lead to are there, as far as anybody knows.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk); the node is one of the source.
+    /// W1 of [`walk`](super::walk::walk); the node is one of the source.
     #[inline(always)]
     pub(in crate::copy) unsafe fn check_bytes(&self, node: &ArrayNode, last: i64) -> Result<()> {
         let base = node.buffer(2);

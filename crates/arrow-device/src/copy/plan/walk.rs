@@ -3,6 +3,10 @@
 //! Nodes are looked at from the root down. What the elements of a node refer to in its children is
 //! known at once, except behind offsets: those are read from the data, all of one level of nesting
 //! together.
+//!
+//! The unsafe functions of the plan rest on one rule, W1, that whoever calls [`walk`] keeps: the
+//! source is that of the array, every buffer of which covers its elements (UNS-4, or the builder's
+//! check), and what the host reads of the source is ready.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -117,7 +121,7 @@ pub(in crate::copy) struct Awaited {
 /// Walks over an array.
 ///
 /// # Safety
-/// The source is that of the array. What the host reads is ready.
+/// W1: the source is that of the array. What the host reads is ready.
 pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
     let schema = terms.array.schema()?;
     let mut walk = Walk::new(terms, &schema)?;
@@ -192,7 +196,7 @@ impl<'a> Walk<'a> {
     /// Settles a node whose elements are known.
     ///
     /// # Safety
-    /// As for [`walk`].
+    /// W1.
     unsafe fn look_at(&mut self, number: usize, awaited: &mut Vec<Awaited>) -> Result<()> {
         let live = self.items.get(number).map_or(0..0, |item| item.live.clone());
         let node = self.node(number);
@@ -363,7 +367,7 @@ impl<'a> Walk<'a> {
     /// Children with `each` elements for every one of this node's.
     ///
     /// # Safety
-    /// As for [`walk`].
+    /// W1.
     unsafe fn set_children(&mut self, number: usize, each: i64) -> Result<()> {
         let taken = self.items.get(number).map_or(0..0, Item::taken);
         let range = taken.start.saturating_mul(each)..taken.end.saturating_mul(each);
@@ -389,7 +393,7 @@ impl<'a> Walk<'a> {
     /// stand side by side in every tree that they are in.
     ///
     /// # Safety
-    /// As for [`walk`].
+    /// W1.
     unsafe fn add_columns(
         &mut self,
         children: Range<usize>,

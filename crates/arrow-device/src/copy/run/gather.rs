@@ -97,7 +97,8 @@ unsafe fn fill(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
 /// The same for a piece that changes, or is mapped.
 ///
 /// # Safety
-/// As for [`fill`].
+/// The host reads the source, which is ready; as many bytes as the piece has may be written at
+/// `to`.
 unsafe fn fill_otherwise(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
     match &piece.change {
         // SAFETY: promised by the caller: a piece that was made is as long as what it replaces.
@@ -118,7 +119,8 @@ unsafe fn fill_otherwise(source: &CopySource, piece: &Piece, to: *mut u8) -> Res
 }
 
 /// # Safety
-/// As for [`fill`].
+/// The host reads the source, which is ready; as many bytes as the piece has may be written at
+/// `to`.
 #[inline(always)]
 unsafe fn copy_piece(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
     if let CopySource::Host = source {
@@ -128,8 +130,8 @@ unsafe fn copy_piece(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<
     }
     // SAFETY: promised by the caller.
     let shown = unsafe { source.show(piece.span()) }.map_err(|error| error.at_step(step::MAP))?;
-    // SAFETY: as many bytes are shown as the piece has, and there is room for them, says the
-    // caller; fresh memory does not overlap with anything.
+    // SAFETY: as the caller promises, the piece has as many bytes as are shown, and there is room
+    // for them at `to`; fresh memory does not overlap with anything.
     unsafe { copy_bytes(shown.address(), to, piece.len) };
     Ok(())
 }
