@@ -67,7 +67,7 @@ impl Batch {
     /// # Safety
     /// UNS-1 and UNS-3 to UNS-6, as [`Array::import`] has them.
     pub unsafe fn import(array: *mut ArrowDeviceArray, schema: &Schema) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-1 and UNS-3 to UNS-6, which the caller promises.
         Self::try_from(unsafe { Array::import(array, schema) }?)
     }
 

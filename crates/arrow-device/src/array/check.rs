@@ -30,7 +30,7 @@ pub(crate) unsafe fn check(
         return Err(Error::new(ErrorKind::Released, "the array is released").on_device(device));
     }
     check_event(device, sync_event)?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3 and UNS-5, which the caller promises.
     unsafe { check_nodes(base, schema) }.map_err(|error| error.on_device(device))
 }
 
@@ -58,7 +58,7 @@ fn event_on(device: DeviceId) -> Error {
 unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<StructsBelow> {
     let checks = schema.checks();
     let Some((check, rest)) = checks.split_first() else { unreachable!("a schema has a root") };
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     if !unsafe { keeps(root, schema.rule(0), check) } {
         return Err(StructFault::Node.explain(schema, 0, root));
     }
@@ -68,13 +68,13 @@ unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<StructsBelow
     let walk = StructWalk { rules: schema.rules() };
     if check.has_simple_columns() {
         // Nothing is noted of a row of columns, because the root's own table leads to them.
-        // SAFETY: as promised by the caller, for a root that keeps to its rule.
+        // SAFETY: UNS-3, which the caller promises, for a root that keeps to its rule.
         let found = unsafe { walk.leaves(root, schema.rule(0), rest) };
         found.map_err(|fault| fault.explain(schema, 0, root))?;
         return Ok(StructsBelow::Children);
     }
     let mut table = List::with_capacity(rest.len())?;
-    // SAFETY: as promised by the caller, for a root that keeps to its rule.
+    // SAFETY: UNS-3, which the caller promises, for a root that keeps to its rule.
     let found = unsafe { walk.all(root, checks, &mut table) };
     found.map_err(|(fault, number, source)| fault.explain(schema, number, source))?;
     Ok(StructsBelow::Table(table))
@@ -132,7 +132,7 @@ impl StructWalk<'_> {
             let source = unsafe { &*noted };
             let fault = |fault| (fault, number as u32, source);
             if number > 0 {
-                // SAFETY: as promised by the caller.
+                // SAFETY: UNS-3, which the caller promises.
                 if !unsafe { keeps(source, &rule, check) } {
                     return Err(fault(StructFault::Node));
                 }
@@ -140,7 +140,7 @@ impl StructWalk<'_> {
             let first = check.first_child as usize;
             let end = first + check.children as usize + usize::from(check.has_dictionary);
             let below = checks.get(first..end).unwrap_or_default();
-            // SAFETY: as promised by the caller, for a struct that keeps to its rules.
+            // SAFETY: UNS-3, which the caller promises, for a struct that keeps to its rules.
             unsafe { self.below(source, &rule, check, below, table) }.map_err(fault)?;
         }
         Ok(())
@@ -170,7 +170,7 @@ impl StructWalk<'_> {
                 (source.dictionary, 0)
             };
             let is_as_needed = if check.is_leaf {
-                // SAFETY: as promised by the caller.
+                // SAFETY: UNS-3, which the caller promises.
                 unsafe { leaf_keeps(pointer, self.rule(check), least) }
             } else {
                 // SAFETY: null or a struct, as promised by the caller.
@@ -183,7 +183,7 @@ impl StructWalk<'_> {
             table.push(pointer);
         }
         if rule.is_run_ends {
-            // SAFETY: as promised by the caller; both children were seen just now.
+            // SAFETY: UNS-3, which the caller promises; both children were seen just now.
             unsafe { check_run_ends(source) }?;
         }
         Ok(())
@@ -223,7 +223,7 @@ impl StructWalk<'_> {
             }
         }
         if rule.is_run_ends {
-            // SAFETY: as promised by the caller; both children were seen just now.
+            // SAFETY: UNS-3, which the caller promises; both children were seen just now.
             unsafe { check_run_ends(source) }?;
         }
         Ok(())
@@ -260,7 +260,7 @@ impl Usual {
     /// UNS-3: the pointer is null or leads to a struct.
     #[inline(always)]
     unsafe fn fits(self, pointer: *const ArrowArray) -> bool {
-        // SAFETY: promised by the caller: null or a struct.
+        // SAFETY: UNS-3, which the caller promises: null or a struct.
         let Some(source) = (unsafe { pointer.as_ref() }) else { return false };
         let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
         let below = source.n_children.cast_unsigned() | source.dictionary.addr() as u64;
@@ -285,7 +285,7 @@ impl Usual {
 /// UNS-3: the pointer is null or leads to a struct.
 #[inline(never)]
 unsafe fn leaf_keeps_at_all(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     unsafe { leaf_keeps(pointer, rule, least) }
 }
 
@@ -302,11 +302,11 @@ fn least(source: &ArrowArray, rule: &Rule) -> i64 {
 /// UNS-3: the pointer is null or leads to a struct.
 #[inline(always)]
 unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     let Some(source) = (unsafe { pointer.as_ref() }) else { return false };
     let has_nothing_below =
         (source.n_children.cast_unsigned() | source.dictionary.addr() as u64) == 0;
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     unsafe { node_keeps(source, rule, least, has_nothing_below & !source.is_released()) }
 }
 
@@ -320,7 +320,7 @@ unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> bool {
     let below_fits = (source.n_children == i64::from(check.children))
         & (source.dictionary.is_null() != check.has_dictionary)
         & (source.children.is_null() <= (check.children == 0));
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     unsafe { node_keeps(source, rule, 0, below_fits) }
 }
 
@@ -380,7 +380,7 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
 #[inline]
 unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
     let is_null = |index: u8| {
-        // SAFETY: promised by the caller.
+        // SAFETY: `buffers` has `count` entries, as the caller promises.
         let buffer = unsafe { buffers.wrapping_add(usize::from(index)).read() };
         u8::from(buffer.is_null()) << index
     };

@@ -63,7 +63,7 @@ impl Array {
     /// # Safety
     /// `out` may be written (UNS-13).
     pub unsafe fn export_to(&self, out: *mut ArrowDeviceArray) -> Result<()> {
-        // SAFETY: promised by the caller, and nothing is read there.
+        // SAFETY: UNS-13, which the caller promises, and nothing is read there.
         let out = unsafe { &mut *out.cast::<MaybeUninit<ArrowDeviceArray>>() };
         self.export_as_it_is(out)
     }
@@ -117,7 +117,8 @@ impl Array {
         &self,
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: whatever the outcome, the array is neither used nor dropped after this, as the
+        // caller promises.
         let share = unsafe { self.share_taken() };
         self.export_with(self.single_pending()?, || share, out)
     }
@@ -131,7 +132,8 @@ impl Array {
         &self,
         out: &mut MaybeUninit<ArrowArray>,
     ) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: whatever the outcome, the array is neither used nor dropped after this, as the
+        // caller promises.
         let share = unsafe { self.share_taken() };
         self.wait_for_host()?;
         self.fill(None, || share, out)?;
@@ -145,11 +147,13 @@ impl Array {
     #[inline(always)]
     unsafe fn share_taken(&self) -> Shared<Tree> {
         if self.named.is_some() {
-            // SAFETY: promised by the caller: nobody else drops it, and only the tree, the number
-            // and the window are exported.
+            // SAFETY: the array is never dropped, and not used any more when the share is gone, as
+            // the caller promises: nobody else drops it, and only the tree, the number and the
+            // window are exported.
             drop(unsafe { ptr::read(&raw const self.named) });
         }
-        // SAFETY: promised by the caller: nobody else drops it.
+        // SAFETY: the array is never dropped, and not used any more when the share is gone, as the
+        // caller promises: nobody else drops it.
         unsafe { ptr::read(&raw const self.tree) }
     }
 

@@ -50,7 +50,7 @@ impl Array {
     ///
     /// Everything that the errors name need not be ruled out.
     pub unsafe fn import(array: *mut ArrowDeviceArray, schema: &Schema) -> Result<Self> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { array.as_mut() }) else {
             return Err(
                 Error::new(ErrorKind::InvalidArgument, "no array: a null pointer").during("import")
@@ -58,8 +58,8 @@ impl Array {
         };
         let ArrowDeviceArray { device_id, device_type, sync_event, .. } = *source;
         let device = DeviceId::new(DeviceType(device_type), device_id);
-        // SAFETY: as promised by the caller. (`reserved` is not looked at: shipped producers leave
-        // garbage there.)
+        // SAFETY: UNS-3 to UNS-6, which the caller promises. (`reserved` is not looked at: shipped
+        // producers leave garbage there.)
         unsafe { import(&mut source.array, device, sync_event, schema) }
     }
 
@@ -70,13 +70,14 @@ impl Array {
     /// host memory, cover `offset + length` elements, can be read from now on, and are not written
     /// to until the release.
     pub unsafe fn import_host(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { array.as_mut() }) else {
             return Err(
                 Error::new(ErrorKind::InvalidArgument, "no array: a null pointer").during("import")
             );
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-3, UNS-6 and UNS-7, which the caller promises; without an event UNS-5 asks
+        // for nothing.
         unsafe { import(source, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 
@@ -105,18 +106,20 @@ impl Array {
     pub unsafe fn import_host_unchecked(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
         let is_row = schema.checks().first().is_some_and(Check::has_simple_columns);
         if !is_row {
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-1, UNS-3, UNS-6 and UNS-7, which the caller promises.
             return unsafe { Self::import_host(array, schema) };
         }
-        // SAFETY: promised by the caller: `import_host` would refuse a null pointer.
+        // SAFETY: UNS-1 and UNS-8, which the caller promises: `import_host` would refuse a null
+        // pointer.
         let source = unsafe { &mut *array };
         debug_assert!(
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-3, which the caller promises; without an event UNS-5 asks for nothing.
             unsafe { check(source, DeviceId::CPU, ptr::null_mut(), schema) }.is_ok(),
             "the caller promised that nothing is wrong"
         );
-        // SAFETY: promised by the caller: `import_host` looks at the root and at each of its
-        // children, and finds that they keep to their rules. Nothing is below these.
+        // SAFETY: UNS-8, which the caller promises: `import_host` looks at the root and at each of
+        // its children, and finds that they keep to their rules. Nothing is below these. UNS-3,
+        // UNS-6 and UNS-7 are promised, too.
         unsafe { moved(source, StructsBelow::Children, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 }
@@ -139,7 +142,7 @@ unsafe fn import(
     sync_event: *mut c_void,
     schema: &Schema,
 ) -> Result<Array> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3 and UNS-5, which the caller promises.
     match unsafe { check(source, device, sync_event, schema) } {
         // SAFETY: that is what was checked; the caller vouches for the rest.
         Ok(below) => unsafe { moved(source, below, device, sync_event, schema) },
@@ -175,7 +178,8 @@ unsafe fn moved(
     let schema = schema.clone();
     let root = Structs::root(source, schema.checks());
     let ready = ReadyWhen::foreign(sync_event);
-    // SAFETY: as promised by the caller.
+    // SAFETY: the struct was checked, as the caller promises, and its tables stay until the release
+    // (UNS-3).
     let structs = unsafe { Structs::new(take(source), below) };
     let tree = place.fill(Tree::new(schema, device, ready, Storage::Foreign(structs)));
     tree.count_as_imported();

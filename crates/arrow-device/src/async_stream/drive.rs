@@ -69,10 +69,10 @@ impl<S> AsyncProducer<S> {
     /// * stays where it is until its `release` is called, and was given to nobody else,
     /// * has callbacks that can be called on any thread, one at a time, where they are not null,
     /// * calls `request` and `cancel` on the producer only between `on_schema` and `release`, or
-    ///   later while the process has this library, and extracts tasks that are copies of those it
-    ///   was shown.
+    ///   later while the process has this library and fewer than 64 other streams have ended since,
+    ///   and extracts tasks that are copies of those it was shown.
     pub unsafe fn drive(self, handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Drive<S>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-10, which the caller promises.
         let handler = unsafe { Handler::new(handler) }?;
         let additional_metadata = encoded(&self.metadata);
         let outlet = Outlet { promise: self.promise, credit: ProducerCredit::new() };
@@ -332,7 +332,7 @@ impl Handler {
             Error::new(ErrorKind::Malformed, format!("`{name}` of the handler is null"))
                 .during("drive")
         };
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-10, which the caller promises.
         let Some(handler) = (unsafe { address.as_ref() }) else {
             let message = "no handler: a null pointer";
             return Err(Error::new(ErrorKind::InvalidArgument, message).during("drive"));
@@ -449,7 +449,8 @@ unsafe fn find(producer: *mut ArrowAsyncProducer) -> Option<Arc<Outlet>> {
     if producer.is_null() {
         return None;
     }
-    // SAFETY: the place of a producer is never freed, and the member is written only where a place
-    // is used again.
+    // SAFETY: the place of a producer is never freed, and the member is written only where the
+    // place is used again, which is after 64 others have come to rest behind it. A call comes before
+    // that (UNS-10).
     PRODUCERS.find(unsafe { (*producer).private_data })
 }

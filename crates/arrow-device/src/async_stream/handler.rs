@@ -57,7 +57,8 @@ impl StreamHandler {
     ///   null.
     ///
     /// The order and number of calls need not be right: what is wrong ends the stream with an
-    /// error, and calls after the release find nothing to do.
+    /// error, and calls after the release find nothing to do as long as fewer than 64 other streams
+    /// have ended since.
     pub fn into_raw(mut self) -> *mut ArrowAsyncDeviceStreamHandler {
         match self.place.take() {
             Some(place) => place.as_ptr(),
@@ -117,16 +118,16 @@ unsafe fn open(
 ) -> Result<(ForeignProducer, StreamInfo)> {
     let schema = schema?;
     let malformed = |message: &'static str| Error::new(ErrorKind::Malformed, message);
-    // SAFETY: promised by the caller; the producer has set the member by now, and nobody writes to
-    // it meanwhile.
+    // SAFETY: UNS-11, which the caller promises; the producer has set the member by now, and nobody
+    // writes to it meanwhile.
     let address = unsafe { (*handler).producer };
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-11, which the caller promises.
     let Some(producer) = (unsafe { address.as_ref() }) else {
         return Err(malformed("`producer` of the handler is null"));
     };
     let request = producer.request.ok_or_else(|| malformed("`request` of the producer is null"))?;
     let cancel = producer.cancel.ok_or_else(|| malformed("`cancel` of the producer is null"))?;
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-11, which the caller promises.
     let metadata = unsafe { Metadata::copy(producer.additional_metadata) }?;
     let info = StreamInfo { schema, device_type: DeviceType(producer.device_type), metadata };
     Ok((ForeignProducer { address, request, cancel }, info))
@@ -173,7 +174,7 @@ unsafe fn take(task: &ArrowAsyncTask, metadata: *const c_char) -> Result<Foreign
     if extract_data.is_none() {
         return Err(Error::new(ErrorKind::Malformed, "`extract_data` of the task is null"));
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-11, which the caller promises.
     let metadata = unsafe { Metadata::copy(metadata) }?;
     Ok(ForeignTask::new(ArrowAsyncTask { extract_data, private_data }, metadata))
 }
@@ -216,15 +217,16 @@ unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
 /// # Safety
 /// A handler that [`StreamHandler::into_raw`] gave, whether or not it is released, or null.
 unsafe fn ticket_of(handler: *mut ArrowAsyncDeviceStreamHandler) -> Option<*mut std::ffi::c_void> {
-    // SAFETY: the place of a handler is never freed, and the member is written only where a place
-    // is used again.
+    // SAFETY: the place of a handler is never freed, and the member is written only where the place
+    // is used again, which is after 64 others have come to rest behind it. A call comes before that
+    // (UNS-11).
     (!handler.is_null()).then(|| unsafe { (*handler).private_data })
 }
 
 /// # Safety
 /// A handler that [`StreamHandler::into_raw`] gave, whether or not it is released, or null (UNS-11).
 unsafe fn find(handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Arc<StreamState>> {
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-11, which the caller promises.
     let ticket = unsafe { ticket_of(handler) };
     ticket.and_then(|ticket| HANDLERS.find(ticket)).ok_or_else(|| refused(Refusal::Late))
 }

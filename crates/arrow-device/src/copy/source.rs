@@ -134,7 +134,8 @@ impl CopySource {
         match self {
             Self::Host => Ok(ShownBytes::Plain(host_address(span.spot))),
             Self::Mapped(device) => {
-                // SAFETY: promised by the caller.
+                // SAFETY: the span lies inside the source, which is alive, and for memory that the
+                // host reads also ready, as the caller promises.
                 let address = unsafe { device.driver().map(span.spot, span.len) }?;
                 Ok(ShownBytes::Mapped(Mapping { device: device.clone(), span, address }))
             }
@@ -152,7 +153,7 @@ impl CopySource {
             Self::Mapped(device) => device,
             Self::Lane(lane) => lane.queue().ok()?.device(),
         };
-        // SAFETY: promised by the caller.
+        // SAFETY: `base` is a buffer of the source, as the caller promises.
         let found = unsafe { device.driver().locate(base) }.ok()??;
         Some(found.remaining)
     }
@@ -199,7 +200,7 @@ impl Drop for Mapping {
 /// # Safety
 /// What [`std::ptr::copy_nonoverlapping`] asks for.
 pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: u64) {
-    // SAFETY: promised by the caller.
+    // SAFETY: what `std::ptr::copy_nonoverlapping` asks for, as the caller promises.
     unsafe { std::ptr::copy_nonoverlapping(from, to, host_len(len)) }
 }
 

@@ -85,7 +85,8 @@ impl Device {
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
     pub(crate) unsafe fn find_holding(id: DeviceId, memory: Raw<Memory>) -> Option<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the memory is a `buffers[i]` of an array that claims to be on this device and is
+        // alive, as the caller promises.
         unsafe { registry::find_holding(id, memory) }
     }
 

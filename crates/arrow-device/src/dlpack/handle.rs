@@ -104,7 +104,7 @@ impl<T> Handle<T> {
             }
         }
         let _block = GivenBack(self.block.cast());
-        // SAFETY: as promised by the caller.
+        // SAFETY: this was the last handle, and is not used after this, as the caller promises.
         unsafe { self.block.drop_in_place() }
     }
 }

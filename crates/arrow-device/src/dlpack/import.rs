@@ -71,22 +71,25 @@ impl Tensor {
     ///
     /// Everything that the errors name need not be ruled out.
     pub unsafe fn import<F: Form>(tensor: *mut F, order: Order<'_>) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-23, which the caller promises.
         let managed = unsafe { Managed::from_raw(tensor) }?;
         let flags = managed.flags_if_known()?;
         if matches!(order, Order::Host | Order::Unordered) {
-            // SAFETY: promised by the caller; the version is known.
+            // SAFETY: UNS-23, which the caller promises: a struct is there, and the version is
+            // known.
             let ndim = unsafe { member(managed.tensor_at(), offset_of!(DLTensor, ndim)) };
             if let Some(few) = PlainTensor::importer(ndim) {
-                // SAFETY: promised by the caller; it is the one for so many dimensions.
+                // SAFETY: UNS-24 and UNS-25, which the caller promises; the function is the one for
+                // so many dimensions.
                 return unsafe { few(managed, flags) };
             }
             // Nothing is called on this way, so that nothing has to be kept across a call.
             if ndim == 1 {
-                // SAFETY: promised by the caller; the version is known.
+                // SAFETY: UNS-23, which the caller promises: a struct is there, and the version is
+                // known.
                 let plain = unsafe { PlainTensor::of(managed.tensor_at(), flags) };
                 if let Some(plain) = plain
-                    // SAFETY: promised by the caller: there is one dimension.
+                    // SAFETY: UNS-24, which the caller promises, and there is one dimension.
                     && let Some((length, occupied)) = unsafe { plain.one() }
                     && let Some(place) = HandleVacancy::at_hand()
                 {
@@ -95,7 +98,7 @@ impl Tensor {
                 }
             }
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24 and UNS-25, which the caller promises; the version is known.
         unsafe { Self::import_any(managed, flags, order) }
     }
 
@@ -108,7 +111,7 @@ impl Tensor {
         order: Order<'_>,
     ) -> Result<Self> {
         let raw = managed.tensor();
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises; the version is known.
         let checked =
             unsafe { Checked::new(&raw, flags) }.map_err(|error| error.during("import"))?;
         let Checked { device, base, start, len, dtype, width, padded, dims } = checked;
@@ -221,9 +224,9 @@ impl PlainTensor {
     /// UNS-24; the shape is not null, and there is one dimension.
     #[inline(always)]
     unsafe fn one(&self) -> Option<(i64, Occupied)> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises.
         let length = unsafe { number(self.shape, 0) };
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises.
         if !self.strides.is_null() && unsafe { number(self.strides, 0) } != 1 {
             return None;
         }
@@ -240,12 +243,12 @@ impl PlainTensor {
         let mut count = 1_i64;
         let axes = lengths.iter_mut().zip(&mut distances).enumerate();
         for (index, (length, distance)) in axes.take(N).rev() {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-24, which the caller promises.
             *length = unsafe { number(self.shape, index) };
             *distance = if self.strides.is_null() {
                 count
             } else {
-                // SAFETY: promised by the caller.
+                // SAFETY: UNS-24, which the caller promises.
                 unsafe { number(self.strides, index) }
             };
             if *length <= 0 || (*length != 1 && *distance != count) {
@@ -271,17 +274,17 @@ impl PlainTensor {
     /// UNS-24 and UNS-25; the version is known, and there are so many dimensions.
     #[inline(never)]
     unsafe fn few<F: Form, const N: usize>(managed: Managed<F>, flags: u64) -> Result<Tensor> {
-        // SAFETY: promised by the caller; the version is known.
+        // SAFETY: UNS-24 and UNS-25, which the caller promises; the version is known.
         let plain = unsafe { Self::of(managed.tensor_at(), flags) };
         if let Some(plain) = plain
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-24 and UNS-25, which the caller promises.
             && let Some(([a, b, c, d], [e, f, g, h], occupied)) = unsafe { plain.several::<N>() }
             && let Some(place) = HandleVacancy::at_hand()
         {
             let axes = || Axes::Few { ndim: N as u8, shape: [a, b, c, d], strides: [e, f, g, h] };
             return Ok(plain.import(place, managed, flags, axes, occupied));
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24 and UNS-25, which the caller promises.
         unsafe { Tensor::import_any(managed, flags, Order::Host) }
     }
 
@@ -340,7 +343,7 @@ impl PlainTensor {
 #[inline(always)]
 unsafe fn member<T: Copy>(at: *const DLTensor, offset: usize) -> T {
     let place = at.wrapping_byte_add(offset).cast::<T>();
-    // SAFETY: promised by the caller.
+    // SAFETY: there is a struct, and the member with this offset is a `T`, as the caller promises.
     unsafe { place.read_unaligned() }
 }
 
@@ -364,7 +367,7 @@ impl Checked {
     #[inline(always)]
     unsafe fn new(raw: &DLTensor, flags: u64) -> Result<Self> {
         let device = device::device_id(raw.device)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises.
         unsafe { Self::on(device, raw, flags) }.map_err(|error| error.on_device(device))
     }
 
@@ -375,7 +378,7 @@ impl Checked {
         let dtype = Dtype::from_c(raw.dtype);
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
         let width = dtype.width(padded)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises.
         let dims = unsafe { dimensions(raw) }?;
         let nowhere = Raw::NULL;
         let Some((low, high)) = dims.reach() else {
@@ -450,7 +453,8 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
         return Err(Error::new(ErrorKind::Malformed, message));
     }
     let length = |index| {
-        // SAFETY: promised by the caller; null only where there is nothing to read.
+        // SAFETY: `shape` and `strides` are null or have `ndim` entries, as the caller promises;
+        // null only where there is nothing to read.
         unsafe { number(raw.shape, index) }
     };
     if raw.strides.is_null() {
@@ -461,7 +465,7 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
         );
     }
     let stride = |index| {
-        // SAFETY: promised by the caller.
+        // SAFETY: `shape` and `strides` are null or have `ndim` entries, as the caller promises.
         unsafe { number(raw.strides, index) }
     };
     Dims::of(Axes::new(ndim, |index| (length(index), stride(index))))
@@ -472,7 +476,8 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
 #[inline(always)]
 unsafe fn number(from: *const i64, index: usize) -> i64 {
     let entry = from.wrapping_add(index);
-    // SAFETY: promised by the caller. The read needs no alignment.
+    // SAFETY: `from` has more than `index` entries, as the caller promises. The read needs no
+    // alignment.
     unsafe { entry.read_unaligned() }
 }
 

@@ -126,7 +126,9 @@ impl<T> Shared<T> {
     /// given back as long as the reference is used.
     #[inline]
     pub(crate) unsafe fn peek<'a>(raw: *const std::ffi::c_void) -> Option<&'a T> {
-        // SAFETY: promised by the caller: the share that the pointer is keeps what it is of.
+        // SAFETY: the pointer is null or one of `into_raw` of the same type, which is not given
+        // back as long as the reference is used, as the caller promises: the share that the pointer
+        // is keeps what it is of.
         let counted = unsafe { raw.cast::<Counted<T>>().as_ref() };
         counted.map(|counted| &counted.value)
     }

@@ -30,7 +30,7 @@ impl Schema {
     /// # Safety
     /// `out` may be written (UNS-13).
     pub unsafe fn export_to(&self, out: *mut ArrowSchema) -> Result<()> {
-        // SAFETY: promised by the caller, and nothing is read there.
+        // SAFETY: UNS-13, which the caller promises, and nothing is read there.
         self.exported(unsafe { &mut *out.cast::<MaybeUninit<ArrowSchema>>() })
     }
 

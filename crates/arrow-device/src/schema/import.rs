@@ -38,7 +38,7 @@ impl Schema {
     /// Counts that are negative or too large, missing tables, unknown formats, trees without end
     /// and the like need not be ruled out: they are errors.
     pub unsafe fn import(schema: *mut ArrowSchema) -> Result<Self> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { schema.as_mut() }) else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no schema: a null pointer")
                 .during("import"));
@@ -152,13 +152,13 @@ impl<'memory> SchemaReader<'memory> {
     /// # Safety
     /// UNS-2, of a struct that is not released.
     unsafe fn read(&mut self, root: &ArrowSchema) -> Result<()> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-2, which the caller promises.
         let is_leaf =
             unsafe { self.add(root, 0) }.map_err(|error| error.at(NodePath::new(Vec::new())))?;
         if !is_leaf {
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             unsafe { self.read_below(root, 0, 0) }?;
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             unsafe { self.read_waiting() }?;
         }
         Ok(())
@@ -174,7 +174,7 @@ impl<'memory> SchemaReader<'memory> {
         while let Some(&Unread { number, depth, source }) = self.memory.waiting.get(next) {
             // SAFETY: the node was added, so it is a struct that the caller vouches for.
             let node = unsafe { &*source };
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             unsafe { self.read_below(node, number, depth) }?;
             next += 1;
         }
@@ -245,7 +245,7 @@ impl<'memory> SchemaReader<'memory> {
         if depth as usize > MAX_DEPTH {
             return Err(too_deep());
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-2, which the caller promises.
         let is_leaf = unsafe { self.add(node, parent) }?;
         if !is_leaf {
             let number = self.draft.packed().checks.len() as u32 - 1;
@@ -269,14 +269,14 @@ impl<'memory> SchemaReader<'memory> {
         self.draft.add_check(known.leaf())?;
         if !is_leaf {
             let kind = *known.kind();
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             unsafe { self.expect_below(node, kind) }?;
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-2, which the caller promises.
         let name = unsafe { self.name(node.name) }?;
         let mut metadata = 0;
         if !node.metadata.is_null() {
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             metadata = unsafe { self.read_metadata(node) }?;
         }
         self.draft.add_record(Record { name, flags: node.flags, metadata, parent })?;
@@ -296,7 +296,7 @@ impl<'memory> SchemaReader<'memory> {
             && (count == 0 || !node.children.is_null());
         let is_index = matches!(kind.role, Role::Index | Role::IndexOrRunEnds);
         if !is_count || has_dictionary && !is_index {
-            // SAFETY: as promised by the caller.
+            // SAFETY: the format is NUL-terminated, as the caller promises.
             return Err(unsafe { unexpected_below(node) });
         }
         self.is_particular |= matches!(kind.role, Role::Map | Role::RunEndEncoded);
@@ -339,7 +339,8 @@ impl<'memory> SchemaReader<'memory> {
     /// The metadata is not null, and in the encoding of the C data interface.
     #[cold]
     unsafe fn read_metadata(&mut self, node: &ArrowSchema) -> Result<u32> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the metadata is not null, and in the encoding of the C data interface, as the
+        // caller promises.
         let bytes = unsafe { encoded(node.metadata) }?.unwrap_or_default();
         let start = u32::try_from(self.memory.metadata.len() + 1);
         self.memory.metadata.extend_from_slice(bytes);
@@ -447,7 +448,7 @@ unsafe fn unexpected_below(node: &ArrowSchema) -> Error {
     if children > 0 && node.children.is_null() {
         return malformed(format!("the table of {children} children is null"));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: the format is NUL-terminated, as the caller promises.
     let format = unsafe { CStr::from_ptr(node.format) };
     refused(format, children, !node.dictionary.is_null())
 }

@@ -299,7 +299,9 @@ impl<T: Copy> PackedItems<T> {
     /// in the block of the table that the part becomes a part of. No other part has these bytes.
     #[inline(always)]
     unsafe fn new(start: NonNull<u8>, at: usize, room: usize) -> Self {
-        // SAFETY: promised by the caller.
+        // SAFETY: from this byte behind `start` on there is room for so many items, as a
+        // `BlockPlan` says, in the block of the table that the part becomes a part of, as the
+        // caller promises.
         Self { start: unsafe { start.add(at) }.cast(), count: 0, room }
     }
 

@@ -105,7 +105,7 @@ impl CStream for ArrowDeviceArrayStream {
     }
 
     unsafe fn import_chunk(chunk: &mut ArrowDeviceArray, schema: &Schema) -> Result<Array> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-3 to UNS-6, which the caller promises, of a struct that is borrowed (UNS-1).
         unsafe { Array::import(chunk, schema) }
     }
 
@@ -116,7 +116,7 @@ impl CStream for ArrowDeviceArrayStream {
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
         if let Manner::AsItIs = manner {
-            // SAFETY: promised by the caller.
+            // SAFETY: the array is neither used nor dropped after this, as the caller promises.
             return unsafe { array.export_and_forget(out) };
         }
         // SAFETY: promised by the caller: nobody else drops it.
@@ -161,7 +161,8 @@ impl CStream for ArrowArrayStream {
     }
 
     unsafe fn import_chunk(chunk: &mut ArrowArray, schema: &Schema) -> Result<Array> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-3 to UNS-6, which the caller promises, of a struct that is borrowed (UNS-1),
+        // with the buffers in host memory (UNS-7).
         unsafe { Array::import_host(chunk, schema) }
     }
 
@@ -171,7 +172,7 @@ impl CStream for ArrowArrayStream {
         _: &Manner,
         out: &mut MaybeUninit<ArrowArray>,
     ) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the array is neither used nor dropped after this, as the caller promises.
         unsafe { array.export_host_and_forget(out) }
     }
 }

@@ -36,7 +36,7 @@ impl ArrayStream {
     ///
     /// Everything that the errors name need not be ruled out.
     pub unsafe fn import(stream: *mut ArrowDeviceArrayStream) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-1 and UNS-9, which the caller promises.
         unsafe { import(stream) }
     }
 
@@ -47,7 +47,7 @@ impl ArrayStream {
     /// UNS-1 and UNS-9, as [`import`](Self::import) has them, where each array that is written
     /// keeps UNS-7: its buffers lie in host memory and can be read at once.
     pub unsafe fn import_host(stream: *mut ArrowArrayStream) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-1, UNS-9 and UNS-7, which the caller promises.
         unsafe { import(stream) }
     }
 }
@@ -56,7 +56,7 @@ impl ArrayStream {
 /// UNS-1 and UNS-9.
 unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
     let refused = |kind, message: &'static str| Error::new(kind, message).during("import");
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-1, which the caller promises.
     let Some(source) = (unsafe { stream.as_mut() }) else {
         return Err(refused(ErrorKind::InvalidArgument, "no stream: a null pointer"));
     };
@@ -133,8 +133,9 @@ impl<S: CStream> Moved<S> {
     /// The last call on the stream returned `errno`, which is not 0, and `get_last_error` is the
     /// stream's own.
     unsafe fn last_error(&mut self, errno: c_int, get_last_error: GetLastError<S>) -> Error {
-        // SAFETY: promised by the caller: it "must ONLY be called if the last operation on the
-        // stream returned an error".
+        // SAFETY: the last call on the stream returned `errno`, which is not 0, and
+        // `get_last_error` is the stream's own, as the caller promises: it "must ONLY be called if
+        // the last operation on the stream returned an error".
         let text = unsafe { get_last_error(&raw mut self.0) };
         // SAFETY: "a pointer to a NULL-terminated character string", or null; valid until the next
         // call on the stream.

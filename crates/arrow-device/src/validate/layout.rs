@@ -21,7 +21,7 @@ use crate::{Array, DeviceId, DeviceType, Error, ErrorKind, Extent, Result};
 pub unsafe fn layout(array: &ArrowDeviceArray, schema: &Schema) -> Result<()> {
     let ArrowDeviceArray { array, device_id, device_type, sync_event, .. } = array;
     let device = DeviceId::new(DeviceType(*device_type), *device_id);
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-12 and UNS-3 to UNS-5, which the caller promises.
     let checked = unsafe { check::check(array, device, *sync_event, schema) };
     checked.map(|_| ()).map_err(|error| error.during("validate"))
 }

@@ -39,7 +39,7 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, NodePath, Result, Step};
 pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
     let device = DeviceId::new(DeviceType(array.device_type), array.device_id);
     let explain = |error: Error| error.during("validate").on_device(device);
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-12 and UNS-3, which the caller promises.
     let summary = unsafe { walk(&array.array) }.map_err(explain)?;
     check_event(device, array.sync_event).map_err(explain)?;
     Ok(summary)
@@ -52,7 +52,7 @@ pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
 /// UNS-12: the struct is as UNS-2 of [`Schema::import`](crate::Schema::import) says, during the
 /// call. `release` is not called.
 pub unsafe fn schema_structure(schema: &ArrowSchema) -> Result<Summary> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-12 and UNS-2, which the caller promises.
     unsafe { walk(schema) }.map_err(|error| error.during("validate"))
 }
 

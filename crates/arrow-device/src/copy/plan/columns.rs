@@ -46,7 +46,7 @@ impl Walk<'_> {
         match (rule.width, rule.buffers) {
             (0, _) => false,
             (width, 2) => self.add_flat(child, node, range, live, width.into()),
-            // SAFETY: promised by the caller; the elements are inside the node, as was seen.
+            // SAFETY: W1, which the caller promises; the elements are inside the node, as was seen.
             (width, _) => unsafe { self.add_texts(child, node, range, live, width.into()) },
         }
     }
@@ -98,7 +98,7 @@ impl Walk<'_> {
         // SAFETY: W1, which the caller keeps: the source is ready, and has offsets up to the end of
         // the array (UNS-4, or the builder's check).
         let last = unsafe { read_offset(Spot { offset: live.end * width, ..own }, is_wide) };
-        // SAFETY: promised by the caller.
+        // SAFETY: W1, which the caller promises.
         let leads_inside = unsafe { self.check_bytes(node, last) }.is_ok();
         if first < 0 || first > last || !leads_inside || !self.settle_column(child, node, range) {
             return false;

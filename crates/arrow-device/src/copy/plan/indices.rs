@@ -33,19 +33,19 @@ impl Walk<'_> {
         }
         match data_type {
             DataType::ListView(_) | DataType::LargeListView(_) => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.list_views(number, looks) }
             }
             DataType::Union { type_ids, .. } => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.dense_union(number, type_ids, looks) }
             }
             DataType::RunEndEncoded { .. } => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.runs(number, looks) }
             }
             _ => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.views(number, looks) }
             }
         }
@@ -61,9 +61,9 @@ impl Walk<'_> {
         };
         let child = self.children(number).start;
         if looks && let Some(span) = self.span_of(number, 1, starts) {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let mut changed = unsafe { self.bytes(Some(span)) }?;
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let lens = unsafe { self.bytes(self.span_of(number, 2, sizes)) }?;
             let (skip, there) = (self.skip(number), self.whole(child).length);
             let range = match is_wide {
@@ -98,9 +98,9 @@ impl Walk<'_> {
         let children = self.children(number);
         let kind = BufferKind::UnionOffsets;
         if looks && let Some(span) = self.span_of(number, 1, kind) {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let mut changed = unsafe { self.bytes(Some(span)) }?;
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let ids = unsafe { self.bytes(self.span_of(number, 0, BufferKind::TypeIds)) }?;
             let lens: Vec<i64> = children.clone().map(|child| self.whole(child).length).collect();
             match narrow::union_offsets(&ids, &mut changed, known, &lens) {
@@ -139,7 +139,7 @@ impl Walk<'_> {
             let found = narrow::runs(elements, window.length, |run| {
                 let offset = window.offset.saturating_add(run).unsigned_abs().saturating_mul(width);
                 let spot = self.spot(ends, 1, offset);
-                // SAFETY: promised by the caller; `run` is one of those that are there.
+                // SAFETY: W1, which the caller promises; `run` is one of those that are there.
                 let bytes = unsafe { self.bytes(spot.map(|spot| Span { spot, len: width })) }?;
                 let narrow =
                     || bytes.first_chunk().map(|bytes| i64::from(i16::from_ne_bytes(*bytes)));
@@ -178,10 +178,10 @@ impl Walk<'_> {
             && count > 0
             && let Some(span) = span
         {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let mut changed = unsafe { self.bytes(Some(span)) }?;
             let validity = self.span_of(number, 0, BufferKind::Validity);
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let validity = unsafe { self.bytes(validity) }?;
             let (skip, has_nulls) = (self.skip(number), !validity.is_empty());
             // Where there is a bitmap but no null, the bitmap is not at the same place as what

@@ -29,7 +29,7 @@ impl Awaited {
     /// # Safety
     /// They are there, and ready.
     unsafe fn read_in_place(&self) -> Ends {
-        // SAFETY: promised by the caller.
+        // SAFETY: they are there, and ready, as the caller promises.
         let read = |span: Span| unsafe { read_offset(span.spot, self.is_wide) };
         self.spans.map_or(Ends { first: -1, last: -1 }, |[first, last]| Ends {
             first: read(first),
@@ -93,7 +93,7 @@ impl Walk<'_> {
                 // SAFETY: offsets up to the end of the array, which import's contract and the
                 // builder's check say are there; the rest is promised by the caller.
                 let ends = unsafe { node.read_in_place() };
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.settle(node.number, ends) }
                     .map_err(|error| self.placed(error, node.number))
             });
@@ -115,7 +115,7 @@ impl Walk<'_> {
                 if *is_wide { read_i64(own, index) } else { narrow() }.unwrap_or(-1)
             };
             let ends = Ends { first: read(0), last: read(1) };
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             unsafe { self.settle(*number, ends) }.map_err(|error| self.placed(error, *number))?;
         }
         Ok(())
@@ -138,7 +138,7 @@ impl Walk<'_> {
                 return Err(invalid(message));
             }
         } else {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             unsafe { self.check_bytes(&self.node(number), last) }?;
         }
         if first < 0 || first > last {

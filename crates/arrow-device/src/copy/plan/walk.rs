@@ -132,7 +132,7 @@ pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
             && let Some(number) = numbers.next()
         {
             if walk.items.get(number).is_some_and(|item| item.state == ItemState::Known) {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { walk.look_at(number, &mut awaited) }
                     .map_err(|error| walk.placed(error, number))?;
             }
@@ -140,7 +140,7 @@ pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
         if awaited.is_empty() {
             break;
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: W1, which the caller promises.
         unsafe { walk.learn(&awaited) }?;
         awaited.clear();
     }
@@ -248,12 +248,12 @@ impl<'a> Walk<'a> {
         }
         match data_type {
             DataType::Struct(_) | DataType::Union { mode: UnionMode::Sparse, .. } => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.set_children(number, 1) }
             }
             DataType::FixedSizeList(..) => {
                 let each = below.layout.list_size().unwrap_or(0);
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.set_children(number, each.into()) }
             }
             DataType::Dictionary { .. } => {
@@ -279,7 +279,7 @@ impl<'a> Walk<'a> {
             | DataType::Utf8View
             | DataType::RunEndEncoded { .. }
             | DataType::Union { .. } => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.follow_indices(number) }
             }
             _ => Ok(()),
@@ -375,12 +375,12 @@ impl<'a> Walk<'a> {
         let first = self.source(children.start);
         let sources = first..first.saturating_add(children.len() as u32);
         match self.tree.storage() {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             Storage::Foreign(structs) => unsafe {
                 let checks = self.tree.schema.checks();
                 self.add_columns(children, &range, structs.nodes(sources, checks))
             },
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             Storage::Built(built) => unsafe {
                 let nodes =
                     built.nodes.as_slice().get(sources.start as usize..sources.end as usize);
@@ -403,7 +403,7 @@ impl<'a> Walk<'a> {
         let mut checks = self.schema.checks().get(children.clone()).unwrap_or_default().iter();
         for child in children {
             let is_settled = match (sources.next(), checks.next()) {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 (Some(node), Some(check)) => unsafe {
                     self.add_column(child, node.borrow(), check, range)
                 },
