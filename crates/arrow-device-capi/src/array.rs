@@ -44,7 +44,7 @@ pub struct ArdevCopyOptions {
 /// A function that makes one array of another.
 ///
 /// # Safety
-/// As rules 1 and 2 of the header.
+/// The pointers keep to rules 1 and 2 of the header.
 unsafe fn derive(
     array: *const ArdevArray,
     out: *mut *mut ArdevArray,
@@ -52,22 +52,22 @@ unsafe fn derive(
     make: impl FnOnce(&Array) -> Result<Array>,
 ) -> c_int {
     let body = || {
-        // SAFETY: promised by the caller.
+        // SAFETY: rules 1 and 2 of the header, which the caller keeps.
         let out = unsafe { Out::object(out) }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: rules 1 and 2 of the header, which the caller keeps.
         let array = unsafe { get(array, "array") }?;
         out.give(ArdevArray(make(&array.0)?))
     };
-    // SAFETY: promised by the caller.
+    // SAFETY: rules 1 and 2 of the header, which the caller keeps.
     unsafe { run(error, body) }
 }
 
 /// Releases a struct that cannot be imported for want of a schema.
 ///
 /// # Safety
-/// Null, or a struct as the Arrow C data interface has it.
+/// The struct is null, or as the Arrow C data interface has it (UNS-1, UNS-3).
 unsafe fn discard(c_array: *mut ArrowArray) {
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-1 and UNS-3, which the caller promises.
     let Some(source) = (unsafe { c_array.as_mut() }) else { return };
     let mut moved = std::mem::replace(source, ArrowArray::empty());
     if let Some(release) = moved.release {
@@ -426,7 +426,7 @@ unsafe fn copy_options(given: &ArdevCopyOptions) -> Result<Options> {
         .separate(has(ARDEV_COPY_SEPARATE))
         .trim(!has(ARDEV_COPY_WHOLE))
         .always(has(ARDEV_COPY_ALWAYS));
-    // SAFETY: promised by the caller.
+    // SAFETY: the options are what the header says, as the caller promises.
     Ok(match unsafe { given.through.as_ref() } {
         Some(queue) => options.through(&queue.0),
         None => options,

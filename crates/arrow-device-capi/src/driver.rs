@@ -214,7 +214,8 @@ impl Table {
         }
         let name = match given.name.is_null() {
             true => format!("registered device {id}"),
-            // SAFETY: promised by the caller.
+            // SAFETY: the table is what the header says; its name is null or ends with a NUL, as
+            // the caller promises.
             false => unsafe { CStr::from_ptr(given.name) }.to_string_lossy().into_owned(),
         };
         let instance = NEXT.fetch_add(1, Ordering::Relaxed);

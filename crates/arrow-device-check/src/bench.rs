@@ -203,9 +203,10 @@ fn answer(body: impl FnOnce() -> Result<()>) -> c_int {
 }
 
 /// # Safety
-/// What a peer was given, as the header says of all functions.
+/// The context is what a peer was given, as the header says of all functions.
 unsafe fn of<'a>(context: *const Context) -> &'a Context {
-    // SAFETY: promised by the caller; the context lives as long as its bench.
+    // SAFETY: the context is what a peer was given, as the header says of all functions, as the
+    // caller promises; the context lives as long as its bench.
     unsafe { &*context }
 }
 

@@ -68,7 +68,7 @@ unsafe fn value<T: Plain>(
 }
 
 /// # Safety
-/// As [`value`].
+/// `object` is alive and of the kind that `info` is about.
 unsafe fn list<T: Plain>(
     info: Info,
     object: Handle,
@@ -76,12 +76,14 @@ unsafe fn list<T: Plain>(
     operation: &'static str,
 ) -> Result<Vec<T>> {
     let mut size = 0;
-    // SAFETY: promised by the caller; with no room given only the size is written.
+    // SAFETY: `object` is alive and of the kind that `info` is about, as the caller promises; with
+    // no room given only the size is written.
     let code = unsafe { info(object, what, 0, ptr::null_mut(), &mut size) };
     check(code, operation)?;
     let mut values = vec![T::ZERO; size / size_of::<T>()];
     let room = size_of_val(values.as_slice());
-    // SAFETY: promised by the caller; `values` has this many bytes.
+    // SAFETY: `object` is alive and of the kind that `info` is about, as the caller promises;
+    // `values` has this many bytes.
     let code = unsafe { info(object, what, room, values.as_mut_ptr().cast(), ptr::null_mut()) };
     check(code, operation).map(|()| values)
 }
@@ -91,9 +93,9 @@ impl Plain for u8 {
 }
 
 /// # Safety
-/// As [`value`].
+/// `object` is alive and of the kind that `info` is about.
 unsafe fn text(info: Info, object: Handle, what: u32, operation: &'static str) -> Result<String> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `object` is alive and of the kind that `info` is about, as the caller promises.
     let bytes = unsafe { list::<u8>(info, object, what, operation) }?;
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     Ok(String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).trim().to_owned())
@@ -166,7 +168,8 @@ impl Api {
     pub(crate) unsafe fn facts(&self, device: Handle) -> Result<DeviceFacts> {
         const ASK: &str = "ask the device";
         let info = self.get_device_info;
-        // SAFETY: promised by the caller, as for the questions below.
+        // SAFETY: the device is one of this process, as the caller promises, as for the questions
+        // below.
         let platform = unsafe { value(info, device, DEVICE_PLATFORM, ASK) }?;
         // SAFETY: the device's own platform.
         let platform = unsafe { text(self.get_platform_info, platform, PLATFORM_NAME, ASK) }?;
@@ -205,14 +208,14 @@ impl Api {
     /// # Safety
     /// The context is alive.
     pub(crate) unsafe fn devices_of(&self, context: Handle) -> Result<Vec<Handle>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the context is alive, as the caller promises.
         unsafe { list(self.get_context_info, context, CONTEXT_DEVICES, "ask the context") }
     }
 
     /// # Safety
     /// The queue is alive.
     pub(crate) unsafe fn is_out_of_order(&self, queue: Handle) -> Result<bool> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the queue is alive, as the caller promises.
         let properties: u64 =
             unsafe { value(self.get_queue_info, queue, QUEUE_PROPERTIES, "ask the queue") }?;
         Ok(properties & OUT_OF_ORDER != 0)
@@ -252,14 +255,14 @@ impl Api {
     /// # Safety
     /// The event is alive.
     pub(crate) unsafe fn status_of(&self, event: Handle) -> Result<Code> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the event is alive, as the caller promises.
         unsafe { value(self.get_event_info, event, EVENT_STATUS, "ask the event") }
     }
 
     /// # Safety
     /// The event is alive.
     pub(crate) unsafe fn context_of_event(&self, event: Handle) -> Result<Handle> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the event is alive, as the caller promises.
         unsafe { value(self.get_event_info, event, EVENT_CONTEXT, "ask the event") }
     }
 
@@ -268,7 +271,7 @@ impl Api {
     /// # Safety
     /// The event is alive.
     pub(crate) unsafe fn queue_of_event(&self, event: Handle) -> Result<Handle> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the event is alive, as the caller promises.
         unsafe { value(self.get_event_info, event, EVENT_QUEUE, "ask the event") }
     }
 }

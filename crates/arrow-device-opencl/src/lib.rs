@@ -168,7 +168,7 @@ pub unsafe fn open_from(
 /// `memory` is a `cl_mem` that is alive, made by the OpenCL loader of this process (UNS-29).
 pub unsafe fn open_for(memory: NonNull<c_void>, device_id: i64) -> Result<Device> {
     let api = api::load()?;
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-29, which the caller promises.
     let (context, _) = unsafe { api.extent_of(memory.as_ptr()) }?;
     // SAFETY: the memory keeps its context.
     let context = unsafe { Context::retain(api, context) }?;
@@ -190,7 +190,7 @@ unsafe fn open_in(
     device: *mut c_void,
     kind: Kind,
 ) -> Result<Device> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the device is one of the context's, as the caller promises.
     let driver = unsafe { OpenClDriver::new(api, context, device, kind) }?;
     settle_kind(driver.id(), kind)?;
     Ok(Device::new(driver))

@@ -27,7 +27,8 @@ impl Engine {
 /// # Safety
 /// `event` is a table of an engine that [`Engine::start`] gave, and the engine is alive.
 unsafe fn parts<'a>(event: *const EventTable) -> (&'a Engine, Raw<Event>) {
-    // SAFETY: promised by the caller.
+    // SAFETY: `event` is a table of an engine that `Engine::start` gave, and the engine is alive,
+    // as the caller promises.
     let engine = unsafe { (*event).context }.cast::<Engine>();
     // SAFETY: the engine outlives its events.
     (unsafe { &*engine }, Raw::from_ptr(event.cast_mut().cast()))

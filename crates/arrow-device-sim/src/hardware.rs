@@ -250,7 +250,8 @@ impl Hardware {
     /// destination until the queue has passed the copy.
     pub unsafe fn transfer(&self, lane: Lane, stretches: &[Stretch]) -> Result<()> {
         let site = self.engine.site();
-        // SAFETY: promised by the caller.
+        // SAFETY: what is no device address and no allocation is host memory that may be read or
+        // written; a destination until the queue has passed the copy, as the caller promises.
         self.engine.with(|state| unsafe { state.transfer(lane.raw(), stretches, site) })
     }
 

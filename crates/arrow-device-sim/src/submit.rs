@@ -263,7 +263,7 @@ impl Side {
 /// # Safety
 /// `len` bytes may be read.
 pub(crate) unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `len` bytes may be read, as the caller promises.
     unsafe { std::slice::from_raw_parts(address.0, len as usize) }.into()
 }
 
@@ -272,7 +272,7 @@ pub(crate) unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
 /// # Safety
 /// `len` bytes may be written.
 pub(crate) unsafe fn scribble(address: HostAddress, len: u64) -> Box<[u8]> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `len` bytes may be written, as the caller promises.
     unsafe { address.0.write_bytes(NOT_YET, len as usize) };
     vec![NOT_YET; len as usize].into()
 }

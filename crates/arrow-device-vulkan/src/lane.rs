@@ -111,11 +111,13 @@ impl Lane {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let commands = match work.record {
             None => None,
-            // SAFETY: promised by the caller.
+            // SAFETY: the commands keep to Vulkan's rules, and what else they use stays until the
+            // value is reached, as the caller promises.
             Some(record) => Some(unsafe { state.record(device, record) }?),
         };
         let value = state.last + 1;
-        // SAFETY: promised by the caller.
+        // SAFETY: the commands keep to Vulkan's rules, and what else they use stays until the value
+        // is reached, as the caller promises.
         let submitted = unsafe { self.hand_over(device, commands, work.behind, value) };
         if let Err(code) = submitted {
             // Of a lost device nothing is known: it may still execute them.
@@ -209,9 +211,11 @@ impl Lane {
     pub(crate) unsafe fn destroy(&self, device: &ash::Device) -> Vec<StagingBuffer> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let staging = state.retire(u64::MAX);
-        // SAFETY: promised by the caller; this frees the command buffers, too.
+        // SAFETY: nothing that was submitted is still being executed, and the lane is not used
+        // after this, as the caller promises; this frees the command buffers, too.
         unsafe { device.destroy_command_pool(state.pool, None) };
-        // SAFETY: promised by the caller.
+        // SAFETY: nothing that was submitted is still being executed, and the lane is not used
+        // after this, as the caller promises.
         unsafe { device.destroy_semaphore(self.timeline, None) };
         staging
     }
@@ -283,7 +287,8 @@ pub(crate) unsafe fn full_barrier(device: &ash::Device, commands: vk::CommandBuf
     let (from, to) = (ALL_COMMANDS, ALL_COMMANDS | vk::PipelineStageFlags::HOST);
     let memory = [everything()];
     let none = vk::DependencyFlags::empty();
-    // SAFETY: promised by the caller; these stages and accesses are allowed on every queue.
+    // SAFETY: the buffer is being recorded, as the caller promises; these stages and accesses are
+    // allowed on every queue.
     unsafe { device.cmd_pipeline_barrier(commands, from, to, none, &memory, &[], &[]) };
 }
 

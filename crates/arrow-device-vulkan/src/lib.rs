@@ -198,7 +198,7 @@ pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
 /// who submits to a queue holds its lock (UNS-30).
 pub unsafe fn open_from(handles: Handles, placement: Placement) -> Result<Device> {
     let owner = handles.owner.clone();
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-29 and UNS-30, which the caller promises.
     let logical = unsafe { Logical::of(handles) }?;
     VulkanDriver::new(logical, placement, owner).map(Device::new)
 }
@@ -269,7 +269,7 @@ pub unsafe fn adopt_memory(
     let block = BufferLocation { memory, offset, len, address: mapped.map(NonNull::cast) };
     logical.remember(vk::Buffer::from_raw(buffer), block);
     let owner = Adopted { logical, buffer: vk::Buffer::from_raw(buffer), _owner: owner };
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-18, which the caller promises.
     Ok(unsafe { Memory::adopt(device, Raw::from_bits(buffer as usize), len, owner) })
 }
 

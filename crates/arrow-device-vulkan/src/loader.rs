@@ -84,7 +84,8 @@ pub(crate) unsafe fn instance_functions(
         c"vkCreateDevice",
     ];
     let find = |name: *const c_char| {
-        // SAFETY: promised by the caller; the name ends with a zero.
+        // SAFETY: the instance is alive and was made through this function, as the caller promises;
+        // the name ends with a zero.
         unsafe { get_instance_proc_addr(instance, name) }
     };
     require(NEEDED, |name| find(name.as_ptr()).is_some(), "the instance is older than Vulkan 1.1")?;

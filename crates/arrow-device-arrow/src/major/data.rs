@@ -44,7 +44,7 @@ pub(super) fn readable(array: &Array) -> Result<HostArray> {
 /// The array is valid, as [`Trust`] says (UNS-28).
 pub(super) unsafe fn array(host: &HostArray, trust: Trust) -> Result<ArrayRef> {
     let data_type = types::data_type_to(host.data_type())?;
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-28, which the caller promises.
     unsafe { data(host, &data_type, trust) }.map(make_array)
 }
 

@@ -231,7 +231,7 @@ impl ToArrow for Array {
 impl ToArrowUnchecked for Array {
     unsafe fn to_arrow_unchecked(&self) -> Result<ArrayRef> {
         let host = data::readable(self)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-28, which the caller keeps.
         unsafe { data::array(&host, data::Trust::Promised) }
     }
 }
@@ -251,7 +251,7 @@ impl ToArrow for Batch {
 impl ToArrowUnchecked for Batch {
     unsafe fn to_arrow_unchecked(&self) -> Result<RecordBatch> {
         let schema = self.schema()?.to_arrow()?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-28, which the caller keeps, of each column.
         unsafe { record_batch(self, schema, data::Trust::Promised) }
     }
 }
@@ -265,7 +265,7 @@ unsafe fn record_batch(
 ) -> Result<RecordBatch> {
     let columns = batch.columns()?.into_iter().map(|column| {
         let host = data::readable(&column)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-28, which the caller promises.
         unsafe { data::array(&host, trust) }
     });
     let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;

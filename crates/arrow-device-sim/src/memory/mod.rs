@@ -153,7 +153,8 @@ impl DeviceBytes {
     /// `from` may be read for `len` bytes.
     pub(crate) unsafe fn load(&mut self, offset: u64, from: *const u8, len: u64) {
         let Some((to, len)) = self.part(offset, len) else { return };
-        // SAFETY: promised by the caller for the source, shown by `part` for the destination.
+        // SAFETY: `from` may be read for `len` bytes, as the caller promisesfor the source, shown
+        // by `part` for the destination.
         unsafe { std::ptr::copy(from, to.as_ptr(), len) };
     }
 
@@ -163,7 +164,8 @@ impl DeviceBytes {
     /// `to` may be written for `len` bytes.
     pub(crate) unsafe fn store(&self, offset: u64, to: *mut u8, len: u64) {
         let Some((from, len)) = self.part(offset, len) else { return };
-        // SAFETY: promised by the caller for the destination, shown by `part` for the source.
+        // SAFETY: `to` may be written for `len` bytes, as the caller promisesfor the destination,
+        // shown by `part` for the source.
         unsafe { std::ptr::copy(from.as_ptr(), to, len) };
     }
 

@@ -173,7 +173,7 @@ impl StructWalk<'_> {
                 // SAFETY: UNS-3, which the caller promises.
                 unsafe { leaf_keeps(pointer, self.rule(check), least) }
             } else {
-                // SAFETY: null or a struct, as promised by the caller.
+                // SAFETY: UNS-3, which the caller promises: null or a struct.
                 unsafe { pointer.as_ref() }
                     .is_some_and(|child| !child.is_released() & (child.length >= least))
             };

@@ -101,8 +101,8 @@ impl Array {
     /// ```
     ///
     /// # Safety
-    /// Those obligations that [`import_host`](Self::import_host) has, and UNS-8: `import_host` would
-    /// find nothing wrong, and the pointer is not null.
+    /// Those obligations that [`import_host`](Self::import_host) has, and UNS-8: `import_host`
+    /// would find nothing wrong, and the pointer is not null.
     pub unsafe fn import_host_unchecked(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
         let is_row = schema.checks().first().is_some_and(Check::has_simple_columns);
         if !is_row {

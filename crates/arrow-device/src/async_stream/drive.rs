@@ -450,7 +450,7 @@ unsafe fn find(producer: *mut ArrowAsyncProducer) -> Option<Arc<Outlet>> {
         return None;
     }
     // SAFETY: the place of a producer is never freed, and the member is written only where the
-    // place is used again, which is after 64 others have come to rest behind it. A call comes before
-    // that (UNS-10).
+    // place is used again, which is after 64 others have come to rest behind it. A call comes
+    // before that (UNS-10).
     PRODUCERS.find(unsafe { (*producer).private_data })
 }

@@ -224,7 +224,8 @@ unsafe fn ticket_of(handler: *mut ArrowAsyncDeviceStreamHandler) -> Option<*mut 
 }
 
 /// # Safety
-/// A handler that [`StreamHandler::into_raw`] gave, whether or not it is released, or null (UNS-11).
+/// A handler that [`StreamHandler::into_raw`] gave, whether or not it is released, or null
+/// (UNS-11).
 unsafe fn find(handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Arc<StreamState>> {
     // SAFETY: UNS-11, which the caller promises.
     let ticket = unsafe { ticket_of(handler) };

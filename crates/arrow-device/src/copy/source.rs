@@ -78,7 +78,8 @@ impl CopySource {
         if total == 0 {
             return Ok(bytes);
         }
-        // SAFETY: `bytes` is as long as the spans together; the rest is promised by the caller.
+        // SAFETY: `bytes` is as long as the spans together, and is kept until the queue has passed;
+        // that the spans lie inside the source, and that it is ready, is the caller's promise.
         let read = unsafe { self.read_to(spans, bytes.as_mut_ptr(), step) };
         match (read, self) {
             (Ok(()), _) => Ok(bytes),
@@ -107,10 +108,12 @@ impl CopySource {
                     regions.push(Region { from: span.spot, to, len: span.len });
                 }
                 _ => {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: the span lies inside the source, which is alive, and ready where the
+                    // host reads it, as the caller promises.
                     let shown = unsafe { self.show(*span) }.map_err(|error| error.at_step(step))?;
-                    // SAFETY: promised by the caller; a mapping shows `len` bytes, and `to` is
-                    // memory of our own.
+                    // SAFETY: a mapping shows `len` bytes (DRV-24), and as many can be written at
+                    // `to`, as the caller promises; `to` is memory of our own and no part of the
+                    // source.
                     unsafe {
                         copy_bytes(shown.address(), to.wrapping_add(host_len(offset)), span.len)
                     };
@@ -120,7 +123,9 @@ impl CopySource {
         }
         let Self::Lane(lane) = self else { return Ok(()) };
         let queue = lane.queue()?;
-        // SAFETY: promised by the caller; the lane's view keeps the source.
+        // SAFETY: UNS-21: the spans lie inside the source, which the lane's view keeps until the
+        // queue has passed; as many bytes can be written at `to` until then, as the caller
+        // promises.
         let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
         submitted.and_then(|()| queue.synchronize()).map_err(|error| error.at_step(step))
     }

@@ -5,9 +5,9 @@
 //! [`Memory`] own the handles and call the driver at the right time. A backend is written once
 //! against this page and works with everything in this crate, from any crate.
 //!
-//! Memory safety rests on the numbered obligations DRV-1 to DRV-25, which the [trait](Driver) lists.
-//! The numbers are those of `docs/safety.md`, where each obligation stands in full. What holds for
-//! every operation, in short:
+//! Memory safety rests on the numbered obligations DRV-1 to DRV-25, which the [trait](Driver)
+//! lists. The numbers are those of `docs/safety.md`, where each obligation stands in full. What
+//! holds for every operation, in short:
 //!
 //! * It can be called on any thread, and from several at once (DRV-1).
 //! * It never unwinds (DRV-2), and calls nothing of this library that reaches a driver (DRV-3).
@@ -315,8 +315,8 @@ pub struct Allocation {
 ///
 /// Memory:
 ///
-/// * DRV-9: `allocate` gives `len` bytes, aligned, that nobody else has until `free`; ready at once,
-///   or in the order of the queue that was named.
+/// * DRV-9: `allocate` gives `len` bytes, aligned, that nobody else has until `free`; ready at
+///   once, or in the order of the queue that was named.
 /// * DRV-10: `OutOfMemory` means that nothing was allocated.
 /// * DRV-11: `free` gives back just that memory, or leaks it.
 /// * DRV-12: `part` names just those bytes until `free_part`.
@@ -335,7 +335,8 @@ pub struct Allocation {
 ///   `record`. After a failure the event that was passed in is still the caller's.
 /// * DRV-19: `is_complete` and `wait_on_host` say yes only when that work is finished, and yes ever
 ///   after.
-/// * DRV-20: After `Queued`, nothing submitted later to the queue starts before the event has passed.
+/// * DRV-20: After `Queued`, nothing submitted later to the queue starts before the event has
+///   passed.
 /// * DRV-21: `DeviceLost` is said only when the device touches no memory of the process any more.
 /// * DRV-22: `sync_event` and `read_sync_event` are as the convention of the device's type says.
 ///
@@ -384,8 +385,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// to go: a driver that cannot free leaks.
     ///
     /// # Safety
-    /// UNS-22; `memory` is one that `allocate` gave for this `len`, nothing that was submitted uses it,
-    /// and it is not used after this.
+    /// UNS-22; `memory` is one that `allocate` gave for this `len`, nothing that was submitted uses
+    /// it, and it is not used after this.
     unsafe fn free(&self, memory: Raw<Memory>, len: u64);
 
     /// Says that nobody writes to this memory from now on: it is about to be shared. Calls no
@@ -439,8 +440,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Frees what `allocate_staging` gave.
     ///
     /// # Safety
-    /// UNS-22; `address` is one that `allocate_staging` gave for this `len`, nothing that was submitted
-    /// uses the memory, and it is not used after this.
+    /// UNS-22; `address` is one that `allocate_staging` gave for this `len`, nothing that was
+    /// submitted uses the memory, and it is not used after this.
     unsafe fn free_staging(&self, address: NonNull<u8>, len: u64) {
         let _ = (address, len);
     }
@@ -500,8 +501,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting>;
 
     /// Whether the event has passed. Never waits. A device that is lost is
-    /// [`ErrorKind::DeviceLost`], always, and nothing else is (DRV-21): whoever holds memory back for
-    /// this event takes that as passed.
+    /// [`ErrorKind::DeviceLost`], always, and nothing else is (DRV-21): whoever holds memory back
+    /// for this event takes that as passed.
     ///
     /// # Safety
     /// UNS-22.
@@ -587,7 +588,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// each mapping, and after an error the mapping is over too.
     ///
     /// # Safety
-    /// UNS-22; `address` is one that `map_to_fill` gave for these bytes, and is not used after this.
+    /// UNS-22; `address` is one that `map_to_fill` gave for these bytes, and is not used after
+    /// this.
     unsafe fn unmap_filled(
         &self,
         queue: Raw<Queue>,

@@ -119,7 +119,7 @@ impl CStream for ArrowDeviceArrayStream {
             // SAFETY: the array is neither used nor dropped after this, as the caller promises.
             return unsafe { array.export_and_forget(out) };
         }
-        // SAFETY: promised by the caller: nobody else drops it.
+        // SAFETY: nobody else uses or drops the array after this, as the caller promises.
         let array = unsafe { ptr::read(array) };
         match manner {
             Manner::On(queue) => array.export_joined(queue, out),

@@ -238,7 +238,8 @@ impl Walk<'_> {
     /// W1 of [`walk`](super::walk::walk).
     unsafe fn bytes(&self, span: Option<Span>) -> Result<Vec<u8>> {
         let Some(span) = span else { return Ok(Vec::new()) };
-        // SAFETY: elements of the array, which are there; the rest is promised by the caller.
+        // SAFETY: W1, which the caller promises; the span is that of elements of the array, which
+        // its buffers cover.
         unsafe { self.terms.source.read(&[span], step::LEARN) }
     }
 }

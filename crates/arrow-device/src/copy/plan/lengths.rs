@@ -90,8 +90,8 @@ impl Walk<'_> {
         self.learned.bytes += awaited.iter().map(|node| 2 * node.width()).sum::<u64>();
         if let CopySource::Host = self.terms.source {
             return awaited.iter().try_for_each(|node| {
-                // SAFETY: offsets up to the end of the array, which import's contract and the
-                // builder's check say are there; the rest is promised by the caller.
+                // SAFETY: W1, which the caller promises: the source is ready, and has offsets up to
+                // the end of the array (UNS-4, or the builder's check).
                 let ends = unsafe { node.read_in_place() };
                 // SAFETY: W1, which the caller promises.
                 unsafe { self.settle(node.number, ends) }
