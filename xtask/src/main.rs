@@ -66,8 +66,9 @@ cargo xtask bench --gate
     benchmarks/counts.json has or than was promised. ARROW_DEVICE_BLESS=1 in the environment writes that file.
 
 cargo xtask lint [STEP]
-    Check format, clippy, documentation, dependencies, requirements, housekeeping, the width of comments, that a
-    type name has one definition in a package, and the list of decisions; with STEP, that alone.
+    Check format, clippy, documentation, dependencies, requirements, housekeeping, the width of comments, that
+    proofs stand alone, that a type name has one definition in a package, and the list of decisions; with STEP,
+    that alone.
 ";
 
 fn main() -> ExitCode {

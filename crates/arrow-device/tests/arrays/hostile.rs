@@ -75,7 +75,7 @@ fn a_null_pointer_and_a_released_struct_are_errors() {
     let kinds = arrays.map(|result| result.unwrap_err().kind());
     use ErrorKind::{InvalidArgument, Released};
     assert_eq!(kinds, [InvalidArgument, InvalidArgument, Released]);
-    // SAFETY: as above.
+    // SAFETY: null pointers and released structs are asked for.
     let schemas =
         unsafe { [Schema::import(ptr::null_mut()), Schema::import(&mut ArrowSchema::empty())] };
     assert_eq!(schemas.map(|result| result.unwrap_err().kind()), [InvalidArgument, Released]);
