@@ -69,7 +69,8 @@ impl Event {
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
-        // SAFETY: as in `is_complete`.
+        // SAFETY: the handle is alive as long as `EventInner` (owned), or as `adopt`'s caller
+        // promised (UNS-19).
         unsafe { self.0.device.driver().wait_on_host(self.0.raw, timeout) }
     }
 

@@ -170,7 +170,9 @@ impl Queue {
         let waiting = unsafe { self.driver().wait(self.0.raw, event) }?;
         match waiting {
             Waiting::Queued => Ok(()),
-            // SAFETY: as above.
+            // SAFETY: the event lives as long as the array (specification: the event is "allocated
+            // and maintained by the producer" and freed by the release callback), which the caller
+            // keeps alive (UNS-5).
             Waiting::HostMustWait => unsafe { self.driver().wait_on_host(event, None) }.map(|_| ()),
         }
     }
