@@ -40,7 +40,7 @@ pub(super) fn dependent(file: &str, text: &str) -> Vec<String> {
         let more = lines.iter().skip(index + 1).map_while(|line| comment(line));
         let more = more.take_while(|text| !text.starts_with("SAFETY:"));
         let proof: Vec<&str> = std::iter::once(first.trim()).chain(more).collect();
-        let proof = proof.join(" ").to_lowercase();
+        let proof = proof.join(" ").trim().to_lowercase();
         let place = format!("{file}:{}", index + 1);
         if let Some(start) = REFERENCES.iter().find(|start| begins_with(&proof, start)) {
             problems
