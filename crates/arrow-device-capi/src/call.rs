@@ -177,6 +177,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str
 mod tests {
     use super::*;
 
+    // Requirement: SAF-31
     #[test]
     fn a_panic_is_an_error() {
         let mut error = ArdevError::EMPTY;
