@@ -248,6 +248,9 @@ impl fmt::Debug for BufferView {
 }
 
 /// Where bytes are on a device. Exists only inside a view, which names the queue that may use it.
+///
+/// Work on the bytes is `unsafe`, whoever submits it. It stays inside the bytes, is submitted to
+/// that queue before the view is dropped (UNS-15 of `docs/safety.md`), and only reads (UNS-16).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Location<'view> {
     base: Raw<Memory>,
