@@ -20,7 +20,7 @@ const RANGE_SIZE: i32 = 12;
 
 impl<A: Api> GpuDriver<A> {
     /// # Safety
-    /// As [`Driver::allocate`](arrow_device::driver::Driver::allocate).
+    /// UNS-22, as [`Driver::allocate`](arrow_device::driver::Driver::allocate) has it.
     pub(crate) unsafe fn allocate_kind(
         &self,
         len: u64,

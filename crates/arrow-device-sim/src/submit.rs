@@ -22,7 +22,8 @@ pub(crate) const NOT_YET: u8 = 0xd5;
 
 impl State {
     /// # Safety
-    /// As [`Driver::copy`](arrow_device::driver::Driver::copy), for the host's sides.
+    /// UNS-21, as [`Driver::copy`](arrow_device::driver::Driver::copy) has it, for the host's
+    /// sides.
     pub(crate) unsafe fn copy(
         &mut self,
         queue: Raw<Queue>,

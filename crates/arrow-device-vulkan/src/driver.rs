@@ -70,7 +70,7 @@ impl VulkanDriver {
     /// A mapping of what the host does not see: a copy in a staging buffer.
     ///
     /// # Safety
-    /// As [`Driver::map`].
+    /// UNS-22, as [`Driver::map`] has it.
     unsafe fn map_copy(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
         let logical = &self.logical;
         let lane = logical.next_lane()?;

@@ -140,7 +140,8 @@ impl Lane {
     }
 
     /// # Safety
-    /// As [`submit`](Self::submit).
+    /// The commands keep to Vulkan's rules, and what else they use stays until the value is
+    /// reached.
     unsafe fn hand_over(
         &self,
         device: &ash::Device,
