@@ -29,8 +29,8 @@ pub struct ReadyDevice {
     pub context: Handle,
 }
 
-// SAFETY: the vendors' handles may be used on any thread, says the first rule of both manuals:
-// contexts are usable from all threads, one at a time per call.
+// SAFETY: the members are two numbers and a handle of a context, and the manuals of both vendors
+// let any thread make a context current and use it.
 unsafe impl Send for ReadyDevice {}
 // SAFETY: the members are three numbers that do not change.
 unsafe impl Sync for ReadyDevice {}

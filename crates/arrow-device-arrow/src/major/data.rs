@@ -197,8 +197,8 @@ impl<'a> HostNode<'a> {
             return Ok(MutableBuffer::new(0).into());
         }
         let address = NonNull::from(&*bytes).cast::<u8>();
-        // SAFETY: `len` bytes are there and nobody writes to them, says the contract of whoever
-        // made the array. They are host memory and not mapped, so that they stay when `bytes` ends,
+        // SAFETY: `bytes` are `len` bytes that nobody writes to: UNS-4 of an import, SAF-3 of what
+        // was built here. They are host memory and not mapped, so that they stay when `bytes` ends,
         // as long as the array is kept.
         Ok(unsafe { Buffer::from_custom_allocation(address, len, self.keep.clone()) })
     }

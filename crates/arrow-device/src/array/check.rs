@@ -127,8 +127,8 @@ impl StructWalk<'_> {
                 Some(index) => table.get(index).copied(),
             };
             let Some(noted) = noted else { break };
-            // SAFETY: the root, or what was seen not to be null in the table of its parent, which
-            // the caller vouches for.
+            // SAFETY: the root, or what was seen not to be null in the table of its parent, and so
+            // is a struct (UNS-3).
             let source = unsafe { &*noted };
             let fault = |fault| (fault, number as u32, source);
             if number > 0 {
@@ -435,7 +435,7 @@ impl StructFault {
                 } else {
                     source.dictionary
                 };
-                // SAFETY: null or a struct, as import's caller promised.
+                // SAFETY: UNS-3: null or a struct.
                 let (kind, message) = match unsafe { child.as_ref() } {
                     None => {
                         (ErrorKind::Malformed, "a null pointer in place of an array".to_owned())

@@ -144,7 +144,8 @@ unsafe fn import(
 ) -> Result<Array> {
     // SAFETY: UNS-3 and UNS-5, which the caller promises.
     match unsafe { check(source, device, sync_event, schema) } {
-        // SAFETY: that is what was checked; the caller vouches for the rest.
+        // SAFETY: the struct was checked just now, and keeps UNS-3 to UNS-6, as the caller
+        // promises.
         Ok(below) => unsafe { moved(source, below, device, sync_event, schema) },
         Err(error) => Err(refused(source, error)),
     }

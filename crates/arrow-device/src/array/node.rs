@@ -56,9 +56,9 @@ impl ArrayNode {
         if index >= self.n_buffers as usize {
             return std::ptr::null();
         }
-        // SAFETY: whoever made the node vouches for `n_buffers` entries: import by its contract
-        // (the C data interface says "the number of pointers is given by `n_buffers`"),
-        // construction by its own table.
+        // SAFETY: the table has `n_buffers` entries: UNS-3 of an import (the C data interface says
+        // "the number of pointers is given by `n_buffers`"), and of a node that was built here, its
+        // own table.
         unsafe { self.buffers.wrapping_add(index).read() }
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct ForeignProducer {
 }
 
 // SAFETY: `cancel` "must be idempotent and thread-safe"; `request` is called by one thread at a
-// time and may be called from any, as the contract of `StreamHandler::into_raw` says.
+// time, and may be called from any (UNS-11).
 unsafe impl Send for ForeignProducer {}
 
 impl ProducerCalls for ForeignProducer {

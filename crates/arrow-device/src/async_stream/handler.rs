@@ -186,7 +186,7 @@ unsafe extern "C" fn on_error(
     metadata: *const c_char,
 ) {
     guard::silent(|| {
-        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        // SAFETY: UNS-11: it is our handler, or was.
         let Ok(shared) = (unsafe { find(handler) }) else { return };
         // SAFETY: UNS-11: null, or a text that is good during this call.
         let text = (!message.is_null()).then(|| unsafe { CStr::from_ptr(message) });
@@ -201,7 +201,7 @@ unsafe extern "C" fn on_error(
 
 unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
     guard::silent(|| {
-        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        // SAFETY: UNS-11: it is our handler, or was.
         let Some(ticket) = (unsafe { ticket_of(handler) }) else { return };
         // Nothing the second time.
         let Some(shared) = HANDLERS.take(ticket) else { return };

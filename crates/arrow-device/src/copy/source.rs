@@ -171,8 +171,8 @@ pub(super) enum ShownBytes {
     Mapped(Mapping),
 }
 
-// SAFETY: an address that is only read, and a mapping that can be ended on any thread by the first
-// rule of drivers.
+// SAFETY: an address that is only read, and a mapping that can be ended on any thread (DRV-1,
+// DRV-24).
 unsafe impl Send for ShownBytes {}
 
 impl ShownBytes {

@@ -38,8 +38,8 @@ struct HostBlock {
     pinned: bool,
 }
 
-// SAFETY: plain memory that whoever has the block has alone; by the first rule of drivers it can be
-// freed on any thread.
+// SAFETY: plain memory that whoever has the block has alone, and that can be freed on any thread
+// (DRV-1).
 unsafe impl Send for HostBlock {}
 // SAFETY: nothing can be done with a shared one but look at its numbers.
 unsafe impl Sync for HostBlock {}

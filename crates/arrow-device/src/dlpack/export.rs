@@ -140,8 +140,8 @@ impl Tensor {
             unsafe { strides.write(*distance) };
         } else {
             for (to, from) in [(shape, lengths), (strides, distances)] {
-                // SAFETY: the block has room for `ndim` numbers at both places, as above; it is
-                // new, so that nothing overlaps.
+                // SAFETY: the block has room for `ndim` numbers at both places, one behind the
+                // other, and is aligned for them; it is new, so that nothing overlaps.
                 unsafe { to.copy_from_nonoverlapping(from.as_ptr(), ndim) };
             }
         }

@@ -49,7 +49,7 @@ impl Schema {
         }
         let mut memory = Scratch::take();
         let mut reader = SchemaReader::new(foreign.0, &mut memory)?;
-        // SAFETY: the caller vouches for the struct and everything below it.
+        // SAFETY: UNS-2, which the caller promises of the struct and of everything below it.
         unsafe { reader.read(foreign.0) }?;
         let schema = reader.finish()?;
         drop(foreign);
@@ -64,7 +64,7 @@ struct ForeignSchema<'source>(&'source mut ArrowSchema);
 impl Drop for ForeignSchema<'_> {
     fn drop(&mut self) {
         if let Some(release) = self.0.release {
-            // SAFETY: not released; `import`'s caller says that it can be called once.
+            // SAFETY: UNS-6: it is not released, and can be called once.
             unsafe { release(self.0) }
             // It should be null by now.
             self.0.release = None;
@@ -172,7 +172,7 @@ impl<'memory> SchemaReader<'memory> {
     unsafe fn read_waiting(&mut self) -> Result<()> {
         let mut next = 0;
         while let Some(&Unread { number, depth, source }) = self.memory.waiting.get(next) {
-            // SAFETY: the node was added, so it is a struct that the caller vouches for.
+            // SAFETY: the node was added, so it is a struct that keeps UNS-2.
             let node = unsafe { &*source };
             // SAFETY: UNS-2, which the caller promises.
             unsafe { self.read_below(node, number, depth) }?;
@@ -235,7 +235,7 @@ impl<'memory> SchemaReader<'memory> {
         parent: u32,
         depth: u32,
     ) -> Result<bool> {
-        // SAFETY: null or a struct, says the caller.
+        // SAFETY: UNS-2, which the caller promises: null or a struct.
         let Some(node) = (unsafe { node.as_ref() }) else {
             return Err(malformed("a null pointer in place of a schema"));
         };
@@ -263,7 +263,7 @@ impl<'memory> SchemaReader<'memory> {
         if node.format.is_null() {
             return Err(malformed("the format is null"));
         }
-        // SAFETY: not null, and then NUL-terminated, says the caller.
+        // SAFETY: the format was seen not to be null, and is then NUL-terminated (UNS-2).
         let known = unsafe { self.memory.kinds.of(node.format, &mut self.draft) }?;
         let is_leaf = known.leaf().is_leaf && node.n_children == 0 && node.dictionary.is_null();
         self.draft.add_check(known.leaf())?;

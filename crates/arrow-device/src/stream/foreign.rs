@@ -82,7 +82,7 @@ unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
         // SAFETY: the last call returned an error.
         return Err(unsafe { moved.last_error(errno, get_last_error) }.during("get_schema"));
     }
-    // SAFETY: the producer wrote a schema, or left the released one that was there.
+    // SAFETY: UNS-9: the producer wrote a schema, or left the released one that was there.
     let schema = unsafe { Schema::import(&raw mut c_schema) }?;
     let device_type = moved.0.device_type();
     let foreign = Foreign { moved, get_next, get_last_error, schema: schema.clone() };
@@ -97,8 +97,8 @@ struct Foreign<S: CStream> {
     schema: Schema,
 }
 
-// SAFETY: the specification asks only that calls are not concurrent, which `&mut` sees to;
-// `import`'s contract says that they may come from any thread.
+// SAFETY: the specification asks only that calls are not concurrent, which `&mut` sees to; they may
+// come from any thread (UNS-9).
 unsafe impl<S: CStream> Send for Foreign<S> {}
 
 impl<S: CStream> Iterator for Foreign<S> {
@@ -117,8 +117,7 @@ impl<S: CStream> Iterator for Foreign<S> {
         if S::is_end(&chunk) {
             return None;
         }
-        // SAFETY: "otherwise, the `ArrowDeviceArray` contains a valid data chunk", as far as
-        // `import`'s caller promised.
+        // SAFETY: "otherwise, the `ArrowDeviceArray` contains a valid data chunk" (UNS-9).
         Some(unsafe { S::import_chunk(&mut chunk, &self.schema) })
     }
 }

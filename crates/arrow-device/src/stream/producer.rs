@@ -177,7 +177,7 @@ unsafe extern "C" fn get_schema<S: CStream>(stream: *mut S, out: *mut ArrowSchem
             (ArrowSchema::empty(), errno)
         }
     };
-    // SAFETY: the consumer's place for the result, which holds anything.
+    // SAFETY: UNS-13: the consumer's place for the result, which holds anything.
     unsafe { out.write(schema) };
     errno
 }

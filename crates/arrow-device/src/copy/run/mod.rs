@@ -139,8 +139,8 @@ impl Plan {
     /// One submission that reads host memory; or none, where the host fills the target itself.
     fn to_device(&self, walked: &Walked, target: &mut Target) -> Result<ReadyWhen> {
         let pieces = walked.pieces.list();
-        // SAFETY: the host reads the source, as the plan chose this way; the target was allocated
-        // for these pieces, and nothing was submitted for it.
+        // SAFETY: the host reads the source, as the plan chose this way (W1 of `plan/walk.rs`); the
+        // target was allocated for these pieces, and nothing was submitted for it.
         let filled = unsafe {
             gather::into_mapping(&self.source, pieces, target, &self.queue, walked.pieces.total())
         }?;
