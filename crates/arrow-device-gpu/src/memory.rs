@@ -28,7 +28,7 @@ impl<A: Api> GpuDriver<A> {
     ) -> Result<Raw<Memory>> {
         let size = usize::try_from(len).unwrap_or(usize::MAX);
         if let Some(queue) = queue.filter(|_| self.allocates_in_order()) {
-            // SAFETY: as `Driver::allocate`, as the caller promises.
+            // SAFETY: UNS-22, which the caller keeps: the stream is alive.
             if let Some(memory) = unsafe { self.allocate_in_order(size, queue.as_ptr()) }? {
                 return Ok(Raw::from_ptr(memory));
             }
