@@ -56,9 +56,9 @@ unsafe fn import<F: Form>(
     error: *mut ArdevError,
 ) -> c_int {
     let body = || {
-        // SAFETY: UNS-23 to UNS-25, which the caller promises.
+        // SAFETY: rule 1 of the header, which the caller keeps.
         let out = unsafe { Out::object(out) };
-        // SAFETY: UNS-23 to UNS-25, which the caller promises.
+        // SAFETY: rule 2 of the header, which the caller keeps.
         let order = unsafe { queue.as_ref() }.map_or(Order::Host, |queue| Order::On(&queue.0));
         // SAFETY: UNS-23 to UNS-25, which the caller promises.
         let mut tensor = unsafe { Tensor::import(c_tensor, order) }?;
@@ -71,7 +71,7 @@ unsafe fn import<F: Form>(
         }
         out?.give(ArdevTensor(tensor))
     };
-    // SAFETY: UNS-23 to UNS-25, which the caller promises.
+    // SAFETY: rule 1 of the header, which the caller keeps.
     unsafe { run(error, body) }
 }
 
