@@ -91,24 +91,28 @@ static BYTES: AtomicU64 = AtomicU64::new(0);
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         one_more(layout.size());
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps what `GlobalAlloc` asks for, and each block is one of
+        // `System`'s.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         one_more(layout.size());
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps what `GlobalAlloc` asks for, and each block is one of
+        // `System`'s.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         one_more(size);
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps what `GlobalAlloc` asks for, and each block is one of
+        // `System`'s.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: promised by the caller.
+        // SAFETY: the caller keeps what `GlobalAlloc` asks for, and each block is one of
+        // `System`'s.
         unsafe { System.dealloc(block, layout) }
     }
 }

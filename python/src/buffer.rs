@@ -70,7 +70,7 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let block = ptr::from_mut(block);
     // SAFETY: the block was just leaked, and nobody else has it.
     unsafe { (*block).managed.manager_ctx = block.cast::<c_void>() };
-    // SAFETY: as above; only the place is computed.
+    // SAFETY: the block was just leaked, and nobody else has it; only the place is computed.
     let managed = unsafe { &raw mut (*block).managed };
     // SAFETY: shape and strides are the block's, and the buffer protocol says that the elements
     // they name are in memory that the view holds; the deleter drops both.

@@ -102,7 +102,8 @@ unsafe extern "C" fn destroy<S: Struct>(capsule: *mut ffi::PyObject) {
     if unsafe { ffi::PyCapsule_IsValid(capsule, S::NAME.as_ptr()) } == 0 {
         return;
     }
-    // SAFETY: as above; it has this name, so that no exception is set.
+    // SAFETY: Python passes the capsule that is being destroyed; it has this name, so that no
+    // exception is set.
     let address = unsafe { ffi::PyCapsule_GetPointer(capsule, S::NAME.as_ptr()) };
     if let Some(address) = NonNull::new(address.cast::<S>()) {
         // SAFETY: `wrap` put it there, and a capsule is destroyed once.
@@ -120,7 +121,8 @@ pub(crate) fn keeping_exception(work: impl FnOnce()) {
     // SAFETY: Python is attached to the thread that destroys an object.
     unsafe { fetch(&mut class, &mut value, &mut trace) };
     work();
-    // SAFETY: as above; these are the references that were fetched.
+    // SAFETY: Python is attached to the thread that destroys an object; these are the references
+    // that were fetched.
     unsafe { restore(class, value, trace) };
 }
 
@@ -180,13 +182,15 @@ pub(crate) fn take_schema(capsule: &Bound<'_, PyAny>) -> PyResult<Schema> {
 
 /// The array in an `arrow_device_array` capsule, which is consumed.
 pub(crate) fn take_device_array(capsule: &Bound<'_, PyAny>, schema: &Schema) -> PyResult<Array> {
-    // SAFETY: as above.
+    // SAFETY: a capsule of this name has such a struct: "the capsule's name is part of the
+    // contract".
     consume(capsule, |array| unsafe { Array::import(array, schema) })
 }
 
 /// The array in an `arrow_array` capsule, which is consumed.
 pub(crate) fn take_array(capsule: &Bound<'_, PyAny>, schema: &Schema) -> PyResult<Array> {
-    // SAFETY: as above.
+    // SAFETY: a capsule of this name has such a struct: "the capsule's name is part of the
+    // contract".
     consume(capsule, |array| unsafe { Array::import_host(array, schema) })
 }
 
@@ -203,7 +207,7 @@ pub(crate) fn take_device_stream(capsule: &Bound<'_, PyAny>) -> PyResult<ArraySt
 /// schema.
 pub(crate) fn take_stream(capsule: &Bound<'_, PyAny>) -> PyResult<ArrayStream> {
     let stream = Moved(move_out(capsule, ArrowArrayStream::empty())?);
-    // SAFETY: as above.
+    // SAFETY: a capsule of this name has such a struct, and it was moved here.
     let import = move || unsafe { ArrayStream::import_host(&mut stream.into_inner()) };
     capsule.py().detach(import).or_raise()
 }

@@ -150,7 +150,7 @@ pub(crate) fn consume(capsule: &Bound<'_, PyCapsule>, order: Order<'_>) -> PyRes
         // SAFETY: a capsule of this name has such a tensor, and it was taken out of it.
         unsafe { Tensor::import(versioned, order) }
     } else {
-        // SAFETY: as above.
+        // SAFETY: a capsule of this name has such a tensor, and it was taken out of it.
         unsafe { Tensor::import(legacy, order) }
     };
     tensor.or_refuse()

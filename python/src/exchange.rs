@@ -103,7 +103,8 @@ unsafe extern "C" fn to_object(
     answer(|py| {
         // SAFETY: the caller hands over a tensor of its own.
         let tensor = unsafe { Tensor::import(tensor, Order::Unordered) }.or_refuse()?;
-        // SAFETY: as for `from_dlpack`: nobody may write to what is shared.
+        // SAFETY: UNS-26: `from_dlpack`, for which this function stands, tells its callers that
+        // nobody may write to a tensor that is shared as long as it is.
         let tensor = unsafe { tensor.assume_frozen() };
         let object = Py::new(py, PyTensor::new(tensor))?;
         // SAFETY: the caller passes a place for the pointer.
@@ -168,7 +169,8 @@ impl AllocatedTensor {
     /// dimensions.
     unsafe fn like(prototype: *const DLTensor) -> Result<Box<Self>> {
         let wrong = |message: &'static str| Error::new(ErrorKind::InvalidArgument, message);
-        // SAFETY: promised by the caller.
+        // SAFETY: `prototype` is null or points to a tensor whose shape has as many entries as it
+        // has dimensions, as the caller promises.
         let wanted =
             unsafe { prototype.as_ref() }.ok_or_else(|| wrong("no tensor: a null pointer"))?;
         let ndim = usize::try_from(wanted.ndim).ok().filter(|ndim| *ndim <= 64);
@@ -178,7 +180,8 @@ impl AllocatedTensor {
         }
         let mut dims = Vec::with_capacity(2 * ndim);
         for index in 0..ndim {
-            // SAFETY: promised by the caller. The read needs no alignment.
+            // SAFETY: `prototype` is null or points to a tensor whose shape has as many entries as
+            // it has dimensions, as the caller promises. The read needs no alignment.
             dims.push(unsafe { wanted.shape.wrapping_add(index).read_unaligned() });
         }
         let dtype = Dtype::new(wanted.dtype.code, wanted.dtype.bits, wanted.dtype.lanes);
@@ -224,7 +227,7 @@ impl AllocatedTensor {
         let block = ptr::from_mut(block);
         // SAFETY: the block was just leaked, and nobody else has it.
         unsafe { (*block).managed.manager_ctx = block.cast() };
-        // SAFETY: as above; only the place is computed.
+        // SAFETY: the block was just leaked, and nobody else has it; only the place is computed.
         unsafe { &raw mut (*block).managed }
     }
 }

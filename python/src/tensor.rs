@@ -461,7 +461,7 @@ unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
     live::remove(Kind::Capsule);
     // SAFETY: Python passes the capsule that is being destroyed.
     let legacy = unsafe { unconsumed::<DLManagedTensor>(capsule, LEGACY) };
-    // SAFETY: as above.
+    // SAFETY: Python passes the capsule that is being destroyed.
     let versioned = unsafe { unconsumed::<DLManagedTensorVersioned>(capsule, VERSIONED) };
     keeping_exception(|| drop((legacy, versioned)));
 }
@@ -471,11 +471,13 @@ unsafe extern "C" fn destroy(capsule: *mut ffi::PyObject) {
 /// # Safety
 /// A capsule that is being destroyed; with this name it has such a tensor.
 unsafe fn unconsumed<F: Form>(capsule: *mut ffi::PyObject, name: &CStr) -> Option<Managed<F>> {
-    // SAFETY: promised by the caller.
+    // SAFETY: a capsule that is being destroyed; with this name it has such a tensor, as the caller
+    // promises.
     if unsafe { ffi::PyCapsule_IsValid(capsule, name.as_ptr()) } == 0 {
         return None;
     }
-    // SAFETY: as above; it has this name, so that no exception is set.
+    // SAFETY: the object is alive, as the caller promises, and a capsule of this name, so that no
+    // exception is set.
     let address = unsafe { ffi::PyCapsule_GetPointer(capsule, name.as_ptr()) };
     // SAFETY: nobody took the tensor out, and nobody can any more.
     unsafe { Managed::from_raw(address.cast()) }.ok()

@@ -49,7 +49,8 @@ cargo xtask python [tensors]
     `tensors` those with JAX and PyTorch alone.
 
 cargo xtask requirements
-    Print which test proves which requirement of docs/requirements.md, and fail where one is missing.
+    Print which test proves which requirement of docs/requirements.md and which guarantee of docs/safety.md, and
+    fail where one is missing, or where an obligation of docs/safety.md is cited nowhere.
 
 cargo xtask gpu-bundle [test]
     Build a folder, target/gpu-bundle, for a machine that has a GPU and no Rust: its run.sh runs the checks on the
@@ -65,8 +66,9 @@ cargo xtask bench --gate
     benchmarks/counts.json has or than was promised. ARROW_DEVICE_BLESS=1 in the environment writes that file.
 
 cargo xtask lint [STEP]
-    Check format, clippy, documentation, dependencies, requirements, housekeeping, the width of comments, that a
-    type name has one definition in a package, and the list of decisions; with STEP, that alone.
+    Check format, clippy, documentation, dependencies, requirements, housekeeping, the width of comments, that
+    proofs stand alone, that a type name has one definition in a package, and the list of decisions; with STEP,
+    that alone.
 ";
 
 fn main() -> ExitCode {

@@ -1,21 +1,36 @@
 //! `cargo xtask requirements`: which test proves which requirement.
 //!
-//! The ids come from the tables of `docs/requirements.md`. A test claims one in a comment of its
-//! own right above it, which begins with the word Requirement and a colon and goes on with ids and
-//! nothing else: `// Requirement: ABI-1, ABI-2`. The scan believes the comment; whether the test
-//! can fail is for its author to see.
+//! The ids come from the tables of `docs/requirements.md` and `docs/safety.md`. A test claims one
+//! in a comment of its own right above it, which begins with the word Requirement and a colon and
+//! goes on with ids and nothing else: `// Requirement: ABI-1, ABI-2`. The scan believes the
+//! comment; whether the test can fail is for its author to see.
+//!
+//! The obligations of `docs/safety.md` bind code that the project does not contain, and no test
+//! proves that somebody else keeps them. They are cited instead: each by at least one comment of
+//! the sources, and a comment cites none that is not in the list. A test may claim an obligation of
+//! drivers, if it shows that a driver which breaks the obligation is found. No test claims an
+//! obligation of unsafe callers: whoever breaks one has undefined behaviour, and shows nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 use crate::shell;
 
-/// The list of requirements, relative to the project's root.
-const LIST: &str = "docs/requirements.md";
+/// The lists of requirements, relative to the project's root.
+const LISTS: &[&str] = &["docs/requirements.md", "docs/safety.md"];
 
 /// The families of which every id must have a test. A family is added here by the change that
 /// completes it.
 const SWITCHED_ON: &[&str] = &["ABI", "SCH", "ARR", "STR", "ASY", "PYC", "DLP", "SYS"];
+
+/// The families of the safety contract, whose ids comments of all kinds cite.
+const CITED: &[&str] = &["SAF", UNSAFE_CALLERS, "DRV"];
+
+/// Those of them of which every id is cited by at least one comment.
+const OBLIGATIONS: &[&str] = &[UNSAFE_CALLERS, "DRV"];
+
+/// The family that no test may claim.
+const UNSAFE_CALLERS: &str = "UNS";
 
 /// The kinds of file that hold tests.
 const ENDINGS: &[&str] = &["rs", "c", "cc", "py"];
@@ -27,7 +42,8 @@ pub(crate) fn check() -> Result<(), String> {
     for file in shell::project_files(ENDINGS)? {
         claims.scan(&file.to_string_lossy(), &shell::read(&file)?);
     }
-    let (table, problems) = compare(&parse_list(&shell::read(LIST)?)?, &claims, SWITCHED_ON);
+    let lists: Result<Vec<_>, String> = LISTS.iter().map(shell::read).collect();
+    let (table, problems) = compare(&parse_lists(&lists?)?, &claims, SWITCHED_ON);
     print!("{table}");
     shell::none_of(&problems)
 }
@@ -55,18 +71,22 @@ impl fmt::Display for Id {
     }
 }
 
-/// The ids of the list, in its order. A row of its tables begins with the id.
-fn parse_list(text: &str) -> Result<Vec<Id>, String> {
+/// The ids of the lists, in their order. A row of their tables begins with the id.
+fn parse_lists(texts: &[impl AsRef<str>]) -> Result<Vec<Id>, String> {
     let mut ids = Vec::new();
-    for line in text.lines() {
+    for line in texts.iter().flat_map(|text| text.as_ref().lines()) {
         let first_cell = line.strip_prefix('|').and_then(|row| row.split('|').next());
         let Some(id) = first_cell.and_then(|cell| Id::parse(cell.trim())) else { continue };
         if ids.contains(&id) {
-            return Err(format!("{LIST}: {id} stands there twice"));
+            return Err(format!("{id} stands twice in {}", LISTS.join(", ")));
         }
         ids.push(id);
     }
-    if ids.is_empty() { Err(format!("{LIST}: no requirement found in it")) } else { Ok(ids) }
+    if ids.is_empty() {
+        Err(format!("no requirement found in {}", LISTS.join(", ")))
+    } else {
+        Ok(ids)
+    }
 }
 
 /// What the comments of the tree say.
@@ -75,14 +95,21 @@ struct Claims {
     tests: BTreeMap<Id, Vec<String>>,
     /// Comments that begin like a claim and do not go on like one.
     unreadable: Vec<String>,
+    /// Where an id of the safety contract was first cited.
+    citations: BTreeMap<Id, String>,
 }
 
 impl Claims {
     fn scan(&mut self, file: &str, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         for (index, line) in lines.iter().enumerate() {
-            let Some(list) = claimed(line) else { continue };
             let place = format!("{file}:{}", index + 1);
+            let Some(list) = claimed(line) else {
+                for id in cited(line) {
+                    self.citations.entry(id).or_insert_with(|| place.clone());
+                }
+                continue;
+            };
             let ids: Option<Vec<Id>> = list.split(',').map(|id| Id::parse(id.trim())).collect();
             let Some(ids) = ids else {
                 self.unreadable.push(format!("{place}: `{list}` is not a list of ids"));
@@ -106,6 +133,13 @@ fn claimed(line: &str) -> Option<&str> {
     }
     let text = line.trim().trim_start_matches(['/', '*', '!', '#']).trim_end_matches("*/");
     Some(text.trim_start().strip_prefix("Requirement:")?.trim())
+}
+
+/// The ids of the safety contract that a line of comment names, a claim left aside.
+fn cited(line: &str) -> impl Iterator<Item = Id> {
+    let text = if is_comment(line) { line } else { "" };
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    words.filter_map(Id::parse).filter(|id| CITED.contains(&id.family.as_str()))
 }
 
 fn is_comment(line: &str) -> bool {
@@ -141,6 +175,13 @@ fn compare(ids: &[Id], claims: &Claims, switched_on: &[&str]) -> (String, Vec<St
                 problems.push(format!("{id} has no test"));
                 "NO TEST".to_owned()
             }
+            None if OBLIGATIONS.contains(&id.family.as_str()) => {
+                let place = claims.citations.get(id);
+                if place.is_none() {
+                    problems.push(format!("{id} is cited by no comment"));
+                }
+                format!("- (cited: {})", place.map_or("NOWHERE", String::as_str))
+            }
             None => "- (family not switched on)".to_owned(),
         };
         // Writing to a string cannot fail.
@@ -148,11 +189,17 @@ fn compare(ids: &[Id], claims: &Claims, switched_on: &[&str]) -> (String, Vec<St
     }
     for family in switched_on {
         if !ids.iter().any(|id| id.family == *family) {
-            problems.push(format!("{family} is switched on, but {LIST} has no such family"));
+            problems.push(format!("{family} is switched on, but no list has such a family"));
         }
     }
     for (id, tests) in claims.tests.iter().filter(|(id, _)| !ids.contains(id)) {
-        problems.push(format!("{} names {id}, which is not in {LIST}", tests.join(", ")));
+        problems.push(format!("{} names {id}, which is in no list", tests.join(", ")));
+    }
+    for (id, place) in claims.citations.iter().filter(|(id, _)| !ids.contains(id)) {
+        problems.push(format!("{place} cites {id}, which is in no list"));
+    }
+    for (id, tests) in claims.tests.iter().filter(|(id, _)| id.family == UNSAFE_CALLERS) {
+        problems.push(format!("{} claims {id}, which no test can prove", tests.join(", ")));
     }
     (table, problems)
 }
@@ -174,24 +221,26 @@ mod tests {
     }
 
     fn problems_of(lines: &[&str]) -> Vec<String> {
-        compare(&parse_list(TABLE).unwrap(), &scanned("a.rs", lines), &["ABI"]).1
+        compare(&parse_lists(&[TABLE]).unwrap(), &scanned("a.rs", lines), &["ABI"]).1
     }
 
     #[test]
     fn the_list_is_read_from_the_first_cells_of_its_tables() {
-        assert_eq!(parse_list(TABLE).unwrap(), [id("ABI-1"), id("ABI-2"), id("STR-1")]);
+        assert_eq!(parse_lists(&[TABLE]).unwrap(), [id("ABI-1"), id("ABI-2"), id("STR-1")]);
     }
 
     #[test]
     fn a_list_with_a_repeated_id_or_with_none_is_refused() {
-        assert!(parse_list(&TABLE.repeat(2)).unwrap_err().contains("ABI-1"));
-        assert!(parse_list("| id | requirement |").is_err());
+        assert!(parse_lists(&[TABLE, TABLE]).unwrap_err().contains("ABI-1"));
+        assert!(parse_lists(&["| id | requirement |"]).is_err());
     }
 
     #[test]
-    fn the_projects_own_list_has_every_family() {
-        let ids = parse_list(&shell::read(LIST).unwrap()).unwrap();
-        for family in ["ABI", "SCH", "ARR", "STR", "ASY", "PYC", "DLP", "SYS"] {
+    fn the_projects_own_lists_have_every_family() {
+        let texts: Vec<_> = LISTS.iter().map(|list| shell::read(list).unwrap()).collect();
+        let ids = parse_lists(&texts).unwrap();
+        let of_specifications = ["ABI", "SCH", "ARR", "STR", "ASY", "PYC", "DLP", "SYS"];
+        for family in of_specifications.iter().chain(CITED).copied() {
             let numbers: Vec<u32> =
                 ids.iter().filter(|id| id.family == family).map(|id| id.number).collect();
             let expected: Vec<u32> = (1..).take(numbers.len()).collect();
@@ -276,6 +325,46 @@ mod tests {
         assert!(xyz.contains("XYZ-1"), "{xyz}");
     }
 
+    const CONTRACT: &str = "| SAF-1 | Kept. |\n| UNS-1 | Kept. |\n| DRV-1 | Kept. |\n";
+
+    fn problems_of_contract(lines: &[&str]) -> Vec<String> {
+        compare(&parse_lists(&[CONTRACT]).unwrap(), &scanned("a.rs", lines), &["SAF"]).1
+    }
+
+    #[test]
+    fn an_obligation_has_to_be_cited_and_a_guarantee_to_be_proved() {
+        let proof = ["// Requirement: SAF-1", "fn a() {}"];
+        let cited = ["// SAFETY: the pointer is the caller's (UNS-1).", "/// DRV-1, after which"];
+        assert_eq!(problems_of_contract(&[proof, cited].concat()), [""; 0]);
+        let problems = problems_of_contract(&proof);
+        assert_eq!(problems, ["UNS-1 is cited by no comment", "DRV-1 is cited by no comment"]);
+        assert_eq!(problems_of_contract(&cited), ["SAF-1 has no test"]);
+    }
+
+    #[test]
+    fn an_obligation_that_code_or_a_string_names_is_not_cited() {
+        for line in ["let text = \"UNS-1\"; // UNS-1", "fn uns() {}", "// UNS-12x, XUNS-1, UNS-"] {
+            assert_eq!(scanned("a.rs", &[line]), Claims::default(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_comment_that_cites_what_is_in_no_list_is_a_problem() {
+        let all = ["// Requirement: SAF-1", "fn a() {}", "// UNS-1, DRV-1", "    # See `SAF-9`."];
+        assert_eq!(problems_of_contract(&all), ["a.rs:4 cites SAF-9, which is in no list"]);
+        // Other families are ids of the specifications' list only where a test claims them.
+        assert_eq!(scanned("a.rs", &["// UTF-8, CVE-2"]), Claims::default());
+    }
+
+    #[test]
+    fn a_driver_that_is_found_out_is_a_test_and_a_caller_that_breaks_its_word_is_none() {
+        let cited = ["// UNS-1", "// Requirement: SAF-1, DRV-1", "fn a() {}"];
+        assert_eq!(problems_of_contract(&cited), [""; 0]);
+        let claimed = ["// DRV-1, UNS-1", "// Requirement: SAF-1, UNS-1", "fn a() {}"];
+        let problems = problems_of_contract(&claimed);
+        assert_eq!(problems, ["a (a.rs:2) claims UNS-1, which no test can prove"]);
+    }
+
     #[test]
     fn a_claim_that_cannot_be_read_is_a_problem() {
         for list in ["", "ABI-1 and ABI-2", "ABI-1,", "ABI-1.", "ABI 1"] {
@@ -289,7 +378,7 @@ mod tests {
     #[test]
     fn a_family_that_is_switched_on_and_does_not_exist_is_a_problem() {
         let claims = scanned("a.rs", &["// Requirement: ABI-1, ABI-2"]);
-        let (_, problems) = compare(&parse_list(TABLE).unwrap(), &claims, &["ABI", "ABX"]);
+        let (_, problems) = compare(&parse_lists(&[TABLE]).unwrap(), &claims, &["ABI", "ABX"]);
         assert_eq!(problems.len(), 1, "{problems:?}");
     }
 }

@@ -70,7 +70,7 @@ fn a_child_that_was_moved_out_outlives_its_parent() {
 
     // SAFETY: `export_pair` sets `children` to a table of two live arrays.
     let child = unsafe { *source.array.children };
-    // SAFETY: the same.
+    // SAFETY: `export_pair` sets `children` to a table of two live arrays.
     let child = unsafe { child.replace(ArrowArray::empty()) };
     release(source.array);
     assert_eq!(released.get(), 2);
@@ -101,7 +101,7 @@ fn a_stream_is_pulled_until_it_hands_out_a_released_array() {
     assert!(!received.is_released());
 
     let mut last = ArrowDeviceArray::empty();
-    // SAFETY: as above.
+    // SAFETY: `stream` is live, and `received` is ours to be written to.
     assert_eq!(unsafe { next(&mut stream, &mut last) }, 0);
     assert!(last.is_released());
 
@@ -153,7 +153,7 @@ fn a_managed_tensor_is_given_back_through_its_deleter() {
     }));
     // SAFETY: the tensor is live until its deleter is called.
     let deleter = unsafe { (*tensor).deleter }.expect("set above");
-    // SAFETY: the same, and it is not used afterwards.
+    // SAFETY: the tensor is live until its deleter is called, and it is not used afterwards.
     unsafe { deleter(tensor) };
     assert_eq!(released.get(), 1);
 }

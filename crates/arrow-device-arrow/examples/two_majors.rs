@@ -47,9 +47,9 @@ unsafe fn consume(
     c_array: &mut ArrowDeviceArray,
 ) -> Result<arrow_array_60::RecordBatch> {
     use v60::ToArrow as _;
-    // SAFETY: promised by the caller.
+    // SAFETY: what `Batch::import` asks for, which the caller promises.
     let schema = unsafe { Schema::import(c_schema) }?;
-    // SAFETY: promised by the caller.
+    // SAFETY: what `Batch::import` asks for, which the caller promises.
     let batch = unsafe { Batch::import(c_array, &schema) }?;
     batch.to_arrow()
 }

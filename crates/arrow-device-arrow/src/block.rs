@@ -179,7 +179,8 @@ unsafe extern "C" fn release<T>(array: *mut ArrowArray) {
 
 /// The release of a struct below the base, which owns nothing.
 pub(crate) unsafe extern "C" fn mark_released(array: *mut ArrowArray) {
-    // SAFETY: as for `release`.
+    // SAFETY: the only consumer of these structs is the import in `take`, which calls a release
+    // callback with the struct that has it, or with null (UNS-14).
     if let Some(array) = unsafe { array.as_mut() } {
         array.release = None;
     }

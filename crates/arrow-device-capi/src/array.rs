@@ -44,7 +44,7 @@ pub struct ArdevCopyOptions {
 /// A function that makes one array of another.
 ///
 /// # Safety
-/// As rules 1 and 2 of the header.
+/// The pointers keep to rules 1 and 2 of the header.
 unsafe fn derive(
     array: *const ArdevArray,
     out: *mut *mut ArdevArray,
@@ -52,22 +52,22 @@ unsafe fn derive(
     make: impl FnOnce(&Array) -> Result<Array>,
 ) -> c_int {
     let body = || {
-        // SAFETY: promised by the caller.
+        // SAFETY: rules 1 and 2 of the header, which the caller keeps.
         let out = unsafe { Out::object(out) }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: rules 1 and 2 of the header, which the caller keeps.
         let array = unsafe { get(array, "array") }?;
         out.give(ArdevArray(make(&array.0)?))
     };
-    // SAFETY: promised by the caller.
+    // SAFETY: rules 1 and 2 of the header, which the caller keeps.
     unsafe { run(error, body) }
 }
 
 /// Releases a struct that cannot be imported for want of a schema.
 ///
 /// # Safety
-/// Null, or a struct as the Arrow C data interface has it.
+/// The struct is null, or as the Arrow C data interface has it (UNS-1, UNS-3).
 unsafe fn discard(c_array: *mut ArrowArray) {
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-1 and UNS-3, which the caller promises.
     let Some(source) = (unsafe { c_array.as_mut() }) else { return };
     let mut moved = std::mem::replace(source, ArrowArray::empty());
     if let Some(release) = moved.release {
@@ -137,9 +137,11 @@ pub unsafe extern "C" fn ardev_array_check(
         let c_array = unsafe { get(c_array, "c_array") }?;
         // SAFETY: rule 2 of the header.
         match unsafe { schema.as_ref() } {
-            // SAFETY: the struct is what the interface says, as far as a call can trust it.
+            // SAFETY: UNS-12: the header asks for a struct as the Arrow C device data interface has
+            // it.
             Some(schema) => unsafe { validate::layout(c_array, &schema.0) },
-            // SAFETY: as above.
+            // SAFETY: UNS-12: the header asks for a struct as the Arrow C device data interface has
+            // it.
             None => unsafe { validate::structure(c_array) }.map(|_| ()),
         }
     };
@@ -396,9 +398,10 @@ pub unsafe extern "C" fn ardev_array_copy(
     let copy = |array: &Array| {
         // SAFETY: rule 2 of the header.
         let queue: Queue = unsafe { ArdevQueue::or_host(queue) };
-        // SAFETY: the header asks for options, or null.
+        // SAFETY: rule 1 of the header: the options are null, or those of the caller.
         let options = match unsafe { options.as_ref() } {
-            // SAFETY: as above.
+            // SAFETY: the header says what the members of options are, and the pointer was not
+            // null.
             Some(options) => unsafe { copy_options(options) }?,
             None => Options::new(),
         };
@@ -423,7 +426,7 @@ unsafe fn copy_options(given: &ArdevCopyOptions) -> Result<Options> {
         .separate(has(ARDEV_COPY_SEPARATE))
         .trim(!has(ARDEV_COPY_WHOLE))
         .always(has(ARDEV_COPY_ALWAYS));
-    // SAFETY: promised by the caller.
+    // SAFETY: the options are what the header says, as the caller promises.
     Ok(match unsafe { given.through.as_ref() } {
         Some(queue) => options.through(&queue.0),
         None => options,

@@ -70,9 +70,10 @@ pub unsafe extern "C" fn ardev_stream_drive(
 /// Releases a handler that there is nothing for.
 ///
 /// # Safety
-/// A handler that nothing was called on, and nobody else will call.
+/// The handler is one that nothing was called on, and that nobody else will call.
 unsafe fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the handler is one that nothing was called on, and that nobody else will call, as the
+    // caller promises.
     let release = unsafe { (*handler).release };
     if let Some(release) = release {
         // SAFETY: "release the handler": a producer may do so before anything else.

@@ -284,13 +284,13 @@ mod opencl {
         memory: i32,
     ) -> Result<Device> {
         let kind = kind(memory)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-29, which the caller keeps, as the header asks.
         unsafe { arrow_device_opencl::open_from(context, device, kind) }
     }
 
     pub(super) unsafe fn open_for(memory: *const c_void, id: i64) -> Result<Device> {
         let memory = NonNull::new(memory.cast_mut()).ok_or_else(|| null("memory"))?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-29, which the caller keeps, as the header asks.
         unsafe { arrow_device_opencl::open_for(memory, id) }
     }
 

@@ -36,9 +36,11 @@ pub unsafe extern "C" fn ardev_array_build(
     let body = || {
         // SAFETY: rule 2 of the header.
         let out = unsafe { Out::object(out) }?;
-        // SAFETY: the header asks for parts.
+        // SAFETY: rule 1 of the header: the parts are null, or the caller's and alive during the
+        // call.
         let parts = unsafe { get(parts, "parts") }?;
-        // SAFETY: as above.
+        // SAFETY: the header says what the members of parts are: their tables are null or have as
+        // many entries as their counts say.
         out.give(ArdevArray(unsafe { build(parts) }?))
     };
     // SAFETY: rule 1 of the header.
@@ -48,17 +50,17 @@ pub unsafe extern "C" fn ardev_array_build(
 /// # Safety
 /// The parts are what the header says.
 unsafe fn build(parts: &ArdevParts) -> Result<Array> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the parts are what the header says, as the caller promises.
     let schema = unsafe { get(parts.schema, "parts.schema") }?;
-    // SAFETY: promised by the caller.
+    // SAFETY: the parts are what the header says, as the caller promises.
     let buffers = unsafe { buffers(parts) }?;
-    // SAFETY: promised by the caller.
+    // SAFETY: the parts are what the header says, as the caller promises.
     let children = unsafe { children(parts) }?;
-    // SAFETY: promised by the caller.
+    // SAFETY: the parts are what the header says, as the caller promises.
     let dictionary = unsafe { parts.dictionary.as_ref() }.map(|array| array.0.clone());
-    // SAFETY: promised by the caller.
+    // SAFETY: the parts are what the header says, as the caller promises.
     let queue = unsafe { parts.queue.as_ref() }.map(|queue| &queue.0);
-    // SAFETY: promised by the caller.
+    // SAFETY: the parts are what the header says, as the caller promises.
     let event = unsafe { parts.event.as_ref() }.map(|event| &event.0);
 
     let count = |number: i64, name: &str| {
@@ -90,23 +92,23 @@ unsafe fn build(parts: &ArdevParts) -> Result<Array> {
 }
 
 /// # Safety
-/// As for [`build`].
+/// The parts are what the header says.
 unsafe fn buffers(parts: &ArdevParts) -> Result<Vec<Option<Buffer>>> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the parts are what the header says, as the caller promises.
     let buffers = unsafe { values(parts.buffers, parts.n_buffers, "parts.buffers") }?;
     let share = |buffer: &*mut ArdevBuffer| {
-        // SAFETY: promised by the caller.
+        // SAFETY: the parts are what the header says, as the caller promises.
         unsafe { buffer.as_ref() }.map(ArdevBuffer::share).transpose()
     };
     buffers.iter().map(share).collect()
 }
 
 /// # Safety
-/// As for [`build`].
+/// The parts are what the header says.
 unsafe fn children(parts: &ArdevParts) -> Result<Vec<Array>> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the parts are what the header says, as the caller promises.
     let children = unsafe { values(parts.children, parts.n_children, "parts.children") }?;
-    // SAFETY: promised by the caller.
+    // SAFETY: the parts are what the header says, as the caller promises.
     let array =
         |child: &*const ArdevArray| unsafe { get(*child, "a child") }.map(|it| it.0.clone());
     children.iter().map(array).collect()

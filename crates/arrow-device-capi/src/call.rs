@@ -22,7 +22,7 @@ pub(crate) unsafe fn run(error: *mut ArdevError, body: impl FnOnce() -> Result<(
     let Err(failure) = outcome else { return 0 };
     let told = ArdevError::of(&failure);
     if !error.is_null() {
-        // SAFETY: promised by the caller.
+        // SAFETY: `error` is null or may be written, as the caller promises.
         unsafe { error.write(told) };
     }
     told.code
@@ -44,7 +44,8 @@ pub(crate) unsafe fn free<T>(object: *mut T) {
     if object.is_null() {
         return;
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: `object` is null or was given by `Out::give`, and is not used after this, as the
+    // caller promises.
     let object = unsafe { Box::from_raw(object) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
         std::mem::forget(payload);
@@ -56,7 +57,8 @@ pub(crate) unsafe fn free<T>(object: *mut T) {
 /// # Safety
 /// `pointer` is null or points to a value that lives as long as the result is used.
 pub(crate) unsafe fn get<'a, T>(pointer: *const T, name: &str) -> Result<&'a T> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `pointer` is null or points to a value that lives as long as the result is used, as
+    // the caller promises.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(name))
 }
 
@@ -75,7 +77,8 @@ pub(crate) unsafe fn values<'a, T>(table: *const T, len: usize, name: &str) -> R
     if bytes.is_none_or(|bytes| isize::try_from(bytes).is_err()) {
         return Err(invalid(format!("`{name}` cannot have {len} values")));
     }
-    // SAFETY: promised by the caller; it is not longer than any allocation.
+    // SAFETY: `table` is null or has `len` values that live as long as the result is used, as the
+    // caller promises; it is not longer than any allocation.
     Ok(unsafe { slice::from_raw_parts(table, len) })
 }
 
@@ -100,7 +103,8 @@ impl<T> Out<T> {
         if out.is_null() {
             return Err(null(name));
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: `out` is null or may be written until the result is dropped, as the caller
+        // promises.
         unsafe { out.write(nothing) };
         Ok(Self(out))
     }
@@ -116,9 +120,10 @@ impl<T> Out<*mut T> {
     /// A place for an object.
     ///
     /// # Safety
-    /// As for [`new`](Out::new).
+    /// `out` is null or may be written until the result is dropped.
     pub(crate) unsafe fn object(out: *mut *mut T) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: `out` is null or may be written until the result is dropped, as the caller
+        // promises.
         unsafe { Self::new(out, std::ptr::null_mut(), "out") }
     }
 
@@ -138,7 +143,8 @@ pub(crate) unsafe fn write_text(
     size: *mut usize,
     text: impl FnOnce() -> Result<String>,
 ) -> Result<()> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `room` is null or has `capacity` bytes, and `size` is null or may be written, as the
+    // caller promises.
     let size = unsafe { Out::new(size, 0, "size") }?;
     if capacity > 0 && room.is_null() {
         return Err(null("text"));
@@ -161,7 +167,8 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str
     if text.is_null() {
         return Err(null(name));
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: `text` is null or ends with a NUL and lives as long as the result is used, as the
+    // caller promises.
     let text = unsafe { std::ffi::CStr::from_ptr(text) };
     text.to_str().map_err(|_| invalid(format!("`{name}` is not UTF-8")))
 }
@@ -170,6 +177,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Result<&'a str
 mod tests {
     use super::*;
 
+    // Requirement: SAF-31
     #[test]
     fn a_panic_is_an_error() {
         let mut error = ArdevError::EMPTY;

@@ -123,10 +123,12 @@ pub unsafe extern "C" fn ardev_device_register(
             );
             return Err(invalid(message));
         }
-        // SAFETY: the header asks for a table, which says that it is long enough.
+        // SAFETY: rule 1 of the header: null, or a table of the caller's, whose first member says
+        // that it is long enough.
         let given = unsafe { get(driver, "driver") }?;
         let context = Context::new(given.context, given.release);
-        // SAFETY: as above.
+        // SAFETY: the header says what the members of a table are: its functions are of their
+        // types, and its name is null or ends with a NUL.
         let table = unsafe { Table::new(given, context) }?;
         out?.give(ArdevDevice(Device::new(table)))
     };
@@ -212,7 +214,8 @@ impl Table {
         }
         let name = match given.name.is_null() {
             true => format!("registered device {id}"),
-            // SAFETY: promised by the caller.
+            // SAFETY: the table is what the header says; its name is null or ends with a NUL, as
+            // the caller promises.
             false => unsafe { CStr::from_ptr(given.name) }.to_string_lossy().into_owned(),
         };
         let instance = NEXT.fetch_add(1, Ordering::Relaxed);

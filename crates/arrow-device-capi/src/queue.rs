@@ -21,9 +21,9 @@ impl ArdevQueue {
     /// The queue, or that of the host.
     ///
     /// # Safety
-    /// Null, or a queue that is not freed as long as this runs.
+    /// The queue is null, or not freed as long as this runs.
     pub(crate) unsafe fn or_host(queue: *const Self) -> Queue {
-        // SAFETY: promised by the caller.
+        // SAFETY: the queue is null, or not freed as long as this runs, as the caller promises.
         unsafe { queue.as_ref() }.map_or_else(Queue::host, |queue| queue.0.clone())
     }
 }

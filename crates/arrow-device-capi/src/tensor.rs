@@ -47,7 +47,7 @@ pub struct ArdevTensorInfo {
 }
 
 /// # Safety
-/// As rules 1, 2 and 3 of the header.
+/// The pointers keep to rules 1, 2 and 3 of the header, and the tensor to UNS-23 to UNS-25.
 unsafe fn import<F: Form>(
     c_tensor: *mut F,
     queue: *const ArdevQueue,
@@ -56,11 +56,11 @@ unsafe fn import<F: Form>(
     error: *mut ArdevError,
 ) -> c_int {
     let body = || {
-        // SAFETY: promised by the caller.
+        // SAFETY: rule 1 of the header, which the caller keeps.
         let out = unsafe { Out::object(out) };
-        // SAFETY: promised by the caller.
+        // SAFETY: rule 2 of the header, which the caller keeps.
         let order = unsafe { queue.as_ref() }.map_or(Order::Host, |queue| Order::On(&queue.0));
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-23 to UNS-25, which the caller promises.
         let mut tensor = unsafe { Tensor::import(c_tensor, order) }?;
         if flags & !ARDEV_TENSOR_FROZEN != 0 {
             return Err(invalid(format!("`flags` is {flags:#x}, and the only flag is 1")));
@@ -71,7 +71,7 @@ unsafe fn import<F: Form>(
         }
         out?.give(ArdevTensor(tensor))
     };
-    // SAFETY: promised by the caller.
+    // SAFETY: rule 1 of the header, which the caller keeps.
     unsafe { run(error, body) }
 }
 
@@ -109,7 +109,7 @@ fn copying(number: i32) -> Result<CopyPolicy> {
 }
 
 /// # Safety
-/// As rules 1 and 2 of the header.
+/// The pointers keep to rules 1 and 2 of the header.
 unsafe fn export<F: Form>(
     tensor: *const ArdevTensor,
     queue: *const ArdevQueue,
@@ -118,16 +118,16 @@ unsafe fn export<F: Form>(
     error: *mut ArdevError,
 ) -> c_int {
     let body = || {
-        // SAFETY: promised by the caller.
+        // SAFETY: the pointers keep to rules 1 and 2 of the header, as the caller promises.
         let out = unsafe { Out::object(out) }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the pointers keep to rules 1 and 2 of the header, as the caller promises.
         let tensor = unsafe { get(tensor, "tensor") }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the pointers keep to rules 1 and 2 of the header, as the caller promises.
         let order = unsafe { queue.as_ref() }.map_or(Order::Host, |queue| Order::On(&queue.0));
         let managed = tensor.0.clone().export::<F>(order, copying(number)?)?;
         out.put(managed.into_raw())
     };
-    // SAFETY: promised by the caller.
+    // SAFETY: the pointers keep to rules 1 and 2 of the header, as the caller promises.
     unsafe { run(error, body) }
 }
 
@@ -156,9 +156,9 @@ pub unsafe extern "C" fn ardev_tensor_export_legacy(
 }
 
 /// # Safety
-/// Null, or what the header says.
+/// The conversion is null, or what the header says.
 unsafe fn conversion(given: *const ArdevConversion) -> Result<Conversion> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the conversion is null, or what the header says, as the caller promises.
     let Some(given) = (unsafe { given.as_ref() }) else { return Ok(Conversion::new()) };
     let known = 2 * ARDEV_CONVERT_AS_LISTS - 1;
     if given.flags & !known != 0 {
@@ -175,7 +175,7 @@ unsafe fn conversion(given: *const ArdevConversion) -> Result<Conversion> {
         .trust_bools(has(ARDEV_CONVERT_TRUST_BOOLS))
         .pack_bools(has(ARDEV_CONVERT_PACK_BOOLS))
         .as_lists(has(ARDEV_CONVERT_AS_LISTS));
-    // SAFETY: promised by the caller.
+    // SAFETY: the conversion is null, or what the header says, as the caller promises.
     Ok(match unsafe { given.queue.as_ref() } {
         Some(queue) => conversion.on(&queue.0),
         None => conversion,

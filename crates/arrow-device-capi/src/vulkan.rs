@@ -193,7 +193,7 @@ pub unsafe extern "C" fn ardev_buffer_adopt_vulkan(
 /// Memory that is bound as the caller says.
 ///
 /// # Safety
-/// All of it is true until the owner is dropped.
+/// All of it is true until the owner is dropped (UNS-18).
 pub(crate) unsafe fn adopt(
     device: &Device,
     binding: &ArdevVulkanBinding,
@@ -205,7 +205,7 @@ pub(crate) unsafe fn adopt(
     if binding.memory.is_null() {
         return Err(null("binding.memory"));
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-18, which the caller promises.
     unsafe { built::adopt(device, binding, owner) }
 }
 
@@ -224,8 +224,8 @@ mod built {
     use crate::call::invalid;
 
     /// # Safety
-    /// As [`open_from`](arrow_device_vulkan::open_from); what has to stay does so until the context
-    /// is released.
+    /// UNS-29 and UNS-30, as [`open_from`](arrow_device_vulkan::open_from) has them; what has to
+    /// stay does so until the context is released.
     pub(super) unsafe fn open(
         handles: &ArdevVulkanHandles,
         queues: &[ArdevVulkanQueue],
@@ -255,7 +255,7 @@ mod built {
         {
             all = all.with_loader(pointer);
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-29 and UNS-30, which the caller promises.
         unsafe { arrow_device_vulkan::open_from(all.kept_by(context), placement) }
     }
 
@@ -298,7 +298,7 @@ mod built {
     }
 
     /// # Safety
-    /// As [`adopt_memory`](arrow_device_vulkan::adopt_memory).
+    /// UNS-18, as [`adopt_memory`](arrow_device_vulkan::adopt_memory) has it.
     pub(super) unsafe fn adopt(
         device: &Device,
         binding: &ArdevVulkanBinding,
@@ -311,7 +311,7 @@ mod built {
             len: binding.size,
             mapped: NonNull::new(binding.mapped),
         };
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-18, which the caller promises.
         unsafe { arrow_device_vulkan::adopt_memory(device, binding, owner) }
     }
 
@@ -327,7 +327,8 @@ mod built {
             // SAFETY: the header asks for a function that can be called so.
             unsafe { (self.lock)(self.context.pointer) };
             submit();
-            // SAFETY: as above; it is locked.
+            // SAFETY: the header asks for a function that can be called so, after a `lock` on this
+            // thread.
             unsafe { (self.unlock)(self.context.pointer) };
         }
     }

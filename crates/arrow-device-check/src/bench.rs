@@ -203,9 +203,10 @@ fn answer(body: impl FnOnce() -> Result<()>) -> c_int {
 }
 
 /// # Safety
-/// What a peer was given, as the header says of all functions.
+/// The context is what a peer was given, as the header says of all functions.
 unsafe fn of<'a>(context: *const Context) -> &'a Context {
-    // SAFETY: promised by the caller; the context lives as long as its bench.
+    // SAFETY: the context is what a peer was given, as the header says of all functions, as the
+    // caller promises; the context lives as long as its bench.
     unsafe { &*context }
 }
 
@@ -322,7 +323,8 @@ unsafe extern "C" fn destroy_event(context: *const Context, sync_event: *mut c_v
             // SAFETY: made in `record`, and destroyed once.
             drop(unsafe { Box::from_raw(sync_event.cast::<*mut c_void>()) });
         }
-        // SAFETY: as above.
+        // SAFETY: UNS-22: the event is one that `record` gave and that `read_sync_event` gave
+        // again, and the header lets it be destroyed once.
         unsafe { driver.destroy_event(event) }
     }
 }
@@ -340,10 +342,12 @@ unsafe extern "C" fn wait(
     answer(|| {
         // SAFETY: the event of an array that is not released, as the header asks.
         let event = unsafe { driver.read_sync_event(shown) }?;
-        // SAFETY: as above; the queue is one of `open_queue`.
+        // SAFETY: UNS-22: the event is that of an array that is not released, and the queue is one
+        // of `open_queue` that is not closed, as the header asks of both.
         match unsafe { driver.wait(Raw::from_ptr(queue), event) }? {
             Waiting::Queued => Ok(()),
-            // SAFETY: as above.
+            // SAFETY: UNS-22: the event is that of an array that is not released, as the header
+            // asks.
             Waiting::HostMustWait => unsafe { driver.wait_on_host(event, None) }.map(|_| ()),
         }
     })

@@ -35,7 +35,7 @@ pub(crate) struct Script {
 /// `script` can be called until this returns.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn arrow_device_check_child(script: *const Script) -> c_int {
-    // SAFETY: promised by the caller.
+    // SAFETY: `script` can be called until this returns, as the caller promises.
     let script = unsafe { *script };
     let Some(task) = Task::of_this_process() else { return libc::EINVAL };
     task.run(|task| peer(script, task.kind, task.side));
@@ -53,9 +53,11 @@ pub(crate) unsafe extern "C" fn arrow_device_check_note(
     id: *const c_char,
     text: *const c_char,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: `notes` is what `protocol` was given, and the others are strings, as the caller
+    // promises.
     let notes = unsafe { &*notes };
-    // SAFETY: promised by the caller.
+    // SAFETY: `notes` is what `protocol` was given, and the others are strings, as the caller
+    // promises.
     let [verdict, id, text] =
         [verdict, id, text].map(|text| unsafe { CStr::from_ptr(text) }.to_string_lossy());
     match &*verdict {
@@ -75,9 +77,11 @@ pub(crate) unsafe extern "C" fn arrow_device_check_wrap_stream(
     host: *mut ArrowArrayStream,
     out: *mut ArrowDeviceArrayStream,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: `host` is a stream that is not released, and `out` may be written, as the caller
+    // promises.
     let moved = unsafe { ptr::replace(host, ArrowArrayStream::empty()) };
-    // SAFETY: promised by the caller.
+    // SAFETY: `host` is a stream that is not released, and `out` may be written, as the caller
+    // promises.
     unsafe { out.write(device_of(moved)) };
 }
 
@@ -92,9 +96,9 @@ pub(crate) unsafe extern "C" fn arrow_device_check_numbers(
 ) {
     let (plan, ledger) = (numbers(0), Ledger::new());
     let made = producer::device_array(&plan, &ledger);
-    // SAFETY: promised by the caller.
+    // SAFETY: both may be written, as the caller promises.
     unsafe { schema.write(producer::schema(&plan, &ledger)) };
-    // SAFETY: promised by the caller.
+    // SAFETY: both may be written, as the caller promises.
     unsafe { array.write(ArrowDeviceArray { reserved: [0; 3], ..made }) };
 }
 

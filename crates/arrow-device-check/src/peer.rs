@@ -291,7 +291,7 @@ fn told(begin: Option<Begin>, bench: &Bench) {
 /// # Safety
 /// The type is that of the function.
 unsafe fn get<T: Copy>(library: &Library, symbol: &str) -> Result<T, String> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the type is that of the function, as the caller promises.
     unsafe { library.get::<T>(symbol.as_bytes()) }.map(|found| *found).map_err(|error| {
         let what_to_do = "export one of this name as C does, or name another";
         format!("the library has no function `{symbol}`: {what_to_do} ({error})")

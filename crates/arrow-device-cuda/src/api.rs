@@ -169,7 +169,7 @@ impl Api for Cuda {
     }
 
     unsafe fn copy(&self, to: Handle, from: Handle, len: usize, stream: Handle) -> Code {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-21, which the caller keeps.
         unsafe { (self.own.copy)(to, from, len, stream) }
     }
 
@@ -181,7 +181,7 @@ impl Api for Cuda {
         stream: Handle,
     ) -> Option<Code> {
         let copy = self.own.copy_peer?;
-        // SAFETY: promised by the caller; both contexts were retained.
+        // SAFETY: UNS-21, which the caller keeps; both contexts were retained.
         Some(unsafe { copy(to.0, to.1.context, from.0, from.1.context, len, stream) })
     }
 
@@ -190,7 +190,7 @@ impl Api for Cuda {
         let (to, from) = (list.to.as_ptr(), list.from.as_ptr());
         let (len, count) = (list.len.as_ptr(), list.len.len());
         let (attributes, first) = (&raw mut list.attributes, &raw mut list.first);
-        // SAFETY: promised by the caller; the three lists have `count` entries.
+        // SAFETY: UNS-21, which the caller keeps; the three lists have `count` entries.
         Some(unsafe { copy(to, from, len, count, attributes, first, 1, stream) })
     }
 

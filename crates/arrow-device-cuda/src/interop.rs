@@ -33,7 +33,9 @@ use ::cudarc::driver::{
     CudaContext, CudaEvent, CudaSlice, CudaStream, CudaView, DevicePtr, DriverError,
 };
 use arrow_device::driver::Raw;
-use arrow_device::{Buffer, BufferPlace, Device, Error, ErrorKind, Event, Queue, Result, View};
+use arrow_device::{
+    Buffer, BufferPlace, Device, Error, ErrorKind, Event, Plain, Queue, Result, View,
+};
 
 /// `cudaStreamPerThread`.
 const PER_THREAD: usize = 2;
@@ -58,7 +60,7 @@ pub fn queue(stream: &Arc<CudaStream>) -> Result<Queue> {
 ///
 /// # Safety
 /// The queue, or a clone of it, is kept as long as any clone of the result, and of what is made
-/// with it.
+/// with it (UNS-29).
 pub unsafe fn stream(queue: &Queue, context: &Arc<CudaContext>) -> Result<Arc<CudaStream>> {
     let device = device_of(context)?;
     queue.reaches(device.id())?;
@@ -110,7 +112,19 @@ pub struct Elements<'view, T> {
 }
 
 /// The first `len` elements of a buffer of a view, whose queue is this stream.
-pub fn slice<'view, T>(
+///
+/// The elements are of a type of which all bytes are a value, because nobody looked at them:
+///
+/// ```compile_fail,E0277
+/// # use std::sync::Arc;
+/// # use arrow_device::View;
+/// # use cudarc::driver::CudaStream;
+/// # fn lend(view: &View, stream: &Arc<CudaStream>) -> arrow_device::Result<()> {
+/// let flags = arrow_device_cuda::interop::slice::<bool>(view, view.buffer(1), 3, stream)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn slice<'view, T: Plain>(
     view: &'view View,
     buffer: BufferPlace<'view>,
     len: usize,
@@ -130,8 +144,8 @@ pub fn slice<'view, T>(
         return refuse(format!("{len} elements asked for, and the buffer has {there} bytes"));
     }
     let address = buffer.location().address().expose_provenance() as u64;
-    // SAFETY: the memory has room for so many elements; the slice is never freed, and only shown to
-    // be read.
+    // SAFETY: the memory has room for so many elements, and any bytes are a `T` (UNS-27); the slice
+    // is never freed, and only shown to be read.
     let upgrade = || unsafe { stream.upgrade_device_ptr::<T>(address, len) };
     // It makes events and panics where the driver makes none.
     let slice = catch_unwind(AssertUnwindSafe(upgrade)).map_err(|_| {

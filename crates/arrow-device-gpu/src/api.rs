@@ -57,13 +57,15 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
     /// Submits a copy between any two kinds of memory.
     ///
     /// # Safety
-    /// Both sides have this many bytes and stay until the stream has passed, which is alive.
+    /// UNS-21: both sides have this many bytes and stay until the stream has passed, which is
+    /// alive.
     unsafe fn copy(&self, to: Handle, from: Handle, len: usize, stream: Handle) -> Code;
 
     /// Submits a copy from the memory of another device; `None` where there is no function for it.
     ///
     /// # Safety
-    /// As for [`copy`](Self::copy); the two sides lie on these devices.
+    /// UNS-21: both sides have this many bytes, lie on these devices and stay until the stream has
+    /// passed, which is alive.
     unsafe fn copy_from_peer(
         &self,
         to: (Handle, &ReadyDevice),
@@ -76,7 +78,8 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
     /// [`memcpy_batch`](Functions::memcpy_batch); `None` where there is none.
     ///
     /// # Safety
-    /// As for [`copy`](Self::copy), for each of them.
+    /// UNS-21, for each of the copies: both sides have this many bytes and stay until the stream
+    /// has passed, which is alive.
     unsafe fn copy_list(&self, list: &mut CopyList, stream: Handle) -> Option<Code> {
         let _ = (list, stream);
         None
@@ -106,12 +109,13 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
 /// A vendor's text; `None` where there is none.
 ///
 /// # Safety
-/// It is null, or a text that ends with a zero and stays for the life of the process.
+/// The text is null, or ends with a zero and stays for the life of the process.
 pub unsafe fn text(text: *const c_char) -> Option<Cow<'static, str>> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the text is null, or ends with a zero and stays for the life of the process, as the
+    // caller promises.
     let text: &'static CStr = unsafe { CStr::from_ptr(text) };
     Some(text.to_string_lossy())
 }

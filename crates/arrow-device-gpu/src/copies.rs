@@ -13,7 +13,8 @@ impl<A: Api> GpuDriver<A> {
     /// All copies in one call, where there is one for it and more than one to make.
     ///
     /// # Safety
-    /// As [`Driver::copy`](arrow_device::driver::Driver::copy), in an entered device.
+    /// UNS-21 and UNS-22, as [`Driver::copy`](arrow_device::driver::Driver::copy) has them, in an
+    /// entered device.
     pub(crate) unsafe fn copy_all(
         &self,
         stream: Handle,
@@ -26,10 +27,10 @@ impl<A: Api> GpuDriver<A> {
             return None;
         }
         let mut list = CopyList::new(regions);
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-21 and UNS-22, which the caller promises.
         let code = match unsafe { self.api.copy_list(&mut list, stream) } {
             Some(code) => code,
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-21 and UNS-22, which the caller promises.
             None => unsafe { list.submit(self.api.functions(), stream) }?,
         };
         // A driver may have the function and not the ability, or not for this kind of host memory.
@@ -42,7 +43,8 @@ impl<A: Api> GpuDriver<A> {
     }
 
     /// # Safety
-    /// As [`Driver::copy`](arrow_device::driver::Driver::copy), in an entered device.
+    /// UNS-21 and UNS-22, as [`Driver::copy`](arrow_device::driver::Driver::copy) has them, in an
+    /// entered device.
     pub(crate) unsafe fn copy_one(
         &self,
         stream: Handle,
@@ -54,15 +56,15 @@ impl<A: Api> GpuDriver<A> {
         let len = region.len as usize;
         let own = self.kind == Kind::Device;
         match route {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-21 and UNS-22, which the caller promises.
             Route::FromHost if own => unsafe {
                 (functions.memcpy_host_to_device)(to, from, len, stream)
             },
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-21 and UNS-22, which the caller promises.
             Route::ToHost if own => unsafe {
                 (functions.memcpy_device_to_host)(to, from, len, stream)
             },
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-21 and UNS-22, which the caller promises.
             Route::Within if own => unsafe {
                 (functions.memcpy_device_to_device)(to, from, len, stream)
             },
@@ -73,15 +75,15 @@ impl<A: Api> GpuDriver<A> {
                     Err(code) => return code,
                 };
                 let (to, from) = ((to, &self.device), (from, &there));
-                // SAFETY: promised by the caller.
+                // SAFETY: UNS-21 and UNS-22, which the caller promises.
                 let code = unsafe { self.api.copy_from_peer(to, from, len, stream) };
                 code.unwrap_or_else(|| {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: UNS-21 and UNS-22, which the caller promises.
                     unsafe { self.api.copy(to.0, from.0, len, stream) }
                 })
             }
-            // SAFETY: promised by the caller. Where all memory has one range of addresses, these
-            // tell where each side is.
+            // SAFETY: UNS-21 and UNS-22, which the caller promises. Where all memory has one range
+            // of addresses, these tell where each side is.
             _ => unsafe { self.api.copy(to, from, len, stream) },
         }
     }

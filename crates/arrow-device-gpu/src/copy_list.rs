@@ -43,14 +43,15 @@ impl CopyList {
     /// old.
     ///
     /// # Safety
-    /// As for [`Api::copy`](crate::Api::copy), for each of the copies.
+    /// UNS-21, for each of the copies: both sides have this many bytes and stay until the stream
+    /// has passed, which is alive.
     pub(crate) unsafe fn submit(&mut self, functions: &Functions, stream: Handle) -> Option<Code> {
         let copy = functions.memcpy_batch?;
         let (to, from) = (self.to.as_mut_ptr(), self.from.as_mut_ptr());
         let (len, count) = (self.len.as_mut_ptr(), self.len.len());
         let (attributes, first) = (&raw mut self.attributes, &raw mut self.first);
         let mut failed = 0;
-        // SAFETY: promised by the caller; the three lists have `count` entries.
+        // SAFETY: UNS-21, which the caller promises; the three lists have `count` entries.
         Some(unsafe { copy(to, from, len, count, attributes, first, 1, &mut failed, stream) })
     }
 }

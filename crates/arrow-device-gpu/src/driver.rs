@@ -85,7 +85,7 @@ impl Drop for Apart<'_> {
     fn drop(&mut self) {
         if let (Some(exchange), Some(mut mode)) = (self.functions.exchange_capture_mode, self.mode)
         {
-            // SAFETY: as above.
+            // SAFETY: the function reads and writes the mode, which is alive during the call.
             let _ = unsafe { exchange(&mut mode) };
         }
     }
@@ -250,12 +250,12 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     }
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.allocate_kind(len, queue) }
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, _len: u64) {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.free_kind(memory.as_ptr(), self.kind) };
     }
 
@@ -267,7 +267,7 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     }
 
     unsafe fn free_staging(&self, address: NonNull<u8>, _len: u64) {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.free_kind(address.as_ptr().cast(), Kind::Host) };
     }
 
@@ -290,7 +290,7 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         self.call_apart("finish a queue", |functions| unsafe {
             (functions.stream_synchronize)(queue.as_ptr())
         })
@@ -298,7 +298,7 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
         self.ask("ask a queue", |functions| {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller keeps.
             unsafe { (functions.stream_query)(queue.as_ptr()) }
         })
     }
@@ -328,7 +328,7 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
                 return;
             }
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let _ = self.call("destroy an event", |functions| unsafe {
             (functions.event_destroy)(event.as_ptr())
         });
@@ -336,7 +336,7 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
         self.submit(queue.as_ptr(), "record an event", |functions| {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller keeps.
             unsafe { (functions.event_record)(event.as_ptr(), queue.as_ptr()) }
         })?;
         Ok(event)
@@ -344,7 +344,7 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         self.submit(queue.as_ptr(), "wait for an event", |functions| {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller keeps.
             unsafe { (functions.stream_wait_event)(queue.as_ptr(), event.as_ptr(), 0) }
         })?;
         Ok(Waiting::Queued)
@@ -352,7 +352,7 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
         self.ask("ask an event", |functions| {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller keeps.
             unsafe { (functions.event_query)(event.as_ptr()) }
         })
     }
@@ -360,14 +360,14 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         let Some(timeout) = timeout else {
             self.call_apart("wait for an event", |functions| {
-                // SAFETY: promised by the caller.
+                // SAFETY: UNS-22, which the caller keeps.
                 unsafe { (functions.event_synchronize)(event.as_ptr()) }
             })?;
             return Ok(true);
         };
         let start = Instant::now();
         let mut asked = 0;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         while !unsafe { self.is_complete(event) }? {
             match start.elapsed() {
                 passed if passed >= timeout => return Ok(false),
@@ -399,11 +399,11 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         let stream = queue.as_ptr();
         self.submit(stream, "copy", |_| {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-21 and UNS-22, which the caller keeps.
             if let Some(code) = unsafe { self.copy_all(stream, route, regions) } {
                 return code;
             }
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-21 and UNS-22, which the caller keeps.
             let copied =
                 regions.iter().map(|region| unsafe { self.copy_one(stream, route, region) });
             copied.into_iter().find(|code| *code != 0).unwrap_or(0)

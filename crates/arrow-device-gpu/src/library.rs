@@ -29,10 +29,10 @@ pub struct ReadyDevice {
     pub context: Handle,
 }
 
-// SAFETY: the vendors' handles may be used on any thread, says the first rule of both manuals:
-// contexts are usable from all threads, one at a time per call.
+// SAFETY: the members are two numbers and a handle of a context, and the manuals of both vendors
+// let any thread make a context current and use it.
 unsafe impl Send for ReadyDevice {}
-// SAFETY: as for `Send`; it is three numbers that do not change.
+// SAFETY: the members are three numbers that do not change.
 unsafe impl Sync for ReadyDevice {}
 
 /// What both vendors have of a driver that was loaded.
@@ -53,14 +53,15 @@ pub struct Loaded {
 /// `whole` adds the functions that only this vendor has.
 ///
 /// # Safety
-/// The vendor's names are those of functions that have in its libraries the types of [`Functions`].
+/// UNS-31: the vendor's names are those of functions that have in its libraries the types of
+/// [`Functions`].
 pub unsafe fn load<A>(
     vendor: &'static Vendor,
     loaded: &'static OnceLock<Result<A, String>>,
     whole: fn(Loaded) -> Result<A, String>,
 ) -> Result<&'static A> {
     let loaded = loaded.get_or_init(|| {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-31, which the caller promises.
         whole(unsafe { Loaded::new(vendor) }?)
     });
     loaded.as_ref().map_err(|message| {
@@ -70,10 +71,10 @@ pub unsafe fn load<A>(
 
 impl Loaded {
     /// # Safety
-    /// As for [`load`].
+    /// UNS-31: the vendor's names are those of functions that have the types of [`Functions`].
     unsafe fn new(vendor: &'static Vendor) -> Result<Self, String> {
         let found = find(vendor)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-31, which the caller promises.
         let functions = unsafe { Functions::find(&found, &vendor.functions) }?;
         Ok(Self { found, functions, ready: Mutex::default() })
     }
@@ -128,9 +129,9 @@ impl Found {
     /// A function that has to be there.
     ///
     /// # Safety
-    /// `T` is the type of the function of that name.
+    /// UNS-31: `T` is the type of the function of that name.
     pub unsafe fn required<T: Copy>(&self, name: &'static str) -> Result<T, String> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-31, which the caller promises.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
         found.map(|symbol| *symbol).map_err(|error| {
             let Vendor { install, .. } = self.vendor;
@@ -141,9 +142,9 @@ impl Found {
     /// A function that may be missing, which is no error; [`missing`](Self::missing) remembers it.
     ///
     /// # Safety
-    /// As for [`required`](Self::required).
+    /// UNS-31: `T` is the type of the function of that name.
     pub unsafe fn optional<T: Copy>(&self, name: &'static str) -> Result<Option<T>, String> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-31, which the caller promises.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
         if found.is_err() {
             self.missing.lock().unwrap_or_else(PoisonError::into_inner).push(name);

@@ -20,7 +20,7 @@ const RANGE_SIZE: i32 = 12;
 
 impl<A: Api> GpuDriver<A> {
     /// # Safety
-    /// As [`Driver::allocate`](arrow_device::driver::Driver::allocate).
+    /// UNS-22, as [`Driver::allocate`](arrow_device::driver::Driver::allocate) has it.
     pub(crate) unsafe fn allocate_kind(
         &self,
         len: u64,
@@ -28,7 +28,7 @@ impl<A: Api> GpuDriver<A> {
     ) -> Result<Raw<Memory>> {
         let size = usize::try_from(len).unwrap_or(usize::MAX);
         if let Some(queue) = queue.filter(|_| self.allocates_in_order()) {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller keeps: the stream is alive.
             if let Some(memory) = unsafe { self.allocate_in_order(size, queue.as_ptr()) }? {
                 return Ok(Raw::from_ptr(memory));
             }
@@ -100,12 +100,14 @@ impl<A: Api> GpuDriver<A> {
     /// It was allocated as this kind, and nothing uses it any more.
     pub(crate) unsafe fn free_kind(&self, memory: Handle, kind: Kind) {
         let _ = self.call_apart("free", |functions| match kind {
-            // SAFETY: promised by the caller. Also for what was allocated in the order of a stream:
-            // "This API will not perform any implicit synchronization when the pointer was
-            // allocated with cuMemAllocAsync. Callers must ensure that all accesses to this pointer
-            // have completed", as they have.
+            // SAFETY: it was allocated as this kind, and nothing uses it any more, as the caller
+            // promises. Also for what was allocated in the order of a stream: "This API will not
+            // perform any implicit synchronization when the pointer was allocated with
+            // cuMemAllocAsync. Callers must ensure that all accesses to this pointer have
+            // completed", as they have.
             Kind::Device | Kind::Managed => unsafe { (functions.mem_free)(memory) },
-            // SAFETY: promised by the caller.
+            // SAFETY: it was allocated as this kind, and nothing uses it any more, as the caller
+            // promises.
             Kind::Host => unsafe { (functions.mem_free_host)(memory) },
         });
     }

@@ -238,7 +238,8 @@ fn find_all(library: Library) -> Result<Api, String> {
 /// The library is an OpenCL loader.
 unsafe fn find_svm(library: &'static Library) -> Result<SvmApi, String> {
     #[allow(clippy::multiple_unsafe_ops_per_block)]
-    // SAFETY: as in `find_all`.
+    // SAFETY: UNS-31: `symbol` asks that each name has the type of the field it goes to. The fields
+    // are declared after the OpenCL headers, whose functions these are.
     unsafe {
         Ok(SvmApi {
             allocate: symbol(library, "clSVMAlloc")?,
@@ -253,7 +254,7 @@ unsafe fn find_svm(library: &'static Library) -> Result<SvmApi, String> {
 /// # Safety
 /// `T` is the type of the function of that name.
 unsafe fn symbol<T: Copy>(library: &'static Library, name: &str) -> Result<T, String> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `T` is the type of the function of that name, as the caller promises.
     let found = unsafe { library.get::<T>(name.as_bytes()) };
     let missing = |error| format!("the OpenCL loader is older than OpenCL 1.2: {name}: {error}");
     found.map(|symbol| *symbol).map_err(missing)

@@ -78,7 +78,7 @@ impl Context {
     /// # Safety
     /// The context is alive.
     pub(crate) unsafe fn retain(api: &'static Api, handle: Handle) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the context is alive, as the caller promises.
         check(unsafe { (api.retain_context)(handle) }, "retain the context")?;
         Ok(Self { api, handle })
     }
@@ -95,9 +95,12 @@ impl Drop for Context {
     }
 }
 
-// SAFETY: as for `Own`.
+// SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
+// those that modify the state of cl_kernel objects").
 unsafe impl Send for Context {}
-// SAFETY: as for `Own`; nothing here is changed.
+// SAFETY: OpenCL's handles may be used on several threads at once ("All OpenCL API calls are
+// thread-safe except those that modify the state of cl_kernel objects"), and nothing here is
+// changed.
 unsafe impl Sync for Context {}
 
 /// A queue that belongs to a driver, in order.
@@ -111,7 +114,8 @@ impl OwnQueue {
     /// The context is alive and the device is one of its.
     pub(crate) unsafe fn open(api: &'static Api, context: Handle, device: Handle) -> Result<Self> {
         let mut code = 0;
-        // SAFETY: promised by the caller; without properties a queue is in order.
+        // SAFETY: the context is alive and the device is one of its, as the caller promises;
+        // without properties a queue is in order.
         let handle = unsafe { (api.create_queue)(context, device, 0, &mut code) };
         check(code, "open a queue").map(|()| Self { api, handle })
     }
@@ -135,7 +139,10 @@ impl Drop for OwnQueue {
     }
 }
 
-// SAFETY: as for `Own`.
+// SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
+// those that modify the state of cl_kernel objects").
 unsafe impl Send for OwnQueue {}
-// SAFETY: as for `Own`; nothing here is changed.
+// SAFETY: OpenCL's handles may be used on several threads at once ("All OpenCL API calls are
+// thread-safe except those that modify the state of cl_kernel objects"), and nothing here is
+// changed.
 unsafe impl Sync for OwnQueue {}

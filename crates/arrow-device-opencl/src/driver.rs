@@ -46,7 +46,9 @@ pub(crate) struct OpenClDriver {
 // SAFETY: OpenCL's handles may be used on any thread ("All OpenCL API calls are thread-safe except
 // those that modify the state of cl_kernel objects"), and nothing in it is changed.
 unsafe impl Send for OpenClDriver {}
-// SAFETY: as for `Send`.
+// SAFETY: OpenCL's handles may be used on several threads at once ("All OpenCL API calls are
+// thread-safe except those that modify the state of cl_kernel objects"), and nothing in it is
+// changed.
 unsafe impl Sync for OpenClDriver {}
 
 impl OpenClDriver {
@@ -59,7 +61,7 @@ impl OpenClDriver {
         kind: Kind,
     ) -> Result<Self> {
         let id = api.id_of(device)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the device is one of the context's, as the caller promises.
         let facts = unsafe { api.facts(device) }?;
         let svm = match kind {
             Kind::Buffers => None,
@@ -70,9 +72,10 @@ impl OpenClDriver {
                 return Err(error.during("open").on_device(id));
             }
         };
-        // SAFETY: the context is alive in its owner; the device is promised by the caller.
+        // SAFETY: the context is alive in its owner; that the device is one of the context's is
+        // promised by the caller.
         let maps = unsafe { OwnQueue::open(api, context.handle(), device) }?;
-        // SAFETY: as above.
+        // SAFETY: the context is alive in its owner.
         let all = unsafe { api.devices_of(context.handle()) }?;
         let reachable = all.into_iter().map(|device| api.id_of(device)).collect::<Result<_>>()?;
         let is_handle = svm.is_none();
@@ -97,9 +100,10 @@ impl OpenClDriver {
     /// # Safety
     /// The queue is alive.
     unsafe fn fence(&self, queue: Raw<Queue>) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the queue is alive, as the caller promises.
         if unsafe { self.api.is_out_of_order(queue.as_ptr()) }? {
-            // SAFETY: promised by the caller; an empty list stands for all that was submitted.
+            // SAFETY: the queue is alive, as the caller promises; an empty list stands for all that
+            // was submitted.
             unsafe { self.barrier(queue, &[], false) }?;
         }
         Ok(())
@@ -119,7 +123,8 @@ impl OpenClDriver {
         let mut made = ptr::null_mut();
         let list = if events.is_empty() { ptr::null() } else { events.as_ptr() };
         let out: *mut Handle = if wants_event { &mut made } else { ptr::null_mut() };
-        // SAFETY: promised by the caller; the list has this many events.
+        // SAFETY: the queue and the events are alive, as the caller promises; the list has this
+        // many events.
         let code = unsafe { (self.api.barrier)(queue.as_ptr(), events.len() as u32, list, out) };
         self.check(code, "enqueue a barrier").map(|()| made)
     }
@@ -127,19 +132,20 @@ impl OpenClDriver {
     /// # Safety
     /// The queue is alive.
     unsafe fn flush(&self, queue: Raw<Queue>) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the queue is alive, as the caller promises.
         self.check(unsafe { (self.api.flush)(queue.as_ptr()) }, "flush the queue")
     }
 
     /// # Safety
-    /// As [`Driver::copy`].
+    /// UNS-21 and UNS-22, as [`Driver::copy`] has them.
     unsafe fn copy_one(&self, queue: Raw<Queue>, route: Route<'_>, region: &Region) -> Result<()> {
         let (from, to, len) = (region.from, region.to, region.len as usize);
         let queue = queue.as_ptr();
         let (wait, event) = (ptr::null(), ptr::null_mut());
         let code = if let Some(svm) = self.svm {
             let (to, from) = (address(to), address(from));
-            // SAFETY: promised by the caller, for both sides; the call does not wait.
+            // SAFETY: UNS-21 and UNS-22, which the caller keeps, for both sides; the call does not
+            // wait.
             unsafe { (svm.copy)(queue, NON_BLOCKING, to, from, len, 0, wait, event) }
         } else {
             let (memory, at) = match route {
@@ -149,14 +155,16 @@ impl OpenClDriver {
             match route {
                 Route::FromHost => {
                     let host = address(from);
-                    // SAFETY: as above.
+                    // SAFETY: UNS-21 and UNS-22, which the caller keeps; the call does not wait,
+                    // and the host memory stays until the queue has passed the copy.
                     unsafe {
                         (self.api.write)(queue, memory, NON_BLOCKING, at, len, host, 0, wait, event)
                     }
                 }
                 Route::ToHost => {
                     let host = address(to);
-                    // SAFETY: as above.
+                    // SAFETY: UNS-21 and UNS-22, which the caller keeps; the call does not wait,
+                    // and the host memory stays until the queue has passed the copy.
                     unsafe {
                         (self.api.read)(queue, memory, NON_BLOCKING, at, len, host, 0, wait, event)
                     }
@@ -164,7 +172,7 @@ impl OpenClDriver {
                 // Within a context memory belongs to no device, so that a peer's is like one's own.
                 _ => {
                     let (other, to_at) = (to.base.as_ptr(), to.offset as usize);
-                    // SAFETY: as above.
+                    // SAFETY: UNS-21 and UNS-22, which the caller keeps, for both handles.
                     unsafe { (self.api.copy)(queue, memory, other, at, to_at, len, 0, wait, event) }
                 }
             }
@@ -173,19 +181,19 @@ impl OpenClDriver {
     }
 
     /// # Safety
-    /// As [`Driver::map`], on the driver's own queue; waits for nothing else.
+    /// UNS-22, as [`Driver::map`] has it, on the driver's own queue; waits for nothing else.
     unsafe fn map_for(&self, spot: Spot, len: u64, flags: u64) -> Result<NonNull<u8>> {
         let (queue, len) = (self.maps.handle(), len as usize);
         let (wait, event) = (ptr::null(), ptr::null_mut());
         let mut code = 0;
         let mapped = if let Some(svm) = self.svm {
             let at = address(spot);
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller promises.
             code = unsafe { (svm.map)(queue, BLOCKING, flags, at, len, 0, wait, event) };
             at
         } else {
             let (memory, at) = (spot.base.as_ptr(), spot.offset as usize);
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller promises.
             unsafe {
                 (self.api.map)(queue, memory, BLOCKING, flags, at, len, 0, wait, event, &mut code)
             }
@@ -197,7 +205,7 @@ impl OpenClDriver {
     }
 
     /// # Safety
-    /// As [`Driver::unmap`]; the queue is alive.
+    /// UNS-22, as [`Driver::unmap`] has it; the queue is alive.
     unsafe fn unmap_on(
         &self,
         queue: Handle,
@@ -207,9 +215,9 @@ impl OpenClDriver {
     ) -> Result<()> {
         let (at, wait) = (address.as_ptr().cast::<c_void>(), ptr::null());
         let code = match self.svm {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller promises.
             Some(svm) => unsafe { (svm.unmap)(queue, at, 0, wait, event) },
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller promises.
             None => unsafe { (self.api.unmap)(queue, spot.base.as_ptr(), at, 0, wait, event) },
         };
         self.check(code, "unmap")
@@ -284,13 +292,14 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
         // A part of a part is one of the root: OpenCL makes no others.
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps: the memory is alive.
         let (root, begin) = unsafe { self.api.root_of(memory.as_ptr()) }?;
         let origin = begin.saturating_add(offset as usize);
         let region = BufferRegion { origin, size: len as usize };
         let mut code = 0;
         let what = (&raw const region).cast();
-        // SAFETY: as above; a region is what this kind of part is made from.
+        // SAFETY: the root is alive as long as the memory that is a part of it; a region is what
+        // this kind of part is made from, and lies inside, as the caller of `part` promises.
         let part = unsafe { (self.api.create_sub_buffer)(root, 0, REGION, what, &mut code) };
         self.check(code, "part").map(|()| Raw::from_ptr(part))
     }
@@ -317,9 +326,9 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
         // The event behind everything tells whether it went well; `clFinish` only that it is over.
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let event = unsafe { self.barrier(queue, &[], true) }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let finished = self.check(unsafe { (self.api.finish)(queue.as_ptr()) }, "finish the queue");
         // SAFETY: the event was just made.
         let passed = finished.and_then(|()| unsafe { self.api.await_event(event, None) });
@@ -331,9 +340,9 @@ unsafe impl Driver for OpenClDriver {
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
         // OpenCL cannot be asked this. A barrier on a queue without work passes as soon as the
         // driver gets to it.
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let event = unsafe { self.barrier(queue, &[], true) }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let mut answer = unsafe { self.flush(queue) }.map(|()| false);
         for _ in 0..LOOKS {
             if !matches!(answer, Ok(false)) {
@@ -361,10 +370,10 @@ unsafe impl Driver for OpenClDriver {
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, _event: Raw<Event>) -> Result<Raw<Event>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let event = unsafe { self.barrier(queue, &[], true) }?;
         // Others may wait for it, which needs this ("the application must call a clFlush").
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.flush(queue) }.inspect_err(|_| {
             // SAFETY: the reference is the one that the barrier gave.
             let _ = unsafe { (self.api.release_event)(event) };
@@ -374,27 +383,27 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         let event = event.as_ptr();
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let status = unsafe { self.api.pushed_status_of(event) }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         if unsafe { self.api.context_of_event(event) }? != self.context.handle() {
             return Ok(Waiting::HostMustWait);
         }
         if status < 0 {
             return Err(crate::error::failed(status, "wait for an event").on_device(self.id));
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.barrier(queue, &[event], false) }?;
         Ok(Waiting::Queued)
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.api.is_over(event.as_ptr()) }.map_err(|error| error.on_device(self.id))
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.api.await_event(event.as_ptr(), timeout) }
             .map_err(|error| error.on_device(self.id))
     }
@@ -417,26 +426,26 @@ unsafe impl Driver for OpenClDriver {
     }
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.fence(queue) }?;
         for region in regions {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-21 and UNS-22, which the caller keeps.
             unsafe { self.copy_one(queue, route, region) }?;
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.fence(queue) }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.flush(queue) }
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.map_for(spot, len, MAP_TO_READ) }
     }
 
     unsafe fn unmap(&self, spot: Spot, _len: u64, address: NonNull<u8>) {
         let mut event = ptr::null_mut();
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         if unsafe { self.unmap_on(self.maps.handle(), spot, address, &mut event) }.is_ok() {
             // Whoever gets the memory next may write to it on any queue: the mapping has to be over
             // by then.
@@ -457,7 +466,7 @@ unsafe impl Driver for OpenClDriver {
             return Ok(None);
         }
         // Nothing was submitted for this memory, so no queue has to be waited for.
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.map_for(spot, len, MAP_TO_FILL) }.map(Some)
     }
 
@@ -470,12 +479,12 @@ unsafe impl Driver for OpenClDriver {
     ) -> Result<Filled> {
         let mut event = ptr::null_mut();
         // On the queue of what comes later, so that it comes later.
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.unmap_on(queue.as_ptr(), spot, address, &mut event) }?;
         // Others may wait for the event, which needs the flush.
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps: the queue is alive.
         let ordered = unsafe { self.fence(queue) }
-            // SAFETY: as above.
+            // SAFETY: UNS-22, which the caller keeps: the queue is alive.
             .and_then(|()| unsafe { self.flush(queue) });
         ordered.map(|()| Filled::After(Raw::from_ptr(event))).inspect_err(|_| {
             // SAFETY: the reference is the one that the unmapping gave.
@@ -485,7 +494,7 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn holds(&self, base: Raw<Memory>) -> bool {
         // With shared virtual memory nothing tells.
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let context = |base: Raw<Memory>| unsafe { self.api.extent_of(base.as_ptr()) };
         self.svm.is_some()
             || context(base).is_ok_and(|(context, _)| context == self.context.handle())
@@ -495,7 +504,7 @@ unsafe impl Driver for OpenClDriver {
         if self.svm.is_some() {
             return Ok(None);
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let (context, size) = unsafe { self.api.extent_of(base.as_ptr()) }?;
         let device = if context == self.context.handle() {
             self.id

@@ -22,10 +22,10 @@ impl Api {
     /// # Safety
     /// The event is alive.
     pub(crate) unsafe fn pushed_status_of(&self, event: Handle) -> Result<Code> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the event is alive, as the caller promises.
         let status = unsafe { self.status_of(event) }?;
         if status == QUEUED {
-            // SAFETY: promised by the caller.
+            // SAFETY: the event is alive, as the caller promises.
             let queue = unsafe { self.queue_of_event(event) }?;
             if !queue.is_null() {
                 // SAFETY: a queue lives at least until its work is done, and this is not.
@@ -40,7 +40,7 @@ impl Api {
     /// # Safety
     /// The event is alive.
     pub(crate) unsafe fn is_over(&self, event: Handle) -> Result<bool> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the event is alive, as the caller promises.
         unsafe { self.pushed_status_of(event) }.map(|status| status <= 0)
     }
 
@@ -55,19 +55,19 @@ impl Api {
         timeout: Option<Duration>,
     ) -> Result<bool> {
         let Some(timeout) = timeout else {
-            // SAFETY: promised by the caller. This flushes the event's queue.
+            // SAFETY: the event is alive, as the caller promises. This flushes the event's queue.
             let code = unsafe { (self.wait_for_events)(1, &event) };
             if code != FAILED_IN_WAIT_LIST {
                 check(code, "wait for an event")?;
             }
-            // SAFETY: promised by the caller.
+            // SAFETY: the event is alive, as the caller promises.
             let status = unsafe { self.status_of(event) }?;
             return if status < 0 { Err(failed(status, "wait for an event")) } else { Ok(true) };
         };
         let start = Instant::now();
         let mut asked = 0;
         loop {
-            // SAFETY: promised by the caller.
+            // SAFETY: the event is alive, as the caller promises.
             match unsafe { self.pushed_status_of(event) }? {
                 0 => return Ok(true),
                 status if status < 0 => return Err(failed(status, "wait for an event")),

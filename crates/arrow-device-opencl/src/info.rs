@@ -68,7 +68,7 @@ unsafe fn value<T: Plain>(
 }
 
 /// # Safety
-/// As [`value`].
+/// `object` is alive and of the kind that `info` is about.
 unsafe fn list<T: Plain>(
     info: Info,
     object: Handle,
@@ -76,12 +76,14 @@ unsafe fn list<T: Plain>(
     operation: &'static str,
 ) -> Result<Vec<T>> {
     let mut size = 0;
-    // SAFETY: promised by the caller; with no room given only the size is written.
+    // SAFETY: `object` is alive and of the kind that `info` is about, as the caller promises; with
+    // no room given only the size is written.
     let code = unsafe { info(object, what, 0, ptr::null_mut(), &mut size) };
     check(code, operation)?;
     let mut values = vec![T::ZERO; size / size_of::<T>()];
     let room = size_of_val(values.as_slice());
-    // SAFETY: promised by the caller; `values` has this many bytes.
+    // SAFETY: `object` is alive and of the kind that `info` is about, as the caller promises;
+    // `values` has this many bytes.
     let code = unsafe { info(object, what, room, values.as_mut_ptr().cast(), ptr::null_mut()) };
     check(code, operation).map(|()| values)
 }
@@ -91,9 +93,9 @@ impl Plain for u8 {
 }
 
 /// # Safety
-/// As [`value`].
+/// `object` is alive and of the kind that `info` is about.
 unsafe fn text(info: Info, object: Handle, what: u32, operation: &'static str) -> Result<String> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `object` is alive and of the kind that `info` is about, as the caller promises.
     let bytes = unsafe { list::<u8>(info, object, what, operation) }?;
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     Ok(String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).trim().to_owned())
@@ -149,7 +151,7 @@ impl Api {
         check(code, "list devices")?;
         let mut devices = vec![ptr::null_mut(); count as usize];
         let room = devices.as_mut_ptr();
-        // SAFETY: as above; there is room for `count` devices.
+        // SAFETY: the platform was just listed; there is room for `count` devices.
         let code =
             unsafe { (self.get_device_ids)(platform, ALL_DEVICES, count, room, ptr::null_mut()) };
         check(code, "list devices").map(|()| devices)
@@ -166,18 +168,21 @@ impl Api {
     pub(crate) unsafe fn facts(&self, device: Handle) -> Result<DeviceFacts> {
         const ASK: &str = "ask the device";
         let info = self.get_device_info;
-        // SAFETY: promised by the caller, as for the questions below.
+        // SAFETY: the device is one of this process, as the caller promises, as for the questions
+        // below.
         let platform = unsafe { value(info, device, DEVICE_PLATFORM, ASK) }?;
         // SAFETY: the device's own platform.
         let platform = unsafe { text(self.get_platform_info, platform, PLATFORM_NAME, ASK) }?;
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises.
         let name = unsafe { text(info, device, DEVICE_NAME, ASK) }?;
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises; the answer is a `cl_uint`.
         let bits: u32 = unsafe { value(info, device, DEVICE_ALIGNMENT_IN_BITS, ASK) }?;
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises; the answer is a `cl_bool`, which is
+        // a `cl_uint`.
         let is_unified: u32 = unsafe { value(info, device, DEVICE_UNIFIED_MEMORY, ASK) }?;
         // Before OpenCL 2.0 this is an error.
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises; the answer is a `cl_bitfield`, which
+        // is a `cl_ulong`.
         let svm: u64 = unsafe { value(info, device, DEVICE_SVM_CAPABILITIES, ASK) }.unwrap_or(0);
         Ok(DeviceFacts {
             name: format!("{name} ({platform})"),
@@ -193,9 +198,9 @@ impl Api {
     /// The device is one of this process.
     pub(crate) unsafe fn memory_and_version(&self, device: Handle) -> Result<(u64, String)> {
         let info = self.get_device_info;
-        // SAFETY: promised by the caller.
+        // SAFETY: the device is alive, as the caller promises; the answer is a `cl_ulong`.
         let memory = unsafe { value(info, device, DEVICE_MEMORY, "ask the device") }?;
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises.
         let version = unsafe { text(info, device, DRIVER_VERSION, "ask the device") }?;
         Ok((memory, version))
     }
@@ -203,14 +208,14 @@ impl Api {
     /// # Safety
     /// The context is alive.
     pub(crate) unsafe fn devices_of(&self, context: Handle) -> Result<Vec<Handle>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the context is alive, as the caller promises.
         unsafe { list(self.get_context_info, context, CONTEXT_DEVICES, "ask the context") }
     }
 
     /// # Safety
     /// The queue is alive.
     pub(crate) unsafe fn is_out_of_order(&self, queue: Handle) -> Result<bool> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the queue is alive, as the caller promises.
         let properties: u64 =
             unsafe { value(self.get_queue_info, queue, QUEUE_PROPERTIES, "ask the queue") }?;
         Ok(properties & OUT_OF_ORDER != 0)
@@ -222,9 +227,9 @@ impl Api {
     /// The memory is alive.
     pub(crate) unsafe fn extent_of(&self, memory: Handle) -> Result<(Handle, usize)> {
         let info = self.get_memory_info;
-        // SAFETY: promised by the caller.
+        // SAFETY: the memory is alive, as the caller promises; the answer is a `cl_context`.
         let context = unsafe { value(info, memory, MEMORY_CONTEXT, "ask the memory") }?;
-        // SAFETY: as above.
+        // SAFETY: the memory is alive, as the caller promises; the answer is a `size_t`.
         let size = unsafe { value(info, memory, MEMORY_SIZE, "ask the memory") }?;
         Ok((context, size))
     }
@@ -235,12 +240,12 @@ impl Api {
     /// The memory is alive.
     pub(crate) unsafe fn root_of(&self, memory: Handle) -> Result<(Handle, usize)> {
         let info = self.get_memory_info;
-        // SAFETY: promised by the caller.
+        // SAFETY: the memory is alive, as the caller promises; the answer is a `cl_mem`.
         let root: Handle = unsafe { value(info, memory, MEMORY_ROOT, "ask the memory") }?;
         if root.is_null() {
             return Ok((memory, 0));
         }
-        // SAFETY: as above.
+        // SAFETY: the memory is alive, as the caller promises; the answer is a `size_t`.
         let offset = unsafe { value(info, memory, MEMORY_OFFSET, "ask the memory") }?;
         Ok((root, offset))
     }
@@ -250,14 +255,14 @@ impl Api {
     /// # Safety
     /// The event is alive.
     pub(crate) unsafe fn status_of(&self, event: Handle) -> Result<Code> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the event is alive, as the caller promises.
         unsafe { value(self.get_event_info, event, EVENT_STATUS, "ask the event") }
     }
 
     /// # Safety
     /// The event is alive.
     pub(crate) unsafe fn context_of_event(&self, event: Handle) -> Result<Handle> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the event is alive, as the caller promises.
         unsafe { value(self.get_event_info, event, EVENT_CONTEXT, "ask the event") }
     }
 
@@ -266,7 +271,7 @@ impl Api {
     /// # Safety
     /// The event is alive.
     pub(crate) unsafe fn queue_of_event(&self, event: Handle) -> Result<Handle> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the event is alive, as the caller promises.
         unsafe { value(self.get_event_info, event, EVENT_QUEUE, "ask the event") }
     }
 }

@@ -111,7 +111,7 @@ pub fn devices() -> Result<Vec<Listed>> {
     let list = |(index, device)| {
         // SAFETY: the device was just listed.
         let facts = unsafe { api.facts(device) }?;
-        // SAFETY: as above.
+        // SAFETY: the device was just listed.
         let (memory, driver_version) = unsafe { api.memory_and_version(device) }?;
         let (name, has_svm) = (facts.name, facts.has_svm);
         Ok(vec![Listed { index, name, has_svm, memory, driver_version }])
@@ -141,16 +141,16 @@ pub fn open_with(index: usize, kind: Kind) -> Result<Device> {
 ///
 /// # Safety
 /// `context` is a `cl_context` that is alive, made by the OpenCL loader of this process, and
-/// `device` is a `cl_device_id`.
+/// `device` is a `cl_device_id` (UNS-29).
 pub unsafe fn open_from(
     context: NonNull<c_void>,
     device: NonNull<c_void>,
     kind: Kind,
 ) -> Result<Device> {
     let api = api::load()?;
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-29, which the caller keeps: the context is alive.
     let context = unsafe { Context::retain(api, context.as_ptr()) }?;
-    // SAFETY: as above.
+    // SAFETY: the context is alive: a reference to it was just taken.
     let devices = unsafe { api.devices_of(context.handle()) }?;
     if !devices.contains(&device.as_ptr()) {
         let message = "the device is not one of the context's";
@@ -165,10 +165,10 @@ pub unsafe fn open_from(
 /// first of them otherwise.
 ///
 /// # Safety
-/// `memory` is a `cl_mem` that is alive, made by the OpenCL loader of this process.
+/// `memory` is a `cl_mem` that is alive, made by the OpenCL loader of this process (UNS-29).
 pub unsafe fn open_for(memory: NonNull<c_void>, device_id: i64) -> Result<Device> {
     let api = api::load()?;
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-29, which the caller promises.
     let (context, _) = unsafe { api.extent_of(memory.as_ptr()) }?;
     // SAFETY: the memory keeps its context.
     let context = unsafe { Context::retain(api, context) }?;
@@ -190,7 +190,7 @@ unsafe fn open_in(
     device: *mut c_void,
     kind: Kind,
 ) -> Result<Device> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the device is one of the context's, as the caller promises.
     let driver = unsafe { OpenClDriver::new(api, context, device, kind) }?;
     settle_kind(driver.id(), kind)?;
     Ok(Device::new(driver))

@@ -159,7 +159,7 @@ impl Api for Hip {
     }
 
     unsafe fn copy(&self, to: Handle, from: Handle, len: usize, stream: Handle) -> Code {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-21, which the caller keeps.
         unsafe { (self.own.copy)(to, from, len, BY_ADDRESS, stream) }
     }
 
@@ -171,7 +171,7 @@ impl Api for Hip {
         stream: Handle,
     ) -> Option<Code> {
         let copy = self.own.copy_peer?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-21, which the caller keeps, and the two sides lie on these devices.
         Some(unsafe { copy(to.0, to.1.ordinal, from.0, from.1.ordinal, len, stream) })
     }
 

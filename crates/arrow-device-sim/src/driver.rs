@@ -165,14 +165,14 @@ unsafe impl Driver for SimDriver {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-5, which the caller keeps.
         unsafe { self.engine.adopt(sync_event) }
             .map_err(|error| error.during("read_sync_event").on_device(self.id))
     }
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         let site = self.engine.site();
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-21, which the caller keeps.
         self.engine.with(|state| unsafe { state.copy(queue, &route, regions, site) })
     }
 

@@ -146,7 +146,7 @@ impl Engine {
     /// Takes an event that an array shows.
     ///
     /// # Safety
-    /// As [`Driver::read_sync_event`](arrow_device::driver::Driver::read_sync_event).
+    /// UNS-5, as [`Driver::read_sync_event`](arrow_device::driver::Driver::read_sync_event) has it.
     pub(crate) unsafe fn adopt(&self, sync_event: NonNull<std::ffi::c_void>) -> Result<Raw<Event>> {
         let event = Raw::from_ptr(sync_event.as_ptr());
         let site = self.site();
@@ -157,7 +157,7 @@ impl Engine {
             return Ok(event);
         }
         drop(state);
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-5, which the caller promises.
         unsafe { event_table::check(sync_event) }?;
         self.lock().events.foreign.insert(event.bits());
         Ok(event)
@@ -182,7 +182,7 @@ impl Engine {
         let mut state = self.lock();
         if state.events.is_foreign(event) {
             drop(state);
-            // SAFETY: as in `is_complete`.
+            // SAFETY: `adopt` checked it, and the caller of the driver keeps the array alive.
             return unsafe { event_table::wait_for_foreign(event, limit) };
         }
         let site = state.sites.add(site);

@@ -27,7 +27,8 @@ impl Engine {
 /// # Safety
 /// `event` is a table of an engine that [`Engine::start`] gave, and the engine is alive.
 unsafe fn parts<'a>(event: *const EventTable) -> (&'a Engine, Raw<Event>) {
-    // SAFETY: promised by the caller.
+    // SAFETY: `event` is a table of an engine that `Engine::start` gave, and the engine is alive,
+    // as the caller promises.
     let engine = unsafe { (*event).context }.cast::<Engine>();
     // SAFETY: the engine outlives its events.
     (unsafe { &*engine }, Raw::from_ptr(event.cast_mut().cast()))
@@ -45,7 +46,8 @@ unsafe extern "C" fn query(event: *const EventTable) -> c_int {
 }
 
 unsafe extern "C" fn wait(event: *const EventTable, nanoseconds: i64) -> c_int {
-    // SAFETY: as in `query`.
+    // SAFETY: the header says that the functions are called with their own table, while the event
+    // is alive.
     let (engine, event) = unsafe { parts(event) };
     let limit = u64::try_from(nanoseconds).ok().map(Duration::from_nanos);
     match engine.wait_on_host(event, limit) {
@@ -56,7 +58,8 @@ unsafe extern "C" fn wait(event: *const EventTable, nanoseconds: i64) -> c_int {
 }
 
 unsafe extern "C" fn queue_wait(event: *const EventTable, queue: *mut c_void) -> c_int {
-    // SAFETY: as in `query`.
+    // SAFETY: the header says that the functions are called with their own table, while the event
+    // is alive.
     let (engine, event) = unsafe { parts(event) };
     let queue: Raw<Queue> = Raw::from_ptr(queue);
     if !engine.has_queue(queue) {

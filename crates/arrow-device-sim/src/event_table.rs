@@ -79,23 +79,24 @@ impl EventTable {
     /// # Safety
     /// `allocate` gave the table, and nobody else uses it.
     pub(crate) unsafe fn revive(table: NonNull<Self>, alive: &Self) {
-        // SAFETY: promised by the caller.
+        // SAFETY: `allocate` gave the table, and nobody else uses it, as the caller promises.
         unsafe { table.write(Self::like(alive)) }
     }
 
     /// Marks the event as destroyed, for whoever still looks.
     ///
     /// # Safety
-    /// As for [`revive`](Self::revive).
+    /// `allocate` gave the table, and nobody else uses it.
     pub(crate) unsafe fn end(table: NonNull<Self>) {
-        // SAFETY: promised by the caller.
+        // SAFETY: `allocate` gave the table, and nobody else uses it, as the caller promises.
         unsafe { (*table.as_ptr()).magic = Self::GONE }
     }
 
     /// # Safety
     /// `allocate` gave the table, and it is not used after this.
     pub(crate) unsafe fn free(table: NonNull<Self>) {
-        // SAFETY: promised by the caller; `allocate` made it from a box.
+        // SAFETY: `allocate` gave the table, and it is not used after this, as the caller promises;
+        // `allocate` made it from a box.
         drop(unsafe { Box::from_raw(table.as_ptr()) });
     }
 }
@@ -106,7 +107,8 @@ impl EventTable {
 /// `sync_event` points to the start of one, or at least to a readable `u64`.
 pub(crate) unsafe fn check(sync_event: NonNull<c_void>) -> Result<()> {
     let table = sync_event.cast::<EventTable>();
-    // SAFETY: promised by the caller; the magic number is the first member.
+    // SAFETY: `sync_event` points to the start of one, or at least to a readable `u64`, as the
+    // caller promises; the magic number is the first member.
     let magic = unsafe { sync_event.cast::<u64>().read_unaligned() };
     let malformed = |message: &'static str| Err(Error::new(ErrorKind::Malformed, message));
     if magic == EventTable::GONE {
@@ -132,7 +134,8 @@ pub(crate) unsafe fn check(sync_event: NonNull<c_void>) -> Result<()> {
 /// `check` accepted the table, and the array that shows it is alive.
 pub(crate) unsafe fn query_foreign(event: Raw<Event>) -> Result<bool> {
     let table = event.as_ptr().cast::<EventTable>();
-    // SAFETY: promised by the caller.
+    // SAFETY: `check` accepted the table, and the array that shows it is alive, as the caller
+    // promises.
     let Some(query) = (unsafe { (*table).query }) else { return Ok(true) };
     // SAFETY: the table's own function, called with the table.
     match unsafe { query(table) } {
@@ -145,14 +148,15 @@ pub(crate) unsafe fn query_foreign(event: Raw<Event>) -> Result<bool> {
 /// Waits for another party's event.
 ///
 /// # Safety
-/// As for [`query_foreign`].
+/// `check` accepted the table, and the array that shows it is alive.
 pub(crate) unsafe fn wait_for_foreign(
     event: Raw<Event>,
     timeout: Option<Duration>,
 ) -> Result<bool> {
     let table = event.as_ptr().cast::<EventTable>();
     let limit = timeout.map_or(-1, |timeout| i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX));
-    // SAFETY: promised by the caller.
+    // SAFETY: `check` accepted the table, and the array that shows it is alive, as the caller
+    // promises.
     let Some(wait) = (unsafe { (*table).wait }) else { return Ok(true) };
     // SAFETY: the table's own function, called with the table.
     match unsafe { wait(table, limit) } {

@@ -250,7 +250,8 @@ impl Hardware {
     /// destination until the queue has passed the copy.
     pub unsafe fn transfer(&self, lane: Lane, stretches: &[Stretch]) -> Result<()> {
         let site = self.engine.site();
-        // SAFETY: promised by the caller.
+        // SAFETY: what is no device address and no allocation is host memory that may be read or
+        // written; a destination until the queue has passed the copy, as the caller promises.
         self.engine.with(|state| unsafe { state.transfer(lane.raw(), stretches, site) })
     }
 
@@ -438,7 +439,7 @@ mod tests {
         unsafe { hardware.transfer(lane, &[copy]) }.unwrap();
         assert_eq!(kinds(&hardware), [Mistake::UnorderedRead]);
         hardware.synchronize(lane).unwrap();
-        // SAFETY: as above.
+        // SAFETY: both ends are memory of the hardware.
         unsafe { hardware.transfer(lane, &[copy]) }.unwrap();
         assert_eq!(kinds(&hardware), []);
     }

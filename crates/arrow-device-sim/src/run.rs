@@ -231,7 +231,8 @@ impl State {
                     self.report(Report::new(Mistake::HostSourceChanged).second(here));
                 }
                 if let Some(block) = &mut self.allocations[part.allocation].block {
-                    // SAFETY: as above.
+                    // SAFETY: UNS-21, which the submitter promised: the source stays readable until
+                    // the queue has passed this.
                     unsafe { block.load(part.offset, address.0, len) };
                 }
             }
@@ -247,7 +248,8 @@ impl State {
                 if let Side::Device(part) = from
                     && let Some(block) = &self.allocations[part.allocation].block
                 {
-                    // SAFETY: as above.
+                    // SAFETY: UNS-21, which the submitter promised: the destination stays writable
+                    // until the queue has passed this.
                     unsafe { block.store(part.offset, address.0, len) };
                 }
             }

@@ -22,7 +22,8 @@ pub(crate) const NOT_YET: u8 = 0xd5;
 
 impl State {
     /// # Safety
-    /// As [`Driver::copy`](arrow_device::driver::Driver::copy), for the host's sides.
+    /// UNS-21, as [`Driver::copy`](arrow_device::driver::Driver::copy) has it, for the host's
+    /// sides.
     pub(crate) unsafe fn copy(
         &mut self,
         queue: Raw<Queue>,
@@ -263,7 +264,7 @@ impl Side {
 /// # Safety
 /// `len` bytes may be read.
 pub(crate) unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `len` bytes may be read, as the caller promises.
     unsafe { std::slice::from_raw_parts(address.0, len as usize) }.into()
 }
 
@@ -272,7 +273,7 @@ pub(crate) unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
 /// # Safety
 /// `len` bytes may be written.
 pub(crate) unsafe fn scribble(address: HostAddress, len: u64) -> Box<[u8]> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `len` bytes may be written, as the caller promises.
     unsafe { address.0.write_bytes(NOT_YET, len as usize) };
     vec![NOT_YET; len as usize].into()
 }

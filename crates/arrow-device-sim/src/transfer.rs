@@ -83,7 +83,8 @@ impl State {
                 Side::Host(address) => {
                     let stays = reading != Reading::AtOnce && matches!(target, Side::Device(_));
                     let side = if stays { source } else { Side::Staged };
-                    // SAFETY: promised by the caller.
+                    // SAFETY: what is neither an allocation nor a device address is host memory
+                    // that may be read, as the caller promises.
                     (side, unsafe { submit::snapshot(address, len) })
                 }
                 Side::Device(part) => (source, self.note(part)),
@@ -92,7 +93,8 @@ impl State {
             let target_bytes = match (target, from) {
                 (Side::Device(part), _) => self.mark_not_yet(part),
                 (Side::Host(address), Side::Device(_)) => {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: what is neither an allocation nor a device address is host memory
+                    // that may be written, as the caller promises.
                     unsafe { submit::scribble(address, len) }
                 }
                 _ => Box::default(),

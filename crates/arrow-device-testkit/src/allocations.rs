@@ -26,18 +26,21 @@ pub struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         one_more();
-        // SAFETY: promised by the caller.
+        // SAFETY: what `GlobalAlloc::alloc` asks for, which the caller keeps, is what `System` asks
+        // for.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         one_more();
-        // SAFETY: promised by the caller.
+        // SAFETY: what `GlobalAlloc::realloc` asks for, which the caller keeps, is what `System`
+        // asks for: each block of this allocator is one of `System`'s.
         unsafe { System.realloc(block, layout, size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: promised by the caller.
+        // SAFETY: what `GlobalAlloc::dealloc` asks for, which the caller keeps, is what `System`
+        // asks for: each block of this allocator is one of `System`'s.
         unsafe { System.dealloc(block, layout) }
     }
 }

@@ -63,7 +63,8 @@ struct Handle(#[expect(dead_code, reason = "C reads it")] *mut c_void);
 
 // SAFETY: the handle of an event, which can be used on any thread.
 unsafe impl Send for Handle {}
-// SAFETY: as above; nobody writes to it.
+// SAFETY: the handle of an event, which can be used on several threads at once (DRV-1) and is not
+// written to.
 unsafe impl Sync for Handle {}
 
 impl Shown {
@@ -129,15 +130,16 @@ fn judge_producer(produce: &Produce<'_>, stage: &Stage, order: Order) -> Verdict
     unsafe { validate::schema_structure(&schema) }.map_err(text)?;
     // A copy that is not released, so that the original can be compared with what it was.
     let mut copy = ArrowSchema { release: Some(keep), ..consumer::copy_of(&schema) };
-    // SAFETY: as above.
+    // SAFETY: UNS-2: the peer vouches for its structs; the checks are those of hostile ones. The
+    // callback of the copy releases nothing.
     let known = unsafe { Schema::import(&mut copy) }.map_err(text)?;
     // The manual device has no events at all where it has none.
     require(stage.has_events() || array.sync_event.is_null(), || {
         "an event on a device that has none".into()
     })?;
-    // SAFETY: as above.
+    // SAFETY: UNS-12: the peer vouches for its structs; the checks are those of hostile ones.
     unsafe { validate::structure(&array) }.map_err(text)?;
-    // SAFETY: as above.
+    // SAFETY: UNS-12: the peer vouches for its structs; the checks are those of hostile ones.
     unsafe { validate::layout(&array, &known) }.map_err(text)?;
     judge_event(stage, array.sync_event)?;
 

@@ -93,7 +93,7 @@ pub struct Bytes {
 
 // SAFETY: plain memory that nobody writes to.
 unsafe impl Send for Bytes {}
-// SAFETY: as above.
+// SAFETY: plain memory that nobody writes to.
 unsafe impl Sync for Bytes {}
 
 impl Bytes {
@@ -127,7 +127,8 @@ impl Bytes {
 
 impl Drop for Bytes {
     fn drop(&mut self) {
-        // SAFETY: as many bytes were written to it when it was made.
+        // SAFETY: `address` leads to as many bytes as `contents` has, which were written when the
+        // memory was made.
         let now = unsafe { std::slice::from_raw_parts(self.address, self.contents.len()) };
         if now != self.contents {
             self.ledger.complain("a buffer was written to");

@@ -126,7 +126,7 @@ struct HeldBase {
 
 // SAFETY: the specification lets a struct be used and released on any thread.
 unsafe impl Send for HeldBase {}
-// SAFETY: as above; nothing in it changes.
+// SAFETY: the specification lets a struct be used on any thread, and nothing in it changes.
 unsafe impl Sync for HeldBase {}
 
 impl Drop for HeldBase {

@@ -84,13 +84,13 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.allocate(len, queue) }
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
         if self.omits != Omission::Free {
-            // SAFETY: as the caller promises, who has handles of the driver beneath.
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
             unsafe { self.inner.free(memory, len) }
         }
     }
@@ -104,12 +104,12 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.part(memory, offset, len) }
     }
 
     unsafe fn free_part(&self, part: Raw<Memory>) {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.free_part(part) }
     }
 
@@ -118,20 +118,20 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn close_queue(&self, queue: Raw<Queue>) {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.close_queue(queue) }
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
         match self.omits {
             Omission::Synchronize => Ok(()),
-            // SAFETY: as the caller promises, who has handles of the driver beneath.
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
             _ => unsafe { self.inner.synchronize(queue) },
         }
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.is_idle(queue) }
     }
 
@@ -140,19 +140,19 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.destroy_event(event) }
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.record(queue, event) }
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         match self.omits {
             Omission::QueueWait => Ok(Waiting::Queued),
-            // SAFETY: as the caller promises, who has handles of the driver beneath.
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
             _ => unsafe { self.inner.wait(queue, event) },
         }
     }
@@ -160,7 +160,7 @@ unsafe impl Driver for Skewed {
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
         match self.omits {
             Omission::Asking => Ok(true),
-            // SAFETY: as the caller promises, who has handles of the driver beneath.
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
             _ => unsafe { self.inner.is_complete(event) },
         }
     }
@@ -168,7 +168,7 @@ unsafe impl Driver for Skewed {
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         match self.omits {
             Omission::HostWait => Ok(true),
-            // SAFETY: as the caller promises, who has handles of the driver beneath.
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
             _ => unsafe { self.inner.wait_on_host(event, timeout) },
         }
     }
@@ -178,7 +178,7 @@ unsafe impl Driver for Skewed {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.read_sync_event(sync_event) }
     }
 
@@ -189,23 +189,23 @@ unsafe impl Driver for Skewed {
                 regions.iter().for_each(scribble);
                 Ok(())
             }
-            // SAFETY: as the caller promises, who has handles of the driver beneath.
+            // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
             _ => unsafe { self.inner.copy(queue, route, regions) },
         }
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.map(spot, len) }
     }
 
     unsafe fn unmap(&self, spot: Spot, len: u64, address: NonNull<u8>) {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.unmap(spot, len, address) }
     }
 
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
-        // SAFETY: as the caller promises, who has handles of the driver beneath.
+        // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         unsafe { self.inner.locate(base) }
     }
 }

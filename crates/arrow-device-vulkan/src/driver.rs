@@ -70,15 +70,15 @@ impl VulkanDriver {
     /// A mapping of what the host does not see: a copy in a staging buffer.
     ///
     /// # Safety
-    /// As [`Driver::map`].
+    /// UNS-22, as [`Driver::map`] has it.
     unsafe fn map_copy(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
         let logical = &self.logical;
         let lane = logical.next_lane()?;
         let address = logical.pin(len)?;
         let to = Spot { base: Raw::from_ptr(address.as_ptr().cast()), offset: 0 };
         let region = Region { from: spot, to, len };
-        // SAFETY: the source is promised by the caller; the destination is staging memory that was
-        // just made.
+        // SAFETY: UNS-22, which the caller keeps, of the source; the destination is staging memory
+        // that was taken for this copy.
         let copied = unsafe { logical.copy(lane, Route::ToHost, &[region]) };
         match copied.and_then(|()| self.finish(lane.queue)) {
             Ok(()) => Ok(address),
@@ -213,30 +213,30 @@ unsafe impl Driver for VulkanDriver {
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
         if !event.is_null() {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller keeps.
             unsafe { self.logical.destroy_event(event_of(event)) };
         }
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
         let lane = self.logical.lane_of(queue_of(queue))?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.logical.record(lane, event_of(event)) }.map(|()| event)
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         let lane = self.logical.lane_of(queue_of(queue))?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.logical.wait_on(lane, event_of(event)) }
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.logical.is_complete(event_of(event)) }
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.logical.wait_on_host(event_of(event), timeout) }
     }
 
@@ -260,13 +260,13 @@ unsafe impl Driver for VulkanDriver {
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         let lane = self.logical.lane_of(queue_of(queue))?;
         if regions.iter().all(|region| region.len > 0) {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-21 and UNS-22, which the caller keeps.
             return unsafe { self.logical.copy(lane, route, regions) };
         }
         // Vulkan knows no empty copies.
         let regions: Vec<Region> =
             regions.iter().filter(|region| region.len > 0).copied().collect();
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-21 and UNS-22, which the caller keeps.
         unsafe { self.logical.copy(lane, route, &regions) }
     }
 
@@ -278,7 +278,7 @@ unsafe impl Driver for VulkanDriver {
         match block.and_then(|block| block.address) {
             Some(address) => Ok(advance(address, spot.offset)),
             // Somebody else's, or an allocation of another driver of the device.
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-22, which the caller keeps.
             None => unsafe { self.map_copy(spot, len) },
         }
     }

@@ -37,7 +37,8 @@ impl Logical {
                 lock(&self.doomed).push(DoomedEvent { event, point });
                 self.destroy_doomed();
             }
-            // SAFETY: promised by the caller; nothing was submitted with it.
+            // SAFETY: the event was made here, and nobody uses it any more, as the caller promises;
+            // nothing was submitted with it.
             Some(None) => unsafe { self.vk.destroy_event(event, None) },
             None => {}
         }
@@ -71,7 +72,8 @@ impl Logical {
             unsafe { self.vk.cmd_set_event(commands, event, ALL_COMMANDS) };
         };
         let work = Work { record: Some(&set), ..Work::default() };
-        // SAFETY: as above.
+        // SAFETY: the event was made here, as the caller promises, and lives until the commands
+        // that set it have been executed: `destroy_event` keeps it until then.
         let point = unsafe { self.submit(lane, work, &mut None) }?;
         lock(&self.events).insert(event.as_raw(), Some(point));
         Ok(())
@@ -100,7 +102,8 @@ impl Logical {
             // "An event must not be used to define a dependency between commands submitted to
             // different queues", and the C struct does not say which queue sets it.
             None if self.lanes.len() > 1 => Ok(Waiting::HostMustWait),
-            // SAFETY: promised by the caller.
+            // SAFETY: the event is alive and stays so until the lane has passed it, as the caller
+            // promises.
             None if unsafe { self.is_set(event) }? => Ok(Waiting::Queued),
             None => {
                 let wait = |commands| {
@@ -115,7 +118,7 @@ impl Logical {
                     }
                 };
                 let work = Work { record: Some(&wait), ..Work::default() };
-                // SAFETY: as above; the caller promises that the event stays.
+                // SAFETY: the event stays until the lane has passed it, as the caller promises.
                 unsafe { self.submit(lane, work, &mut None) }?;
                 Ok(Waiting::Queued)
             }
@@ -129,7 +132,7 @@ impl Logical {
         match known {
             Some(Some(point)) => self.has_passed(point),
             Some(None) => Ok(false),
-            // SAFETY: promised by the caller.
+            // SAFETY: the event is alive, as the caller promises.
             None => unsafe { self.is_set(event) },
         }
     }
@@ -148,7 +151,7 @@ impl Logical {
         let start = Instant::now();
         let mut asked = 0;
         loop {
-            // SAFETY: promised by the caller.
+            // SAFETY: the event is alive, as the caller promises.
             if unsafe { self.is_set(event) }? {
                 return Ok(true);
             }
@@ -165,7 +168,7 @@ impl Logical {
     /// The event is alive.
     unsafe fn is_set(&self, event: vk::Event) -> Result<bool> {
         self.require_life()?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the event is alive, as the caller promises.
         self.check(unsafe { self.vk.get_event_status(event) }, "ask the event")
     }
 }

@@ -47,7 +47,9 @@ pub(crate) type Owner = Arc<dyn Any + Send + Sync>;
 // ("Vulkan is intended to provide scalable performance when used on multiple host threads"), with
 // locks for those it names.
 unsafe impl Send for Handles {}
-// SAFETY: as above.
+// SAFETY: the members do not change. Vulkan's handles may be used on several threads at once
+// ("Vulkan is intended to provide scalable performance when used on multiple host threads"), with
+// locks for those it names.
 unsafe impl Sync for Handles {}
 
 /// A `VkQueue` that others submit to as well.

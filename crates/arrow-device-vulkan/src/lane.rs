@@ -81,7 +81,7 @@ impl Lane {
         let mut kind =
             vk::SemaphoreTypeCreateInfo::default().semaphore_type(vk::SemaphoreType::TIMELINE);
         let timeline = vk::SemaphoreCreateInfo::default().push_next(&mut kind);
-        // SAFETY: as above; with the feature `timelineSemaphore`.
+        // SAFETY: the device is alive, says the caller, and has the feature `timelineSemaphore`.
         let timeline = unsafe { device.create_semaphore(&timeline, None) }.inspect_err(|_| {
             // SAFETY: it was just made, and nothing was allocated from it.
             unsafe { device.destroy_command_pool(pool, None) };
@@ -111,11 +111,13 @@ impl Lane {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let commands = match work.record {
             None => None,
-            // SAFETY: promised by the caller.
+            // SAFETY: the commands keep to Vulkan's rules, and what else they use stays until the
+            // value is reached, as the caller promises.
             Some(record) => Some(unsafe { state.record(device, record) }?),
         };
         let value = state.last + 1;
-        // SAFETY: promised by the caller.
+        // SAFETY: the commands keep to Vulkan's rules, and what else they use stays until the value
+        // is reached, as the caller promises.
         let submitted = unsafe { self.hand_over(device, commands, work.behind, value) };
         if let Err(code) = submitted {
             // Of a lost device nothing is known: it may still execute them.
@@ -138,7 +140,8 @@ impl Lane {
     }
 
     /// # Safety
-    /// As [`submit`](Self::submit).
+    /// The commands keep to Vulkan's rules, and what else they use stays until the value is
+    /// reached.
     unsafe fn hand_over(
         &self,
         device: &ash::Device,
@@ -209,9 +212,11 @@ impl Lane {
     pub(crate) unsafe fn destroy(&self, device: &ash::Device) -> Vec<StagingBuffer> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let staging = state.retire(u64::MAX);
-        // SAFETY: promised by the caller; this frees the command buffers, too.
+        // SAFETY: nothing that was submitted is still being executed, and the lane is not used
+        // after this, as the caller promises; this frees the command buffers, too.
         unsafe { device.destroy_command_pool(state.pool, None) };
-        // SAFETY: promised by the caller.
+        // SAFETY: nothing that was submitted is still being executed, and the lane is not used
+        // after this, as the caller promises.
         unsafe { device.destroy_semaphore(self.timeline, None) };
         staging
     }
@@ -251,7 +256,7 @@ impl State {
             record(commands);
             // SAFETY: it is still being recorded.
             unsafe { full_barrier(device, commands) };
-            // SAFETY: as above.
+            // SAFETY: the commands are still being recorded.
             unsafe { device.end_command_buffer(commands) }
         });
         match recorded {
@@ -283,7 +288,8 @@ pub(crate) unsafe fn full_barrier(device: &ash::Device, commands: vk::CommandBuf
     let (from, to) = (ALL_COMMANDS, ALL_COMMANDS | vk::PipelineStageFlags::HOST);
     let memory = [everything()];
     let none = vk::DependencyFlags::empty();
-    // SAFETY: promised by the caller; these stages and accesses are allowed on every queue.
+    // SAFETY: the buffer is being recorded, as the caller promises; these stages and accesses are
+    // allowed on every queue.
     unsafe { device.cmd_pipeline_barrier(commands, from, to, none, &memory, &[], &[]) };
 }
 

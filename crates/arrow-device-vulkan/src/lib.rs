@@ -194,11 +194,12 @@ pub fn open_with(index: usize, placement: Placement) -> Result<Device> {
 /// The handles are those of one instance, of one of its physical devices, and of a device and its
 /// queues that were made from it as [`Handles`] says. They are alive until the owner that
 /// [`kept_by`](Handles::kept_by) was given is dropped, or without one, as long as anything of the
-/// device is there: call [`drain`](arrow_device::deferred::wait_until_released) before destroying it. Everybody who submits
-/// to a queue holds its lock.
+/// device is there (UNS-29): call
+/// [`wait_until_released`](arrow_device::deferred::wait_until_released) before destroying it.
+/// Everybody who submits to a queue holds its lock (UNS-30).
 pub unsafe fn open_from(handles: Handles, placement: Placement) -> Result<Device> {
     let owner = handles.owner.clone();
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-29 and UNS-30, which the caller promises.
     let logical = unsafe { Logical::of(handles) }?;
     VulkanDriver::new(logical, placement, owner).map(Device::new)
 }
@@ -249,7 +250,8 @@ pub struct Binding {
 /// bound to as well, so that the host can fill it and parts of it can get buffers of their own.
 ///
 /// # Safety
-/// All of it is true of a buffer that is alive and that nobody else uses until `owner` is dropped.
+/// All of it is true of a buffer that is alive and that nobody else uses until `owner` is dropped
+/// (UNS-18).
 /// The memory has room up to the next multiple of the alignment, and is of a type that such buffers
 /// can be bound to.
 pub unsafe fn adopt_memory(
@@ -268,7 +270,7 @@ pub unsafe fn adopt_memory(
     let block = BufferLocation { memory, offset, len, address: mapped.map(NonNull::cast) };
     logical.remember(vk::Buffer::from_raw(buffer), block);
     let owner = Adopted { logical, buffer: vk::Buffer::from_raw(buffer), _owner: owner };
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-18, which the caller promises.
     Ok(unsafe { Memory::adopt(device, Raw::from_bits(buffer as usize), len, owner) })
 }
 

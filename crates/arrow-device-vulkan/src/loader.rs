@@ -38,7 +38,8 @@ fn find() -> Result<ash::Entry, String> {
         // SAFETY: loading asks that the library's initialisers are sound; whoever runs the program
         // named it.
         Some(name) => unsafe { ash::Entry::load_from(name) },
-        // SAFETY: as above, of the Vulkan loader.
+        // SAFETY: loading asks that the library's initialisers are sound; the library is the
+        // system's Vulkan loader.
         None => unsafe { ash::Entry::load() },
     };
     found.map_err(|error| {
@@ -83,7 +84,8 @@ pub(crate) unsafe fn instance_functions(
         c"vkCreateDevice",
     ];
     let find = |name: *const c_char| {
-        // SAFETY: promised by the caller; the name ends with a zero.
+        // SAFETY: the instance is alive and was made through this function, as the caller promises;
+        // the name ends with a zero.
         unsafe { get_instance_proc_addr(instance, name) }
     };
     require(NEEDED, |name| find(name.as_ptr()).is_some(), "the instance is older than Vulkan 1.1")?;

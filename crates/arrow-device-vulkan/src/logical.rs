@@ -63,7 +63,7 @@ impl Logical {
     /// The one of these handles: the open one, or a new one.
     ///
     /// # Safety
-    /// As [`open_from`](crate::open_from).
+    /// UNS-29 and UNS-30, as [`open_from`](crate::open_from) has them.
     pub(crate) unsafe fn of(handles: Handles) -> Result<Arc<Self>> {
         let refused = |message| Error::new(ErrorKind::InvalidArgument, message).during("open");
         if [handles.instance, handles.physical_device, handles.device].contains(&0) {
@@ -87,41 +87,41 @@ impl Logical {
             return Ok(found);
         }
         let device = handles.device;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-29 and UNS-30, which the caller promises.
         let made = Arc::new(unsafe { Self::new(handles) }?);
         open.push((device, Arc::downgrade(&made)));
         Ok(made)
     }
 
     /// # Safety
-    /// As [`open_from`](crate::open_from).
+    /// UNS-29 and UNS-30, as [`open_from`](crate::open_from) has them.
     unsafe fn new(mut handles: Handles) -> Result<Self> {
         let get_instance_proc_addr = loader::proc_addr(handles.loader)?;
         handles.loader = loader::as_pointer(get_instance_proc_addr);
         let id = DeviceId::new(DeviceType::VULKAN, handles.device.cast_signed());
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-29 and UNS-30, which the caller promises.
         let instance = unsafe {
             loader::instance_functions(get_instance_proc_addr, Handle::from_raw(handles.instance))
         }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-29 and UNS-30, which the caller promises.
         let vk = unsafe { device_functions(&instance, Handle::from_raw(handles.device)) }
             .map_err(|error| error.on_device(id))?;
 
         let physical = Handle::from_raw(handles.physical_device);
         let mut limits = vk::PhysicalDeviceMaintenance3Properties::default();
         let mut properties = vk::PhysicalDeviceProperties2::default().push_next(&mut limits);
-        // SAFETY: the physical device is one of the instance's.
+        // SAFETY: UNS-29, which the caller keeps: the physical device is one of the instance's.
         unsafe { instance.get_physical_device_properties2(physical, &mut properties) };
         let name = name_of(&properties.properties);
         let largest = limits.max_memory_allocation_size;
-        // SAFETY: as above.
+        // SAFETY: UNS-29, which the caller keeps: the physical device is one of the instance's.
         let memory = unsafe { instance.get_physical_device_memory_properties(physical) };
 
         let mut families: Vec<u32> = handles.queues.iter().map(|queue| queue.family).collect();
         families.sort_unstable();
         families.dedup();
         let types = check_on(MemoryTypes::new(&vk, &families, &memory, largest), "open", id)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-29 and UNS-30, which the caller promises.
         let lanes = unsafe { open_lanes(&vk, &handles) };
         Ok(Self {
             lanes: check_on(lanes, "open", id)?,
@@ -164,7 +164,8 @@ impl Logical {
     /// Submits to a lane; returns the point that stands for its end.
     ///
     /// # Safety
-    /// As [`Lane::submit`].
+    /// The commands keep to Vulkan's rules, and what else they use stays until the value is
+    /// reached.
     pub(crate) unsafe fn submit(
         &self,
         lane: &Lane,
@@ -172,7 +173,8 @@ impl Logical {
         staging: &mut Option<StagingBuffer>,
     ) -> Result<Point> {
         self.tidy();
-        // SAFETY: promised by the caller.
+        // SAFETY: the commands keep to Vulkan's rules, and what else they use stays until the value
+        // is reached, as the caller promises.
         let submitted = unsafe { lane.submit(&self.vk, work, staging) };
         let value = self.check(submitted, "submit")?;
         Ok(Point { lane: lane.index, value })
@@ -270,11 +272,13 @@ impl Drop for Logical {
         }
         let pinned = std::mem::take(&mut *lock(&self.pinned));
         for rest in self.spare.take_all().into_iter().chain(pinned.into_values()) {
-            // SAFETY: as above.
+            // SAFETY: every lane was idle or lost, so nothing is being executed, and nobody else
+            // has the buffer.
             unsafe { self.free_memory(rest.buffer, rest.memory) };
         }
         for doomed in lock(&self.doomed).drain(..) {
-            // SAFETY: as above.
+            // SAFETY: every lane was idle or lost, so nothing is being executed, and nobody else
+            // has the event.
             unsafe { self.vk.destroy_event(doomed.event, None) };
         }
     }
@@ -310,24 +314,25 @@ unsafe fn device_functions(instance: &ash::Instance, device: vk::Device) -> Resu
         c"vkWaitSemaphores",
     ];
     let find = |name: &CStr| {
-        // SAFETY: promised by the caller; the name ends with a zero.
+        // SAFETY: the device is alive and was made through this instance, as the caller promises;
+        // the name ends with a zero.
         unsafe { instance.get_device_proc_addr(device, name.as_ptr()) }
     };
     let why = "the device was made for a version older than 1.2";
     require(NEEDED, |name| find(name).is_some(), why)?;
-    // SAFETY: promised by the caller.
+    // SAFETY: the device is alive and was made through this instance, as the caller promises.
     Ok(unsafe { ash::Device::load(instance.fp_v1_0(), device) })
 }
 
 /// # Safety
-/// As [`open_from`](crate::open_from).
+/// UNS-29 and UNS-30, as [`open_from`](crate::open_from) has them.
 unsafe fn open_lanes(vk: &ash::Device, handles: &Handles) -> Result<Vec<Lane>, vk::Result> {
     let mut lanes: Vec<Lane> = Vec::with_capacity(handles.queues.len());
     for queue in &handles.queues {
         if lanes.iter().any(|lane| lane.queue.as_raw() == queue.handle) {
             continue;
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-29 and UNS-30, which the caller promises.
         match unsafe { Lane::new(vk, lanes.len(), queue) } {
             Ok(lane) => lanes.push(lane),
             Err(code) => {

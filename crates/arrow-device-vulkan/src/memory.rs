@@ -80,9 +80,9 @@ impl Logical {
     /// # Safety
     /// Nothing uses either any more.
     pub(crate) unsafe fn free_memory(&self, buffer: vk::Buffer, memory: vk::DeviceMemory) {
-        // SAFETY: promised by the caller.
+        // SAFETY: nothing uses either any more, as the caller promises.
         unsafe { self.vk.destroy_buffer(buffer, None) };
-        // SAFETY: promised by the caller; freeing unmaps.
+        // SAFETY: nothing uses either any more, as the caller promises; freeing unmaps.
         unsafe { self.vk.free_memory(memory, None) };
     }
 
@@ -152,7 +152,8 @@ impl Logical {
     /// Takes staging back that nothing uses any more.
     pub(crate) fn return_staging(&self, buffers: impl IntoIterator<Item = StagingBuffer>) {
         for rest in buffers.into_iter().filter_map(|buffer| self.spare.keep(buffer)) {
-            // SAFETY: promised by the caller.
+            // SAFETY: a staging buffer that is passed by value has no other user: whoever gave it
+            // back has seen its copies pass, or has submitted none.
             unsafe { self.free_memory(rest.buffer, rest.memory) };
         }
     }

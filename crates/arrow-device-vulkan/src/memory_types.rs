@@ -58,7 +58,7 @@ impl MemoryTypes {
         let probe = create_buffer(device, families, 1)?;
         // SAFETY: it was just made.
         let needs = unsafe { device.get_buffer_memory_requirements(probe) };
-        // SAFETY: as above, and nothing uses it.
+        // SAFETY: the buffer was just made, and nothing uses it.
         unsafe { device.destroy_buffer(probe, None) };
         let heaps = properties.memory_heaps_as_slice();
         let list = |(index, memory_type): (usize, &vk::MemoryType)| {

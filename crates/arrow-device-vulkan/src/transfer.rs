@@ -25,7 +25,7 @@ type Batch = ((vk::Buffer, vk::Buffer), Vec<vk::BufferCopy>);
 
 impl Logical {
     /// # Safety
-    /// As [`Driver::copy`](arrow_device::driver::Driver::copy).
+    /// UNS-21 and UNS-22, as [`Driver::copy`](arrow_device::driver::Driver::copy) has them.
     pub(crate) unsafe fn copy(
         &self,
         lane: &Lane,
@@ -39,13 +39,13 @@ impl Logical {
                 let (pieces, mut staging) = self.stage(regions, |region| region.from)?;
                 if let Some(staging) = &staging {
                     for piece in pieces.iter().flatten() {
-                        // SAFETY: promised by the caller; the staging buffer has room for all
-                        // pieces.
+                        // SAFETY: UNS-21 and UNS-22, which the caller promises; the staging buffer
+                        // has room for all pieces.
                         unsafe { piece.read_into(staging) };
                     }
                 }
                 let added = self.add_host_copies(&mut batches, regions, &pieces, &staging, true);
-                // SAFETY: promised by the caller.
+                // SAFETY: UNS-21 and UNS-22, which the caller promises.
                 let submitted = added
                     .and_then(|()| unsafe { self.submit_copies(lane, &batches, &mut staging) });
                 self.return_staging(staging);
@@ -54,7 +54,7 @@ impl Logical {
             Route::ToHost => {
                 let (pieces, mut staging) = self.stage(regions, |region| region.to)?;
                 let added = self.add_host_copies(&mut batches, regions, &pieces, &staging, false);
-                // SAFETY: promised by the caller.
+                // SAFETY: UNS-21 and UNS-22, which the caller promises.
                 let submitted =
                     added.and_then(|()| unsafe { self.submit_copies(lane, &batches, &mut None) });
                 match (submitted, staging.take()) {
@@ -78,14 +78,14 @@ impl Logical {
                     let to = self.place(region.to, region.len)?;
                     add(&mut batches, from, to, region.len);
                 }
-                // SAFETY: promised by the caller.
+                // SAFETY: UNS-21 and UNS-22, which the caller promises.
                 unsafe { self.submit_copies(lane, &batches, &mut None) }.map(drop)
             }
         }
     }
 
     /// # Safety
-    /// As [`copy`](Self::copy); the staging is read by these copies only.
+    /// UNS-21, as [`copy`](Self::copy) has it; the staging is read by these copies only.
     unsafe fn submit_copies(
         &self,
         lane: &Lane,
@@ -100,7 +100,7 @@ impl Logical {
             }
         };
         let work = Work { record: Some(&record), ..Work::default() };
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-21, which the caller promises.
         unsafe { self.submit(lane, work, staging) }
     }
 
@@ -248,7 +248,8 @@ impl Piece {
     /// user.
     unsafe fn read_into(&self, staging: &StagingBuffer) {
         let to = advance(staging.address, self.staging);
-        // SAFETY: promised by the caller.
+        // SAFETY: the host's side may be read, and the staging buffer has room for this piece and
+        // no other user, as the caller promises.
         unsafe { self.host.copy_to_nonoverlapping(to, self.len as usize) };
     }
 
@@ -256,7 +257,8 @@ impl Piece {
     /// The host's side may be written, and the staging buffer has this piece.
     unsafe fn write_from(&self, staging: &StagingBuffer) {
         let from = advance(staging.address, self.staging);
-        // SAFETY: promised by the caller.
+        // SAFETY: the host's side may be written, and the staging buffer has this piece, as the
+        // caller promises.
         unsafe { self.host.copy_from_nonoverlapping(from, self.len as usize) };
     }
 }

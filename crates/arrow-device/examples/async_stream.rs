@@ -45,7 +45,7 @@ async fn read() -> Result<()> {
 
     // Whoever has seen enough drops the stream, and the producer is told.
     let (mut stream, handler) = AsyncStream::new(4);
-    // SAFETY: as above.
+    // SAFETY: the producer below keeps to the interface.
     let producing = unsafe { somebody_produces(handler.into_raw()) }?;
     let first = next(&mut stream).await.transpose()?;
     assert!(first.is_some());
@@ -85,7 +85,8 @@ unsafe fn somebody_produces(
     let producer =
         AsyncProducer::new(Schema::new(DataType::Int64)?, DeviceType::CPU, Channel(receiver))
             .with_metadata(Metadata::from_pairs([("rows", "100")])?);
-    // SAFETY: promised by the caller.
+    // SAFETY: the handler is one as the Arrow C device interface describes it, as the caller
+    // promises.
     let drive = unsafe { producer.drive(handler) }?;
     Ok(tokio::spawn(drive))
 }

@@ -13,7 +13,7 @@ pub(crate) fn main() -> Result<()> {
     // release.
     // SAFETY: both were just filled by a producer that keeps to the interface.
     let schema = unsafe { Schema::import(&raw mut c_schema) }?;
-    // SAFETY: as above.
+    // SAFETY: both were just filled by a producer that keeps to the interface.
     let lists = unsafe { Array::import(&raw mut c_array, &schema) }?;
     assert!(c_schema.is_released() && c_array.is_released());
     println!("imported {lists:?}");
@@ -44,7 +44,7 @@ pub(crate) fn main() -> Result<()> {
     c_array.array.n_children = 2;
     // SAFETY: a wrong number of children is among the things that an import checks.
     let schema = unsafe { Schema::import(&raw mut c_schema) }?;
-    // SAFETY: as above.
+    // SAFETY: a wrong number of children is among the things that an import checks.
     let imported = unsafe { Array::import(&raw mut c_array, &schema) };
     let Err(error) = imported else { unreachable!("two children in a list") };
     println!("refused: {error}");

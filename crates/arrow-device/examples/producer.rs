@@ -60,7 +60,7 @@ fn consume(schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> (String, *
         unsafe { release(&raw mut array.array) };
     }
     if let Some(release) = schema.release {
-        // SAFETY: the same holds for the schema.
+        // SAFETY: the schema is not released, and nothing reads it after this.
         unsafe { release(schema) };
     }
     assert!(array.is_released() && schema.is_released());

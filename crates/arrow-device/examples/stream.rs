@@ -31,7 +31,7 @@ pub(crate) fn main() -> Result<()> {
     // What goes wrong on the way comes after what was good, and ends the stream.
     let mut c_stream = ArrowDeviceArrayStream::empty();
     readings("7 21.5\n\nlast week it was warmer\n")?.export(&mut c_stream);
-    // SAFETY: as above.
+    // SAFETY: it was just filled by a producer that keeps to the interface.
     let mut stream = unsafe { ArrayStream::import(&raw mut c_stream) }?;
     assert_eq!(stream.next().map(|batch| batch.map(|batch| batch.len())).transpose()?, Some(1));
     let Some(Err(error)) = stream.next() else { unreachable!("`last` is no number") };
@@ -42,7 +42,7 @@ pub(crate) fn main() -> Result<()> {
     // On the host a stream can go to those, too, who have never heard of devices.
     let mut c_stream = ArrowArrayStream::empty();
     readings("7 21.5\n")?.export_host(&mut c_stream)?;
-    // SAFETY: as above.
+    // SAFETY: it was just filled by a producer that keeps to the interface.
     let stream = unsafe { ArrayStream::import_host(&raw mut c_stream) }?;
     assert_eq!(stream.count(), 1);
     Ok(())

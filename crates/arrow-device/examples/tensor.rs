@@ -55,7 +55,7 @@ fn take_a_matrix_over() -> Result<()> {
     let theirs = Tensor::from_buffer(vec![1_i64, 2, 3, 4, 5, 6].into(), Dtype::INT64, &[3, 2])?;
     let managed: Managed<DLManagedTensor> = theirs.export(Order::Host, CopyPolicy::IfNeeded)?;
 
-    // SAFETY: as above.
+    // SAFETY: the producer handed the tensor over, and nobody else has it.
     let tensor = unsafe { Tensor::import(managed.into_raw(), Order::Host) }?;
     // The older form does not say whether its producer still writes. A copy is safe, and so is a
     // promise that is true.

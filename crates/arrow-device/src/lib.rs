@@ -68,6 +68,10 @@
 //!    and none where one is recycled. An import is two. No device is called unless a queue was
 //!    named.
 //!
+//! `docs/safety.md` in the repository has the guarantees to safe code in full, each with a number
+//! that its tests name, and the obligations of unsafe callers (UNS) and of drivers (DRV) that the
+//! `# Safety` sections here cite.
+//!
 //! # Where things are
 //!
 //! | to | use |

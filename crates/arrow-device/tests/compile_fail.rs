@@ -16,6 +16,7 @@ use std::process::Command;
 /// The release whose texts these are.
 const RELEASE: &str = "rustc 1.95.0 (";
 
+// Requirement: SAF-3, SAF-6
 #[test]
 fn misuse_does_not_compile() {
     let version = compiler_version();

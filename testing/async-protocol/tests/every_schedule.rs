@@ -17,7 +17,7 @@ mod scenarios;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-// Requirement: ASY-13, ASY-14, ASY-16, ASY-20
+// Requirement: ASY-13, ASY-14, ASY-16, ASY-20, SAF-26, SAF-33
 #[test]
 fn no_schedule_breaks_the_protocol_and_each_rule_is_missed() {
     static RUNS: AtomicUsize = AtomicUsize::new(0);

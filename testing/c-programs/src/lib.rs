@@ -30,15 +30,15 @@ pub unsafe extern "C" fn adp_exchange(
     message_size: usize,
 ) -> c_int {
     let outcome = guarded(|| {
-        // SAFETY: promised by the caller.
+        // SAFETY: the structs are as this function's section says, which the caller promises.
         let array = unsafe { import(schema, array) }?;
         if array.device().device_type == DeviceType::CPU {
             read_all(&array.host()?)?;
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the structs are as this function's section says, which the caller promises.
         unsafe { export(&array, out_schema, out_array) }
     });
-    // SAFETY: promised by the caller.
+    // SAFETY: the structs are as this function's section says, which the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
@@ -53,9 +53,9 @@ pub unsafe extern "C" fn adp_refuse(
     message: *mut c_char,
     message_size: usize,
 ) -> c_int {
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_exchange` asks for, which the caller promises.
     let outcome = guarded(|| unsafe { import(schema, array) }.map(drop));
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_exchange` asks for, which the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn adp_produce(
 ) -> c_int {
     let outcome = guarded(|| {
         let array = made::array(kind)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: both outputs may be written, as the caller promises.
         unsafe { export(&array, out_schema, out_array) }
     });
     outcome.map_or_else(|error| error.kind().errno(), |()| 0)
@@ -90,16 +90,16 @@ pub extern "C" fn adp_alive() -> i64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn adp_panic(message: *mut c_char, message_size: usize) -> c_int {
     let outcome = guarded(|| std::panic::resume_unwind(Box::new("planted for a test")));
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_exchange` asks for, which the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
 /// # Safety
 /// As for [`adp_exchange`].
 unsafe fn import(schema: *mut ArrowSchema, array: *mut ArrowDeviceArray) -> Result<Array> {
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_exchange` asks for, which the caller promises.
     let schema = unsafe { Schema::import(schema) }?;
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_exchange` asks for, which the caller promises.
     unsafe { Array::import(array, &schema) }
 }
 
@@ -115,9 +115,9 @@ unsafe fn export(
     let mut exported = ArrowDeviceArray::empty();
     let schema = array.schema()?;
     array.export(&mut exported)?;
-    // SAFETY: promised by the caller.
+    // SAFETY: both outputs may be written, as the caller promises.
     unsafe { schema.export_to(out_schema) }?;
-    // SAFETY: promised by the caller.
+    // SAFETY: both outputs may be written, as the caller promises.
     unsafe { out_array.write(exported) };
     Ok(())
 }
@@ -158,7 +158,8 @@ unsafe fn answer(outcome: Result<()>, message: *mut c_char, message_size: usize)
         // SAFETY: the caller has room for `len` bytes and one more; `text` has `len`, and is this
         // function's own.
         unsafe { message.copy_from_nonoverlapping(text.as_ptr().cast(), len) };
-        // SAFETY: as above; this is the one more.
+        // SAFETY: the caller has room for `len` bytes and one more; `text` has `len`, and is this
+        // function's own; this is the one more.
         unsafe { message.wrapping_add(len).write(0) };
     }
     error.errno()

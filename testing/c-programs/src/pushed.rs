@@ -22,7 +22,7 @@ pub unsafe extern "C" fn adp_async_open(
     handler: *mut *mut ArrowAsyncDeviceStreamHandler,
 ) -> *mut AdpReader {
     let (stream, ours) = AsyncStream::new(window);
-    // SAFETY: promised by the caller.
+    // SAFETY: `handler` may be written, as the caller promises.
     unsafe { handler.write(ours.into_raw()) };
     Box::into_raw(Box::new(AdpReader(Blocking::new(stream.arrays()))))
 }
@@ -41,7 +41,8 @@ pub unsafe extern "C" fn adp_async_next(
 ) -> c_int {
     let mut count = -1;
     let outcome = guarded(|| {
-        // SAFETY: promised by the caller.
+        // SAFETY: `reader` is one of `adp_async_open` that is not closed, `rows` may be written,
+        // and `message` is null or has room for `message_size` bytes, as the caller promises.
         let reader = unsafe { reader.as_mut() };
         let reader =
             reader.ok_or_else(|| Error::new(ErrorKind::InvalidArgument, "there is no reader"))?;
@@ -52,9 +53,11 @@ pub unsafe extern "C" fn adp_async_next(
         }
         Ok(())
     });
-    // SAFETY: promised by the caller.
+    // SAFETY: `reader` is one of `adp_async_open` that is not closed, `rows` may be written, and
+    // `message` is null or has room for `message_size` bytes, as the caller promises.
     unsafe { rows.write(count) };
-    // SAFETY: promised by the caller.
+    // SAFETY: `reader` is one of `adp_async_open` that is not closed, `rows` may be written, and
+    // `message` is null or has room for `message_size` bytes, as the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
@@ -67,6 +70,7 @@ pub unsafe extern "C" fn adp_async_close(reader: *mut AdpReader) {
     if reader.is_null() {
         return;
     }
-    // SAFETY: promised by the caller: it was boxed, and is closed once.
+    // SAFETY: `reader` is null, or one of `adp_async_open` that is not closed, as the caller
+    // promises: it was boxed, and is closed once.
     drop(unsafe { Box::from_raw(reader) });
 }

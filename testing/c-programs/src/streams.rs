@@ -20,15 +20,20 @@ pub unsafe extern "C" fn adp_stream_relay(
     message_size: usize,
 ) -> c_int {
     let outcome = guarded(|| {
-        // SAFETY: promised by the caller.
+        // SAFETY: `stream` is null or a struct as `ArrayStream::import` describes it, `out` may be
+        // written, and `message` is null or has room for `message_size` bytes, as the caller
+        // promises.
         let stream = unsafe { ArrayStream::import(stream) }?;
         let mut exported = ArrowDeviceArrayStream::empty();
         stream.export(&mut exported);
-        // SAFETY: promised by the caller.
+        // SAFETY: `stream` is null or a struct as `ArrayStream::import` describes it, `out` may be
+        // written, and `message` is null or has room for `message_size` bytes, as the caller
+        // promises.
         unsafe { out.write(exported) };
         Ok(())
     });
-    // SAFETY: promised by the caller.
+    // SAFETY: `stream` is null or a struct as `ArrayStream::import` describes it, `out` may be
+    // written, and `message` is null or has room for `message_size` bytes, as the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
@@ -44,15 +49,15 @@ pub unsafe extern "C" fn adp_stream_as_host(
     message_size: usize,
 ) -> c_int {
     let outcome = guarded(|| {
-        // SAFETY: promised by the caller.
+        // SAFETY: what `adp_stream_relay` asks for, which the caller promises.
         let stream = unsafe { ArrayStream::import(stream) }?;
         let mut exported = ArrowArrayStream::empty();
         stream.export_host(&mut exported)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: what `adp_stream_relay` asks for, which the caller promises.
         unsafe { out.write(exported) };
         Ok(())
     });
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_stream_relay` asks for, which the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
@@ -68,15 +73,15 @@ pub unsafe extern "C" fn adp_stream_as_device(
     message_size: usize,
 ) -> c_int {
     let outcome = guarded(|| {
-        // SAFETY: promised by the caller.
+        // SAFETY: what `adp_stream_relay` asks for, which the caller promises.
         let stream = unsafe { ArrayStream::import_host(stream) }?;
         let mut exported = ArrowDeviceArrayStream::empty();
         stream.export(&mut exported);
-        // SAFETY: promised by the caller.
+        // SAFETY: what `adp_stream_relay` asks for, which the caller promises.
         unsafe { out.write(exported) };
         Ok(())
     });
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_stream_relay` asks for, which the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
@@ -93,7 +98,7 @@ pub unsafe extern "C" fn adp_stream_read(
 ) -> c_int {
     let mut count = 0;
     let outcome = guarded(|| {
-        // SAFETY: promised by the caller.
+        // SAFETY: what `adp_stream_relay` asks for; `rows` may be written, as the caller promises.
         for array in unsafe { ArrayStream::import(stream) }? {
             let array = array?;
             read_all(&array.host()?)?;
@@ -101,9 +106,9 @@ pub unsafe extern "C" fn adp_stream_read(
         }
         Ok(())
     });
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_stream_relay` asks for; `rows` may be written, as the caller promises.
     unsafe { rows.write(count) };
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_stream_relay` asks for; `rows` may be written, as the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
@@ -131,7 +136,7 @@ pub unsafe extern "C" fn adp_stream_produce(
         let arrays = (0..).map_while(step);
         let mut exported = ArrowDeviceArrayStream::empty();
         ArrayStream::new(schema, DeviceType::CPU, arrays).export(&mut exported);
-        // SAFETY: promised by the caller.
+        // SAFETY: `out` may be written, as the caller promises.
         unsafe { out.write(exported) };
         Ok(())
     });

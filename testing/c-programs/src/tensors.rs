@@ -21,9 +21,11 @@ pub unsafe extern "C" fn adp_dlpack_exchange(
     message: *mut c_char,
     message_size: usize,
 ) -> c_int {
-    // SAFETY: promised by the caller.
+    // SAFETY: `tensor` is as `Tensor::import` describes it, `out` may be written, and `message` is
+    // null or has room for `message_size` bytes, as the caller promises.
     let outcome = guarded(|| unsafe { exchange(tensor, out) });
-    // SAFETY: promised by the caller.
+    // SAFETY: `tensor` is as `Tensor::import` describes it, `out` may be written, and `message` is
+    // null or has room for `message_size` bytes, as the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
@@ -38,9 +40,9 @@ pub unsafe extern "C" fn adp_dlpack_exchange_legacy(
     message: *mut c_char,
     message_size: usize,
 ) -> c_int {
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_dlpack_exchange` asks for, which the caller promises.
     let outcome = guarded(|| unsafe { exchange(tensor, out) });
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_dlpack_exchange` asks for, which the caller promises.
     unsafe { answer(outcome, message, message_size) }
 }
 
@@ -64,7 +66,8 @@ pub unsafe extern "C" fn adp_dlpack_produce(
         } else {
             tensor.export::<DLManagedTensor>(Order::Host, CopyPolicy::IfNeeded)?.into_raw().cast()
         };
-        // SAFETY: promised by the caller.
+        // SAFETY: `out` may be written, with a pointer to a tensor of the form that is asked for,
+        // as the caller promises.
         unsafe { out.write(raw) };
         Ok(())
     });
@@ -77,7 +80,7 @@ pub unsafe extern "C" fn adp_dlpack_produce(
 /// # Safety
 /// As for [`adp_dlpack_exchange`].
 unsafe fn exchange<F: Form>(tensor: *mut F, out: *mut *mut F) -> Result<()> {
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_dlpack_exchange` asks for, which the caller promises.
     let tensor = unsafe { Tensor::import(tensor, Order::Host) }?;
     // SAFETY: the C programs do not write to what they handed over.
     let tensor = unsafe { tensor.assume_frozen() };
@@ -90,7 +93,7 @@ unsafe fn exchange<F: Form>(tensor: *mut F, out: *mut *mut F) -> Result<()> {
         tensor.to_array(&conversion)?.to_tensor(&conversion)?
     };
     let managed = back.export::<F>(Order::Host, CopyPolicy::IfNeeded)?;
-    // SAFETY: promised by the caller.
+    // SAFETY: what `adp_dlpack_exchange` asks for, which the caller promises.
     unsafe { out.write(managed.into_raw()) };
     Ok(())
 }

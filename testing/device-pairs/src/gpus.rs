@@ -20,8 +20,8 @@ pub(crate) fn prepare() {
         let unchosen = vendors.into_iter().filter(|(_, name)| std::env::var_os(name).is_none());
         let made = unchosen.map(|(vendor, name)| {
             let driver = Simulated::builder(vendor).load();
-            // SAFETY: as for the variables of the other drivers: whoever reads it passed this cell,
-            // or uses `std::env`.
+            // SAFETY: nobody reads the environment meanwhile but through `std::env`: whoever reads
+            // this variable otherwise passed this cell first.
             unsafe { std::env::set_var(name, driver.path()) };
             driver
         });

@@ -40,15 +40,15 @@ pub unsafe fn relay(mut structs: Structs) -> Result<Structs, String> {
     let mut out = Structs::empty();
     caught(|| {
         let field = Field::try_from(schema)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the structs keep to the interface, and are on the host, as the caller promises.
         let data = unsafe { from_ffi(array, schema) }?;
         data.validate_full()?;
         let data = make_array(data).to_data();
         let array = FFI_ArrowArray::new(&data);
         let schema = FFI_ArrowSchema::try_from(&field)?;
-        // SAFETY: as above; what was there is released.
+        // SAFETY: the place may be written, as the caller promises; what was there is released.
         unsafe { (&raw mut out.array.array).cast::<FFI_ArrowArray>().write(array) };
-        // SAFETY: as above.
+        // SAFETY: the place may be written, as the caller promises; what was there is released.
         unsafe { (&raw mut out.schema).cast::<FFI_ArrowSchema>().write(schema) };
         (out.array.device_type, out.array.device_id) = (1, -1);
         out.array.sync_event = std::ptr::null_mut();
@@ -91,7 +91,7 @@ pub fn export_stream(reader: impl RecordBatchReader + Send + 'static) -> ArrowAr
 /// # Errors
 /// What it says, also where it panics.
 pub unsafe fn relay_stream(stream: ArrowArrayStream) -> Result<ArrowArrayStream, String> {
-    // SAFETY: promised by the caller.
+    // SAFETY: the stream keeps to the interface, as the caller promises.
     let reader = unsafe { read_stream(stream) }?;
     let (schema, mut batches) = (reader.schema(), Vec::new());
     caught(|| {

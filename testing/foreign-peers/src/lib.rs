@@ -104,6 +104,6 @@ impl Drop for Structs {
 /// # Safety
 /// A string of C that stays as it is until this returns.
 unsafe fn text(text: *const c_char) -> String {
-    // SAFETY: promised by the caller.
+    // SAFETY: a string of C that stays as it is until this returns, as the caller promises.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

@@ -82,7 +82,7 @@ impl Nanoarrow {
     /// # Safety
     /// The type is that of the function in `c/nanoarrow_peer.h`.
     unsafe fn get<T: Copy>(&self, name: &str) -> T {
-        // SAFETY: promised by the caller.
+        // SAFETY: the type is that of the function in `c/nanoarrow_peer.h`, as the caller promises.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
         *found.unwrap_or_else(|error| panic!("{error}"))
     }
@@ -112,7 +112,7 @@ impl Nanoarrow {
     /// # Safety
     /// The structs are good as the C data interface has it.
     pub unsafe fn copy(&self, structs: Structs) -> Result<Structs, String> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the structs are good as the C data interface has it, as the caller promises.
         unsafe { self.hand_on("adf_nano_copy", structs) }
     }
 
@@ -121,7 +121,7 @@ impl Nanoarrow {
     /// # Safety
     /// As for [`Self::copy`].
     pub unsafe fn relay(&self, structs: Structs) -> Result<Structs, String> {
-        // SAFETY: promised by the caller.
+        // SAFETY: what `Self::copy` asks for, which the caller promises.
         unsafe { self.hand_on("adf_nano_move", structs) }
     }
 
@@ -131,7 +131,7 @@ impl Nanoarrow {
         let (Structs { schema, array }, mut out) = (&mut structs, Structs::empty());
         // SAFETY: as declared.
         let hand_on = unsafe { self.get::<FourStructs>(name) };
-        // SAFETY: promised by the caller; the outputs hold nothing.
+        // SAFETY: what `Self::copy` asks for, which the caller promises; the outputs hold nothing.
         let code = unsafe { hand_on(schema, array, &mut out.schema, &mut out.array) };
         self.said(code).map(|()| out)
     }
@@ -170,7 +170,7 @@ impl Nanoarrow {
     pub unsafe fn has_metal(&self) -> bool {
         // SAFETY: as declared.
         let has = unsafe { self.get::<unsafe extern "C" fn() -> c_int>("adf_nano_has_metal") };
-        // SAFETY: promised by the caller.
+        // SAFETY: only in a child process, as the caller promises.
         unsafe { has() != 0 }
     }
 

@@ -118,7 +118,7 @@ fn hostile_schemas() -> Outcome {
         let mut c_schema = ArrowSchema::empty();
         schema.export(&mut c_schema).map_err(said)?;
         spoil(&mut c_schema);
-        // SAFETY: as for arrays.
+        // SAFETY: what is wrong with the struct is among the things that an import checks.
         let imported = unsafe { Schema::import(&raw mut c_schema) };
         let found = imported.err().map(|error| error.kind());
         expect(found == Some(*kind), || format!("spoiler {number} gives {found:?}"))?;

@@ -58,7 +58,8 @@ fn missing() -> Error {
 /// # Safety
 /// Null, or what `arrow_device_sim_open` gave and `arrow_device_sim_close` has not ended.
 unsafe fn driver<'a>(sim: *const ArrowDeviceSim) -> Result<&'a SimDriver> {
-    // SAFETY: promised by the caller.
+    // SAFETY: null, or what `arrow_device_sim_open` gave and `arrow_device_sim_close` has not
+    // ended, as the caller promises.
     unsafe { sim.as_ref() }.map(|sim| &sim.driver).ok_or_else(missing)
 }
 
@@ -68,7 +69,7 @@ unsafe fn give<T>(out: *mut T, value: T) -> Result<()> {
     if out.is_null() {
         return Err(missing());
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: `out` is null or may be written, as the caller promises.
     unsafe { out.write(value) };
     Ok(())
 }
@@ -213,7 +214,7 @@ pub unsafe extern "C" fn arrow_device_sim_copy_to_device(
     from: *const c_void,
     length: u64,
 ) -> c_int {
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-21: the bytes on both sides stay until the queue has passed, as the header asks.
     unsafe { copy(sim, queue, Route::FromHost, to, from, length) }
 }
 
@@ -225,7 +226,7 @@ pub unsafe extern "C" fn arrow_device_sim_copy_to_host(
     from: *const c_void,
     length: u64,
 ) -> c_int {
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-21: the bytes on both sides stay until the queue has passed, as the header asks.
     unsafe { copy(sim, queue, Route::ToHost, to, from, length) }
 }
 
@@ -280,7 +281,7 @@ pub unsafe extern "C" fn arrow_device_sim_wait(
         // SAFETY: the simulator checks the queue, and looked at the event.
         match unsafe { driver.wait(Raw::from_ptr(queue), event) }? {
             Waiting::Queued => Ok(()),
-            // SAFETY: as above.
+            // SAFETY: the simulator checks the queue, and looked at the event.
             Waiting::HostMustWait => unsafe { driver.wait_on_host(event, None) }.map(|_| ()),
         }
     })

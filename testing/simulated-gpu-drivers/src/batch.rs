@@ -59,16 +59,16 @@ impl Batch {
         if has_null || is_empty || self.attribute_count > self.count {
             return Err(Code::INVALID_VALUE);
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: the arrays have as many entries as the counts say, as the caller promises.
         let starts = unsafe { entries(self.attribute_starts, self.attribute_count) };
-        // SAFETY: promised by the caller.
+        // SAFETY: the arrays have as many entries as the counts say, as the caller promises.
         let attributes = unsafe { entries(self.attributes, self.attribute_count) };
         let is_ordered = starts.first() == Some(&0) && starts.is_sorted_by(|one, next| one < next);
         if !is_ordered || starts.iter().any(|start| *start >= self.count) {
             return Err(Code::INVALID_VALUE);
         }
         let [to, from, len] = columns.map(|column| {
-            // SAFETY: promised by the caller.
+            // SAFETY: the arrays have as many entries as the counts say, as the caller promises.
             unsafe { entries(column, self.count) }
         });
         let rows = to.into_iter().zip(from).zip(len).enumerate();
@@ -94,9 +94,11 @@ impl Batch {
         stream: usize,
         pageable: Pageable,
     ) -> Answer<Then> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the arrays have as many entries as the counts say, and what is no memory of the
+        // driver may be read or written, as the manual says of copies, as the caller promises.
         let stretches = unsafe { self.stretches() }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the arrays have as many entries as the counts say, and what is no memory of the
+        // driver may be read or written, as the manual says of copies, as the caller promises.
         unsafe { machine.copies(device, stream, &stretches, pageable) }
     }
 }

@@ -135,7 +135,8 @@ pub(crate) unsafe fn give<T>(out: *mut T, value: T) -> Answer {
     if out.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    // SAFETY: promised by the caller. A caller's memory need not be aligned as Rust's is.
+    // SAFETY: `out` is null or may be written, as the caller promises. A caller's memory need not
+    // be aligned as Rust's is.
     unsafe { out.write_unaligned(value) };
     Ok(())
 }
@@ -147,7 +148,8 @@ pub(crate) unsafe fn give<T>(out: *mut T, value: T) -> Answer {
 pub(crate) unsafe fn entries<T: Copy>(first: *const T, count: usize) -> Vec<T> {
     let entry = |number| {
         let place = first.wrapping_add(number);
-        // SAFETY: promised by the caller. C's arrays need not be aligned as Rust's are.
+        // SAFETY: there are that many, and they may be read, as the caller promises. C's arrays
+        // need not be aligned as Rust's are.
         unsafe { place.read_unaligned() }
     };
     (0..count).map(entry).collect()
@@ -163,7 +165,8 @@ pub(crate) unsafe fn give_text(out: *mut c_char, len: c_int, text: &str) -> Answ
     let bytes = text.bytes().take(room).chain([0]);
     for (number, byte) in bytes.enumerate() {
         let place = out.wrapping_add(number);
-        // SAFETY: promised by the caller: at most `len` bytes are written.
+        // SAFETY: `out` is null or may be written for `len` bytes, as the caller promises: at most
+        // `len` bytes are written.
         unsafe { place.write(byte as c_char) };
     }
     Ok(())

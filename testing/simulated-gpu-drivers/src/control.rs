@@ -42,7 +42,7 @@ unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: null, or a text that ends with a zero, as the caller promises.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
@@ -67,7 +67,7 @@ unsafe extern "C" fn simulated_driver_reset(configuration: *const c_char) -> c_i
 /// Shows all mistakes since the last time, of one thread or, with 0, of all, and forgets them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn simulated_driver_take_reports(thread: u64, each: EachReport, to: *mut c_void) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the callback and its context go together, as the caller promises.
     unsafe { show(take_reports(thread), each, to) }
 }
 
@@ -81,7 +81,7 @@ unsafe extern "C" fn simulated_driver_finish(_thread: u64, each: EachReport, to:
     if call::with(|machine| machine.devices.iter().all(|device| device.lost.is_none())) {
         all.extend(of_engine(hardware.leaks()));
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the callback and its context go together, as the caller promises.
     unsafe { show(all, each, to) }
 }
 
@@ -90,7 +90,7 @@ unsafe extern "C" fn simulated_driver_finish(_thread: u64, each: EachReport, to:
 #[unsafe(no_mangle)]
 unsafe extern "C" fn simulated_driver_left(_thread: u64, each: EachReport, to: *mut c_void) {
     let left = of_engine(call::hardware().leaks()).collect();
-    // SAFETY: promised by the caller.
+    // SAFETY: the callback and its context go together, as the caller promises.
     unsafe { show(left, each, to) }
 }
 
@@ -104,7 +104,7 @@ unsafe extern "C" fn simulated_driver_text(number: u64, show: ShowText, to: *mut
     };
     let text = c_text(&mistake.to_string());
     drop(shown);
-    // SAFETY: promised by the caller.
+    // SAFETY: the callback and its context go together, as the caller promises.
     unsafe { show(to, text.as_ptr()) };
 }
 
@@ -129,7 +129,7 @@ unsafe fn show(all: Vec<Mistake>, each: EachReport, to: *mut c_void) {
         shown.push(mistake);
         let number = shown.len() as u64 - 1;
         drop(shown);
-        // SAFETY: promised by the caller.
+        // SAFETY: `each` may be called with `to`, as the caller promises.
         unsafe { each(to, kind.as_ptr(), number, thread) };
     }
 }
@@ -140,7 +140,7 @@ unsafe extern "C" fn simulated_driver_log(each: EachCall, to: *mut c_void) {
     let calls = call::with(|machine| machine.record.calls.clone());
     for call in calls {
         let (name, arguments) = (c_text(call.name), c_text(&call.arguments));
-        // SAFETY: promised by the caller.
+        // SAFETY: the callback and its context go together, as the caller promises.
         unsafe { each(to, name.as_ptr(), arguments.as_ptr(), call.code, call.thread) };
     }
 }

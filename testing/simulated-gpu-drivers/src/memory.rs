@@ -153,7 +153,8 @@ impl Machine {
         stretch: Stretch,
         pageable: Pageable,
     ) -> Answer<Then> {
-        // SAFETY: promised by the caller.
+        // SAFETY: what is no memory of the driver is host memory that may be read or written, a
+        // destination until the stream has passed, as the caller promises.
         unsafe { self.copies(current, stream, &[stretch], pageable) }
     }
 
@@ -184,7 +185,7 @@ impl Machine {
             return Err(Code::INVALID_VALUE);
         }
         let submitted = self.submit(Some(current), stream, |hardware, lane| {
-            // SAFETY: promised by the caller.
+            // SAFETY: as `copy`, as the caller promises.
             unsafe { hardware.transfer(lane, stretches) }
         })?;
         // The engine has reported what is wrong, with both places.

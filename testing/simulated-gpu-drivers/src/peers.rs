@@ -42,7 +42,7 @@ impl Machine {
     ) -> Answer {
         let home = (0..self.devices.len()).find(|device| self.context(*device) + 8 == pool);
         let Some(home) = home.filter(|_| !list.is_null()) else { return Err(Code::INVALID_VALUE) };
-        // SAFETY: promised by the caller.
+        // SAFETY: the list has that many entries, as the caller promises.
         for access in unsafe { entries(list, count) } {
             let device = self.device_number(access.number)?;
             if access.place != DEVICE || !matches!(access.rights, 0 | ALL) {

@@ -46,13 +46,13 @@ pub(crate) unsafe fn exchange_capture_mode(mode: *mut i32) -> Answer {
     if mode.is_null() {
         return Err(Code::INVALID_VALUE);
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: `mode` is null, or may be read and written, as the caller promises.
     let wanted = unsafe { mode.read() };
     if !(GLOBAL..=RELAXED).contains(&wanted) {
         return Err(Code::INVALID_VALUE);
     }
     let before = with(|thread| std::mem::replace(&mut thread.capture_mode, wanted));
-    // SAFETY: promised by the caller.
+    // SAFETY: `mode` is null, or may be read and written, as the caller promises.
     unsafe { mode.write(before.unwrap_or(GLOBAL)) };
     Ok(())
 }

@@ -43,7 +43,8 @@ impl Callback<KernelFunction> {
         let inputs: Vec<*const u8> = (0..reads).map(|n| memory.input(n).as_ptr()).collect();
         let outputs: Vec<*mut u8> = (0..writes).map(|n| memory.output(n).as_mut_ptr()).collect();
         thread::with(|thread| thread.in_callback = true);
-        // SAFETY: as for functions of the host; the bytes are the kernel's own while it runs.
+        // SAFETY: the submitter promised that the function may be called once with its data; the
+        // bytes are the kernel's own while it runs.
         unsafe { (self.run)(self.data, inputs.as_ptr(), outputs.as_ptr()) };
         thread::with(|thread| thread.in_callback = false);
     }

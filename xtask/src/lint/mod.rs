@@ -4,6 +4,7 @@
 
 mod comments;
 mod names;
+mod proofs;
 mod rooms;
 mod source;
 
@@ -33,6 +34,7 @@ const STEPS: &[Step] = &[
     ("requirements", requirements::check),
     ("housekeeping", housekeeping),
     ("comments", comments),
+    ("proofs", proofs),
     ("names", names),
     ("rooms", rooms),
     ("decisions", decisions),
@@ -141,6 +143,11 @@ fn untidy(file: &str, text: &str) -> Vec<String> {
 /// Lines with comments are not wider than a reader's window.
 fn comments() -> Result<(), String> {
     in_every_source(comments::too_wide)
+}
+
+/// A proof above unsafe code stands alone.
+fn proofs() -> Result<(), String> {
+    in_every_source(proofs::dependent)
 }
 
 /// A type name has one definition in a package.

@@ -46,7 +46,8 @@ impl Sources {
             self.buffers.iter().zip(places).take(which.end).skip(which.start)
         {
             let to = to.wrapping_add(*place);
-            // SAFETY: promised by the caller; the batch keeps the source.
+            // SAFETY: there is room at `to` as `places` says, and nobody else uses it, as the
+            // caller promises; the batch keeps the source.
             unsafe { std::ptr::copy_nonoverlapping(*from, to, *len) };
         }
     }

@@ -67,7 +67,7 @@ fn by_hand(
                 // SAFETY: there is room, it is ours, and each thread has its own buffers.
                 scope.spawn(move || unsafe { sources.gather(places, of(part), room.address()) });
             }
-            // SAFETY: as above.
+            // SAFETY: there is room, it is ours, and each thread has its own buffers.
             unsafe { sources.gather(places, of(0), room.address()) };
         });
     })

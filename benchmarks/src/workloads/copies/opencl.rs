@@ -90,7 +90,7 @@ pub(super) fn by_hand(what: WorkloadKey, batch: impl Fn() -> Batch + 'static) ->
         let after = hand.clone();
         // SAFETY: the cell keeps it as long as the case.
         let timed = move |hand: *const OpenClHand| unsafe { &*hand }.fill(how);
-        // SAFETY: as above.
+        // SAFETY: the cell keeps it as long as the case.
         let after = move |memory| unsafe { &*after() }.free(memory);
         Case::step(what, Peer::ByHand(name), hand, timed, after)
     };

@@ -70,7 +70,7 @@ pub(super) fn by_hand(
         let after = hand.clone();
         // SAFETY: the cell keeps it as long as the case.
         let timed = move |hand: *const VulkanHand| unsafe { &*hand }.fill(how);
-        // SAFETY: as above.
+        // SAFETY: the cell keeps it as long as the case.
         let after = move |memory| unsafe { &*after() }.free(memory);
         Case::step(what, Peer::ByHand(name), hand, timed, after)
     };
@@ -97,7 +97,7 @@ impl VulkanHand {
         let instance = vk::Instance::from_raw(handles.instance);
         // SAFETY: the instance is alive, and of the same loader.
         let instance = unsafe { ash::Instance::load(entry.static_fn(), instance) };
-        // SAFETY: as above.
+        // SAFETY: the instance is alive, and of the same loader.
         let vk =
             unsafe { ash::Device::load(instance.fp_v1_0(), vk::Device::from_raw(handles.device)) };
         let SharedQueue { handle, family, .. } = handles.queues[0].clone();

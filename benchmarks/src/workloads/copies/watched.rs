@@ -70,12 +70,12 @@ unsafe impl Driver for Watched {
     }
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.allocate(len, queue) }
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.free(memory, len) }
     }
 
@@ -89,22 +89,22 @@ unsafe impl Driver for Watched {
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
         more(&self.tally.handles, 1);
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.part(memory, offset, len) }
     }
 
     unsafe fn free_part(&self, part: Raw<Memory>) {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.free_part(part) }
     }
 
     unsafe fn allocate_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.allocate_staging(len) }
     }
 
     unsafe fn free_staging(&self, address: NonNull<u8>, len: u64) {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.free_staging(address, len) }
     }
 
@@ -113,18 +113,18 @@ unsafe impl Driver for Watched {
     }
 
     unsafe fn close_queue(&self, queue: Raw<Queue>) {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.close_queue(queue) }
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
         more(&self.tally.waits, 1);
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.synchronize(queue) }
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.is_idle(queue) }
     }
 
@@ -133,30 +133,30 @@ unsafe impl Driver for Watched {
     }
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.destroy_event(event) }
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
         more(&self.tally.submissions, 1);
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.record(queue, event) }
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         more(&self.tally.submissions, 1);
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.wait(queue, event) }
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.is_complete(event) }
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
         more(&self.tally.waits, 1);
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.wait_on_host(event, timeout) }
     }
 
@@ -165,20 +165,20 @@ unsafe impl Driver for Watched {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.read_sync_event(sync_event) }
     }
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         more(&self.tally.submissions, 1);
         more(&self.tally.moved, regions.iter().map(|region| region.len).sum());
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.copy(queue, route, regions) }
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
         more(&self.tally.waits, 1);
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.map(spot, len) }
     }
 
@@ -187,7 +187,7 @@ unsafe impl Driver for Watched {
     }
 
     unsafe fn unmap(&self, spot: Spot, len: u64, address: NonNull<u8>) {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.unmap(spot, len, address) }
     }
 
@@ -197,7 +197,7 @@ unsafe impl Driver for Watched {
         spot: Spot,
         len: u64,
     ) -> Result<Option<NonNull<u8>>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         let mapped = unsafe { self.driver.map_to_fill(queue, spot, len) }?;
         if mapped.is_some() {
             more(&self.tally.submissions, 1);
@@ -215,17 +215,17 @@ unsafe impl Driver for Watched {
         address: NonNull<u8>,
     ) -> Result<Filled> {
         more(&self.tally.submissions, 1);
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.unmap_filled(queue, spot, len, address) }
     }
 
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.locate(base) }
     }
 
     unsafe fn holds(&self, base: Raw<Memory>) -> bool {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.holds(base) }
     }
 }

@@ -66,12 +66,12 @@ unsafe impl Driver for AtOnce {
     }
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.host.allocate(len, None) }
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.host.free(memory, len) }
     }
 
@@ -125,7 +125,7 @@ unsafe impl Driver for AtOnce {
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         one_more(&self.tally.copies);
-        // SAFETY: promised by the caller, of memory that is the host's on both sides.
+        // SAFETY: UNS-22, which the caller keeps, of memory that is the host's on both sides.
         unsafe { self.host.copy(queue, route, regions) }
     }
 }

@@ -241,7 +241,7 @@ fn import_with_schema(meter: &mut Meter, data: &Data) {
     let once = |schema: &mut ArrowSchema, array: &mut ArrowDeviceArray| {
         // SAFETY: what this library exports keeps to the interface.
         let schema = unsafe { Schema::import(schema) }.unwrap();
-        // SAFETY: as above.
+        // SAFETY: what this library exports keeps to the interface.
         unsafe { Array::import(array, &schema) }.unwrap()
     };
     for _ in 0..WARM {

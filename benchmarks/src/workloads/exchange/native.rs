@@ -138,7 +138,7 @@ pub(super) struct Held(*mut c_void);
 
 // SAFETY: both libraries let any thread export what nobody changes.
 unsafe impl Send for Held {}
-// SAFETY: as above.
+// SAFETY: both libraries let any thread export what nobody changes.
 unsafe impl Sync for Held {}
 
 /// `EXCHANGE_PLACE` bytes. Whoever put something there takes it away.
@@ -206,7 +206,7 @@ impl Party for NativeParty {
     }
 
     fn export_schema(self, held: &Held, out: &mut ArrowSchema) {
-        // SAFETY: as above.
+        // SAFETY: something of theirs, and a struct that may be written.
         assert_eq!(unsafe { (self.functions.export_schema)(held.0, out) }, 0);
     }
 
@@ -252,7 +252,8 @@ impl Party for NativeParty {
 
     fn number(self, place: &ImportTarget, column: usize, row: usize) -> Option<i64> {
         let number = self.functions.number;
-        // SAFETY: as above, with numbers in the column.
+        // SAFETY: a batch was imported to the place, which has such a column, with numbers in the
+        // column.
         let number = unsafe { number((&raw const *place).cast(), column as i64, row as i64) };
         (number >= 0).then_some(number)
     }

@@ -235,7 +235,8 @@ pub(super) fn release(array: &mut ArrowDeviceArray) {
 /// Where it was not released by who imported it.
 pub(super) fn release_schema(schema: &mut ArrowSchema) {
     if let Some(release) = schema.release {
-        // SAFETY: as for an array.
+        // SAFETY: "the consumer must call the release callback"; it was not called before, as it is
+        // not null.
         unsafe { release(&raw mut *schema) };
     }
 }

@@ -109,13 +109,13 @@ fn load() -> Option<ArrowCppFunctions> {
     Some(ArrowCppFunctions {
         // SAFETY: as the source has it.
         open: unsafe { *library.get(b"bench_cpp_open").unwrap() },
-        // SAFETY: as above.
+        // SAFETY: as the source has it.
         next: unsafe { *library.get(b"bench_cpp_next").unwrap() },
-        // SAFETY: as above.
+        // SAFETY: as the source has it.
         last: unsafe { *library.get(b"bench_cpp_last").unwrap() },
-        // SAFETY: as above.
+        // SAFETY: as the source has it.
         batch: unsafe { *library.get(b"bench_cpp_batch").unwrap() },
-        // SAFETY: as above.
+        // SAFETY: as the source has it.
         exchange: unsafe { *library.get(b"bench_cpp_exchange").unwrap() },
     })
 }
@@ -132,7 +132,7 @@ mod tests {
             let stream = open(functions, 10, is_device);
             // SAFETY: an open stream.
             let rows = unsafe { (functions.next)(stream) };
-            // SAFETY: as above.
+            // SAFETY: an open stream.
             let last = unsafe { (functions.last)(stream) };
             assert_eq!((rows, last), (ROWS, ROWS - 1));
         }

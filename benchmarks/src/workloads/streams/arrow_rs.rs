@@ -25,7 +25,8 @@ fn theirs(columns: u64) -> RecordBatch {
     // SAFETY: it was filled just now; what is left behind is forgotten, as nothing of it has a
     // destructor.
     let array = unsafe { FFI_ArrowArray::from_raw((&raw mut array.array).cast()) };
-    // SAFETY: as above.
+    // SAFETY: it was filled just now; what is left behind is forgotten, as nothing of it has a
+    // destructor.
     let schema = unsafe { FFI_ArrowSchema::from_raw((&raw mut schema).cast()) };
     // SAFETY: both are good.
     let data = unsafe { from_ffi(array, &schema) }.unwrap();

@@ -71,9 +71,9 @@ fn load() -> Option<NanoarrowFunctions> {
     Some(NanoarrowFunctions {
         // SAFETY: as the source has it.
         open: unsafe { *library.get(b"bench_nanoarrow_open").unwrap() },
-        // SAFETY: as above.
+        // SAFETY: as the source has it.
         next: unsafe { *library.get(b"bench_nanoarrow_next").unwrap() },
-        // SAFETY: as above.
+        // SAFETY: as the source has it.
         last: unsafe { *library.get(b"bench_nanoarrow_last").unwrap() },
     })
 }
@@ -90,7 +90,7 @@ mod tests {
         for _ in 0..3 {
             // SAFETY: an open stream.
             let rows = unsafe { (functions.next)(stream) };
-            // SAFETY: as above.
+            // SAFETY: an open stream.
             let last = unsafe { (functions.last)(stream) };
             assert_eq!((rows, last), (ROWS, ROWS - 1));
         }

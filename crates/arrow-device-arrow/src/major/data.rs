@@ -41,15 +41,15 @@ pub(super) fn readable(array: &Array) -> Result<HostArray> {
 }
 
 /// # Safety
-/// The array is valid, as [`Trust`] says.
+/// The array is valid, as [`Trust`] says (UNS-28).
 pub(super) unsafe fn array(host: &HostArray, trust: Trust) -> Result<ArrayRef> {
     let data_type = types::data_type_to(host.data_type())?;
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-28, which the caller promises.
     unsafe { data(host, &data_type, trust) }.map(make_array)
 }
 
 /// # Safety
-/// As for [`array`].
+/// The array is valid, as [`Trust`] says (UNS-28).
 unsafe fn data(host: &HostArray, data_type: &rs::DataType, trust: Trust) -> Result<ArrayData> {
     let node = HostNode::new(host);
     let cut = matches!(
@@ -197,8 +197,8 @@ impl<'a> HostNode<'a> {
             return Ok(MutableBuffer::new(0).into());
         }
         let address = NonNull::from(&*bytes).cast::<u8>();
-        // SAFETY: `len` bytes are there and nobody writes to them, says the contract of whoever
-        // made the array. They are host memory and not mapped, so that they stay when `bytes` ends,
+        // SAFETY: `bytes` are `len` bytes that nobody writes to: UNS-4 of an import, SAF-3 of what
+        // was built here. They are host memory and not mapped, so that they stay when `bytes` ends,
         // as long as the array is kept.
         Ok(unsafe { Buffer::from_custom_allocation(address, len, self.keep.clone()) })
     }

@@ -71,7 +71,7 @@ pub trait ToArrowUnchecked: ToArrow {
     ///
     /// # Safety
     /// [`Array::validate`] would find nothing, and text and views are valid in elements that are
-    /// null, too.
+    /// null, too (UNS-28).
     unsafe fn to_arrow_unchecked(&self) -> Result<Self::Arrow>;
 }
 
@@ -167,15 +167,19 @@ fn take<T: Tree>(schema: &Schema, owner: T) -> Result<Array> {
     let is_plain = room.is_plain;
     let mut c_array = block.own(base, owner);
     let imported = if is_plain {
-        // SAFETY: as below; and nothing is wrong with plain columns: arrow-rs upholds that their
-        // lengths are those of the batch and fit into memory, that no more elements are null than
-        // there are, and that there are buffers, which are not null.
+        // SAFETY: UNS-1, UNS-3, UNS-6 and UNS-7: the structs were written just now, for arrays of
+        // this schema's type, with tables as long as they say; arrow-rs upholds that its buffers
+        // cover their elements and are not written to, and the owner keeps them until the release,
+        // which may run on any thread because all of it is `Send + Sync`. UNS-8: the columns are
+        // plain, and arrow-rs upholds that their lengths are those of the batch and fit into
+        // memory, that no more elements are null than there are, and that there are buffers, which
+        // are not null.
         unsafe { Array::import_host_unchecked(&raw mut c_array, schema) }
     } else {
-        // SAFETY: the structs were written just now, for arrays of this schema's type, with tables
-        // as long as they say; arrow-rs upholds that its buffers cover their elements and are not
-        // written to, and the owner keeps them until the release, which may run on any thread
-        // because all of it is `Send + Sync`.
+        // SAFETY: UNS-1, UNS-3, UNS-6 and UNS-7: the structs were written just now, for arrays of
+        // this schema's type, with tables as long as they say; arrow-rs upholds that its buffers
+        // cover their elements and are not written to, and the owner keeps them until the release,
+        // which may run on any thread because all of it is `Send + Sync`.
         unsafe { Array::import_host(&raw mut c_array, schema) }
     };
     imported.map_err(|error| error.during("from_arrow"))
@@ -227,7 +231,7 @@ impl ToArrow for Array {
 impl ToArrowUnchecked for Array {
     unsafe fn to_arrow_unchecked(&self) -> Result<ArrayRef> {
         let host = data::readable(self)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-28, which the caller keeps.
         unsafe { data::array(&host, data::Trust::Promised) }
     }
 }
@@ -247,13 +251,13 @@ impl ToArrow for Batch {
 impl ToArrowUnchecked for Batch {
     unsafe fn to_arrow_unchecked(&self) -> Result<RecordBatch> {
         let schema = self.schema()?.to_arrow()?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-28, which the caller keeps, of each column.
         unsafe { record_batch(self, schema, data::Trust::Promised) }
     }
 }
 
 /// # Safety
-/// As for [`data::array`], for each column.
+/// Each column is valid, as [`Trust`] says (UNS-28).
 unsafe fn record_batch(
     batch: &Batch,
     schema: rs::SchemaRef,
@@ -261,7 +265,7 @@ unsafe fn record_batch(
 ) -> Result<RecordBatch> {
     let columns = batch.columns()?.into_iter().map(|column| {
         let host = data::readable(&column)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-28, which the caller promises.
         unsafe { data::array(&host, trust) }
     });
     let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;

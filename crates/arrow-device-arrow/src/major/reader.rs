@@ -47,7 +47,8 @@ impl Reader {
     /// The same, without a look at the data.
     ///
     /// # Safety
-    /// As for [`to_arrow_unchecked`](super::ToArrowUnchecked::to_arrow_unchecked), for each batch.
+    /// Each batch is valid, as
+    /// [`to_arrow_unchecked`](super::ToArrowUnchecked::to_arrow_unchecked) says (UNS-28).
     pub unsafe fn new_unchecked(stream: ArrayStream) -> Result<Self> {
         Self::with_trust(stream, Trust::Promised)
     }

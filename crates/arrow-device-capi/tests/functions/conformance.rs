@@ -77,6 +77,7 @@ fn a_device_whose_queues_cannot_wait_and_whose_events_are_handles_passes() {
     assert_eq!(run(sim, Fault::HostWaits, some_types()).cases(), 7 * SOME_TYPES);
 }
 
+// Requirement: DRV-20
 #[test]
 fn a_table_that_leaves_out_a_wait_is_found() {
     for (fault, check) in

@@ -27,6 +27,7 @@ fn assert_all(all: impl IntoIterator<Item = Hostile>) {
 }
 
 // Requirement: ABI-2, ABI-5, ARR-3, ARR-7, ARR-17, ARR-18, SCH-1, SCH-2, SCH-3, SCH-4, SYS-2
+// Requirement: SAF-32
 #[test]
 fn structs_with_anything_wrong_are_refused_at_their_place_and_released_once() {
     assert_all(hostile::all());

@@ -121,8 +121,13 @@ impl Function<'_> {
         let (mut before, mut arguments, mut after) = (String::new(), Vec::new(), String::new());
         if self.returned != "int" {
             // These cannot fail; null is none for those that free.
-            let nulls = vec!["NULL"; self.parameters.len()].join(", ");
-            let _ = writeln!(out, "  {}({nulls});", self.name);
+            let null = |parameter: &Item| match parameter.c_type.contains('*') {
+                true => "NULL",
+                // A time.
+                false => "10000000000",
+            };
+            let nulls: Vec<&str> = self.parameters.iter().map(null).collect();
+            let _ = writeln!(out, "  {}({});", self.name, nulls.join(", "));
             return;
         }
         for parameter in self.parameters {

@@ -172,7 +172,7 @@ pub(super) fn release_handed_on(schema: &mut ArrowSchema, array: &mut ArrowDevic
         unsafe { release(&raw mut array.array) };
     }
     if let Some(release) = schema.release {
-        // SAFETY: as above.
+        // SAFETY: the schema is not released, and nobody else has it (UNS-14).
         unsafe { release(schema) };
     }
 }
@@ -278,7 +278,8 @@ struct Handle(#[expect(dead_code, reason = "a peer reads it")] *mut c_void);
 
 // SAFETY: the handle of an event, which can be used on any thread.
 unsafe impl Send for Handle {}
-// SAFETY: as above; nobody writes to it.
+// SAFETY: the handle of an event, which can be used on several threads at once (DRV-1) and is not
+// written to.
 unsafe impl Sync for Handle {}
 
 /// Sees whether the memory comes back while the consumer still uses it.

@@ -126,7 +126,8 @@ fn failing(peer: &Peer, bench: &Bench, notes: &Notes) {
         return;
     }
     notes.check("ARR-11", given.is_untouched(), || {
-        // SAFETY: as in `call`.
+        // SAFETY: the address of the second of three structs' worth of aligned words that `given`
+        // owns; the bytes were initialised, and each of the struct's members takes any bytes.
         let array = unsafe { out.read() };
         let (device_type, device_id) = (array.device_type, array.device_id);
         let now = format!("it says device {device_type}:{device_id} now");
@@ -196,7 +197,9 @@ pub(super) fn schema(schema: &ArrowSchema, notes: &Notes) -> Option<Schema> {
     let checked = unsafe { validate::schema_structure(schema) };
     let imported = checked.and_then(|_| {
         let mut copy = ArrowSchema { release: Some(keep_schema), ..consumer::copy_of(schema) };
-        // SAFETY: as above, and its structure was checked; releasing the copy releases nothing.
+        // SAFETY: UNS-2: the interface asks for a valid structure, and one that is not ends this
+        // process, which is the finding. UNS-6: the callback of the copy is `keep_schema`, which
+        // releases nothing.
         unsafe { Schema::import(&mut copy) }
     });
     match imported {
@@ -217,7 +220,7 @@ unsafe extern "C" fn keep_schema(schema: *mut ArrowSchema) {
 }
 
 unsafe extern "C" fn keep_array(array: *mut ArrowArray) {
-    // SAFETY: as above.
+    // SAFETY: a release callback is called with the structure that has it.
     unsafe { (*array).release = None };
 }
 
@@ -227,7 +230,8 @@ pub(super) fn structure(array: &ArrowDeviceArray, known: &Schema, notes: &Notes)
     // SAFETY: the interface asks for a valid structure. One that is not ends this process, which is
     // the finding.
     let checked = unsafe { validate::structure(array) }.map(|_| ());
-    // SAFETY: as above, and its structure was checked.
+    // SAFETY: UNS-12: the interface asks for a valid structure. One that is not ends this process,
+    // which is the finding.
     let layout = |()| unsafe { validate::layout(array, known) };
     let checked = checked.and_then(layout);
     let text = |error: arrow_device::Error| error.to_string().replace("; ", ", ");
@@ -329,7 +333,8 @@ pub(super) fn read_all(
         // SAFETY: what a peer shows as the event of this device. One that is none ends this
         // process, which is the finding.
         let event = unsafe { driver.read_sync_event(shown) };
-        // SAFETY: as above.
+        // SAFETY: UNS-22: what a peer shows as the event of this device. One that is none ends this
+        // process, which is the finding.
         let event = event.map(|event| unsafe { driver.is_complete(event) });
         if let Err(error) = event {
             notes.fail("ARR-5", format!("`sync_event` is no event of the device: {error}"));
@@ -457,11 +462,11 @@ fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
             let _ = release.map(|release| unsafe { release(&raw mut *moved) });
         } else {
             let release = array.array.release;
-            // SAFETY: as above.
+            // SAFETY: the structure's own callback, called once and with it.
             let _ = release.map(|release| unsafe { release(&raw mut array.array) });
         }
         let release = schema.release;
-        // SAFETY: as above.
+        // SAFETY: the schema's own callback, called once and with it.
         let _ = release.map(|release| unsafe { release(&raw mut schema) });
     };
     let in_place = growth::of(|| cycle(false));

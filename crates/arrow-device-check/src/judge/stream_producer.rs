@@ -90,7 +90,7 @@ impl Held {
         self.move_on();
         let stream = &raw mut *self.stream;
         let mut out = ArrowDeviceArray { reserved: [-1; 3], ..ArrowDeviceArray::empty() };
-        // SAFETY: as above, with room for an array.
+        // SAFETY: the stream's own callback, called with it and with room for an array.
         let code =
             self.stream.get_next.map_or(libc::ENOSYS, |get| unsafe { get(stream, &raw mut out) });
         if code != 0 {
@@ -403,7 +403,7 @@ fn many_times(peer: &Peer, bench: &Bench, notes: &Notes) {
         while reads && matches!(held.next(notes), Ok(Some(_))) {}
         let stream = &raw mut *held.stream;
         let release = held.stream.release;
-        // SAFETY: as above.
+        // SAFETY: the stream's own callback, called once and with it.
         let _ = release.map(|release| unsafe { release(stream) });
         held.chunks.drain(..).for_each(|(chunk, _)| drop(consumer::release(chunk.array)));
         held.schemas.drain(..).for_each(|schema| drop(consumer::release(schema)));

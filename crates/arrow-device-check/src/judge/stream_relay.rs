@@ -151,9 +151,9 @@ fn pending(
 ) -> arrow_device::Result<Array> {
     let mut array = deposit::pending(plan, queue, arrays, Manner::AllByTheBase)?;
     let mut schema = producer::schema(plan, schemas);
-    // SAFETY: made just now, as the interface has it.
+    // SAFETY: the schema was made just now, as the interface has it (UNS-1, UNS-2, UNS-6).
     let known = unsafe { Schema::import(&mut schema) }?;
-    // SAFETY: as above.
+    // SAFETY: the array was made just now, as the interface has it (UNS-1, UNS-3 to UNS-6).
     unsafe { Array::import(&mut array, &known) }
 }
 

@@ -46,7 +46,8 @@ impl Made {
             // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before
             // this is dropped.
             Self::Versioned(tensor) => unsafe { &(**tensor).dl_tensor },
-            // SAFETY: as above.
+            // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before
+            // this is dropped.
             Self::Legacy(tensor) => unsafe { &(**tensor).dl_tensor },
         }
     }
@@ -56,7 +57,8 @@ impl Made {
             // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before
             // this is dropped.
             Self::Versioned(tensor) => unsafe { (**tensor).deleter }.is_some(),
-            // SAFETY: as above.
+            // SAFETY: the pointer came from the peer as a live tensor, and is not deleted before
+            // this is dropped.
             Self::Legacy(tensor) => unsafe { (**tensor).deleter }.is_some(),
         }
     }

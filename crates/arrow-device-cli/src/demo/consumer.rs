@@ -22,9 +22,9 @@ impl Consumer {
         schema: &mut ArrowSchema,
         array: &mut ArrowDeviceArray,
     ) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: both hold what the C data and C device interfaces say, as the caller promises.
         let schema = unsafe { Schema::import(schema) }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: both hold what the C data and C device interfaces say, as the caller promises.
         let batch = unsafe { Batch::import(array, &schema) }?;
         // Its own queue on whatever device the array names.
         let device = Device::find(batch.device()).ok_or_else(|| {

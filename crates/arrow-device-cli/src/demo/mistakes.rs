@@ -115,7 +115,8 @@ impl Handed<'_> {
         let driver = queue.device().driver();
         // SAFETY: the event of an array on this device that is not released.
         let event = unsafe { driver.read_sync_event(sync_event) }?;
-        // SAFETY: as above, and the queue is open.
+        // SAFETY: UNS-22: the event is that of an array on this device that is not released, and
+        // the queue is open.
         unsafe { driver.wait(queue.raw(), event) }.map(|_| ())
     }
 
@@ -136,9 +137,11 @@ impl Handed<'_> {
         // SAFETY: the producer exported a struct array of several columns, the first of which is
         // `id`.
         let column: *mut ArrowArray = unsafe { self.array.array.children.read() };
-        // SAFETY: as above; its second buffer holds the values.
+        // SAFETY: the producer exported a struct array of several columns, each of which is a
+        // struct that stays until the release (UNS-3).
         let buffers = unsafe { (*column).buffers };
-        // SAFETY: as above.
+        // SAFETY: the first column is `id`, a type with two buffers, of which the second holds the
+        // values (UNS-3).
         let values = unsafe { buffers.wrapping_add(1).read() };
         Spot { base: Raw::from_ptr(values.cast_mut()), offset: 0 }
     }
@@ -149,7 +152,7 @@ impl Handed<'_> {
             unsafe { release(&raw mut self.array.array) }
         }
         if let Some(release) = self.schema.release {
-            // SAFETY: as above.
+            // SAFETY: the schema was exported to this struct and is not released yet (UNS-14).
             unsafe { release(&raw mut self.schema) }
         }
     }

@@ -38,11 +38,11 @@ pub(super) fn arrays(named: &str, is_stream: bool, most: usize) -> Outcome<Vec<A
         let stream = unsafe { ArrayStream::import(&mut stream) }?;
         return Ok(stream.take(most).collect::<Result<_, _>>()?);
     }
-    // SAFETY: as above.
+    // SAFETY: UNS-31: the user says that the function has this type.
     let produce: Symbol<'_, Produce> =
         unsafe { library.get(symbol.as_bytes()) }.map_err(missing)?;
     let (mut schema, mut array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
-    // SAFETY: as above; both structs may be written.
+    // SAFETY: UNS-31: the user says that the function has this type; both structs may be written.
     check(named, unsafe { produce(&mut schema, &mut array) })?;
     // SAFETY: the function promises what the C data interface says.
     let schema = unsafe { Schema::import(&mut schema) }?;

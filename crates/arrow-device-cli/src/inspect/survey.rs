@@ -95,7 +95,8 @@ impl SurveyedArray {
             let child = array.child(index)?;
             // SAFETY: our own export wrote as many children as the type has.
             let place = unsafe { shown.children.wrapping_add(index).read() };
-            // SAFETY: as above; nobody has released or moved it.
+            // SAFETY: our own export wrote a pointer to a struct here, and nobody has released or
+            // moved the struct.
             let child_shown = unsafe { &*place };
             let path = join(&path, child.field().name(), index);
             below.push(Self::of(child_shown, &child, child.schema()?, path)?);

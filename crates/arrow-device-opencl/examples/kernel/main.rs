@@ -107,7 +107,7 @@ impl Consumer {
         let device = unsafe { arrow_device_opencl::open_for(handle, c_array.device_id) }?;
         // SAFETY: both structs were filled by a producer that keeps to the interface.
         let schema = unsafe { Schema::import(c_schema) }?;
-        // SAFETY: as above.
+        // SAFETY: both structs were filled by a producer that keeps to the interface.
         let batch = unsafe { Batch::import(c_array, &schema) }?;
 
         // A queue of the consumer's own. From here on it waits for the table's event; this thread

@@ -19,7 +19,7 @@ fn pointer(handle: ClHandle) -> NonNull<std::ffi::c_void> {
 }
 
 /// One test, since all of it is about which device was opened last.
-// Requirement: ARR-5, ARR-20
+// Requirement: ARR-5, ARR-20, SAF-12
 #[test]
 fn two_contexts_of_one_device_are_kept_apart() {
     process::alone(|| {

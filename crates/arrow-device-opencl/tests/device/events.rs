@@ -173,7 +173,7 @@ fn whoever_waits_when_an_event_fails_is_told() {
     });
 }
 
-// Requirement: ARR-5, ARR-20
+// Requirement: ARR-5, ARR-20, DRV-4
 #[test]
 fn an_adopted_queue_that_is_out_of_order_is_kept_in_order() {
     let Some((cl, device, queue)) = bench() else { return };

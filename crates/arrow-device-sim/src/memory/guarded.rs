@@ -37,7 +37,8 @@ struct Region {
 // SAFETY: two addresses of mappings that live as long as the process; who may use which part is
 // ruled by `Range`.
 unsafe impl Send for Region {}
-// SAFETY: as above, and the list of free parts is behind a lock.
+// SAFETY: the addresses are of mappings that live as long as the process and do not change, and the
+// list of free parts is behind a lock.
 unsafe impl Sync for Region {}
 
 fn region() -> Option<&'static Region> {

@@ -124,13 +124,16 @@ impl DeviceBytes {
 
     pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
         let Some((to, len)) = self.part(offset, bytes.len() as u64) else { return };
-        // SAFETY: as in `read`; the slice is host memory and so no part of the block.
+        // SAFETY: `part` gave `len` bytes of this block, which nobody else uses meanwhile: the
+        // engine's lock is held by whoever has the block. The slice is host memory and so no part
+        // of the block.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.as_ptr(), len) };
     }
 
     pub(crate) fn fill(&mut self, offset: u64, len: u64, byte: u8) {
         let Some((to, len)) = self.part(offset, len) else { return };
-        // SAFETY: as in `read`.
+        // SAFETY: `part` gave `len` bytes of this block, which nobody else uses meanwhile: the
+        // engine's lock is held by whoever has the block.
         unsafe { to.write_bytes(byte, len) };
     }
 
@@ -138,7 +141,9 @@ impl DeviceBytes {
     pub(crate) fn copy(&mut self, offset: u64, from: Option<&Self>, from_offset: u64, len: u64) {
         let source = from.map_or_else(|| self.part(from_offset, len), |b| b.part(from_offset, len));
         let (Some((from, len)), Some((to, _))) = (source, self.part(offset, len)) else { return };
-        // SAFETY: as in `read`, for both blocks; the two parts may overlap, which `copy` allows.
+        // SAFETY: `part` gave `len` bytes of each block, which nobody else uses meanwhile: the
+        // engine's lock is held by whoever has the blocks. The two parts may overlap, which `copy`
+        // allows.
         unsafe { std::ptr::copy(from.as_ptr(), to.as_ptr(), len) };
     }
 
@@ -148,7 +153,8 @@ impl DeviceBytes {
     /// `from` may be read for `len` bytes.
     pub(crate) unsafe fn load(&mut self, offset: u64, from: *const u8, len: u64) {
         let Some((to, len)) = self.part(offset, len) else { return };
-        // SAFETY: promised by the caller for the source, shown by `part` for the destination.
+        // SAFETY: `from` may be read for `len` bytes, as the caller promisesfor the source, shown
+        // by `part` for the destination.
         unsafe { std::ptr::copy(from, to.as_ptr(), len) };
     }
 
@@ -158,7 +164,8 @@ impl DeviceBytes {
     /// `to` may be written for `len` bytes.
     pub(crate) unsafe fn store(&self, offset: u64, to: *mut u8, len: u64) {
         let Some((from, len)) = self.part(offset, len) else { return };
-        // SAFETY: promised by the caller for the destination, shown by `part` for the source.
+        // SAFETY: `to` may be written for `len` bytes, as the caller promisesfor the destination,
+        // shown by `part` for the source.
         unsafe { std::ptr::copy(from.as_ptr(), to, len) };
     }
 

@@ -71,7 +71,7 @@ fn on_every_seed(mistakes: &[Mistake], test: impl Fn(&Sim)) {
 
 // ---- order
 
-/// Requirement: ARR-5, ARR-8
+/// Requirement: ARR-5, ARR-8, SAF-6
 #[test]
 fn a_view_orders_its_queue_behind_the_work_that_makes_the_data() {
     on_every_seed(&[], |sim| {
@@ -107,7 +107,7 @@ fn an_event_recorded_before_the_work_is_reported() {
     });
 }
 
-/// Requirement: ARR-5, ARR-9
+/// Requirement: ARR-5, ARR-9, SAF-7
 #[test]
 fn an_import_waits_for_an_event_that_is_still_pending() {
     on_every_seed(&[], |sim| {
@@ -139,7 +139,7 @@ fn a_producer_that_destroys_its_event_early_is_reported() {
     });
 }
 
-/// Requirement: ARR-9
+/// Requirement: ARR-9, SAF-10, SAF-19
 #[test]
 fn the_event_of_an_export_outlives_everything_but_the_export() {
     on_every_seed(&[], |sim| {
@@ -152,7 +152,7 @@ fn the_event_of_an_export_outlives_everything_but_the_export() {
     });
 }
 
-/// Requirement: ARR-6
+/// Requirement: ARR-6, SAF-10
 #[test]
 fn a_settled_export_has_no_event_and_needs_none() {
     on_every_seed(&[], |sim| {
@@ -197,7 +197,7 @@ fn consume_batch(sim: &Sim, batch: &Batch, c_array: &mut ArrowDeviceArray, queue
     }
 }
 
-/// Requirement: ARR-5, ARR-8
+/// Requirement: ARR-5, ARR-8, SAF-7, SAF-9
 #[test]
 fn columns_of_different_queues_are_joined_into_one_event() {
     on_every_seed(&[], |sim| {
@@ -224,7 +224,7 @@ fn joined_without_waiting_is_reported() {
     });
 }
 
-/// Requirement: ARR-8
+/// Requirement: ARR-8, SAF-9
 #[test]
 fn an_array_finished_on_a_queue_is_behind_its_children_too() {
     on_every_seed(&[], |sim| {
@@ -263,7 +263,7 @@ fn addresses_and_handles_come_back_as_they_went() {
     }
 }
 
-/// Requirement: ARR-5
+/// Requirement: ARR-5, SAF-6
 #[test]
 fn the_host_reads_host_readable_memory_after_the_event() {
     Sim::builder().kind(Kind::HostReadable).sweep(0..SEEDS, |sim| {
@@ -293,7 +293,7 @@ fn drop_in_some_order(seed: u64, mut things: Vec<Box<dyn std::any::Any>>) {
     }
 }
 
-/// Requirement: ARR-20
+/// Requirement: ARR-20, SAF-13, SAF-14, SAF-19
 #[test]
 fn whatever_is_dropped_first_nothing_is_freed_early_and_all_is_released_once() {
     for seed in 0..SEEDS {
@@ -352,7 +352,7 @@ fn views_and_arrays_can_go_on_other_threads() {
     }
 }
 
-/// Requirement: ARR-20
+/// Requirement: ARR-20, SAF-18
 #[test]
 fn on_a_lost_device_everything_is_let_go() {
     for seed in 0..SEEDS {
@@ -378,7 +378,7 @@ fn on_a_lost_device_everything_is_let_go() {
     }
 }
 
-/// Requirement: ARR-20
+/// Requirement: ARR-20, SAF-17
 #[test]
 fn where_recording_fails_the_whole_queue_is_waited_for() {
     on_every_seed(&[], |sim| {
@@ -395,7 +395,7 @@ fn where_recording_fails_the_whole_queue_is_waited_for() {
     });
 }
 
-/// Requirement: ARR-9, ARR-20
+/// Requirement: ARR-9, ARR-20, SAF-14, SAF-16
 #[test]
 fn whichever_call_fails_nothing_is_freed_early_and_nothing_leaks() {
     let exchange = |sim: &Sim, releases: &Arc<AtomicUsize>| -> Result<()> {

@@ -56,7 +56,7 @@ fn consume(sim: &Sim, queue: &Queue, managed: &Managed<DLManagedTensorVersioned>
         .unwrap();
 }
 
-// Requirement: DLP-8
+// Requirement: DLP-8, SAF-7
 #[test]
 fn on_export_the_consumers_queue_waits_and_no_host_does() {
     for kind in Kind::ALL {
@@ -156,7 +156,7 @@ fn on_import_what_comes_later_waits_for_the_queue_that_was_named() {
     });
 }
 
-// Requirement: DLP-10
+// Requirement: DLP-10, SAF-13
 #[test]
 fn memory_is_not_given_back_while_a_queue_still_uses_it() {
     let sim = Sim::builder().build();

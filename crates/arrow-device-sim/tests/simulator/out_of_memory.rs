@@ -12,7 +12,7 @@ fn on_its_way_back(sim: &Sim, device: &Device, queue: &Queue) {
     sim.fill(queue, spot, 32, 1).unwrap();
 }
 
-/// Requirement: ARR-20
+/// Requirement: ARR-20, SAF-22
 #[test]
 fn an_allocation_waits_for_memory_that_is_on_its_way_back() {
     process::alone(each_seed_waits);

@@ -37,7 +37,7 @@ impl Cl {
     /// # Safety
     /// `T` is the type of the function of that name.
     unsafe fn function<T>(&self, name: &str) -> Attempt<Symbol<'_, T>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: `T` is the type of the function of that name, as the caller promises.
         Ok(unsafe { self.0.get(name.as_bytes()) }?)
     }
 

@@ -255,7 +255,7 @@ impl Drop for HostEventGate {
         let _ = self.vulkan.finish();
         // SAFETY: what waited for it has passed.
         unsafe { self.vulkan.device.destroy_event(self.event, None) };
-        // SAFETY: as above.
+        // SAFETY: what was submitted with commands of this pool has passed.
         unsafe { self.vulkan.device.destroy_command_pool(self.commands, None) };
     }
 }

@@ -57,7 +57,8 @@ pub trait Importer {
 
     /// Takes an array. What it gives keeps the array until it is dropped.
     fn array(&self, array: &mut ArrowDeviceArray, schema: &Schema) -> Result<Box<dyn Any>> {
-        // SAFETY: as above.
+        // SAFETY: the structs are as hostile as the library says that they may be (UNS-1, UNS-3 to
+        // UNS-6).
         Ok(Box::new(unsafe { Array::import(array, schema) }?))
     }
 }
@@ -65,7 +66,8 @@ pub trait Importer {
 /// What the library accepts it hands on once.
 impl Importer for Ours {
     fn array(&self, array: &mut ArrowDeviceArray, schema: &Schema) -> Result<Box<dyn Any>> {
-        // SAFETY: as above.
+        // SAFETY: the structs are as hostile as the library says that they may be (UNS-1, UNS-3 to
+        // UNS-6).
         let array = unsafe { Array::import(array, schema) }?;
         let mut out = ArrowDeviceArray::empty();
         array.export(&mut out)?;

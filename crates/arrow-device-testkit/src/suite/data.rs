@@ -209,13 +209,15 @@ pub(super) fn parts_of_struct(
         }
     }
     for (index, child) in plan.children.iter().enumerate() {
-        // SAFETY: as above, for children.
+        // SAFETY: the array has as many children as its plan, as was compared before.
         let node = unsafe { array.children.wrapping_add(index).read() };
-        // SAFETY: as above.
+        // SAFETY: each child of an array that was imported is a struct that stays until the release
+        // (UNS-3).
         parts_of_struct(unsafe { &*node }, child, parts);
     }
     if let Some(values) = &plan.dictionary {
-        // SAFETY: as above, for dictionaries.
+        // SAFETY: the array has a dictionary where its plan has one, as was compared before, and it
+        // stays until the release (UNS-3).
         parts_of_struct(unsafe { &*array.dictionary }, values, parts);
     }
 }
@@ -226,11 +228,11 @@ pub(super) fn wait_for(queue: &Queue, sync_event: *mut c_void) -> Verdict {
     let driver: &Arc<dyn Driver> = queue.device().driver();
     // SAFETY: the array that shows the event is not released.
     let event = unsafe { driver.read_sync_event(sync_event) }.map_err(text)?;
-    // SAFETY: as above; the queue is alive.
+    // SAFETY: UNS-22: the array that shows the event is not released, and the queue is alive.
     match unsafe { driver.wait(queue.raw(), event) }.map_err(text)? {
         Waiting::Queued => Ok(()),
         Waiting::HostMustWait => {
-            // SAFETY: as above.
+            // SAFETY: UNS-22: the array that shows the event is not released.
             unsafe { driver.wait_on_host(event, None) }.map(|_| ()).map_err(text)
         }
     }

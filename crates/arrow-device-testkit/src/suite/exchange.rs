@@ -11,7 +11,7 @@ pub trait Exchange {
     fn import(&self, schema: &mut ArrowSchema, array: &mut ArrowDeviceArray) -> Result<Array> {
         // SAFETY: the suite's producers keep to the interface.
         let schema = unsafe { Schema::import(schema) }?;
-        // SAFETY: as above.
+        // SAFETY: the suite's producers keep to the interface (UNS-1, UNS-3 to UNS-6).
         unsafe { Array::import(array, &schema) }
     }
 

@@ -19,7 +19,7 @@ fn wait(stage: &Stage, array: &ArrowDeviceArray) {
     if let Some(sync_event) = NonNull::new(array.sync_event) {
         // SAFETY: the array is not released.
         let event = unsafe { driver.read_sync_event(sync_event) }.unwrap();
-        // SAFETY: as above; the queue is the stage's.
+        // SAFETY: UNS-22: the array that shows the event is not released; the queue is the stage's.
         let _ = unsafe { driver.wait(stage.queue.raw(), event) }.unwrap();
     }
 }
@@ -169,7 +169,8 @@ fn release_child(child: *mut ArrowArray) {
     // SAFETY: a struct of the producer's, who sees what is called. It keeps the structs of children
     // that it has released.
     if let Some(release) = unsafe { (*child).release } {
-        // SAFETY: as above.
+        // SAFETY: the callback of a struct of the producer's, called with it. The producer sees
+        // what is called, and keeps the structs of children that it has released.
         unsafe { release(child) };
     }
 }

@@ -126,7 +126,7 @@ impl Consumer {
         let device = open_for(c_array.device_id)?;
         // SAFETY: both structs were filled by a producer that keeps to the interface.
         let schema = unsafe { Schema::import(c_schema) }?;
-        // SAFETY: as above.
+        // SAFETY: both structs were filled by a producer that keeps to the interface.
         let batch = unsafe { Batch::import(c_array, &schema) }?;
         let (sender, squares) = channel();
         std::thread::spawn(move || {

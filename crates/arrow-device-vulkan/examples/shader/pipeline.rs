@@ -97,11 +97,11 @@ impl Squares {
         vulkan.record(&|commands| {
             // SAFETY: the commands are being recorded.
             unsafe { device.cmd_bind_pipeline(commands, point, self.pipeline) };
-            // SAFETY: as above; the set has the layout of the pipeline.
+            // SAFETY: the commands are being recorded; the set has the layout of the pipeline.
             unsafe {
                 device.cmd_bind_descriptor_sets(commands, point, self.layout, 0, &[set], &[]);
             }
-            // SAFETY: as above; the buffers have room for all rows.
+            // SAFETY: the commands are being recorded; the buffers have room for all rows.
             unsafe { device.cmd_dispatch(commands, rows.div_ceil(spirv::LOCAL_SIZE), 1, 1) };
         })
     }
@@ -116,17 +116,17 @@ impl Drop for Squares {
     fn drop(&mut self) {
         let _ = self.vulkan.finish();
         let device = &self.vulkan.device;
-        // SAFETY: nothing uses it any more, here and below.
+        // SAFETY: nothing uses it any more.
         unsafe { device.destroy_command_pool(self.commands, None) };
-        // SAFETY: as above.
+        // SAFETY: nothing uses it any more.
         unsafe { device.destroy_descriptor_pool(self.descriptors, None) };
-        // SAFETY: as above.
+        // SAFETY: nothing uses it any more.
         unsafe { device.destroy_pipeline(self.pipeline, None) };
-        // SAFETY: as above.
+        // SAFETY: nothing uses it any more.
         unsafe { device.destroy_pipeline_layout(self.layout, None) };
-        // SAFETY: as above.
+        // SAFETY: nothing uses it any more.
         unsafe { device.destroy_descriptor_set_layout(self.bindings, None) };
-        // SAFETY: as above.
+        // SAFETY: nothing uses it any more.
         unsafe { device.destroy_shader_module(self.shader, None) };
     }
 }

@@ -133,7 +133,7 @@ unsafe impl Driver for Lab {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        // SAFETY: as above.
+        // SAFETY: the caller passes a queue of this driver that is alive.
         Ok(unsafe { worker(queue) }.unfinished.load(Ordering::Acquire) == 0)
     }
 
@@ -157,9 +157,9 @@ unsafe impl Driver for Lab {
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
-        // SAFETY: as in `record`.
+        // SAFETY: the caller passes an event of this driver that is alive.
         let signal = unsafe { signal(event) };
-        // SAFETY: as in `record`.
+        // SAFETY: the caller passes a queue of this driver that is alive.
         unsafe { worker(queue) }.submit(move || {
             signal.wait(None);
         })?;
@@ -167,12 +167,12 @@ unsafe impl Driver for Lab {
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        // SAFETY: as in `record`.
+        // SAFETY: the caller passes an event of this driver that is alive.
         Ok(unsafe { signal(event) }.wait(Some(Duration::ZERO)))
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
-        // SAFETY: as in `record`.
+        // SAFETY: the caller passes an event of this driver that is alive.
         Ok(unsafe { signal(event) }.wait(timeout))
     }
 
@@ -188,7 +188,7 @@ unsafe impl Driver for Lab {
     unsafe fn copy(&self, queue: Raw<Queue>, _route: Route<'_>, regions: &[Region]) -> Result<()> {
         // The routes differ in nothing here: all memory is the host's.
         let regions = regions.to_vec();
-        // SAFETY: as in `record`.
+        // SAFETY: the caller passes a queue of this driver that is alive.
         unsafe { worker(queue) }.submit(move || {
             for Region { from, to, len } in regions {
                 // SAFETY: both sides hold `len` bytes until this is done, and do not overlap, says
@@ -237,7 +237,7 @@ unsafe fn signal(event: Raw<Event>) -> Arc<Signal> {
     let signal = event.as_ptr().cast_const().cast::<Signal>();
     // SAFETY: the handle is a share that `make_event` gave away.
     unsafe { Arc::increment_strong_count(signal) };
-    // SAFETY: as above; this is the share just made.
+    // SAFETY: the handle is a share that `make_event` gave away; this is the share just made.
     unsafe { Arc::from_raw(signal) }
 }
 

@@ -117,7 +117,8 @@ fn consume(
     // SAFETY: both structs were filled by a producer that keeps to the interface and to what `lab`
     // says of its events.
     let schema = unsafe { Schema::import(c_schema) }?;
-    // SAFETY: as above.
+    // SAFETY: both structs were filled by a producer that keeps to the interface and to what `lab`
+    // says of its events.
     let array = unsafe { Array::import(c_array, &schema) }?;
     let device = Device::find(array.device()).ok_or_else(|| {
         Error::new(ErrorKind::DeviceMissing, "nobody has opened it").on_device(array.device())

@@ -65,9 +65,9 @@ impl Batch {
     /// conversion.
     ///
     /// # Safety
-    /// As for [`Array::import`].
+    /// UNS-1 and UNS-3 to UNS-6, as [`Array::import`] has them.
     pub unsafe fn import(array: *mut ArrowDeviceArray, schema: &Schema) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-1 and UNS-3 to UNS-6, which the caller promises.
         Self::try_from(unsafe { Array::import(array, schema) }?)
     }
 
@@ -221,7 +221,8 @@ mod tests {
         let columns = (0..2).map(|index| {
             // SAFETY: two children, of an array that was just exported.
             let child = unsafe { out.array.children.wrapping_add(index).read() };
-            // SAFETY: as above.
+            // SAFETY: each child of an array that was just exported is a struct that stays until
+            // the release.
             let child = unsafe { &*child };
             (child.offset, child.length, child.null_count)
         });

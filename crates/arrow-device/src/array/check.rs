@@ -19,7 +19,7 @@ use crate::{DeviceId, Error, ErrorKind, Result};
 /// the structs below are. Also what [`validate::layout`](crate::validate::layout) does.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import), `release` left aside.
+/// UNS-3, during the call, and `sync_event` keeps UNS-5.
 #[inline(always)]
 pub(crate) unsafe fn check(
     base: &ArrowArray,
@@ -31,7 +31,7 @@ pub(crate) unsafe fn check(
         return Err(Error::new(ErrorKind::Released, "the array is released").on_device(device));
     }
     check_event(device, sync_event)?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3 and UNS-5, which the caller promises.
     unsafe { check_nodes(base, schema) }.map_err(|error| error.on_device(device))
 }
 
@@ -54,12 +54,12 @@ fn event_on(device: DeviceId) -> Error {
 /// Checks all nodes, parents before their children. Tells where their structs are.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import).
+/// UNS-3.
 #[inline(always)]
 unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<StructsBelow> {
     let checks = schema.checks();
     let Some((check, rest)) = checks.split_first() else { unreachable!("a schema has a root") };
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     if !unsafe { keeps(root, schema.rule(0), check) } {
         return Err(StructFault::Node.explain(schema, 0, root));
     }
@@ -69,13 +69,13 @@ unsafe fn check_nodes(root: &ArrowArray, schema: &Schema) -> Result<StructsBelow
     let walk = StructWalk { rules: schema.rules() };
     if check.has_simple_columns() {
         // Nothing is noted of a row of columns, because the root's own table leads to them.
-        // SAFETY: as promised by the caller, for a root that keeps to its rule.
+        // SAFETY: UNS-3, which the caller promises, for a root that keeps to its rule.
         let found = unsafe { walk.leaves(root, schema.rule(0), rest) };
         found.map_err(|fault| fault.explain(schema, 0, root))?;
         return Ok(StructsBelow::Children);
     }
     let mut table = List::with_capacity(rest.len())?;
-    // SAFETY: as promised by the caller, for a root that keeps to its rule.
+    // SAFETY: UNS-3, which the caller promises, for a root that keeps to its rule.
     let found = unsafe { walk.all(root, checks, &mut table) };
     found.map_err(|(fault, number, source)| fault.explain(schema, number, source))?;
     Ok(StructsBelow::Table(table))
@@ -106,7 +106,7 @@ impl StructWalk<'_> {
     /// node and its struct.
     ///
     /// # Safety
-    /// As for [`Array::import`](super::Array::import); the root keeps to its rule.
+    /// UNS-3; the root keeps to its rule.
     #[inline(never)]
     unsafe fn all<'a>(
         &self,
@@ -125,12 +125,12 @@ impl StructWalk<'_> {
                 // The parent comes before its children, and has noted all of them.
                 Some(index) => *numbered(table.get(index)),
             };
-            // SAFETY: the root, or what was seen not to be null in the table of its parent, which
-            // the caller vouches for.
+            // SAFETY: the root, or what was seen not to be null in the table of its parent, and so
+            // is a struct (UNS-3).
             let source = unsafe { &*noted };
             let fault = |fault| (fault, number as u32, source);
             if number > 0 {
-                // SAFETY: as promised by the caller.
+                // SAFETY: UNS-3, which the caller promises.
                 if !unsafe { keeps(source, &rule, check) } {
                     return Err(fault(StructFault::Node));
                 }
@@ -138,7 +138,7 @@ impl StructWalk<'_> {
             let first = check.first_child as usize;
             let end = first + check.children as usize + usize::from(check.has_dictionary);
             let below = all_numbered(checks, first..end);
-            // SAFETY: as promised by the caller, for a struct that keeps to its rules.
+            // SAFETY: UNS-3, which the caller promises, for a struct that keeps to its rules.
             unsafe { self.below(source, &rule, check, below, table) }.map_err(fault)?;
         }
         Ok(())
@@ -148,7 +148,7 @@ impl StructWalk<'_> {
     /// are no leaves only that they are there, and long enough.
     ///
     /// # Safety
-    /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules.
+    /// UNS-3; the node's own struct keeps to its rules.
     unsafe fn below(
         &self,
         source: &ArrowArray,
@@ -168,10 +168,10 @@ impl StructWalk<'_> {
                 (source.dictionary, 0)
             };
             let is_as_needed = if check.is_leaf {
-                // SAFETY: as promised by the caller.
+                // SAFETY: UNS-3, which the caller promises.
                 unsafe { leaf_keeps(pointer, self.rule(check), least) }
             } else {
-                // SAFETY: null or a struct, as promised by the caller.
+                // SAFETY: UNS-3, which the caller promises: null or a struct.
                 unsafe { pointer.as_ref() }
                     .is_some_and(|child| !child.is_released() & (child.length >= least))
             };
@@ -181,7 +181,7 @@ impl StructWalk<'_> {
             table.push(pointer);
         }
         if rule.is_run_ends {
-            // SAFETY: as promised by the caller; both children were seen just now.
+            // SAFETY: UNS-3, which the caller promises; both children were seen just now.
             unsafe { check_run_ends(source) }?;
         }
         Ok(())
@@ -190,7 +190,7 @@ impl StructWalk<'_> {
     /// Looks at the children of a node that are all leaves, and notes nothing.
     ///
     /// # Safety
-    /// As for [`Array::import`](super::Array::import); the node's own struct keeps to its rules,
+    /// UNS-3; the node's own struct keeps to its rules,
     /// and it has as many children as there are checks.
     #[inline(never)]
     unsafe fn leaves(
@@ -213,15 +213,15 @@ impl StructWalk<'_> {
             if check.rule != number {
                 (number, usual) = (check.rule, Usual::of(self.rule(check), least));
             }
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-3, which the caller promises: each entry is null or a struct.
             let is_usual = unsafe { usual.fits(pointer) };
-            // SAFETY: as above.
+            // SAFETY: UNS-3, which the caller promises: each entry is null or a struct.
             if !is_usual && !unsafe { leaf_keeps_at_all(pointer, self.rule(check), least) } {
                 return Err(StructFault::Child(index));
             }
         }
         if rule.is_run_ends {
-            // SAFETY: as promised by the caller; both children were seen just now.
+            // SAFETY: UNS-3, which the caller promises; both children were seen just now.
             unsafe { check_run_ends(source) }?;
         }
         Ok(())
@@ -255,10 +255,10 @@ impl Usual {
     }
 
     /// # Safety
-    /// As for [`leaf_keeps`].
+    /// UNS-3: the pointer is null or leads to a struct.
     #[inline(always)]
     unsafe fn fits(self, pointer: *const ArrowArray) -> bool {
-        // SAFETY: promised by the caller: null or a struct.
+        // SAFETY: UNS-3, which the caller promises: null or a struct.
         let Some(source) = (unsafe { pointer.as_ref() }) else { return false };
         let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
         let below = source.n_children.cast_unsigned() | source.dictionary.addr() as u64;
@@ -272,7 +272,7 @@ impl Usual {
         }
         // SAFETY: the table is there, and has a bitmap and one more entry at least.
         let data = unsafe { buffers.wrapping_add(1).read() };
-        // SAFETY: as above.
+        // SAFETY: the table is there, and its first entry is that of the bitmap.
         !data.is_null() && (null_count <= 0 || !unsafe { buffers.read() }.is_null())
     }
 }
@@ -280,10 +280,10 @@ impl Usual {
 /// [`leaf_keeps`], apart from the loop over what is usual.
 ///
 /// # Safety
-/// As for [`leaf_keeps`].
+/// UNS-3: the pointer is null or leads to a struct.
 #[inline(never)]
 unsafe fn leaf_keeps_at_all(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     unsafe { leaf_keeps(pointer, rule, least) }
 }
 
@@ -297,14 +297,14 @@ fn least(source: &ArrowArray, rule: &Rule) -> i64 {
 /// its rule.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import): the pointer is null or leads to a struct.
+/// UNS-3: the pointer is null or leads to a struct.
 #[inline(always)]
 unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> bool {
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     let Some(source) = (unsafe { pointer.as_ref() }) else { return false };
     let has_nothing_below =
         (source.n_children.cast_unsigned() | source.dictionary.addr() as u64) == 0;
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     unsafe { node_keeps(source, rule, least, has_nothing_below & !source.is_released()) }
 }
 
@@ -312,20 +312,20 @@ unsafe fn leaf_keeps(pointer: *const ArrowArray, rule: &Rule, least: i64) -> boo
 /// breaks.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import).
+/// UNS-3.
 #[inline(always)]
 unsafe fn keeps(source: &ArrowArray, rule: &Rule, check: &Check) -> bool {
     let below_fits = (source.n_children == i64::from(check.children))
         & (source.dictionary.is_null() != check.has_dictionary)
         & (source.children.is_null() <= (check.children == 0));
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3, which the caller promises.
     unsafe { node_keeps(source, rule, 0, below_fits) }
 }
 
 /// [`keeps`], where somebody has looked below the node already.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import).
+/// UNS-3.
 #[inline(always)]
 unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: bool) -> bool {
     let ArrowArray { length, offset, null_count, n_buffers, buffers, .. } = *source;
@@ -347,7 +347,7 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
     if rule.is_ordinary {
         // SAFETY: the table is there, and has a bitmap and one more entry at least.
         let bitmap = unsafe { buffers.read() };
-        // SAFETY: as above.
+        // SAFETY: the table is there, and has a bitmap and one more entry at least.
         let data = unsafe { buffers.wrapping_add(1).read() };
         if (data.is_null() && length > 0) || (bitmap.is_null() & (null_count > 0)) {
             return false;
@@ -378,7 +378,7 @@ unsafe fn node_keeps(source: &ArrowArray, rule: &Rule, least: i64, below_fits: b
 #[inline]
 unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
     let is_null = |index: u8| {
-        // SAFETY: promised by the caller.
+        // SAFETY: `buffers` has `count` entries, as the caller promises.
         let buffer = unsafe { buffers.wrapping_add(usize::from(index)).read() };
         u8::from(buffer.is_null()) << index
     };
@@ -388,15 +388,15 @@ unsafe fn missing(buffers: *const *const c_void, count: u8) -> u8 {
 /// Run ends are not null, and there are as many as values.
 ///
 /// # Safety
-/// As for [`Array::import`](super::Array::import); the struct has two children that are not null.
+/// UNS-3; the struct has two children that are not null.
 unsafe fn check_run_ends(source: &ArrowArray) -> Result<(), StructFault> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: the node has two children, as the caller promises.
     let run_ends = unsafe { source.children.read() };
-    // SAFETY: as above.
+    // SAFETY: the child is not null, as the caller promises, and so is a struct (UNS-3).
     let run_ends = unsafe { &*run_ends };
-    // SAFETY: as above.
+    // SAFETY: the node has two children, as the caller promises.
     let values = unsafe { source.children.wrapping_add(1).read() };
-    // SAFETY: as above.
+    // SAFETY: the child is not null, as the caller promises, and so is a struct (UNS-3).
     let values = unsafe { &*values };
     let none_null = run_ends.null_count <= 0;
     let enough = source.length == 0 || run_ends.length > 0;
@@ -433,7 +433,7 @@ impl StructFault {
                 } else {
                     source.dictionary
                 };
-                // SAFETY: null or a struct, as import's caller promised.
+                // SAFETY: UNS-3: null or a struct.
                 let (kind, message) = match unsafe { child.as_ref() } {
                     None => {
                         (ErrorKind::Malformed, "a null pointer in place of an array".to_owned())
@@ -482,7 +482,7 @@ fn explain_child(
 }
 
 /// # Safety
-/// As for [`keeps`].
+/// UNS-3.
 unsafe fn explain(source: &ArrowArray, schema: &Schema, number: u32) -> (ErrorKind, String) {
     use ErrorKind::{Malformed, SchemaMismatch};
     let ArrowArray { length, offset, null_count, n_buffers, n_children, .. } = *source;

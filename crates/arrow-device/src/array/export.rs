@@ -62,9 +62,9 @@ impl Array {
     /// [`export`](Self::export) into memory that may not be initialised.
     ///
     /// # Safety
-    /// `out` may be written.
+    /// `out` may be written (UNS-13).
     pub unsafe fn export_to(&self, out: *mut ArrowDeviceArray) -> Result<()> {
-        // SAFETY: promised by the caller, and nothing is read there.
+        // SAFETY: UNS-13, which the caller promises, and nothing is read there.
         let out = unsafe { &mut *out.cast::<MaybeUninit<ArrowDeviceArray>>() };
         self.export_as_it_is(out)
     }
@@ -118,7 +118,8 @@ impl Array {
         &self,
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: whatever the outcome, the array is neither used nor dropped after this, as the
+        // caller promises.
         let share = unsafe { self.share_taken() };
         self.export_with(self.single_pending()?, || share, out)
     }
@@ -126,13 +127,14 @@ impl Array {
     /// [`export_host`](Self::export_host) of an array that nobody needs after this.
     ///
     /// # Safety
-    /// As for [`export_and_forget`](Self::export_and_forget).
+    /// Whatever the outcome, the array is neither used nor dropped after this.
     #[inline(always)]
     pub(crate) unsafe fn export_host_and_forget(
         &self,
         out: &mut MaybeUninit<ArrowArray>,
     ) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: whatever the outcome, the array is neither used nor dropped after this, as the
+        // caller promises.
         let share = unsafe { self.share_taken() };
         self.wait_for_host()?;
         self.fill(None, || share, out)?;
@@ -146,11 +148,13 @@ impl Array {
     #[inline(always)]
     unsafe fn share_taken(&self) -> Shared<Tree> {
         if self.named.is_some() {
-            // SAFETY: promised by the caller: nobody else drops it, and only the tree, the number
-            // and the window are exported.
+            // SAFETY: the array is never dropped, and not used any more when the share is gone, as
+            // the caller promises: nobody else drops it, and only the tree, the number and the
+            // window are exported.
             drop(unsafe { ptr::read(&raw const self.named) });
         }
-        // SAFETY: promised by the caller: nobody else drops it.
+        // SAFETY: the array is never dropped, and not used any more when the share is gone, as the
+        // caller promises: nobody else drops it.
         unsafe { ptr::read(&raw const self.tree) }
     }
 

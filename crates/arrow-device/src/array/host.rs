@@ -268,10 +268,9 @@ impl HostBytes<'_> {
     }
 }
 
-// SAFETY: shared bytes that nobody writes to; a mapping can be ended on any thread, by the first
-// rule of drivers.
+// SAFETY: shared bytes that nobody writes to; a mapping can be ended on any thread (DRV-1).
 unsafe impl Send for HostBytes<'_> {}
-// SAFETY: as above.
+// SAFETY: shared bytes that nobody writes to, and members that do not change.
 unsafe impl Sync for HostBytes<'_> {}
 
 impl Deref for HostBytes<'_> {

@@ -37,20 +37,20 @@ impl Array {
     ///
     /// # Safety
     /// `array` is null, or points to a struct that may be read and written and that holds what the
-    /// Arrow C device interface says: either it is released, or
+    /// Arrow C device interface says (UNS-1): either it is released, or
     ///
     /// * every pointer that is not null points to what the interface describes: `buffers` to
     ///   `n_buffers` entries, `children` to `n_children`, each null or a struct of the same kind;
-    ///   these tables and structs stay, and nobody else writes to them, until the release,
+    ///   these tables and structs stay, and nobody else writes to them, until the release (UNS-3),
     /// * buffers that are not null lie on the device that is named and cover `offset + length`
-    ///   elements once `sync_event` has passed, and are not written to until the release,
+    ///   elements once `sync_event` has passed, and are not written to until the release (UNS-4),
     /// * `sync_event` is null or what the convention of the device's type says (see
-    ///   [`convention`](crate::convention)), until the release,
-    /// * `release` can be called once, on any thread.
+    ///   [`convention`](crate::convention)), until the release (UNS-5),
+    /// * `release` can be called once, on any thread (UNS-6).
     ///
     /// Everything that the errors name need not be ruled out.
     pub unsafe fn import(array: *mut ArrowDeviceArray, schema: &Schema) -> Result<Self> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { array.as_mut() }) else {
             return Err(
                 Error::new(ErrorKind::InvalidArgument, "no array: a null pointer").during("import")
@@ -58,23 +58,26 @@ impl Array {
         };
         let ArrowDeviceArray { device_id, device_type, sync_event, .. } = *source;
         let device = DeviceId::new(DeviceType(device_type), device_id);
-        // SAFETY: as promised by the caller. (`reserved` is not looked at: shipped producers leave
-        // garbage there.)
+        // SAFETY: UNS-3 to UNS-6, which the caller promises. (`reserved` is not looked at: shipped
+        // producers leave garbage there.)
         unsafe { import(&mut source.array, device, sync_event, schema) }
     }
 
     /// Takes over a plain `ArrowArray`, which lies in host memory and is ready.
     ///
     /// # Safety
-    /// As for [`import`](Self::import), with the buffers in host memory.
+    /// UNS-1, UNS-3 and UNS-6, as [`import`](Self::import) has them, and UNS-7: the buffers lie in
+    /// host memory, cover `offset + length` elements, can be read from now on, and are not written
+    /// to until the release.
     pub unsafe fn import_host(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { array.as_mut() }) else {
             return Err(
                 Error::new(ErrorKind::InvalidArgument, "no array: a null pointer").during("import")
             );
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-3, UNS-6 and UNS-7, which the caller promises; without an event UNS-5 asks
+        // for nothing.
         unsafe { import(source, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 
@@ -98,22 +101,25 @@ impl Array {
     /// ```
     ///
     /// # Safety
-    /// As for [`import_host`](Self::import_host), which would find nothing wrong.
+    /// Those obligations that [`import_host`](Self::import_host) has, and UNS-8: `import_host`
+    /// would find nothing wrong, and the pointer is not null.
     pub unsafe fn import_host_unchecked(array: *mut ArrowArray, schema: &Schema) -> Result<Self> {
         let is_row = schema.checks().first().is_some_and(Check::has_simple_columns);
         if !is_row {
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-1, UNS-3, UNS-6 and UNS-7, which the caller promises.
             return unsafe { Self::import_host(array, schema) };
         }
-        // SAFETY: promised by the caller: `import_host` would refuse a null pointer.
+        // SAFETY: UNS-1 and UNS-8, which the caller promises: `import_host` would refuse a null
+        // pointer.
         let source = unsafe { &mut *array };
         debug_assert!(
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-3, which the caller promises; without an event UNS-5 asks for nothing.
             unsafe { check(source, DeviceId::CPU, ptr::null_mut(), schema) }.is_ok(),
             "the caller promised that nothing is wrong"
         );
-        // SAFETY: promised by the caller: `import_host` looks at the root and at each of its
-        // children, and finds that they keep to their rules. Nothing is below these.
+        // SAFETY: UNS-8, which the caller promises: `import_host` looks at the root and at each of
+        // its children, and finds that they keep to their rules. Nothing is below these. UNS-3,
+        // UNS-6 and UNS-7 are promised, too.
         unsafe { moved(source, StructsBelow::Children, DeviceId::CPU, ptr::null_mut(), schema) }
     }
 }
@@ -128,7 +134,7 @@ fn take(source: &mut ArrowArray) -> ForeignArray {
 }
 
 /// # Safety
-/// As for [`Array::import`].
+/// UNS-3 to UNS-6, for the struct and the event.
 #[inline(always)]
 unsafe fn import(
     source: &mut ArrowArray,
@@ -136,9 +142,10 @@ unsafe fn import(
     sync_event: *mut c_void,
     schema: &Schema,
 ) -> Result<Array> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-3 and UNS-5, which the caller promises.
     match unsafe { check(source, device, sync_event, schema) } {
-        // SAFETY: that is what was checked; the caller vouches for the rest.
+        // SAFETY: the struct was checked just now, and keeps UNS-3 to UNS-6, as the caller
+        // promises.
         Ok(below) => unsafe { moved(source, below, device, sync_event, schema) },
         Err(error) => Err(refused(source, error)),
     }
@@ -154,8 +161,7 @@ fn refused(source: &mut ArrowArray, error: Error) -> Error {
 /// The array of a struct that was checked, which is moved to its place.
 ///
 /// # Safety
-/// As for [`Structs::new`], and `sync_event` is what the convention of the device's type says,
-/// until the release.
+/// Those obligations that [`Structs::new`] has, and UNS-5.
 #[inline(always)]
 unsafe fn moved(
     source: &mut ArrowArray,
@@ -173,7 +179,8 @@ unsafe fn moved(
     let schema = schema.clone();
     let root = Structs::root(source, schema.checks());
     let ready = ReadyWhen::foreign(sync_event);
-    // SAFETY: as promised by the caller.
+    // SAFETY: the struct was checked, as the caller promises, and its tables stay until the release
+    // (UNS-3).
     let structs = unsafe { Structs::new(take(source), below) };
     let tree = place.fill(Tree::new(schema, device, ready, Storage::Foreign(structs)));
     tree.count_as_imported();

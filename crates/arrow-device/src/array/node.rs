@@ -56,9 +56,9 @@ impl ArrayNode {
         if index >= self.n_buffers as usize {
             return std::ptr::null();
         }
-        // SAFETY: whoever made the node vouches for `n_buffers` entries: import by its contract
-        // (the C data interface says "the number of pointers is given by `n_buffers`"),
-        // construction by its own table.
+        // SAFETY: the table has `n_buffers` entries: UNS-3 of an import (the C data interface says
+        // "the number of pointers is given by `n_buffers`"), and of a node that was built here, its
+        // own table.
         unsafe { self.buffers.wrapping_add(index).read() }
     }
 }
@@ -100,8 +100,9 @@ pub(crate) struct Tables {
 #[repr(transparent)]
 pub(crate) struct BufferPointer(pub(crate) *const c_void);
 
-// SAFETY: an address on some device, that only whoever names a queue of it uses.
+// SAFETY: an address on some device, which safe code cannot read through. Whoever uses it names a
+// queue of the device, on any thread (UNS-15).
 unsafe impl Send for BufferPointer {}
 
-// SAFETY: as above.
+// SAFETY: an address that does not change, and which safe code cannot read through.
 unsafe impl Sync for BufferPointer {}

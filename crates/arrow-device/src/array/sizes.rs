@@ -16,8 +16,8 @@ impl Array {
         if let Some(queue) = self.queue_to_read(address.cast())? {
             return self.read_size_on(&queue, address);
         }
-        // SAFETY: the buffer of sizes has "an int64 for each variadic buffer", and is host memory
-        // unless the device's runtime said otherwise; it need not be aligned.
+        // SAFETY: UNS-3: the buffer of sizes has "an int64 for each variadic buffer", in host
+        // memory unless the device's runtime says otherwise; it need not be aligned.
         Ok(unsafe { address.read_unaligned() })
     }
 
@@ -44,8 +44,8 @@ impl Array {
         let from = Spot { base: Raw::from_ptr(address.cast_mut().cast()), offset: 0 };
         let to = Spot { base: Raw::from_ptr(bytes.as_mut_ptr().cast()), offset: 0 };
         let view = self.on(queue)?;
-        // SAFETY: the view orders the queue behind the data and keeps the array; both sides have 8
-        // bytes, and the host's are kept until the queue has passed, by the wait or below.
+        // SAFETY: UNS-21: the view orders the queue behind the data and keeps the array; both sides
+        // have 8 bytes, and the host's are kept until the queue has passed, by the wait or below.
         let submitted = unsafe { queue.copy(Route::ToHost, &[Region { from, to, len: 8 }]) };
         let read = submitted.and_then(|()| queue.synchronize());
         drop(view);

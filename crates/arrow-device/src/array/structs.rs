@@ -102,10 +102,9 @@ pub(crate) struct ForeignArray(pub(crate) ArrowArray);
 impl Drop for ForeignArray {
     fn drop(&mut self) {
         if let Some(release) = self.0.release {
-            // SAFETY: the struct was moved here and is not released yet; the specification asks the
-            // consumer to "call the base structure's release callback" exactly once, at whatever
-            // address the struct is, and `import`'s contract says that the producer's callback can
-            // be called on any thread.
+            // SAFETY: UNS-6: the struct was moved here and is not released yet; the specification
+            // asks the consumer to "call the base structure's release callback" exactly once, at
+            // whatever address the struct is, and the callback can be called on any thread.
             unsafe { release(&raw mut self.0) }
         }
     }

@@ -68,10 +68,11 @@ pub(crate) struct Built {
 // before the release, and device addresses. The specification lets a struct be used and released on
 // any thread: `import`'s contract repeats it, and everything built here is `Send + Sync`.
 unsafe impl Send for Tree {}
-// SAFETY: as above; what changes is behind locks.
+// SAFETY: the raw pointers in here are structs and tables in host memory that nobody writes to
+// before the release (UNS-3), and device addresses; what changes is behind locks.
 unsafe impl Sync for Tree {}
-// SAFETY: as above; a storage is taken out of its tree to be released later, on whatever thread
-// comes by.
+// SAFETY: a storage is taken out of its tree to be released later, on whatever thread comes by: a
+// foreign struct can be released on any thread (UNS-6), and everything built here is `Send + Sync`.
 unsafe impl Send for Storage {}
 
 impl Tree {

@@ -57,7 +57,7 @@ impl Array {
         self.tree.ready.pending().iter().try_for_each(|pending| match pending {
             Pending::Event(event) => event.synchronize(),
             Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
-                // SAFETY: as in `is_ready`.
+                // SAFETY: `with_foreign_event` gives a live event of this driver's runtime.
                 unsafe { driver.wait_on_host(event, None) }.map(|_| ())
             }),
         })

@@ -176,6 +176,7 @@ mod tests {
         assert!(!here.rang.load(Ordering::Relaxed) && !there.rang.load(Ordering::Relaxed));
     }
 
+    // Requirement: SAF-26
     #[test]
     fn a_ring_before_the_wait_counts_once() {
         let bell = Arc::new(Bell::default());

@@ -66,15 +66,15 @@ impl<S> AsyncProducer<S> {
     /// before this returns, where it can be.
     ///
     /// # Safety
-    /// `handler` is null, or points to a handler that
+    /// UNS-10: `handler` is null, or points to a handler that
     ///
     /// * stays where it is until its `release` is called, and was given to nobody else,
     /// * has callbacks that can be called on any thread, one at a time, where they are not null,
     /// * calls `request` and `cancel` on the producer only between `on_schema` and `release`, or
-    ///   later while the process has this library, and extracts tasks that are copies of those it
-    ///   was shown.
+    ///   later while the process has this library and fewer than 64 other streams have ended since,
+    ///   and extracts tasks that are copies of those it was shown.
     pub unsafe fn drive(self, handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Drive<S>> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-10, which the caller promises.
         let handler = unsafe { Handler::new(handler) }?;
         let additional_metadata = encoded(&self.metadata);
         let outlet = Outlet { promise: self.promise, credit: ProducerCredit::new() };
@@ -330,13 +330,13 @@ impl Handler {
     /// Reads a handler, or releases it if it cannot be used.
     ///
     /// # Safety
-    /// As for [`AsyncProducer::drive`].
+    /// UNS-10.
     unsafe fn new(address: *mut ArrowAsyncDeviceStreamHandler) -> Result<Self> {
         let missing = |name: &str| {
             Error::new(ErrorKind::Malformed, format!("`{name}` of the handler is null"))
                 .during("drive")
         };
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-10, which the caller promises.
         let Some(handler) = (unsafe { address.as_ref() }) else {
             let message = "no handler: a null pointer";
             return Err(Error::new(ErrorKind::InvalidArgument, message).during("drive"));
@@ -387,7 +387,8 @@ impl HandlerCalls {
 
     fn on_next_task(&mut self, task: Option<&mut ArrowAsyncTask>, metadata: &Metadata) -> c_int {
         let task = task.map_or(ptr::null_mut(), ptr::from_mut);
-        // SAFETY: as in `on_schema`; the task and the metadata are good during the call.
+        // SAFETY: the handler is not released, and `&mut` keeps other callbacks away (UNS-10). The
+        // task and the metadata are good during the call.
         unsafe { (self.handler.on_next_task)(self.handler.address, task, encoded(metadata)) }
     }
 
@@ -396,7 +397,8 @@ impl HandlerCalls {
         text.retain(|letter| letter != '\0');
         let text = CString::new(text).unwrap_or_default();
         let (code, metadata) = (error.errno(), encoded(metadata));
-        // SAFETY: as in `on_schema`; the text and the metadata are good during the call.
+        // SAFETY: the handler is not released, and `&mut` keeps other callbacks away (UNS-10). The
+        // text and the metadata are good during the call.
         unsafe { (self.handler.on_error)(self.handler.address, code, text.as_ptr(), metadata) };
     }
 
@@ -408,10 +410,12 @@ impl HandlerCalls {
         // taken.
         unsafe { (self.handler.release)(self.handler.address) };
         // The producer is cleaned up "after calling the release callback".
-        // SAFETY: the place holds our struct. Nobody reads the member any more.
+        // SAFETY: the place holds our struct, which the handler's side does not use after its
+        // `release` (UNS-10), except for `private_data` in late calls, which only read.
         let ticket = unsafe { (*place.as_ptr()).private_data };
         drop(PRODUCERS.take(ticket));
-        // SAFETY: as above.
+        // SAFETY: the place holds our struct. The handler's side reads this member only before the
+        // end of its `release`, which has returned.
         unsafe { (*place.as_ptr()).additional_metadata = ptr::null() };
         PLACES.rest(place);
     }
@@ -423,7 +427,7 @@ fn encoded(metadata: &Metadata) -> *const c_char {
 
 unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
     guard::silent(|| {
-        // SAFETY: a producer of ours, or null, as the contract of `drive` says.
+        // SAFETY: a producer of ours, or null (UNS-10).
         let Some(outlet) = (unsafe { find(producer) }) else { return };
         let credit = &outlet.credit;
         let refused = || {
@@ -436,7 +440,7 @@ unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
 
 unsafe extern "C" fn cancel(producer: *mut ArrowAsyncProducer) {
     guard::silent(|| {
-        // SAFETY: as in `request`.
+        // SAFETY: a producer of ours, or null (UNS-10).
         let Some(outlet) = (unsafe { find(producer) }) else { return };
         let credit = &outlet.credit;
         with_waking(credit, || credit.cancel());
@@ -449,7 +453,8 @@ unsafe fn find(producer: *mut ArrowAsyncProducer) -> Option<Arc<Outlet>> {
     if producer.is_null() {
         return None;
     }
-    // SAFETY: the place of a producer is never freed, and the member is written only where a place
-    // is used again.
+    // SAFETY: the place of a producer is never freed, and the member is written only where the
+    // place is used again, which is after 64 others have come to rest behind it. A call comes
+    // before that (UNS-10).
     PRODUCERS.find(unsafe { (*producer).private_data })
 }

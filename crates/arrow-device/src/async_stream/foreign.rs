@@ -16,7 +16,7 @@ pub(super) struct ForeignProducer {
 }
 
 // SAFETY: `cancel` "must be idempotent and thread-safe"; `request` is called by one thread at a
-// time and may be called from any, as the contract of `StreamHandler::into_raw` says.
+// time, and may be called from any (UNS-11).
 unsafe impl Send for ForeignProducer {}
 
 impl ProducerCalls for ForeignProducer {
@@ -27,7 +27,8 @@ impl ProducerCalls for ForeignProducer {
     }
 
     fn cancel(&self) {
-        // SAFETY: as in `request`.
+        // SAFETY: the producer "must remain valid at least until just before calling `release`",
+        // and the protocol calls only in between: it makes `release` wait for this call.
         unsafe { (self.cancel)(self.address) }
     }
 }

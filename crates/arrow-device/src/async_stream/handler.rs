@@ -45,7 +45,7 @@ impl StreamHandler {
     /// The C struct, to be given to a producer, which calls `release` on it in the end.
     ///
     /// Whoever calls through the pointer must keep to what the Arrow C device interface says of
-    /// memory:
+    /// memory (UNS-11):
     ///
     /// * `producer` is null or points to a producer until `release` is entered, and its callbacks,
     ///   where they are not null, can be called on any thread;
@@ -57,7 +57,8 @@ impl StreamHandler {
     ///   null.
     ///
     /// The order and number of calls need not be right: what is wrong ends the stream with an
-    /// error, and calls after the release find nothing to do.
+    /// error, and calls after the release find nothing to do as long as fewer than 64 other streams
+    /// have ended since.
     pub fn into_raw(mut self) -> *mut ArrowAsyncDeviceStreamHandler {
         match self.place.take() {
             Some(place) => place.as_ptr(),
@@ -87,11 +88,11 @@ unsafe extern "C" fn on_schema(
 ) -> c_int {
     answer(|| {
         // The schema is taken and released whatever else is wrong.
-        // SAFETY: the contract of `into_raw`.
+        // SAFETY: UNS-11: null, or a schema as UNS-1, UNS-2 and UNS-6 say.
         let schema = unsafe { Schema::import(schema) };
-        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        // SAFETY: UNS-11: it is our handler, or was.
         let shared = unsafe { find(handler) }?;
-        // SAFETY: as above.
+        // SAFETY: UNS-11: it is our handler, and this is its call of `on_schema`.
         let opened = unsafe { open(handler, schema) };
         let producer = opened.map(|(producer, info)| {
             // The second of two schemas changes nothing: the protocol refuses it.
@@ -110,23 +111,23 @@ unsafe extern "C" fn on_schema(
 /// Reads what a producer shows of itself together with the schema.
 ///
 /// # Safety
-/// The contract of [`StreamHandler::into_raw`], during `on_schema`.
+/// UNS-11; this is the call of `on_schema`.
 unsafe fn open(
     handler: *mut ArrowAsyncDeviceStreamHandler,
     schema: Result<Schema>,
 ) -> Result<(ForeignProducer, StreamInfo)> {
     let schema = schema?;
     let malformed = |message: &'static str| Error::new(ErrorKind::Malformed, message);
-    // SAFETY: promised by the caller; the producer has set the member by now, and nobody writes to
-    // it meanwhile.
+    // SAFETY: UNS-11, which the caller promises; the producer has set the member by now, and nobody
+    // writes to it meanwhile.
     let address = unsafe { (*handler).producer };
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-11, which the caller promises.
     let Some(producer) = (unsafe { address.as_ref() }) else {
         return Err(malformed("`producer` of the handler is null"));
     };
     let request = producer.request.ok_or_else(|| malformed("`request` of the producer is null"))?;
     let cancel = producer.cancel.ok_or_else(|| malformed("`cancel` of the producer is null"))?;
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-11, which the caller promises.
     let metadata = unsafe { Metadata::copy(producer.additional_metadata) }?;
     let info = StreamInfo { schema, device_type: DeviceType(producer.device_type), metadata };
     Ok((ForeignProducer { address, request, cancel }, info))
@@ -138,12 +139,13 @@ unsafe extern "C" fn on_next_task(
     metadata: *const c_char,
 ) -> c_int {
     answer(|| {
-        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        // SAFETY: UNS-11: it is our handler, or was.
         let shared = unsafe { find(handler) }?;
-        // SAFETY: the contract of `into_raw`.
+        // SAFETY: UNS-11: null, or a task that is good during this call.
         match unsafe { task.as_ref() } {
             None => shared.consumer.ended().map_err(refused),
-            // SAFETY: as above.
+            // SAFETY: UNS-11: the metadata is null or encoded as in a schema, and this is the
+            // handler's call of `on_next_task`.
             Some(task) => match unsafe { take(task, metadata) } {
                 Ok(task) => match shared.consumer.arrived(task) {
                     Verdict::Kept => Ok(()),
@@ -166,13 +168,13 @@ unsafe extern "C" fn on_next_task(
 /// must copy or move its contents".
 ///
 /// # Safety
-/// The contract of [`StreamHandler::into_raw`], during `on_next_task`.
+/// UNS-11; this is the call of `on_next_task`.
 unsafe fn take(task: &ArrowAsyncTask, metadata: *const c_char) -> Result<ForeignTask> {
     let ArrowAsyncTask { extract_data, private_data } = *task;
     if extract_data.is_none() {
         return Err(Error::new(ErrorKind::Malformed, "`extract_data` of the task is null"));
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-11, which the caller promises.
     let metadata = unsafe { Metadata::copy(metadata) }?;
     Ok(ForeignTask::new(ArrowAsyncTask { extract_data, private_data }, metadata))
 }
@@ -184,13 +186,13 @@ unsafe extern "C" fn on_error(
     metadata: *const c_char,
 ) {
     guard::silent(|| {
-        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        // SAFETY: UNS-11: it is our handler, or was.
         let Ok(shared) = (unsafe { find(handler) }) else { return };
-        // SAFETY: the contract of `into_raw`: null, or a text that is good during this call.
+        // SAFETY: UNS-11: null, or a text that is good during this call.
         let text = (!message.is_null()).then(|| unsafe { CStr::from_ptr(message) });
         let text = text.map(|text| text.to_string_lossy().into_owned());
         // The error is worth more than what is wrong with its metadata.
-        // SAFETY: as above.
+        // SAFETY: UNS-11: null, or encoded as in a schema.
         let metadata = unsafe { Metadata::copy(metadata) }.unwrap_or_default();
         let error = Error::from_peer(code, text.filter(|text| !text.is_empty()));
         shared.consumer.failed(Failure { error, metadata });
@@ -199,7 +201,7 @@ unsafe extern "C" fn on_error(
 
 unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
     guard::silent(|| {
-        // SAFETY: the contract of `into_raw`: it is our handler, or was.
+        // SAFETY: UNS-11: it is our handler, or was.
         let Some(ticket) = (unsafe { ticket_of(handler) }) else { return };
         // Nothing the second time.
         let Some(shared) = HANDLERS.take(ticket) else { return };
@@ -215,15 +217,17 @@ unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
 /// # Safety
 /// A handler that [`StreamHandler::into_raw`] gave, whether or not it is released, or null.
 unsafe fn ticket_of(handler: *mut ArrowAsyncDeviceStreamHandler) -> Option<*mut std::ffi::c_void> {
-    // SAFETY: the place of a handler is never freed, and the member is written only where a place
-    // is used again.
+    // SAFETY: the place of a handler is never freed, and the member is written only where the place
+    // is used again, which is after 64 others have come to rest behind it. A call comes before that
+    // (UNS-11).
     (!handler.is_null()).then(|| unsafe { (*handler).private_data })
 }
 
 /// # Safety
-/// As for [`ticket_of`].
+/// A handler that [`StreamHandler::into_raw`] gave, whether or not it is released, or null
+/// (UNS-11).
 unsafe fn find(handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Arc<StreamState>> {
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-11, which the caller promises.
     let ticket = unsafe { ticket_of(handler) };
     ticket.and_then(|ticket| HANDLERS.find(ticket)).ok_or_else(|| refused(Refusal::Late))
 }

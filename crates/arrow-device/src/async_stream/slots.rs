@@ -44,7 +44,9 @@ struct TicketSlot<T> {
 // the one that ended its turn; both are one thread at a time, and pass it on with release and
 // acquire.
 unsafe impl<T: Send> Sync for Slots<T> {}
-// SAFETY: as above.
+// SAFETY: what is in a slot is written by the one that took the slot off the free list, and read by
+// the one that ended its turn; both are one thread at a time, and pass it on with release and
+// acquire. All else in a slot is atomic.
 unsafe impl<T: Send> Sync for TicketSlot<T> {}
 
 impl<T> Slots<T> {

@@ -75,8 +75,8 @@ impl Task {
     /// The array that the producer put into this struct.
     fn import(&self, mut c_array: ArrowDeviceArray) -> Result<Array> {
         let device_type = DeviceType(c_array.device_type);
-        // SAFETY: the producer filled the struct that was empty before, or left it so. That what it
-        // says is true was promised with the handler.
+        // SAFETY: UNS-11: the producer filled the struct that was empty before, with an array that
+        // keeps UNS-3 to UNS-6, or left it so.
         let array = unsafe { Array::import(&raw mut c_array, &self.info.schema) };
         let array = array.map_err(|error| error.during("extract_data"))?;
         if device_type != self.info.device_type {

@@ -51,9 +51,11 @@ pub(super) struct Places<C>(Mutex<VecDeque<Pinned<C>>>);
 /// Memory for one struct that C holds a pointer to. It is never freed, and used again after a rest.
 pub(super) struct Pinned<C>(NonNull<C>);
 
-// SAFETY: a place is an address. Whoever has it says what is done there.
+// SAFETY: a place is an address, which can be used on any thread. Each function that reads or
+// writes there has a proof of its own.
 unsafe impl<C> Send for Pinned<C> {}
-// SAFETY: as above.
+// SAFETY: a place is an address that does not change. Each function that reads or writes there has
+// a proof of its own.
 unsafe impl<C> Sync for Pinned<C> {}
 
 impl<C> Places<C> {

@@ -78,7 +78,8 @@ impl CopySource {
         if total == 0 {
             return Ok(bytes);
         }
-        // SAFETY: `bytes` is as long as the spans together; the rest is promised by the caller.
+        // SAFETY: `bytes` is as long as the spans together, and is kept until the queue has passed;
+        // that the spans lie inside the source, and that it is ready, is the caller's promise.
         let read = unsafe { self.read_to(spans, bytes.as_mut_ptr(), step) };
         match (read, self) {
             (Ok(()), _) => Ok(bytes),
@@ -94,7 +95,8 @@ impl CopySource {
     }
 
     /// # Safety
-    /// As for [`read`](Self::read); as many bytes can be written at `to`, until this succeeds or
+    /// The spans lie inside the source, which is alive, and for memory that the host reads also
+    /// ready; as many bytes can be written at `to`, until this succeeds or
     /// the queue has passed.
     unsafe fn read_to(&self, spans: &[Span], to: *mut u8, step: &'static str) -> Result<()> {
         let mut offset = 0;
@@ -106,10 +108,12 @@ impl CopySource {
                     regions.push(Region { from: span.spot, to, len: span.len });
                 }
                 _ => {
-                    // SAFETY: promised by the caller.
+                    // SAFETY: the span lies inside the source, which is alive, and ready where the
+                    // host reads it, as the caller promises.
                     let shown = unsafe { self.show(*span) }.map_err(|error| error.at_step(step))?;
-                    // SAFETY: promised by the caller; a mapping shows `len` bytes, and `to` is
-                    // memory of our own.
+                    // SAFETY: a mapping shows `len` bytes (DRV-24), and as many can be written at
+                    // `to`, as the caller promises; `to` is memory of our own and no part of the
+                    // source.
                     unsafe {
                         copy_bytes(shown.address(), to.wrapping_add(host_len(offset)), span.len)
                     };
@@ -119,7 +123,9 @@ impl CopySource {
         }
         let Self::Lane(lane) = self else { return Ok(()) };
         let queue = lane.queue()?;
-        // SAFETY: promised by the caller; the lane's view keeps the source.
+        // SAFETY: UNS-21: the spans lie inside the source, which the lane's view keeps until the
+        // queue has passed; as many bytes can be written at `to` until then, as the caller
+        // promises.
         let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
         submitted.and_then(|()| queue.synchronize()).map_err(|error| error.at_step(step))
     }
@@ -127,12 +133,14 @@ impl CopySource {
     /// Shows a span to the host. Only where the host reads the source without a copy.
     ///
     /// # Safety
-    /// As for [`read`](Self::read).
+    /// The span lies inside the source, which is alive, and for memory that the host reads also
+    /// ready.
     pub(super) unsafe fn show(&self, span: Span) -> Result<ShownBytes> {
         match self {
             Self::Host => Ok(ShownBytes::Plain(host_address(span.spot))),
             Self::Mapped(device) => {
-                // SAFETY: promised by the caller.
+                // SAFETY: the span lies inside the source, which is alive, and for memory that the
+                // host reads also ready, as the caller promises.
                 let address = unsafe { device.driver().map(span.spot, span.len) }?;
                 Ok(ShownBytes::Mapped(Mapping { device: device.clone(), span, address }))
             }
@@ -150,7 +158,7 @@ impl CopySource {
             Self::Mapped(device) => device,
             Self::Lane(lane) => lane.queue().ok()?.device(),
         };
-        // SAFETY: promised by the caller.
+        // SAFETY: `base` is a buffer of the source, as the caller promises.
         let found = unsafe { device.driver().locate(base) }.ok()??;
         Some(found.remaining)
     }
@@ -163,8 +171,8 @@ pub(super) enum ShownBytes {
     Mapped(Mapping),
 }
 
-// SAFETY: an address that is only read, and a mapping that can be ended on any thread by the first
-// rule of drivers.
+// SAFETY: an address that is only read, and a mapping that can be ended on any thread (DRV-1,
+// DRV-24).
 unsafe impl Send for ShownBytes {}
 
 impl ShownBytes {
@@ -195,9 +203,9 @@ impl Drop for Mapping {
 /// Copies bytes of the host.
 ///
 /// # Safety
-/// As for [`std::ptr::copy_nonoverlapping`].
+/// What [`std::ptr::copy_nonoverlapping`] asks for.
 pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: u64) {
-    // SAFETY: promised by the caller.
+    // SAFETY: what `std::ptr::copy_nonoverlapping` asks for, as the caller promises.
     unsafe { std::ptr::copy_nonoverlapping(from, to, host_len(len)) }
 }
 

@@ -153,7 +153,7 @@ impl Memory {
     ///
     /// # Safety
     /// `base` is what the device's own memory is, an address or a handle; it names `len` bytes that
-    /// nobody else uses until `owner` is dropped.
+    /// are valid and that nobody else uses until `owner` is dropped (UNS-18).
     pub unsafe fn adopt(
         device: &Device,
         base: Raw<Memory>,

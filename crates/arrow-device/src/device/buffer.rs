@@ -85,7 +85,8 @@ impl Buffer {
     ///
     /// # Safety
     /// `base` names at least `len` bytes that lie on this device, stay valid until `owner` is
-    /// dropped, and are not written to after the event of the array that they become part of.
+    /// dropped, and are not written to after the event of the array that they become part of
+    /// (UNS-17).
     pub unsafe fn foreign(
         device: DeviceId,
         base: *const c_void,
@@ -185,7 +186,7 @@ impl fmt::Debug for Buffer {
 /// Values that are nothing but bytes, each pattern of which is a value.
 ///
 /// # Safety
-/// The type has no padding, no pointer and no invalid bit pattern.
+/// The type has no padding, no pointer and no invalid bit pattern (UNS-27).
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 macro_rules! plain {
@@ -247,6 +248,9 @@ impl fmt::Debug for BufferView {
 }
 
 /// Where bytes are on a device. Exists only inside a view, which names the queue that may use it.
+///
+/// Work on the bytes is `unsafe`, whoever submits it. It stays inside the bytes, is submitted to
+/// that queue before the view is dropped (UNS-15 of `docs/safety.md`), and only reads (UNS-16).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Location<'view> {
     base: Raw<Memory>,

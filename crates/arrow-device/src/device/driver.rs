@@ -5,17 +5,20 @@
 //! [`Memory`] own the handles and call the driver at the right time. A backend is written once
 //! against this page and works with everything in this crate, from any crate.
 //!
-//! The rules that hold for every operation:
+//! Memory safety rests on the numbered obligations DRV-1 to DRV-25, which the [trait](Driver)
+//! lists. The numbers are those of `docs/safety.md`, where each obligation stands in full. What
+//! holds for every operation, in short:
 //!
-//! * It can be called on any thread, and from several at once. A runtime that has a notion of a
-//!   *current* device or context sets its own for the call and restores the thread's.
-//! * It never panics and never unwinds.
+//! * It can be called on any thread, and from several at once (DRV-1).
+//! * It never unwinds (DRV-2), and calls nothing of this library that reaches a driver (DRV-3).
 //! * It only submits. The operations that may wait for a device are the ones whose documentation
-//!   says so: [`synchronize`](Driver::synchronize), [`wait_on_host`](Driver::wait_on_host),
-//!   [`map`](Driver::map), [`map_to_fill`](Driver::map_to_fill), and those that allocate and free
-//!   memory where the runtime itself waits there.
-//! * A queue is in order: work submitted later does not start before earlier work is finished.
-//!   Where a runtime's queue is not, `record` and `wait` are full barriers on it.
+//!   says so (DRV-5).
+//! * A queue is in order (DRV-4).
+//! * In a child of `fork`, and after the process has begun to exit, the library calls no operation.
+//!   What a driver does by itself has to keep to that, too (DRV-8).
+//!
+//! A driver that breaks DRV-2 is not trusted with what the operation was about: the call counts as
+//! failed, and the handle is leaked.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -87,11 +90,11 @@ impl<T> fmt::Debug for Raw<T> {
     }
 }
 
-// SAFETY: a `Raw` is a number here. Nothing in it is dereferenced by safe code; the driver that
-// made it promises (first rule of this module) that its operations can be called with it on any
-// thread.
+// SAFETY: a `Raw` is a number here, and no safe code dereferences it. The driver that made it takes
+// it on any thread (DRV-1).
 unsafe impl<T> Send for Raw<T> {}
-// SAFETY: as for `Send`; there is no interior to share.
+// SAFETY: a `Raw` is a number that does not change, and the driver that made it takes it on several
+// threads at once (DRV-1).
 unsafe impl<T> Sync for Raw<T> {}
 
 /// Which runtime a driver belongs to.
@@ -291,26 +294,62 @@ pub struct Allocation {
     pub remaining: u64,
 }
 
-/// What a device can do. See the [module](self) for the rules that hold for all of it.
+/// What a device can do. See the [module](self) for what holds for all of it.
 ///
 /// # Safety
-/// Safe code relies on an implementation for this:
+/// Safe code relies on these obligations, which `docs/safety.md` has in full.
 ///
-/// * Memory from `allocate` is exclusively the caller's and valid until `free`, and holds at least
-///   `len` bytes.
-/// * An event is complete (`is_complete`, `wait_on_host`) only when all work that was submitted to
-///   its queue before the `record` has finished, and a queue told to `wait` starts nothing
-///   submitted later before that.
-/// * `synchronize` returns success only when everything submitted to the queue has finished.
-/// * `map` returns an address at which the host may read `len` bytes until `unmap`.
-/// * `sync_event` gives what the convention of the device's type says, without a call into the
-///   runtime.
-/// * `reaches` returns success only for memory that work on this device's queues may touch.
+/// All operations:
 ///
-/// The caller's side is the same for every `unsafe` operation: raw handles come from this driver
-/// (or, for events and memory, from one of the same runtime; or were adopted from a caller who
-/// promised so) and are alive; what is named in a copy stays allocated until the queue has passed
-/// it.
+/// * DRV-1: They can be called on any thread and on several at once, and restore what is *current*
+///   for the thread.
+/// * DRV-2: They never unwind.
+/// * DRV-3: They use and drop no queue, event, memory, array or stream of this library.
+/// * DRV-4: A queue is in order. Where a runtime's is not, `record`, `wait` and `copy` make it so.
+/// * DRV-5: They wait for submitted work only where their documentation says so.
+/// * DRV-6: `id`, `runtime` and `properties` never change. They, `share`, `reuse`, `sync_event` and
+///   `maps_in_place` call no runtime.
+/// * DRV-7: Drivers with equal `runtime` take each other's events.
+/// * DRV-8: What the driver does outside its operations calls no runtime in a child of `fork`, and
+///   none after the process has begun to exit.
+///
+/// Memory:
+///
+/// * DRV-9: `allocate` gives `len` bytes, aligned, that nobody else has until `free`; ready at
+///   once, or in the order of the queue that was named.
+/// * DRV-10: `OutOfMemory` means that nothing was allocated.
+/// * DRV-11: `free` gives back just that memory, or leaks it.
+/// * DRV-12: `part` names just those bytes until `free_part`.
+/// * DRV-13: `allocate_staging` gives initialised host memory that nobody else has until
+///   `free_staging`.
+/// * DRV-14: `reaches` succeeds only for memory that work on this device's queues may touch.
+/// * DRV-15: `holds` says yes only for memory of the driver's runtime, and what `locate` says is
+///   true.
+///
+/// Queues and events:
+///
+/// * DRV-16: A queue is usable until `close_queue`, and work that it was given still finishes.
+/// * DRV-17: `synchronize` succeeds, and `is_idle` says yes, only when all that any thread had
+///   submitted before the call is finished.
+/// * DRV-18: A recorded event stands for all that any thread had submitted to the queue before the
+///   `record`. After a failure the event that was passed in is still the caller's.
+/// * DRV-19: `is_complete` and `wait_on_host` say yes only when that work is finished, and yes ever
+///   after.
+/// * DRV-20: After `Queued`, nothing submitted later to the queue starts before the event has
+///   passed.
+/// * DRV-21: `DeviceLost` is said only when the device touches no memory of the process any more.
+/// * DRV-22: `sync_event` and `read_sync_event` are as the convention of the device's type says.
+///
+/// Data:
+///
+/// * DRV-23: `copy` writes the destinations and nothing else, in its turn on the queue.
+/// * DRV-24: `map` gives an address at which the host may read `len` bytes until its own `unmap`.
+/// * DRV-25: `map_to_fill` gives an address at which the host may write `len` bytes until
+///   `unmap_filled`, whose answer says truly when the bytes are there.
+///
+/// The caller of an unsafe operation keeps UNS-22: each handle came from this driver, or from
+/// another of the same runtime where the operation says so, or was adopted from somebody who
+/// promised so; is alive during the call; and is not used after the operation that ends it.
 pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Which device this is.
     fn id(&self) -> DeviceId;
@@ -339,14 +378,15 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// something and try again.
     ///
     /// # Safety
-    /// As the trait says.
+    /// UNS-22; `len` is not 0.
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>>;
 
     /// Frees what `allocate` gave. Nothing that was submitted uses it any more. Errors have nowhere
     /// to go: a driver that cannot free leaks.
     ///
     /// # Safety
-    /// As the trait says; and `memory` is not used after this.
+    /// UNS-22; `memory` is one that `allocate` gave for this `len`, nothing that was submitted uses
+    /// it, and it is not used after this.
     unsafe fn free(&self, memory: Raw<Memory>, len: u64);
 
     /// Says that nobody writes to this memory from now on: it is about to be shared. Calls no
@@ -371,7 +411,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// asks: a part is the address and a number added.)
     ///
     /// # Safety
-    /// As the trait says; the bytes lie inside the memory and begin at a multiple of
+    /// UNS-22; the bytes lie inside the memory and begin at a multiple of
     /// [`alignment`](Properties::alignment).
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
         let _ = (memory, offset, len);
@@ -382,7 +422,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Gives a part back, before the memory that it is part of is freed.
     ///
     /// # Safety
-    /// As the trait says; `part` is not used after this.
+    /// UNS-22; nothing that was submitted uses `part`, and it is not used after this.
     unsafe fn free_part(&self, part: Raw<Memory>) {
         let _ = part;
     }
@@ -391,7 +431,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// page-locked, all of it initialised. `None` where plain memory is as good. `len` is not 0.
     ///
     /// # Safety
-    /// As the trait says.
+    /// UNS-22; `len` is not 0.
     unsafe fn allocate_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
         let _ = len;
         Ok(None)
@@ -400,7 +440,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Frees what `allocate_staging` gave.
     ///
     /// # Safety
-    /// As the trait says; and the memory is not used after this.
+    /// UNS-22; `address` is one that `allocate_staging` gave for this `len`, nothing that was
+    /// submitted uses the memory, and it is not used after this.
     unsafe fn free_staging(&self, address: NonNull<u8>, len: u64) {
         let _ = (address, len);
     }
@@ -413,20 +454,20 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Closes a queue that `open_queue` opened. Work submitted to it still finishes.
     ///
     /// # Safety
-    /// As the trait says; and `queue` is not used after this.
+    /// UNS-22; `queue` is one that `open_queue` gave, and is not used after this.
     unsafe fn close_queue(&self, queue: Raw<Queue>);
 
     /// Waits on the host until the queue has finished everything.
     ///
     /// # Safety
-    /// As the trait says.
+    /// UNS-22.
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()>;
 
     /// Whether the queue has finished everything. Never waits; a runtime that has to be asked by
     /// work of its own may say no for a moment longer than is so.
     ///
     /// # Safety
-    /// As the trait says.
+    /// UNS-22.
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool>;
 
     // ---- events
@@ -440,7 +481,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// returned; for the null handle it does nothing.
     ///
     /// # Safety
-    /// As the trait says; and `event` is not used after this.
+    /// UNS-22; `event` is one that `make_event` or `record` gave, and is not used after this.
     unsafe fn destroy_event(&self, event: Raw<Event>);
 
     /// Records the event behind all that was submitted to the queue.
@@ -450,28 +491,28 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// the caller's. An event is recorded once.
     ///
     /// # Safety
-    /// As the trait says.
+    /// UNS-22; `event` is one that `make_event` gave and that was not recorded.
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>>;
 
     /// Makes the queue wait for the event.
     ///
     /// # Safety
-    /// As the trait says; `event` may belong to another driver of the same runtime.
+    /// UNS-22; `event` may belong to another driver of the same runtime (DRV-7).
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting>;
 
     /// Whether the event has passed. Never waits. A device that is lost is
-    /// [`ErrorKind::DeviceLost`], always: whoever holds memory back for this event takes that as
-    /// passed.
+    /// [`ErrorKind::DeviceLost`], always, and nothing else is (DRV-21): whoever holds memory back
+    /// for this event takes that as passed.
     ///
     /// # Safety
-    /// As the trait says.
+    /// UNS-22.
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool>;
 
     /// Waits on the host until the event has passed, or until the time is over; returns whether it
     /// has passed.
     ///
     /// # Safety
-    /// As the trait says.
+    /// UNS-22.
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool>;
 
     /// How an event of this device is shown to others.
@@ -481,7 +522,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// `sync_event` points to.
     ///
     /// # Safety
-    /// `sync_event` points to what the convention of this device's type says.
+    /// `sync_event` is as UNS-5 says of one that is not null.
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>>;
 
     // ---- data
@@ -490,16 +531,14 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// each other is free.
     ///
     /// # Safety
-    /// As the trait says; every region lies inside memory that may be read or written so, and stays
-    /// until the queue has passed, host memory included.
+    /// UNS-21, host memory included, and UNS-22.
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()>;
 
     /// Makes memory readable by the host at the address returned. May wait. Only where
     /// [`host_access`](Properties::host_access) is [`Mapped`](HostAccess::Mapped).
     ///
     /// # Safety
-    /// As the trait says; the bytes lie inside the memory, and all work that writes them has
-    /// finished.
+    /// UNS-22; the bytes lie inside the memory, and all work that writes them has finished.
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
         let _ = (spot, len);
         Err(Error::new(
@@ -523,7 +562,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// Ends what `map` began.
     ///
     /// # Safety
-    /// As the trait says; `address` is not used after this.
+    /// UNS-22; `address` is one that `map` gave for these bytes, and is not used after this.
     unsafe fn unmap(&self, spot: Spot, len: u64, address: NonNull<u8>) {
         let _ = (spot, len, address);
     }
@@ -533,8 +572,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// faster. May wait.
     ///
     /// # Safety
-    /// As the trait says; the bytes lie inside memory that `allocate` gave for this queue and that
-    /// nothing was submitted for.
+    /// UNS-22; the bytes lie inside memory that `allocate` gave for this queue and that nothing was
+    /// submitted for.
     unsafe fn map_to_fill(
         &self,
         queue: Raw<Queue>,
@@ -549,7 +588,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// each mapping, and after an error the mapping is over too.
     ///
     /// # Safety
-    /// As the trait says; `address` is not used after this.
+    /// UNS-22; `address` is one that `map_to_fill` gave for these bytes, and is not used after
+    /// this.
     unsafe fn unmap_filled(
         &self,
         queue: Raw<Queue>,
@@ -575,7 +615,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// are open by one id, as are contexts of one OpenCL device; the usual answer is yes.
     ///
     /// # Safety
-    /// As for [`locate`](Self::locate).
+    /// `base` is a `buffers[i]` of an array that claims to be on this device and is alive.
     unsafe fn holds(&self, base: Raw<Memory>) -> bool {
         let _ = base;
         true

@@ -45,8 +45,8 @@ impl Event {
     /// An event that somebody else made and will destroy.
     ///
     /// # Safety
-    /// `raw` is an event of this device's runtime and stays alive as long as any clone of the
-    /// result.
+    /// `raw` is a recorded event of this device's runtime and stays alive as long as any clone of
+    /// the result (UNS-19).
     pub unsafe fn adopt(device: &Device, raw: Raw<Event>) -> Self {
         Self::adopted(device, raw, None)
     }
@@ -55,7 +55,8 @@ impl Event {
     /// result, possibly on another thread.
     ///
     /// # Safety
-    /// `raw` is an event of this device's runtime and stays alive until `owner` is dropped.
+    /// `raw` is a recorded event of this device's runtime and stays alive until `owner` is dropped
+    /// (UNS-19).
     pub unsafe fn adopt_of(
         device: &Device,
         raw: Raw<Event>,
@@ -87,7 +88,8 @@ impl Event {
     }
 
     fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
-        // SAFETY: as in `is_complete`.
+        // SAFETY: the handle is alive as long as `EventInner` (owned), or as `adopt`'s caller
+        // promised (UNS-19).
         unsafe { self.0.device.driver().wait_on_host(self.0.raw, timeout) }
     }
 

@@ -85,7 +85,8 @@ impl Device {
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
     pub(crate) unsafe fn find_holding(id: DeviceId, memory: Raw<Memory>) -> Option<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the memory is a `buffers[i]` of an array that claims to be on this device and is
+        // alive, as the caller promises.
         unsafe { registry::find_holding(id, memory) }
     }
 
@@ -109,7 +110,8 @@ impl Device {
     ///
     /// # Safety
     /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays
-    /// open as long as any clone of the result, any event recorded on it, and any data used on it.
+    /// open as long as any clone of the result, any event recorded on it, and any data used on it
+    /// (UNS-20).
     pub unsafe fn adopt_queue(&self, raw: Raw<Queue>) -> Queue {
         Queue::adopted(self.clone(), raw, None)
     }
@@ -119,7 +121,7 @@ impl Device {
     ///
     /// # Safety
     /// `raw` is a queue of this device's runtime, as its driver's documentation says, and stays
-    /// open until `owner` is dropped.
+    /// open until `owner` is dropped (UNS-20).
     pub unsafe fn adopt_queue_of(
         &self,
         raw: Raw<Queue>,

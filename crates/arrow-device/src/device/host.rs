@@ -80,7 +80,8 @@ unsafe impl Driver for Host {
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
         let layout = layout(len)?;
-        // SAFETY: the layout's size is not zero: the trait says that `len` is not.
+        // SAFETY: the layout's size is not zero, because `len` is not, as the caller of `allocate`
+        // promises.
         let address = unsafe { std::alloc::alloc(layout) };
         if address.is_null() {
             return Err(out_of_memory(len));
@@ -144,8 +145,8 @@ unsafe impl Driver for Host {
         for region in regions {
             let len = usize::try_from(region.len).map_err(|_| out_of_memory(region.len))?;
             let (from, to) = (host_address(region.from), host_address(region.to));
-            // SAFETY: the caller promises that both sides hold `len` bytes and, by the rule of
-            // `Region`, do not overlap.
+            // SAFETY: UNS-21, which the caller keeps: both sides hold `len` bytes and do not
+            // overlap.
             unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), to, len) };
         }
         Ok(())

@@ -130,8 +130,8 @@ impl Queue {
     /// Submits copies, as one piece of work.
     ///
     /// # Safety
-    /// As [`Driver::copy`]: each region lies inside memory that may be read and written so, and
-    /// that stays allocated until this queue has passed the copies.
+    /// Each region lies inside memory that may be read and written so by work on this queue, and
+    /// that stays allocated until this queue has passed the copies (UNS-21).
     pub unsafe fn copy(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
         if regions.is_empty() {
             return Ok(());
@@ -174,7 +174,9 @@ impl Queue {
         let waiting = unsafe { self.driver().wait(self.0.raw, event) }?;
         match waiting {
             Waiting::Queued => Ok(()),
-            // SAFETY: as above.
+            // SAFETY: the event lives as long as the array (specification: the event is "allocated
+            // and maintained by the producer" and freed by the release callback), which the caller
+            // keeps alive (UNS-5).
             Waiting::HostMustWait => unsafe { self.driver().wait_on_host(event, None) }.map(|_| ()),
         }
     }

@@ -35,15 +35,17 @@ pub(super) fn is_ambiguous() -> bool {
 /// The device of this id that has this memory; where none says so, the one opened last.
 ///
 /// # Safety
-/// As for [`Driver::holds`](super::driver::Driver::holds).
+/// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
 pub(super) unsafe fn find_holding(id: DeviceId, memory: Raw<Memory>) -> Option<Device> {
     let mut open = all(id).into_iter();
     let last = open.next()?;
-    // SAFETY: promised by the caller.
+    // SAFETY: the memory is of a live array that claims to be on this device, as the caller
+    // promises.
     if unsafe { last.driver().holds(memory) } {
         return Some(last);
     }
-    // SAFETY: as above.
+    // SAFETY: the memory is of a live array that claims to be on this device, as the caller
+    // promises.
     let other = open.find(|device| unsafe { device.driver().holds(memory) });
     Some(other.unwrap_or(last))
 }

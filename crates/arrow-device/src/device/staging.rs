@@ -38,14 +38,15 @@ struct HostBlock {
     pinned: bool,
 }
 
-// SAFETY: plain memory that whoever has the block has alone; by the first rule of drivers it can be
-// freed on any thread.
+// SAFETY: plain memory that whoever has the block has alone, and that can be freed on any thread
+// (DRV-1).
 unsafe impl Send for HostBlock {}
 // SAFETY: nothing can be done with a shared one but look at its numbers.
 unsafe impl Sync for HostBlock {}
-// SAFETY: as for `HostBlock`, whose address it repeats.
+// SAFETY: the address is that of the block, which can be freed on any thread (DRV-1), and whoever
+// has this value has the memory alone.
 unsafe impl Send for StagingBlock {}
-// SAFETY: as above.
+// SAFETY: nothing can be done with a shared one but look at its numbers.
 unsafe impl Sync for StagingBlock {}
 
 impl Staging {

@@ -88,14 +88,17 @@ impl Tensor {
             regions.push(Region { from, to: Spot { base: to, offset }, len });
             offset += len;
             if regions.len() == PIECES {
-                // SAFETY: as below.
+                // SAFETY: UNS-21: every element lies in memory that the view keeps until the queue
+                // has passed, because UNS-24 holds of an import and the array has the memory
+                // otherwise; the target is the caller's own, has room for all elements behind `at`,
+                // and is kept by it.
                 unsafe { queue.copy(route, &regions) }?;
                 regions.clear();
             }
         }
-        // SAFETY: every element lies in memory that the view keeps until the queue has passed, by
-        // the contract of import or because the array has it; the target is the caller's own, has
-        // room for all elements behind `at`, and is kept by it.
+        // SAFETY: UNS-21: every element lies in memory that the view keeps until the queue has
+        // passed, because UNS-24 holds of an import and the array has the memory otherwise; the
+        // target is the caller's own, has room for all elements behind `at`, and is kept by it.
         unsafe { queue.copy(route, &regions) }
     }
 }
@@ -149,9 +152,9 @@ pub(crate) fn read_bytes(
     let to = memory.spot(&Queue::host())?;
     let base = view.buffer(buffer).location().spot().base;
     let region = Region { from: Spot { base, offset: start }, to, len };
-    // SAFETY: the buffer has the bytes, by the contract of import or because the array was built
-    // with them, and the view keeps them; the target has room for them and is kept until the wait
-    // below has succeeded, or for ever.
+    // SAFETY: UNS-21: the buffer has the bytes, by UNS-4 of an import or because the array was
+    // built with them, and the view keeps them; the target has room for them and is kept until the
+    // wait below has succeeded, or for ever.
     let submitted = unsafe { queue.copy(Route::ToHost, &[region]) };
     if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
         std::mem::forget(memory);

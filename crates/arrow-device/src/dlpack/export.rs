@@ -65,7 +65,8 @@ impl Tensor {
     /// Hands read-only memory over in the older form, which cannot say so.
     ///
     /// # Safety
-    /// The consumer does not write to the memory.
+    /// The consumer does not write to the memory, nor does anybody else, as long as the tensor, or
+    /// anything made of it, lives (UNS-26).
     pub unsafe fn export_legacy_shared(
         self,
         order: Order<'_>,
@@ -134,12 +135,13 @@ impl Tensor {
             // SAFETY: the block has room for a number here, behind the struct; it is aligned to 16,
             // and `numbers` is a multiple of what a number is aligned to.
             unsafe { shape.write(*length) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for a second number here, behind the first one, and is
+            // aligned for it.
             unsafe { strides.write(*distance) };
         } else {
             for (to, from) in [(shape, lengths), (strides, distances)] {
-                // SAFETY: the block has room for `ndim` numbers at both places, as above; it is
-                // new, so that nothing overlaps.
+                // SAFETY: the block has room for `ndim` numbers at both places, one behind the
+                // other, and is aligned for them; it is new, so that nothing overlaps.
                 unsafe { to.copy_from_nonoverlapping(from.as_ptr(), ndim) };
             }
         }

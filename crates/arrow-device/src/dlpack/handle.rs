@@ -27,7 +27,8 @@ struct CountedValue<T> {
 // SAFETY: handles on several threads give out shared references, so the value is `Sync`; the last
 // one drops it, so it is `Send`.
 unsafe impl<T: Send + Sync> Send for Handle<T> {}
-// SAFETY: as above; a shared handle can be cloned.
+// SAFETY: a shared handle gives out shared references to the value, which is `Sync`, and can be
+// cloned to be dropped elsewhere, for which the value is `Send`; the count is atomic.
 unsafe impl<T: Send + Sync> Sync for Handle<T> {}
 
 /// A block for a value that is not there yet.
@@ -103,7 +104,7 @@ impl<T> Handle<T> {
             }
         }
         let _block = GivenBack(self.block.cast());
-        // SAFETY: as promised by the caller.
+        // SAFETY: this was the last handle, and is not used after this, as the caller promises.
         unsafe { self.block.drop_in_place() }
     }
 }

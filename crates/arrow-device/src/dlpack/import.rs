@@ -60,33 +60,36 @@ impl Tensor {
     ///
     /// # Safety
     /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else
-    /// will delete. Of a version that is known:
+    /// will delete (UNS-23). Of a version that is known:
     ///
-    /// * `shape` and `strides` are null or have `ndim` entries,
+    /// * `shape` and `strides` are null or have `ndim` entries (UNS-24),
     /// * `data` is what the type of the device says, and every element that shape, strides and
-    ///   `byte_offset` name lies in its memory, until the deleter is called,
+    ///   `byte_offset` name lies in its memory, until the deleter is called (UNS-24),
     /// * nobody writes to the memory while it is flagged as read-only or copied; where it is not,
-    ///   nobody does while a call here copies it,
-    /// * `deleter` is null, or can be called once on any thread.
+    ///   nobody does while a call here copies it (UNS-25),
+    /// * `deleter` is null, or can be called once on any thread (UNS-23).
     ///
     /// Everything that the errors name need not be ruled out.
     pub unsafe fn import<F: Form>(tensor: *mut F, order: Order<'_>) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-23, which the caller promises.
         let managed = unsafe { Managed::from_raw(tensor) }?;
         let flags = managed.flags_if_known()?;
         if matches!(order, Order::Host | Order::Unordered) {
-            // SAFETY: promised by the caller; the version is known.
+            // SAFETY: UNS-23, which the caller promises: a struct is there, and the version is
+            // known.
             let ndim = unsafe { member(managed.tensor_at(), offset_of!(DLTensor, ndim)) };
             if let Some(few) = PlainTensor::importer(ndim) {
-                // SAFETY: promised by the caller; it is the one for so many dimensions.
+                // SAFETY: UNS-24 and UNS-25, which the caller promises; the function is the one for
+                // so many dimensions.
                 return unsafe { few(managed, flags) };
             }
             // Nothing is called on this way, so that nothing has to be kept across a call.
             if ndim == 1 {
-                // SAFETY: promised by the caller; the version is known.
+                // SAFETY: UNS-23, which the caller promises: a struct is there, and the version is
+                // known.
                 let plain = unsafe { PlainTensor::of(managed.tensor_at(), flags) };
                 if let Some(plain) = plain
-                    // SAFETY: promised by the caller: there is one dimension.
+                    // SAFETY: UNS-24, which the caller promises, and there is one dimension.
                     && let Some((length, occupied)) = unsafe { plain.one() }
                     && let Some(place) = HandleVacancy::at_hand()
                 {
@@ -95,12 +98,12 @@ impl Tensor {
                 }
             }
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24 and UNS-25, which the caller promises; the version is known.
         unsafe { Self::import_any(managed, flags, order) }
     }
 
     /// # Safety
-    /// As for [`import`](Self::import).
+    /// UNS-24 and UNS-25; the version is known.
     #[inline(never)]
     unsafe fn import_any<F: Form>(
         managed: Managed<F>,
@@ -108,7 +111,7 @@ impl Tensor {
         order: Order<'_>,
     ) -> Result<Self> {
         let raw = managed.tensor();
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises; the version is known.
         let checked =
             unsafe { Checked::new(&raw, flags) }.map_err(|error| error.during("import"))?;
         let Checked { device, base, start, len, dtype, width, padded, dims } = checked;
@@ -191,26 +194,26 @@ impl PlainTensor {
     /// now, and the processor waits where it is to read more at once than was written.
     ///
     /// # Safety
-    /// As for [`Tensor::import`], of a struct that need not be aligned.
+    /// UNS-23, of a pointer that is not null and need not be aligned; the version is known.
     #[inline(always)]
     unsafe fn of(at: *const DLTensor, flags: u64) -> Option<Self> {
-        // SAFETY: promised by the caller; this is the member's place and type.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let dtype = Dtype::from_c(unsafe { member(at, offset_of!(DLTensor, dtype)) });
         let bytes = dtype.frequent_width()?;
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let device: DLDevice = unsafe { member(at, offset_of!(DLTensor, device)) };
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let start: *mut c_void = unsafe { member(at, offset_of!(DLTensor, data)) };
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let shape: *const i64 = unsafe { member(at, offset_of!(DLTensor, shape)) };
         let is_on_host = device.device_type.0 == DeviceType::CPU.0;
         if !is_on_host || padded || start.is_null() || shape.is_null() {
             return None;
         }
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let strides: *const i64 = unsafe { member(at, offset_of!(DLTensor, strides)) };
-        // SAFETY: as above.
+        // SAFETY: a struct is there (UNS-23), and this is the member's place and type.
         let byte_offset: u64 = unsafe { member(at, offset_of!(DLTensor, byte_offset)) };
         Some(Self { start, byte_offset, dtype, bytes, shape, strides })
     }
@@ -218,12 +221,12 @@ impl PlainTensor {
     /// How long the only dimension is, if it is compact and has an element.
     ///
     /// # Safety
-    /// As for [`Tensor::import`], and there is one dimension.
+    /// UNS-24; the shape is not null, and there is one dimension.
     #[inline(always)]
     unsafe fn one(&self) -> Option<(i64, Occupied)> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises.
         let length = unsafe { number(self.shape, 0) };
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises.
         if !self.strides.is_null() && unsafe { number(self.strides, 0) } != 1 {
             return None;
         }
@@ -233,19 +236,19 @@ impl PlainTensor {
     /// The lengths and distances of several dimensions, if they are compact and have an element.
     ///
     /// # Safety
-    /// As for [`Tensor::import`], and there are so many dimensions.
+    /// UNS-24; the shape is not null, and there are so many dimensions.
     #[inline(always)]
     unsafe fn several<const N: usize>(&self) -> Option<([i64; FEW], [i64; FEW], Occupied)> {
         let (mut lengths, mut distances) = ([0; FEW], [0; FEW]);
         let mut count = 1_i64;
         let axes = lengths.iter_mut().zip(&mut distances).enumerate();
         for (index, (length, distance)) in axes.take(N).rev() {
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-24, which the caller promises.
             *length = unsafe { number(self.shape, index) };
             *distance = if self.strides.is_null() {
                 count
             } else {
-                // SAFETY: promised by the caller.
+                // SAFETY: UNS-24, which the caller promises.
                 unsafe { number(self.strides, index) }
             };
             if *length <= 0 || (*length != 1 && *distance != count) {
@@ -268,20 +271,20 @@ impl PlainTensor {
     }
 
     /// # Safety
-    /// As for [`Tensor::import`], and there are so many dimensions.
+    /// UNS-24 and UNS-25; the version is known, and there are so many dimensions.
     #[inline(never)]
     unsafe fn few<F: Form, const N: usize>(managed: Managed<F>, flags: u64) -> Result<Tensor> {
-        // SAFETY: promised by the caller; the version is known.
+        // SAFETY: UNS-24 and UNS-25, which the caller promises; the version is known.
         let plain = unsafe { Self::of(managed.tensor_at(), flags) };
         if let Some(plain) = plain
-            // SAFETY: promised by the caller.
+            // SAFETY: UNS-24 and UNS-25, which the caller promises.
             && let Some(([a, b, c, d], [e, f, g, h], occupied)) = unsafe { plain.several::<N>() }
             && let Some(place) = HandleVacancy::at_hand()
         {
             let axes = || Axes::Few { ndim: N as u8, shape: [a, b, c, d], strides: [e, f, g, h] };
             return Ok(plain.import(place, managed, flags, axes, occupied));
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24 and UNS-25, which the caller promises.
         unsafe { Tensor::import_any(managed, flags, Order::Host) }
     }
 
@@ -340,7 +343,7 @@ impl PlainTensor {
 #[inline(always)]
 unsafe fn member<T: Copy>(at: *const DLTensor, offset: usize) -> T {
     let place = at.wrapping_byte_add(offset).cast::<T>();
-    // SAFETY: promised by the caller.
+    // SAFETY: there is a struct, and the member with this offset is a `T`, as the caller promises.
     unsafe { place.read_unaligned() }
 }
 
@@ -360,22 +363,22 @@ struct Checked {
 
 impl Checked {
     /// # Safety
-    /// As for [`Tensor::import`].
+    /// UNS-24; the version is known.
     #[inline(always)]
     unsafe fn new(raw: &DLTensor, flags: u64) -> Result<Self> {
         let device = device::device_id(raw.device)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises.
         unsafe { Self::on(device, raw, flags) }.map_err(|error| error.on_device(device))
     }
 
     /// # Safety
-    /// As for [`Tensor::import`].
+    /// UNS-24; the version is known.
     #[inline(always)]
     unsafe fn on(device: DeviceId, raw: &DLTensor, flags: u64) -> Result<Self> {
         let dtype = Dtype::from_c(raw.dtype);
         let padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
         let width = dtype.width(padded)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-24, which the caller promises.
         let dims = unsafe { dimensions(raw) }?;
         let nowhere = Raw::NULL;
         let Some((low, high)) = dims.reach() else {
@@ -450,7 +453,8 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
         return Err(Error::new(ErrorKind::Malformed, message));
     }
     let length = |index| {
-        // SAFETY: promised by the caller; null only where there is nothing to read.
+        // SAFETY: `shape` and `strides` are null or have `ndim` entries, as the caller promises;
+        // null only where there is nothing to read.
         unsafe { number(raw.shape, index) }
     };
     if raw.strides.is_null() {
@@ -461,7 +465,7 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
         );
     }
     let stride = |index| {
-        // SAFETY: promised by the caller.
+        // SAFETY: `shape` and `strides` are null or have `ndim` entries, as the caller promises.
         unsafe { number(raw.strides, index) }
     };
     Dims::of(Axes::new(ndim, |index| (length(index), stride(index))))
@@ -472,7 +476,8 @@ unsafe fn dimensions(raw: &DLTensor) -> Result<Dims> {
 #[inline(always)]
 unsafe fn number(from: *const i64, index: usize) -> i64 {
     let entry = from.wrapping_add(index);
-    // SAFETY: promised by the caller. The read needs no alignment.
+    // SAFETY: `from` has more than `index` entries, as the caller promises. The read needs no
+    // alignment.
     unsafe { entry.read_unaligned() }
 }
 
@@ -549,21 +554,21 @@ mod tests {
     fn what_is_plain_is_what_any_tensor_would_be() {
         let mut found = 0;
         structs(&mut |tensor, flags| {
-            // SAFETY: shape and strides are null or have an entry.
+            // SAFETY: shape and strides are null or have `ndim` entries.
             let Some(plain) = (unsafe { PlainTensor::of(tensor, flags) }) else { return };
             let known = match tensor.ndim {
-                // SAFETY: as above.
+                // SAFETY: shape and strides are null or have `ndim` entries, which is one.
                 1 => unsafe { plain.one() }.map(|(length, at)| (Axes::One([length, 1]), at)),
-                // SAFETY: as above.
+                // SAFETY: shape and strides are null or have `ndim` entries, which is two.
                 2 => several(unsafe { plain.several::<2>() }, 2),
-                // SAFETY: as above.
+                // SAFETY: shape and strides are null or have `ndim` entries, which is three.
                 3 => several(unsafe { plain.several::<3>() }, 3),
-                // SAFETY: as above.
+                // SAFETY: shape and strides are null or have `ndim` entries, which is four.
                 4 => several(unsafe { plain.several::<4>() }, 4),
                 _ => None,
             };
             let Some((axes, Occupied { data, len, count })) = known else { return };
-            // SAFETY: as above.
+            // SAFETY: shape and strides are null or have `ndim` entries.
             let any = unsafe { Checked::new(tensor, flags) }.unwrap();
             assert_eq!((any.device, any.start, any.padded), (DeviceId::CPU, 0, false));
             assert_eq!((any.base, any.len), (Raw::from_ptr(data), len));
@@ -593,7 +598,7 @@ mod tests {
             };
             // SAFETY: shape and strides have an entry.
             let plain = unsafe { PlainTensor::of(&tensor, 0) }.unwrap();
-            // SAFETY: as above.
+            // SAFETY: shape and strides have an entry, and there is one dimension.
             let (_, place) = unsafe { plain.one() }.unwrap();
             assert_eq!((place.data.addr(), place.len), (80, 3 * u64::from(bits) / 8));
         }

@@ -92,10 +92,11 @@ pub struct Managed<F: Form> {
     raw: NonNull<F>,
 }
 
-// SAFETY: DLPack lets a consumer use and delete a tensor on any thread; `from_raw`'s contract
-// repeats it, and what is exported here is `Send + Sync`.
+// SAFETY: DLPack lets a consumer use and delete a tensor on any thread (UNS-23), and what is
+// exported here is `Send + Sync`.
 unsafe impl<F: Form> Send for Managed<F> {}
-// SAFETY: as above; nothing is written through a shared one.
+// SAFETY: nothing is written through a shared tensor, and DLPack lets a consumer read it on any
+// thread.
 unsafe impl<F: Form> Sync for Managed<F> {}
 
 impl<F: Form> Managed<F> {
@@ -103,7 +104,7 @@ impl<F: Form> Managed<F> {
     ///
     /// # Safety
     /// `tensor` is null, or points to a tensor that a producer handed over and that nobody else
-    /// will delete. Its `deleter`, if there is one, can be called once on any thread.
+    /// will delete. Its `deleter`, if there is one, can be called once on any thread (UNS-23).
     pub unsafe fn from_raw(tensor: *mut F) -> Result<Self> {
         NonNull::new(tensor).map(|raw| Self { raw }).ok_or_else(|| {
             Error::new(ErrorKind::InvalidArgument, "no tensor: a null pointer").during("import")

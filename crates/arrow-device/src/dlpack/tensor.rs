@@ -205,7 +205,7 @@ impl Tensor {
     /// The same, taken as memory that nobody writes to.
     ///
     /// # Safety
-    /// Nobody writes to the memory as long as anything made of the result lives.
+    /// Nobody writes to the memory as long as anything made of the result lives (UNS-26).
     pub unsafe fn assume_frozen(self) -> Self {
         if self.is_frozen() {
             return self;

@@ -96,7 +96,7 @@ impl<N: CNode> Arena<N> {
     /// # Safety
     /// The slot is an open one of a live arena.
     pub(super) unsafe fn of(slot: NonNull<ArenaSlot<N>>) -> Self {
-        // SAFETY: promised by the caller.
+        // SAFETY: the slot is an open one of a live arena, as the caller promises.
         let index = unsafe { (*slot.as_ptr()).numbers }.index as usize;
         // SAFETY: slots are consecutive and `index` is this one's number, so this is the first one,
         // inside the block.

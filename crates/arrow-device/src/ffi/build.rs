@@ -62,7 +62,8 @@ impl<N: CNode> ArenaRoom<N> {
                 // written, and atomics and numbers have no destructor, so the assignments read
                 // nothing of what was there before.
                 unsafe { (*slot).share = AtomicPtr::new(ptr::null_mut()) };
-                // SAFETY: as above.
+                // SAFETY: the slot lies in the block, which nobody else sees yet; numbers have no
+                // destructor, so the assignment reads nothing of what was there before.
                 unsafe { (*slot).numbers = numbers };
                 out.write(N::linked(plain, links));
                 // SAFETY: the header is initialised; this makes a pointer to one of its members.
@@ -189,7 +190,7 @@ impl<N: CNode, S: TreeSource<N>> Filling<'_, N, S> {
             } else {
                 self.below((siblings.index + child) as usize, source)?
             };
-            // SAFETY: as above.
+            // SAFETY: there is a slot for each node, since there are as many nodes as places.
             unsafe { siblings.write(child, N::linked(node, links), numbers) };
         }
         Ok(())
@@ -253,7 +254,8 @@ impl<N: CNode> Siblings<N> {
     unsafe fn write(&self, child: u32, node: N, numbers: Numbers) {
         let slot = self.slot.wrapping_add(child as usize);
         let entry = self.table.wrapping_add(child as usize);
-        // SAFETY: as many words of the tables of children are this parent's as it has children.
+        // SAFETY: so many words of the tables of children belong to this parent as it has children,
+        // and `child` is one of them.
         unsafe { entry.write(slot.cast()) };
         // SAFETY: a slot of the block, which nobody else sees yet.
         unsafe { slot.write(ArenaSlot { node, share: AtomicPtr::new(ptr::null_mut()), numbers }) };

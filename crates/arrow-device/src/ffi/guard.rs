@@ -55,6 +55,7 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
 mod tests {
     use super::*;
 
+    // Requirement: SAF-31
     #[test]
     #[cfg(panic = "unwind")]
     fn a_panic_becomes_an_errno() {

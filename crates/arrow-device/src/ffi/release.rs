@@ -59,9 +59,10 @@ pub(crate) unsafe extern "C" fn release_share<N: CNode, T: 'static>(node: *mut N
 /// # Safety
 /// The slot belongs to a live arena, and its node is not released yet.
 unsafe fn release_slot<N: CNode>(entry: NonNull<ArenaSlot<N>>) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the slot belongs to a live arena, as the caller promises.
     let arena = unsafe { Arena::of(entry) };
-    // SAFETY: as above.
+    // SAFETY: the slot belongs to a live arena, as the caller promises; numbers do not change after
+    // `build`.
     let is_root = unsafe { (*entry.as_ptr()).numbers }.index == 0;
     let mut walk = ReleaseWalk { arena, count: 1, moved: Vec::new(), mark: !is_root };
     walk.below(entry);
@@ -128,7 +129,7 @@ impl<N: CNode> ReleaseWalk<N> {
                 {
                     self.count += 1;
                     if self.mark {
-                        // SAFETY: as above; the share is atomic.
+                        // SAFETY: the slot belongs to a live arena; its share is atomic.
                         unsafe { (*slot.as_ptr()).share.store(released(), Ordering::Release) };
                     }
                     // Of a leaf no more is looked at than its callback: what else its slot has is
@@ -157,7 +158,7 @@ fn hand_over<N: CNode>(
     // SAFETY: a slot of a live arena; numbers do not change after `build`.
     let numbers = unsafe { (*slot.as_ptr()).numbers };
     let share = Box::into_raw(Box::new(share_of(numbers.source)));
-    // SAFETY: as above; the share is atomic.
+    // SAFETY: the slot belongs to a live arena; its share is atomic.
     let state = unsafe { &(*slot.as_ptr()).share };
     if state.compare_exchange(ptr::null_mut(), share, Ordering::AcqRel, Ordering::Acquire).is_ok() {
         return;

@@ -55,10 +55,11 @@ impl<T: Copy> List<T> {
         if length < capacity {
             // SAFETY: the block has room for `capacity` entries, and this is one of them.
             let place = unsafe { self.entries().add(length) };
-            // SAFETY: as above; the block is nobody else's.
+            // SAFETY: the block has room for `capacity` entries, of which this is one, and `&mut
+            // self` keeps others away.
             unsafe { place.write(entry) };
             let mut header = self.block.bytes().cast::<ListHeader>();
-            // SAFETY: as in `header`, and the list is nobody else's at the moment.
+            // SAFETY: `with_capacity` wrote a header there, and `&mut self` keeps others away.
             unsafe { header.as_mut() }.length = length + 1;
         }
     }

@@ -28,10 +28,11 @@ struct Counted<T> {
     value: T,
 }
 
-// SAFETY: as for `Arc`: a share gives out shared references, and the last one, on whatever thread,
-// drops the value.
+// SAFETY: a share gives out shared references, so the value is `Sync`; the last share drops the
+// value, on whatever thread, so the value is `Send`; the count is atomic.
 unsafe impl<T: Send + Sync> Send for Shared<T> {}
-// SAFETY: as above.
+// SAFETY: a shared share gives out shared references to the value, which is `Sync`, and can be
+// cloned to be dropped elsewhere, for which the value is `Send`; the count is atomic.
 unsafe impl<T: Send + Sync> Sync for Shared<T> {}
 
 /// Memory for a `T` that is not there yet.
@@ -75,12 +76,12 @@ impl<T> Vacancy<T> {
         let block = self.0.into_start().cast::<Counted<T>>();
         // SAFETY: the block is large enough for it, aligned to 16, and nobody else's.
         let shares = unsafe { &raw mut (*block.as_ptr()).shares };
-        // SAFETY: as above.
+        // SAFETY: the place lies in the block, which is aligned to 16 and nobody else's.
         unsafe { shares.write(AtomicUsize::new(1)) };
-        // SAFETY: as above.
+        // SAFETY: the block is large enough for a `Counted<T>`, aligned to 16, and nobody else's.
         let place = unsafe { &raw mut (*block.as_ptr()).value };
-        // SAFETY: as above. The value is moved there at once, not as a part of something that is
-        // moved there.
+        // SAFETY: the place lies in the block, which is aligned to 16 and nobody else's. The value
+        // is moved there at once, not as a part of something that is moved there.
         unsafe { place.write(value) };
         Shared(block)
     }
@@ -125,7 +126,9 @@ impl<T> Shared<T> {
     /// given back as long as the reference is used.
     #[inline]
     pub(crate) unsafe fn peek<'a>(raw: *const std::ffi::c_void) -> Option<&'a T> {
-        // SAFETY: promised by the caller: the share that the pointer is keeps what it is of.
+        // SAFETY: the pointer is null or one of `into_raw` of the same type, which is not given
+        // back as long as the reference is used, as the caller promises: the share that the pointer
+        // is keeps what it is of.
         let counted = unsafe { raw.cast::<Counted<T>>().as_ref() };
         counted.map(|counted| &counted.value)
     }
@@ -242,7 +245,7 @@ mod tests {
         let raw = Shared::into_raw(first);
         drop(second);
         assert_eq!(drops.load(Ordering::Relaxed), 0);
-        // SAFETY: as it was given just now.
+        // SAFETY: the pointer is the one that `into_raw` gave just now.
         let first = unsafe { Shared::<Noted>::from_raw(raw) }.unwrap();
         assert_eq!(Shared::count(&first), 1);
         drop(first);
@@ -269,11 +272,11 @@ mod tests {
             let place = Vacancy::<[u64; 5]>::with_room(bytes).unwrap();
             let (room, len) = (place.room(), Vacancy::<[u64; 5]>::room_for(bytes));
             assert!(len >= bytes && room.addr().get().is_multiple_of(16));
-            // SAFETY: there is so much room.
+            // SAFETY: the block has so much room behind the value.
             unsafe { room.write_bytes(0xff, len) };
             let mut value = Unique::new(place, [1_u64; 5]);
             value[3] = 2;
-            // SAFETY: as above.
+            // SAFETY: the block has so much room behind the value.
             unsafe { room.write_bytes(0xee, len) };
             assert_eq!(*value.share(), [1, 1, 1, 2, 1]);
         }

@@ -29,9 +29,9 @@ impl Schema {
     /// [`export`](Self::export) into memory that may not be initialised.
     ///
     /// # Safety
-    /// `out` may be written.
+    /// `out` may be written (UNS-13).
     pub unsafe fn export_to(&self, out: *mut ArrowSchema) -> Result<()> {
-        // SAFETY: promised by the caller, and nothing is read there.
+        // SAFETY: UNS-13, which the caller promises, and nothing is read there.
         self.exported(unsafe { &mut *out.cast::<MaybeUninit<ArrowSchema>>() })
     }
 
@@ -164,11 +164,12 @@ mod tests {
         // SAFETY: a struct that was exported here, at another address.
         unsafe { release(&raw mut moved) };
         assert!(moved.is_released());
-        // SAFETY: as the specification does not ask for, and as shipped consumers do.
+        // SAFETY: `release_share` tolerates a released struct, which the specification does not ask
+        // for and shipped consumers need.
         unsafe { release(&raw mut moved) };
         // SAFETY: not released, so its strings are there.
         assert_eq!(unsafe { CStr::from_ptr(second.format) }, c"tss:UTC");
-        // SAFETY: as above.
+        // SAFETY: not released, so its strings are there.
         assert_eq!(unsafe { CStr::from_ptr(second.name) }, c"when");
         // SAFETY: what was exported here keeps the rules.
         let again = unsafe { Schema::import(&raw mut second) }.unwrap();

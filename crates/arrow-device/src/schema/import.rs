@@ -29,17 +29,17 @@ impl Schema {
     ///
     /// # Safety
     /// `schema` is null, or points to a struct that may be read and written and that holds what the
-    /// Arrow C data interface says: either it is released (`release` is null), or
+    /// Arrow C data interface says (UNS-1): either it is released (`release` is null), or
     ///
     /// * `format`, `name` and `metadata` are null or point to what the interface describes,
     /// * `children` is null or a table of `n_children` entries, each null or such a struct;
-    ///   `dictionary` is null or one,
-    /// * `release` can be called once, on this thread.
+    ///   `dictionary` is null or one; nobody changes any of it during the call (UNS-2),
+    /// * `release` can be called once, on this thread (UNS-6).
     ///
     /// Counts that are negative or too large, missing tables, unknown formats, trees without end
     /// and the like need not be ruled out: they are errors.
     pub unsafe fn import(schema: *mut ArrowSchema) -> Result<Self> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { schema.as_mut() }) else {
             return Err(Error::new(ErrorKind::InvalidArgument, "no schema: a null pointer")
                 .during("import"));
@@ -50,7 +50,7 @@ impl Schema {
         }
         let mut memory = Scratch::take();
         let mut reader = SchemaReader::new(foreign.0, &mut memory)?;
-        // SAFETY: the caller vouches for the struct and everything below it.
+        // SAFETY: UNS-2, which the caller promises of the struct and of everything below it.
         unsafe { reader.read(foreign.0) }?;
         let schema = reader.finish()?;
         drop(foreign);
@@ -65,7 +65,7 @@ struct ForeignSchema<'source>(&'source mut ArrowSchema);
 impl Drop for ForeignSchema<'_> {
     fn drop(&mut self) {
         if let Some(release) = self.0.release {
-            // SAFETY: not released; `import`'s caller says that it can be called once.
+            // SAFETY: UNS-6: it is not released, and can be called once.
             unsafe { release(self.0) }
             // It should be null by now.
             self.0.release = None;
@@ -151,15 +151,15 @@ impl<'memory> SchemaReader<'memory> {
     /// Reads a tree.
     ///
     /// # Safety
-    /// As for [`Schema::import`]; the struct is not released.
+    /// UNS-2, of a struct that is not released.
     unsafe fn read(&mut self, root: &ArrowSchema) -> Result<()> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-2, which the caller promises.
         let is_leaf =
             unsafe { self.add(root, 0) }.map_err(|error| error.at(NodePath::new(Vec::new())))?;
         if !is_leaf {
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             unsafe { self.read_below(root, 0, 0) }?;
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             unsafe { self.read_waiting() }?;
         }
         Ok(())
@@ -168,14 +168,14 @@ impl<'memory> SchemaReader<'memory> {
     /// Reads what is below the nodes that wait, and below those that wait then.
     ///
     /// # Safety
-    /// As for [`Schema::import`].
+    /// UNS-2, of the struct and of all below it.
     #[inline(always)]
     unsafe fn read_waiting(&mut self) -> Result<()> {
         let mut next = 0;
         while let Some(&Unread { number, depth, source }) = self.memory.waiting.get(next) {
-            // SAFETY: the node was added, so it is a struct that the caller vouches for.
+            // SAFETY: the node was added, so it is a struct that keeps UNS-2.
             let node = unsafe { &*source };
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             unsafe { self.read_below(node, number, depth) }?;
             next += 1;
         }
@@ -188,7 +188,7 @@ impl<'memory> SchemaReader<'memory> {
     /// Reads what is right below a node.
     ///
     /// # Safety
-    /// As for [`Schema::import`].
+    /// UNS-2, of the struct and of all below it.
     #[inline(never)]
     unsafe fn read_below(&mut self, node: &ArrowSchema, number: u32, depth: u32) -> Result<()> {
         // `expect_below` has seen that it is not negative.
@@ -205,14 +205,14 @@ impl<'memory> SchemaReader<'memory> {
             // SAFETY: the table has `n_children` entries; `expect_below` has seen that it is not
             // null.
             let child = unsafe { node.children.wrapping_add(index).read() };
-            // SAFETY: as for this node.
+            // SAFETY: UNS-2, which the caller promises of the children of this node, too.
             match unsafe { self.add_below(child, number, depth + 1) } {
                 Ok(is_leaf) => has_only_leaves &= is_leaf,
                 Err(error) => return Err(error.at(self.place(number, Some(Step::Child(index))))),
             }
         }
         if has_dictionary {
-            // SAFETY: as for this node.
+            // SAFETY: UNS-2, which the caller promises of the dictionary of this node, too.
             match unsafe { self.add_below(node.dictionary, number, depth + 1) } {
                 Ok(is_leaf) => has_only_leaves &= is_leaf,
                 Err(error) => return Err(error.at(self.place(number, Some(Step::Dictionary)))),
@@ -228,7 +228,7 @@ impl<'memory> SchemaReader<'memory> {
     /// Adds a node that may be missing.
     ///
     /// # Safety
-    /// `node` is null or as [`Schema::import`] says.
+    /// `node` is null, or keeps UNS-2.
     #[inline(always)]
     unsafe fn add_below(
         &mut self,
@@ -236,7 +236,7 @@ impl<'memory> SchemaReader<'memory> {
         parent: u32,
         depth: u32,
     ) -> Result<bool> {
-        // SAFETY: null or a struct, says the caller.
+        // SAFETY: UNS-2, which the caller promises: null or a struct.
         let Some(node) = (unsafe { node.as_ref() }) else {
             return Err(malformed("a null pointer in place of a schema"));
         };
@@ -246,7 +246,7 @@ impl<'memory> SchemaReader<'memory> {
         if depth as usize > MAX_DEPTH {
             return Err(too_deep());
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-2, which the caller promises.
         let is_leaf = unsafe { self.add(node, parent) }?;
         if !is_leaf {
             let number = self.draft.packed().checks.len() as u32 - 1;
@@ -258,26 +258,26 @@ impl<'memory> SchemaReader<'memory> {
     /// Adds a node. Says whether there is nothing below it.
     ///
     /// # Safety
-    /// As for [`Schema::import`]; the struct is not released.
+    /// UNS-2, of a struct that is not released.
     #[inline(always)]
     unsafe fn add(&mut self, node: &ArrowSchema, parent: u32) -> Result<bool> {
         if node.format.is_null() {
             return Err(malformed("the format is null"));
         }
-        // SAFETY: not null, and then NUL-terminated, says the caller.
+        // SAFETY: the format was seen not to be null, and is then NUL-terminated (UNS-2).
         let known = unsafe { self.memory.kinds.of(node.format, &mut self.draft) }?;
         let is_leaf = known.leaf().is_leaf && node.n_children == 0 && node.dictionary.is_null();
         self.draft.add_check(known.leaf())?;
         if !is_leaf {
             let kind = *known.kind();
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             unsafe { self.expect_below(node, kind) }?;
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: UNS-2, which the caller promises.
         let name = unsafe { self.name(node.name) }?;
         let mut metadata = 0;
         if !node.metadata.is_null() {
-            // SAFETY: as promised by the caller.
+            // SAFETY: UNS-2, which the caller promises.
             metadata = unsafe { self.read_metadata(node) }?;
         }
         self.draft.add_record(Record { name, flags: node.flags, metadata, parent })?;
@@ -297,7 +297,7 @@ impl<'memory> SchemaReader<'memory> {
             && (count == 0 || !node.children.is_null());
         let is_index = matches!(kind.role, Role::Index | Role::IndexOrRunEnds);
         if !is_count || has_dictionary && !is_index {
-            // SAFETY: as promised by the caller.
+            // SAFETY: the format is NUL-terminated, as the caller promises.
             return Err(unsafe { unexpected_below(node) });
         }
         self.is_particular |= matches!(kind.role, Role::Map | Role::RunEndEncoded);
@@ -317,7 +317,7 @@ impl<'memory> SchemaReader<'memory> {
         if name.is_null() {
             return Ok(NO_TEXT);
         }
-        // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string".
+        // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string" (UNS-2).
         let key = unsafe { key_of(name) };
         if key == 0 {
             return Ok(NO_TEXT);
@@ -330,7 +330,7 @@ impl<'memory> SchemaReader<'memory> {
         }
         // The others are looked at together.
         self.name_bytes |= NOT_ASCII;
-        // SAFETY: as above.
+        // SAFETY: the C data interface: `name` is a "null-terminated, UTF8-encoded string" (UNS-2).
         self.draft.add_text(unsafe { CStr::from_ptr(name) })
     }
 
@@ -340,7 +340,8 @@ impl<'memory> SchemaReader<'memory> {
     /// The metadata is not null, and in the encoding of the C data interface.
     #[cold]
     unsafe fn read_metadata(&mut self, node: &ArrowSchema) -> Result<u32> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: the metadata is not null, and in the encoding of the C data interface, as the
+        // caller promises.
         let bytes = unsafe { encoded(node.metadata) }?.unwrap_or_default();
         let start = u32::try_from(self.memory.metadata.len() + 1);
         self.memory.metadata.extend_from_slice(bytes);
@@ -448,7 +449,7 @@ unsafe fn unexpected_below(node: &ArrowSchema) -> Error {
     if children > 0 && node.children.is_null() {
         return malformed(format!("the table of {children} children is null"));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: the format is NUL-terminated, as the caller promises.
     let format = unsafe { CStr::from_ptr(node.format) };
     refused(format, children, !node.dictionary.is_null())
 }

@@ -56,11 +56,11 @@ impl Kinds {
         format: *const c_char,
         draft: &mut Draft,
     ) -> Result<&KnownKind> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `format` is NUL-terminated, as the caller promises.
         let key = unsafe { key_of(format) };
         let mut place = place_of(key);
         if self.known.get(place).is_none_or(|known| known.named.key != key) {
-            // SAFETY: as promised by the caller.
+            // SAFETY: `format` is NUL-terminated, as the caller promises.
             place = unsafe { self.add(key, format, draft) }?;
         }
         let Some(known) = self.known.get_mut(place) else { unreachable!("each key has a place") };
@@ -80,7 +80,7 @@ impl Kinds {
     #[cold]
     #[inline(never)]
     unsafe fn add(&mut self, key: u64, format: *const c_char, draft: &mut Draft) -> Result<usize> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `format` is NUL-terminated, and has this key, as the caller promises.
         let format = unsafe { CStr::from_ptr(format) };
         let bytes = format.to_bytes();
         let text = &draft.packed().text;

@@ -75,7 +75,8 @@ impl Metadata {
     /// # Safety
     /// `metadata` is null or in the encoding of the C data interface.
     pub(crate) unsafe fn copy(metadata: *const c_char) -> Result<Self> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: `metadata` is null or in the encoding of the C data interface, as the caller
+        // promises.
         match unsafe { encoded(metadata) }? {
             Some(bytes) => Self::decode(bytes).map(|(metadata, _)| metadata),
             None => Ok(Self::EMPTY),

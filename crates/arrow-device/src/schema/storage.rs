@@ -62,7 +62,8 @@ pub(crate) struct Image {
 // SAFETY: the pointers in the structs lead to bytes that are never written to, and that the image
 // or its schema keeps.
 unsafe impl Send for Image {}
-// SAFETY: as above.
+// SAFETY: the pointers in the structs lead to bytes that are never written to, and that the image
+// or its schema keeps. Nothing here changes.
 unsafe impl Sync for Image {}
 
 /// For how many items there is room, or has to be.
@@ -107,18 +108,23 @@ impl Draft {
         // All that is left is for names.
         let left = Vacancy::<Table>::room_for(plan.end).saturating_sub(text_at);
         let text = left.min(LONGEST_TEXT);
-        // SAFETY: each place is the one that the plan of this room gave for so many items, and the
-        // last one reaches to its end.
+        // SAFETY: `rules_at` is the place that the plan of this room gave for so many items, in the
+        // block that `start` lies in.
         let rules = unsafe { PackedItems::new(start, rules_at, room.rules) };
-        // SAFETY: as above.
+        // SAFETY: `kinds_at` is the place that the plan of this room gave for so many items, in the
+        // block that `start` lies in.
         let kinds = unsafe { PackedItems::new(start, kinds_at, room.kinds) };
-        // SAFETY: as above.
+        // SAFETY: `records_at` is the place that the plan of this room gave for so many items, in
+        // the block that `start` lies in.
         let records = unsafe { PackedItems::new(start, records_at, room.records) };
-        // SAFETY: as above.
+        // SAFETY: `checks_at` is the place that the plan of this room gave for so many items, in
+        // the block that `start` lies in.
         let checks = unsafe { PackedItems::new(start, checks_at, room.checks) };
-        // SAFETY: as above.
+        // SAFETY: `metadata_at` is the place that the plan of this room gave for so many bytes, in
+        // the block that `start` lies in.
         let metadata = unsafe { PackedItems::new(start, metadata_at, room.metadata) };
-        // SAFETY: as above.
+        // SAFETY: `text_at` is the last place that the plan of this room gave, and all the room of
+        // the block behind it is left for text.
         let text = unsafe { PackedItems::new(start, text_at, text) };
         let packed = Packed { checks, rules, records, kinds, metadata, text };
         Ok(Self(Unique::new(
@@ -283,7 +289,7 @@ pub(super) struct PackedItems<T: Copy> {
 
 // SAFETY: a part is the only way to its items, and whoever has it has the block.
 unsafe impl<T: Copy + Send> Send for PackedItems<T> {}
-// SAFETY: as above; with a shared part they are only read.
+// SAFETY: a part is the only way to its items, which are only read through a shared part.
 unsafe impl<T: Copy + Sync> Sync for PackedItems<T> {}
 
 impl<T: Copy> PackedItems<T> {
@@ -294,7 +300,9 @@ impl<T: Copy> PackedItems<T> {
     /// in the block of the table that the part becomes a part of. No other part has these bytes.
     #[inline(always)]
     unsafe fn new(start: NonNull<u8>, at: usize, room: usize) -> Self {
-        // SAFETY: promised by the caller.
+        // SAFETY: from this byte behind `start` on there is room for so many items, as a
+        // `BlockPlan` says, in the block of the table that the part becomes a part of, as the
+        // caller promises.
         Self { start: unsafe { start.add(at) }.cast(), count: 0, room }
     }
 
@@ -349,7 +357,9 @@ impl<T: Copy> Deref for PackedItems<T> {
 impl<T: Copy> DerefMut for PackedItems<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above, and the part is borrowed for writing.
+        // SAFETY: so many items were written from there on, and the part is borrowed for writing. A
+        // part is borrowed from the table that lies in the block, and there it stays: nothing hands
+        // a part out by value.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.count) }
     }
 }

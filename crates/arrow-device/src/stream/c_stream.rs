@@ -44,7 +44,7 @@ pub(super) trait CStream: Sized + 'static {
     /// Takes an array over.
     ///
     /// # Safety
-    /// As for [`Array::import`].
+    /// UNS-3 to UNS-6.
     unsafe fn import_chunk(chunk: &mut Self::Chunk, schema: &Schema) -> Result<Array>;
 
     /// Hands an array over. Nothing is written if this fails.
@@ -105,7 +105,7 @@ impl CStream for ArrowDeviceArrayStream {
     }
 
     unsafe fn import_chunk(chunk: &mut ArrowDeviceArray, schema: &Schema) -> Result<Array> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-3 to UNS-6, which the caller promises, of a struct that is borrowed (UNS-1).
         unsafe { Array::import(chunk, schema) }
     }
 
@@ -116,10 +116,10 @@ impl CStream for ArrowDeviceArrayStream {
         out: &mut MaybeUninit<ArrowDeviceArray>,
     ) -> Result<()> {
         if let Manner::AsItIs = manner {
-            // SAFETY: promised by the caller.
+            // SAFETY: the array is neither used nor dropped after this, as the caller promises.
             return unsafe { array.export_and_forget(out) };
         }
-        // SAFETY: promised by the caller: nobody else drops it.
+        // SAFETY: nobody else uses or drops the array after this, as the caller promises.
         let array = unsafe { ptr::read(array) };
         match manner {
             Manner::On(queue) => array.export_joined(queue, out),
@@ -161,7 +161,8 @@ impl CStream for ArrowArrayStream {
     }
 
     unsafe fn import_chunk(chunk: &mut ArrowArray, schema: &Schema) -> Result<Array> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-3 to UNS-6, which the caller promises, of a struct that is borrowed (UNS-1),
+        // with the buffers in host memory (UNS-7).
         unsafe { Array::import_host(chunk, schema) }
     }
 
@@ -171,7 +172,7 @@ impl CStream for ArrowArrayStream {
         _: &Manner,
         out: &mut MaybeUninit<ArrowArray>,
     ) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: the array is neither used nor dropped after this, as the caller promises.
         unsafe { array.export_host_and_forget(out) }
     }
 }

@@ -26,8 +26,8 @@ impl ArrayStream {
     ///
     /// # Safety
     /// `stream` is null, or points to a struct that may be read and written and that holds what the
-    /// Arrow C device stream interface says: either it is released, or its callbacks, where they
-    /// are not null,
+    /// Arrow C device stream interface says (UNS-1): either it is released, or its callbacks, where
+    /// they are not null (UNS-9),
     ///
     /// * can be called on any thread, one at a time, with the struct at any address,
     /// * write a struct that is as [`Schema::import`] or [`Array::import`] wants it, or return an
@@ -36,7 +36,7 @@ impl ArrayStream {
     ///
     /// Everything that the errors name need not be ruled out.
     pub unsafe fn import(stream: *mut ArrowDeviceArrayStream) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-1 and UNS-9, which the caller promises.
         unsafe { import(stream) }
     }
 
@@ -44,18 +44,19 @@ impl ArrayStream {
     /// type of device [`CPU`](crate::DeviceType::CPU), like any other.
     ///
     /// # Safety
-    /// As for [`import`](Self::import), with the buffers in host memory.
+    /// UNS-1 and UNS-9, as [`import`](Self::import) has them, where each array that is written
+    /// keeps UNS-7: its buffers lie in host memory and can be read at once.
     pub unsafe fn import_host(stream: *mut ArrowArrayStream) -> Result<Self> {
-        // SAFETY: promised by the caller.
+        // SAFETY: UNS-1, UNS-9 and UNS-7, which the caller promises.
         unsafe { import(stream) }
     }
 }
 
 /// # Safety
-/// As for [`ArrayStream::import`].
+/// UNS-1 and UNS-9.
 unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
     let refused = |kind, message: &'static str| Error::new(kind, message).during("import");
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-1, which the caller promises.
     let Some(source) = (unsafe { stream.as_mut() }) else {
         return Err(refused(ErrorKind::InvalidArgument, "no stream: a null pointer"));
     };
@@ -81,7 +82,7 @@ unsafe fn import<S: CStream>(stream: *mut S) -> Result<ArrayStream> {
         // SAFETY: the last call returned an error.
         return Err(unsafe { moved.last_error(errno, get_last_error) }.during("get_schema"));
     }
-    // SAFETY: the producer wrote a schema, or left the released one that was there.
+    // SAFETY: UNS-9: the producer wrote a schema, or left the released one that was there.
     let schema = unsafe { Schema::import(&raw mut c_schema) }?;
     let device_type = moved.0.device_type();
     let foreign = Foreign { moved, get_next, get_last_error, schema: schema.clone() };
@@ -96,8 +97,8 @@ struct Foreign<S: CStream> {
     schema: Schema,
 }
 
-// SAFETY: the specification asks only that calls are not concurrent, which `&mut` sees to;
-// `import`'s contract says that they may come from any thread.
+// SAFETY: the specification asks only that calls are not concurrent, which `&mut` sees to; they may
+// come from any thread (UNS-9).
 unsafe impl<S: CStream> Send for Foreign<S> {}
 
 impl<S: CStream> Iterator for Foreign<S> {
@@ -116,8 +117,7 @@ impl<S: CStream> Iterator for Foreign<S> {
         if S::is_end(&chunk) {
             return None;
         }
-        // SAFETY: "otherwise, the `ArrowDeviceArray` contains a valid data chunk", as far as
-        // `import`'s caller promised.
+        // SAFETY: "otherwise, the `ArrowDeviceArray` contains a valid data chunk" (UNS-9).
         Some(unsafe { S::import_chunk(&mut chunk, &self.schema) })
     }
 }
@@ -132,8 +132,9 @@ impl<S: CStream> Moved<S> {
     /// The last call on the stream returned `errno`, which is not 0, and `get_last_error` is the
     /// stream's own.
     unsafe fn last_error(&mut self, errno: c_int, get_last_error: GetLastError<S>) -> Error {
-        // SAFETY: promised by the caller: it "must ONLY be called if the last operation on the
-        // stream returned an error".
+        // SAFETY: the last call on the stream returned `errno`, which is not 0, and
+        // `get_last_error` is the stream's own, as the caller promises: it "must ONLY be called if
+        // the last operation on the stream returned an error".
         let text = unsafe { get_last_error(&raw mut self.0) };
         // SAFETY: "a pointer to a NULL-terminated character string", or null; valid until the next
         // call on the stream.

@@ -154,7 +154,8 @@ fn no_place() -> c_int {
 /// # Safety
 /// `stream` is null or a struct that this module filled, and nothing else uses it during `'a`.
 unsafe fn producer<'a, S: CStream>(stream: *mut S) -> Option<&'a mut Producer> {
-    // SAFETY: promised by the caller.
+    // SAFETY: `stream` is null or a struct that this module filled, and nothing else uses it during
+    // `'a`, as the caller promises.
     let stream = unsafe { stream.as_mut() }?;
     let producer = NonNull::new(stream.private_data_mut().cast::<Producer>())?;
     // SAFETY: `export` put a producer there, which lives until `release` sets the pointer to null.
@@ -176,7 +177,7 @@ unsafe extern "C" fn get_schema<S: CStream>(stream: *mut S, out: *mut ArrowSchem
             (ArrowSchema::empty(), errno)
         }
     };
-    // SAFETY: the consumer's place for the result, which holds anything.
+    // SAFETY: UNS-13: the consumer's place for the result, which holds anything.
     unsafe { out.write(schema) };
     errno
 }

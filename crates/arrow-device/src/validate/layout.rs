@@ -16,11 +16,12 @@ use crate::{Array, DeviceId, DeviceType, Error, ErrorKind, Extent, Result};
 /// Those of [`Array::import`].
 ///
 /// # Safety
-/// As for [`Array::import`], `release` left aside.
+/// UNS-12: the struct is as UNS-3 to UNS-5 of [`Array::import`] say, during the call. `release` is
+/// not called.
 pub unsafe fn layout(array: &ArrowDeviceArray, schema: &Schema) -> Result<()> {
     let ArrowDeviceArray { array, device_id, device_type, sync_event, .. } = array;
     let device = DeviceId::new(DeviceType(*device_type), *device_id);
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-12 and UNS-3 to UNS-5, which the caller promises.
     let checked = unsafe { check::check(array, device, *sync_event, schema) };
     checked.map(|_| ()).map_err(|error| error.during("validate"))
 }

@@ -33,13 +33,13 @@ use crate::{DeviceId, DeviceType, Error, ErrorKind, NodePath, Result, Step};
 /// ```
 ///
 /// # Safety
-/// As for [`Array::import`](crate::Array::import), `release` left aside: every pointer that is not
-/// null points to what the interface describes. Everything that the errors name need not be ruled
-/// out.
+/// UNS-12: every pointer that is not null points to what the interface describes, during the call,
+/// as UNS-3 of [`Array::import`](crate::Array::import) says. `release` is not called. Everything
+/// that the errors name need not be ruled out.
 pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
     let device = DeviceId::new(DeviceType(array.device_type), array.device_id);
     let explain = |error: Error| error.during("validate").on_device(device);
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-12 and UNS-3, which the caller promises.
     let summary = unsafe { walk(&array.array) }.map_err(explain)?;
     check_event(device, array.sync_event).map_err(explain)?;
     Ok(summary)
@@ -49,9 +49,10 @@ pub unsafe fn structure(array: &ArrowDeviceArray) -> Result<Summary> {
 /// [`Schema::import`](crate::Schema::import) does.
 ///
 /// # Safety
-/// As for [`Schema::import`](crate::Schema::import), `release` left aside.
+/// UNS-12: the struct is as UNS-2 of [`Schema::import`](crate::Schema::import) says, during the
+/// call. `release` is not called.
 pub unsafe fn schema_structure(schema: &ArrowSchema) -> Result<Summary> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: UNS-12 and UNS-2, which the caller promises.
     unsafe { walk(schema) }.map_err(|error| error.during("validate"))
 }
 
@@ -149,7 +150,7 @@ struct Found<T> {
 /// Visits level by level. The table of what was found is what the walk still has to do, too.
 ///
 /// # Safety
-/// As for [`structure`] or [`schema_structure`].
+/// UNS-12.
 unsafe fn walk<T: Struct>(root: &T) -> Result<Summary> {
     let mut found = vec![Found { address: root, way: None, depth: 0 }];
     let mut summary = Summary::default();

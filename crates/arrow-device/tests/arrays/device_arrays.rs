@@ -38,7 +38,7 @@ fn dangling() -> impl FnMut() -> usize {
 
 const DEVICE_TYPES: [i32; 18] = [1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 4711, -5];
 
-// Requirement: ARR-1, ARR-2, SYS-1
+// Requirement: ARR-1, ARR-2, SYS-1, SAF-4
 #[test]
 fn nothing_is_read_through_a_buffer_pointer() {
     let stride = if cfg!(miri) { 131 } else { 1 };
@@ -222,7 +222,7 @@ fn an_event_is_an_error_where_there_are_none_and_kept_where_there_are() {
     assert_complaint(check_events(&Refusing), "beyond me");
 }
 
-// Requirement: ARR-7
+// Requirement: ARR-7, SAF-14
 #[test]
 fn an_array_refused_for_its_event_is_released_once() {
     for device_type in [1, 9, 15, 16] {

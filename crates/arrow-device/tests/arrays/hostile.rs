@@ -17,7 +17,7 @@ fn assert_all(all: impl IntoIterator<Item = Hostile>) {
     }
 }
 
-// Requirement: ABI-2, ABI-5, ARR-3, ARR-7, ARR-17, ARR-18, SYS-2
+// Requirement: ABI-2, ABI-5, ARR-3, ARR-7, ARR-17, ARR-18, SYS-2, SAF-14, SAF-32
 #[test]
 fn an_array_with_anything_wrong_is_refused_at_its_place_and_released_once() {
     let stride = if cfg!(miri) { 307 } else { 1 };
@@ -25,7 +25,7 @@ fn an_array_with_anything_wrong_is_refused_at_its_place_and_released_once() {
     assert_all(all.step_by(stride));
 }
 
-// Requirement: SCH-1, SCH-2, SCH-3, SCH-4, SYS-2
+// Requirement: SCH-1, SCH-2, SCH-3, SCH-4, SYS-2, SAF-14, SAF-32
 #[test]
 fn a_schema_with_anything_wrong_is_refused_at_its_place_and_released_once() {
     // A million nodes take an interpreter too long.
@@ -35,7 +35,7 @@ fn a_schema_with_anything_wrong_is_refused_at_its_place_and_released_once() {
     assert_all(all.step_by(stride).filter(|hostile| !is_endless(hostile)));
 }
 
-// Requirement: ARR-17, SYS-2
+// Requirement: ARR-17, SYS-2, SAF-14, SAF-32
 #[test]
 fn structs_with_random_members_wrong_are_released_once() {
     let seeds = if cfg!(miri) { 4 } else { 10_000 };
@@ -75,7 +75,7 @@ fn a_null_pointer_and_a_released_struct_are_errors() {
     let kinds = arrays.map(|result| result.unwrap_err().kind());
     use ErrorKind::{InvalidArgument, Released};
     assert_eq!(kinds, [InvalidArgument, InvalidArgument, Released]);
-    // SAFETY: as above.
+    // SAFETY: null pointers and released structs are asked for.
     let schemas =
         unsafe { [Schema::import(ptr::null_mut()), Schema::import(&mut ArrowSchema::empty())] };
     assert_eq!(schemas.map(|result| result.unwrap_err().kind()), [InvalidArgument, Released]);

@@ -101,7 +101,7 @@ struct Sent(Box<ArrowArray>);
 // SAFETY: "the release callback ... can be called from any thread" is what these tests are about.
 unsafe impl Send for Sent {}
 
-// Requirement: ARR-12, ARR-13
+// Requirement: ARR-12, ARR-13, SAF-20
 #[test]
 fn a_child_that_was_moved_out_keeps_its_own_column_and_no_other() {
     let columns = if cfg!(miri) { 20 } else { 1000 };
@@ -163,7 +163,7 @@ fn orders() -> Vec<Vec<usize>> {
         .collect()
 }
 
-// Requirement: ARR-12, ARR-13
+// Requirement: ARR-12, ARR-13, SAF-20
 #[test]
 fn children_of_children_and_dictionaries_are_released_in_any_order() {
     let orders = orders();
@@ -215,7 +215,7 @@ fn check_at_once(export: &Export, rounds: usize) -> Verdict {
     Ok(())
 }
 
-// Requirement: ARR-12, ARR-13
+// Requirement: ARR-12, ARR-13, SAF-20
 #[test]
 fn the_root_and_what_was_moved_out_of_it_are_released_at_once() {
     let rounds = if cfg!(miri) { 6 } else { 2000 };
@@ -230,7 +230,7 @@ fn the_root_and_what_was_moved_out_of_it_are_released_at_once() {
     }
 }
 
-// Requirement: ARR-13
+// Requirement: ARR-13, SAF-14
 #[test]
 fn releasing_a_released_struct_again_does_nothing() {
     let ledger = Ledger::new();

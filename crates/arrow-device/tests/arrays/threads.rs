@@ -112,7 +112,7 @@ fn check_exchange(export: &Export, exporters: usize, each: usize) -> Verdict {
     ledger.settle(1)
 }
 
-// Requirement: ARR-12, ARR-13
+// Requirement: ARR-12, ARR-13, SAF-15
 #[test]
 fn what_one_thread_exports_others_release() {
     let (exporters, each) = if cfg!(miri) { (2, 8) } else { (8, 2000) };
@@ -139,7 +139,7 @@ fn check_outliving(export: &Export) -> Verdict {
     ledger.settle(1)
 }
 
-// Requirement: ARR-13
+// Requirement: ARR-13, SAF-20
 #[test]
 fn a_struct_outlives_the_thread_that_exported_it() {
     assert_eq!(check_outliving(&ours), Ok(()));
@@ -164,7 +164,7 @@ thread_local! {
     static AT_THE_END: RefCell<AtTheEnd> = const { RefCell::new(AtTheEnd(None)) };
 }
 
-// Requirement: ARR-13
+// Requirement: ARR-13, SAF-20
 #[test]
 fn a_thread_exports_and_releases_while_it_is_torn_down() {
     let ledger = Ledger::new();
@@ -188,7 +188,7 @@ fn a_thread_exports_and_releases_while_it_is_torn_down() {
     assert_eq!(ledger.settle(1), Ok(()));
 }
 
-// Requirement: ARR-13
+// Requirement: ARR-13, SAF-5
 #[test]
 fn an_array_is_used_by_many_threads_at_once() {
     let ledger = Ledger::new();

@@ -146,7 +146,7 @@ fn the_host_waits_once_and_once_more_for_each_level_of_offsets() {
     }
 }
 
-// Requirement: ARR-5, ARR-8
+// Requirement: ARR-5, ARR-8, SAF-9
 #[test]
 fn an_array_on_a_device_is_ready_after_its_copy_and_so_is_each_part_of_it() {
     let (device, _state) = device::open(4);
@@ -210,6 +210,7 @@ fn noted(dropped: &Arc<AtomicBool>) -> Buffer {
     unsafe { Buffer::foreign(DeviceId::CPU, address, 64, Flag(dropped.clone(), bytes)) }
 }
 
+// Requirement: SAF-13
 #[test]
 fn what_is_still_being_made_is_kept_even_if_nobody_waits_for_it() {
     let (device, _state) = device::open(7);
@@ -224,7 +225,7 @@ fn what_is_still_being_made_is_kept_even_if_nobody_waits_for_it() {
     assert!(release_until(|| dropped.load(Ordering::SeqCst)));
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-13
 #[test]
 fn the_source_of_a_copy_is_kept_until_the_queue_has_passed_it() {
     let (device, state) = device::open(5);
@@ -277,6 +278,7 @@ fn list_of_one(child: ArrayRecipe) -> ArrayRecipe {
     ArrayRecipe::new(list, 1, [None, [0_i32, 1].bytes()]).children([child])
 }
 
+// Requirement: SAF-2
 #[test]
 fn a_last_offset_on_a_device_is_not_trusted() {
     let (device, _state) = device::open(7);
@@ -487,6 +489,7 @@ fn texts_of_a_batch_on_the_host_are_cut_to_the_rows_that_travel() {
     }
 }
 
+// Requirement: SAF-2
 #[test]
 fn offsets_of_a_column_on_the_host_are_not_trusted() {
     let options = Options::new().always(true);
@@ -621,6 +624,7 @@ fn wide_offsets_are_read_as_a_whole() {
     }
 }
 
+// Requirement: SAF-2
 #[test]
 fn lengths_that_no_memory_holds_are_refused() {
     let (device, state) = device::open(12);

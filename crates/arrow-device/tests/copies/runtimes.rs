@@ -52,6 +52,7 @@ fn assert_names_both(refused: &Error, parts: [&str; 2]) {
     }
 }
 
+// Requirement: SAF-12
 /// One test, since all of it is about which devices are open.
 #[test]
 fn an_array_is_put_together_from_the_memory_of_one_runtime() {

@@ -169,7 +169,7 @@ fn the_text_of_an_error_is_copied() {
     drop(source);
 }
 
-// Requirement: ASY-2, ASY-3, ASY-4, ASY-8, ASY-9, ASY-10, ASY-12, ASY-13, ASY-15, ASY-17
+// Requirement: ASY-2, ASY-3, ASY-4, ASY-8, ASY-9, ASY-10, ASY-12, ASY-13, ASY-15, ASY-17, SAF-33
 #[test]
 fn a_producer_that_breaks_a_rule_ends_the_stream_with_an_error_and_leaves_nothing_behind() {
     use SourceFault as F;
@@ -419,7 +419,7 @@ fn a_handler_that_nobody_gets_ends_its_stream() {
     assert!(matches!(poll(&mut stream), Poll::Ready(None)));
 }
 
-// Requirement: ASY-13
+// Requirement: ASY-13, SAF-33
 #[test]
 fn callbacks_after_the_release_find_nothing_to_do() {
     let (stream, handler) = AsyncStream::new(1);

@@ -260,7 +260,7 @@ fn a_refusal_is_followed_by_the_release_alone_and_what_was_refused_is_cleaned_up
     }
 }
 
-// Requirement: ASY-10, ASY-13
+// Requirement: ASY-10, ASY-13, SAF-30, SAF-31
 #[test]
 fn a_source_that_fails_or_panics_ends_in_one_error_and_the_release() {
     let stray = || {
@@ -363,7 +363,7 @@ fn a_future_that_is_dropped_releases_the_handler() {
     }
 }
 
-// Requirement: ASY-1, ASY-9, ASY-14, ASY-18
+// Requirement: ASY-1, ASY-9, ASY-14, ASY-18, SAF-33
 #[test]
 fn a_consumer_that_breaks_a_rule_does_no_harm() {
     use SinkFault as F;
@@ -480,7 +480,7 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-// Requirement: ASY-5, ASY-18
+// Requirement: ASY-5, ASY-18, SAF-23
 #[test]
 fn a_request_or_a_cancel_makes_no_callback_even_where_wakers_poll() {
     let alive = Arc::default();

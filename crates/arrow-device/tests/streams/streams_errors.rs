@@ -168,7 +168,7 @@ impl Drop for Fragile {
     }
 }
 
-// Requirement: STR-5
+// Requirement: STR-5, SAF-30, SAF-31
 #[test]
 #[cfg(panic = "unwind")]
 fn a_panic_is_an_error_and_the_end_of_the_iterator() {

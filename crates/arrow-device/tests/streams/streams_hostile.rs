@@ -227,6 +227,7 @@ fn what_comes_with_an_error_is_left_alone() {
     assert_eq!(books.chunks.base_releases(), 2);
 }
 
+// Requirement: SAF-14, SAF-33
 #[test]
 fn a_release_that_does_not_mark_the_stream_is_not_called_twice() {
     let books = Books::default();

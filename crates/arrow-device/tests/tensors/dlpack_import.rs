@@ -18,7 +18,7 @@ fn refuse<F: TestForm>(what: &str, kind: ErrorKind, spoil: fn(&mut Recipe)) {
     assert_eq!(error.operation(), Some("import"), "{what}");
 }
 
-// Requirement: DLP-1, DLP-11
+// Requirement: DLP-1, DLP-11, SAF-14, SAF-32
 #[test]
 fn every_field_that_is_wrong_is_refused_and_deleted_once() {
     for (what, kind, spoil) in REFUSED {
@@ -108,7 +108,7 @@ fn a_deleter_may_be_missing() {
     unsafe { free_without_deleter(made) };
 }
 
-// Requirement: DLP-10
+// Requirement: DLP-10, SAF-15
 #[test]
 fn the_deleter_runs_after_the_last_share_on_whatever_thread_that_is() {
     let (made, deletions) = Recipe::default().make::<DLManagedTensorVersioned>();
@@ -262,6 +262,7 @@ fn anything_at_all_is_refused_or_understood() {
     arrow_device_testkit::targets::tensors(&[]);
 }
 
+// Requirement: SAF-5
 #[test]
 fn tensors_can_be_used_and_dropped_on_any_thread() {
     fn are_shared<T: Send + Sync>() {}

@@ -234,7 +234,7 @@ fn tensors() -> Vec<(&'static str, Tensor)> {
         let raw = managed.into_raw();
         // SAFETY: nobody else has it.
         let flags = unsafe { &raw mut (*raw).flags };
-        // SAFETY: as above.
+        // SAFETY: nobody else has it.
         unsafe { flags.write(0) };
         // SAFETY: a tensor that was just exported.
         unsafe { Tensor::import(raw, arrow_device::dlpack::Order::Host) }.unwrap()

@@ -78,7 +78,7 @@ fn check_kept(prepare: &dyn Fn(&Manual), used: &Use) -> Verdict {
     Ok(())
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-13, SAF-21
 #[test]
 fn memory_goes_back_after_the_last_use() {
     assert_eq!(check_kept(&|_| {}, &properly), Ok(()));
@@ -91,6 +91,7 @@ fn memory_goes_back_after_the_last_use() {
     assert_eq!(check_kept(&|_| {}, &through_a_child), Ok(()));
 }
 
+// Requirement: DRV-19
 #[test]
 #[cfg_attr(miri, ignore = "wrong peers leak, which Miri reports")]
 fn a_driver_that_lies_and_a_consumer_that_hides_its_use_are_found_out() {
@@ -106,7 +107,7 @@ fn a_driver_that_lies_and_a_consumer_that_hides_its_use_are_found_out() {
     assert_complaint(check_kept(&|_| {}, &forgotten), "not released after the last use");
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-17
 #[test]
 fn where_no_event_can_be_recorded_the_queue_has_to_be_idle() {
     let Scene { manual, queue, ledger, array, device } = Scene::new();
@@ -126,7 +127,7 @@ fn where_no_event_can_be_recorded_the_queue_has_to_be_idle() {
     drop(device);
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-18
 #[test]
 fn a_lost_device_uses_nothing() {
     let Scene { manual, queue, ledger, array, device } = Scene::new();
@@ -141,7 +142,7 @@ fn a_lost_device_uses_nothing() {
     drop((device, queue));
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-14
 #[test]
 #[cfg_attr(miri, ignore = "it leaks on purpose, which Miri reports")]
 fn a_view_that_was_forgotten_keeps_the_memory_for_ever() {
@@ -153,7 +154,7 @@ fn a_view_that_was_forgotten_keeps_the_memory_for_ever() {
     assert_eq!((ledger.base_releases(), ledger.live() > 0), (0, true));
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-13
 #[test]
 fn uses_on_several_queues_are_waited_for_one_by_one() {
     let Scene { manual, queue, ledger, array, device } = Scene::new();
@@ -174,7 +175,7 @@ fn uses_on_several_queues_are_waited_for_one_by_one() {
     assert_eq!(manual.live_events(), 0);
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-13
 #[test]
 fn memory_made_here_is_freed_after_its_last_use() {
     let (manual, device) = Manual::open();
@@ -222,7 +223,7 @@ fn check_waits(find: &Find) -> Verdict {
     require(is_alive, || "the producer's event was destroyed".into())
 }
 
-// Requirement: ARR-2, ARR-5
+// Requirement: ARR-2, ARR-5, SAF-6
 #[test]
 fn a_queue_waits_for_the_event_before_an_address_is_told() {
     let find = |queue: &Queue, array: &Array| {
@@ -260,7 +261,7 @@ fn numbers(device: &Device, alive: &Arc<AtomicUsize>) -> arrow_device::ArrayBuil
     Array::builder(DataType::Int64).len(1).buffers([None, Some(buffer)])
 }
 
-// Requirement: ARR-6
+// Requirement: ARR-6, SAF-9
 #[test]
 fn columns_with_different_events_are_joined_by_a_queue_or_refused() {
     let (manual, device) = Manual::open();
@@ -284,7 +285,7 @@ fn columns_with_different_events_are_joined_by_a_queue_or_refused() {
     consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
 }
 
-// Requirement: ARR-6, ARR-7
+// Requirement: ARR-6, ARR-7, SAF-10
 #[test]
 fn a_device_without_events_is_waited_for_before_the_export() {
     for (readiness, is_waited_for) in [(Readiness::HostWait, true), (Readiness::QueueOrder, false)]

@@ -60,7 +60,7 @@ impl ArrowCpp {
         let good = good.unwrap_or(usize::MAX);
         // SAFETY: as declared.
         let produce = unsafe { self.get::<Produce>("adf_produce") };
-        // SAFETY: promised by the caller.
+        // SAFETY: the handler is good as the C device interface has it, as the caller promises.
         self.said(unsafe { produce(number, place as c_int, good, SECONDS, handler.0) })
     }
 
@@ -69,7 +69,7 @@ impl ArrowCpp {
     /// # Safety
     /// The handler is good as the C device interface has it.
     pub unsafe fn produce_broken(&self, handler: SentHandler) -> Said {
-        // SAFETY: promised by the caller.
+        // SAFETY: the handler is good as the C device interface has it, as the caller promises.
         unsafe { self.produce_as("adf_produce_broken", handler) }
     }
 
@@ -78,7 +78,7 @@ impl ArrowCpp {
     /// # Safety
     /// The handler is good as the C device interface has it.
     pub unsafe fn produce_nothing(&self, handler: SentHandler) -> Said {
-        // SAFETY: promised by the caller.
+        // SAFETY: the handler is good as the C device interface has it, as the caller promises.
         unsafe { self.produce_as("adf_produce_nothing", handler) }
     }
 
@@ -89,7 +89,8 @@ impl ArrowCpp {
         type Produce = unsafe extern "C" fn(f64, Handler) -> c_int;
         // SAFETY: as declared.
         let produce = unsafe { self.get::<Produce>(name) };
-        // SAFETY: promised by the caller.
+        // SAFETY: the handler is good as the C device interface has it, and the function one that
+        // takes the seconds and it, as the caller promises.
         self.said(unsafe { produce(SECONDS, handler.0) })
     }
 }

@@ -43,7 +43,7 @@ struct SimFunctions([*const c_void; 11]);
 
 // SAFETY: addresses of functions.
 unsafe impl Send for SimFunctions {}
-// SAFETY: as above.
+// SAFETY: addresses of functions.
 unsafe impl Sync for SimFunctions {}
 
 fn sim_functions() -> SimFunctions {
@@ -128,7 +128,7 @@ impl ArrowCpp {
     /// # Safety
     /// The type is that of the function in `cpp/arrow_cpp.h`.
     unsafe fn get<T: Copy>(&self, name: &str) -> T {
-        // SAFETY: promised by the caller.
+        // SAFETY: the type is that of the function in `cpp/arrow_cpp.h`, as the caller promises.
         let found = unsafe { self.library.get::<T>(name.as_bytes()) };
         *found.unwrap_or_else(|error| panic!("{error}"))
     }
@@ -211,7 +211,7 @@ impl ArrowCpp {
     pub unsafe fn compare(&self, number: usize, mut structs: Structs) -> Said {
         // SAFETY: as declared.
         let compare = unsafe { self.get::<Numbered<ArrowDeviceArray>>("adf_cpp_compare") };
-        // SAFETY: promised by the caller.
+        // SAFETY: the structs are good as the C data interface has it, as the caller promises.
         self.said(unsafe { compare(number, &mut structs.schema, &mut structs.array) })
     }
 
@@ -222,7 +222,7 @@ impl ArrowCpp {
     pub unsafe fn compare_plain(&self, number: usize, mut structs: Structs) -> Said {
         // SAFETY: as declared.
         let compare = unsafe { self.get::<Numbered<ArrowArray>>("adf_cpp_compare_plain") };
-        // SAFETY: promised by the caller.
+        // SAFETY: what `Self::compare` asks for, which the caller promises.
         self.said(unsafe { compare(number, &mut structs.schema, &mut structs.array.array) })
     }
 
@@ -231,7 +231,7 @@ impl ArrowCpp {
     /// # Safety
     /// As for [`Self::compare`].
     pub unsafe fn relay(&self, structs: Structs) -> Result<Structs, String> {
-        // SAFETY: promised by the caller.
+        // SAFETY: what `Self::compare` asks for, which the caller promises.
         unsafe { self.hand_on("relay", structs) }
     }
 
@@ -244,7 +244,8 @@ impl ArrowCpp {
         let (Structs { schema, array }, mut out) = (&mut structs, Structs::empty());
         // SAFETY: as declared.
         let relay = unsafe { self.get::<FourStructs>(&format!("adf_cpp_{name}")) };
-        // SAFETY: promised by the caller; the outputs hold nothing.
+        // SAFETY: what `Self::compare` asks for, which the caller promises; the outputs hold
+        // nothing.
         let code = unsafe { relay(schema, array, &mut out.schema, &mut out.array) };
         self.said(code).map(|()| out)
     }
@@ -256,7 +257,7 @@ impl ArrowCpp {
     pub unsafe fn equal(&self, mut left: Structs, mut right: Structs) -> Said {
         // SAFETY: as declared.
         let equal = unsafe { self.get::<ThreeStructs>("adf_cpp_equal") };
-        // SAFETY: promised by the caller.
+        // SAFETY: what `Self::compare` asks for, which the caller promises.
         self.said(unsafe { equal(&mut left.schema, &mut left.array, &mut right.array) })
     }
 
@@ -269,7 +270,7 @@ impl ArrowCpp {
     pub unsafe fn call(&self, name: &str, structs: &mut Structs) -> Said {
         // SAFETY: as declared.
         let function = unsafe { self.get::<TwoStructs>(&format!("adf_cpp_{name}")) };
-        // SAFETY: promised by the caller.
+        // SAFETY: whatever the function needs, as the caller promises.
         self.said(unsafe { function(&mut structs.schema, &mut structs.array) })
     }
 
@@ -295,7 +296,8 @@ impl ArrowCpp {
         type Use = unsafe extern "C" fn(*const c_void) -> c_int;
         // SAFETY: as declared.
         let use_checked = unsafe { self.get::<Use>("adf_cpp_use_checked") };
-        // SAFETY: promised by the caller.
+        // SAFETY: null, or a context that lives until another one is given and all that was made
+        // with it is released, as the caller promises.
         self.said(unsafe { use_checked(context) })
     }
 

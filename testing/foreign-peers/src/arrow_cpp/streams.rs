@@ -55,7 +55,7 @@ impl ArrowCpp {
     pub unsafe fn compare_stream(&self, number: usize, place: Place, mut stream: Stream) -> Said {
         // SAFETY: as declared.
         let compare = unsafe { self.get::<Export>("adf_cpp_compare_stream") };
-        // SAFETY: promised by the caller.
+        // SAFETY: the stream is good as the C data interface has it, as the caller promises.
         self.said(unsafe { compare(number, place as c_int, &mut stream) })
     }
 
@@ -66,7 +66,7 @@ impl ArrowCpp {
     pub unsafe fn compare_plain_stream(&self, number: usize, mut stream: ArrowArrayStream) -> Said {
         // SAFETY: as declared.
         let compare = unsafe { self.get::<Plain>("adf_cpp_compare_plain_stream") };
-        // SAFETY: promised by the caller.
+        // SAFETY: what `Self::compare_stream` asks for, which the caller promises.
         self.said(unsafe { compare(number, &mut stream) })
     }
 
@@ -79,7 +79,8 @@ impl ArrowCpp {
         let mut out = Stream::empty();
         // SAFETY: as declared.
         let relay = unsafe { self.get::<TwoStreams>(&format!("adf_cpp_relay_{manner}")) };
-        // SAFETY: promised by the caller; the output holds nothing.
+        // SAFETY: what `Self::compare_stream` asks for, which the caller promises; the output holds
+        // nothing.
         let code = unsafe { relay(&mut stream, &mut out) };
         self.said(code).map(|()| out)
     }
@@ -91,7 +92,7 @@ impl ArrowCpp {
     pub unsafe fn read_batches(&self, count: usize, mut stream: Stream) -> Said {
         // SAFETY: as declared.
         let read = unsafe { self.get::<Counted>("adf_cpp_read_batches") };
-        // SAFETY: promised by the caller.
+        // SAFETY: what `Self::compare_stream` asks for, which the caller promises.
         self.said(unsafe { read(count, &mut stream) })
     }
 
@@ -102,7 +103,7 @@ impl ArrowCpp {
     pub unsafe fn equal_streams(&self, mut left: Stream, mut right: Stream) -> Said {
         // SAFETY: as declared.
         let equal = unsafe { self.get::<TwoStreams>("adf_cpp_equal_streams") };
-        // SAFETY: promised by the caller.
+        // SAFETY: what `Self::compare_stream` asks for, which the caller promises.
         self.said(unsafe { equal(&mut left, &mut right) })
     }
 

@@ -52,7 +52,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxGetState(
         let is_active = machine.device(number)?.retained > 0;
         // SAFETY: as the module says.
         unsafe { give(flags, 0) }?;
-        // SAFETY: as above.
+        // SAFETY: as the module says.
         unsafe { give(active, c_int::from(is_active)) }
     })
 }

@@ -15,7 +15,7 @@ unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_i
         let (left, all) = machine.memory_info(device);
         // SAFETY: as the module says.
         unsafe { give(free, left) }?;
-        // SAFETY: as above.
+        // SAFETY: as the module says.
         unsafe { give(total, all) }
     })
 }

@@ -51,11 +51,11 @@ fn attribute(
 /// `out` may be written for as many bytes as the value has.
 unsafe fn give_value(out: *mut u8, value: Value) -> Answer {
     match value {
-        // SAFETY: promised by the caller.
+        // SAFETY: `out` may be written for as many bytes as the value has, as the caller promises.
         Value::Int(value) => unsafe { give(out.cast::<c_uint>(), value) },
-        // SAFETY: promised by the caller.
+        // SAFETY: `out` may be written for as many bytes as the value has, as the caller promises.
         Value::Wide(value) => unsafe { give(out.cast::<u64>(), value) },
-        // SAFETY: promised by the caller.
+        // SAFETY: `out` may be written for as many bytes as the value has, as the caller promises.
         Value::Bool(value) => unsafe { give(out, u8::from(value)) },
     }
 }

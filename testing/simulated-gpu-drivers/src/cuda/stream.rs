@@ -177,12 +177,12 @@ unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
             return Ok(());
         }
         if !id.is_null() {
-            // SAFETY: as above.
+            // SAFETY: as the module says.
             unsafe { give(id, number as u64) }?;
         }
         for out in [graph, dependencies, count] {
             if !out.is_null() {
-                // SAFETY: as above.
+                // SAFETY: as the module says.
                 unsafe { give(out, 0) }?;
             }
         }

@@ -127,7 +127,7 @@ unsafe fn submit_batch(machine: &mut Machine, batch: &Batch, stream: usize) -> A
             "A batch of copies is given to the default stream, which takes none.",
         ));
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: what `Batch::submit` asks for, which the caller promises.
     unsafe { batch.submit(machine, device, stream, Pageable::WaitsWhenWritten) }
 }
 

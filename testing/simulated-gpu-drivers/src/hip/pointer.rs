@@ -100,7 +100,7 @@ unsafe extern "C" fn hipMemGetAddressRange(
         let found = machine.pointer(address).ok_or(Code::NOT_FOUND)?;
         // SAFETY: as the module says.
         unsafe { give(base, found.base) }?;
-        // SAFETY: as above.
+        // SAFETY: as the module says.
         unsafe { give(len, found.len as usize) }
     })
 }

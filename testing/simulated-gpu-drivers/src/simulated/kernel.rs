@@ -117,18 +117,22 @@ unsafe extern "C" fn start(
     inputs: *const *const u8,
     outputs: *const *mut u8,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: called by the library, once, with what `launch` gave it and arrays as long as its
+    // lists, as the caller promises.
     let Launched { run, reads, writes } = *unsafe { Box::from_raw(launched.cast::<Launched>()) };
-    // SAFETY: promised by the caller.
+    // SAFETY: called by the library, once, with what `launch` gave it and arrays as long as its
+    // lists, as the caller promises.
     let inputs = unsafe { crate::call::entries(inputs, reads.len()) };
-    // SAFETY: promised by the caller.
+    // SAFETY: called by the library, once, with what `launch` gave it and arrays as long as its
+    // lists, as the caller promises.
     let outputs = unsafe { crate::call::entries(outputs, writes.len()) };
     let inputs = inputs.into_iter().zip(reads).map(|(bytes, len)| {
         // SAFETY: the library has that many bytes there while the kernel runs.
         unsafe { std::slice::from_raw_parts(bytes, len) }
     });
     let outputs = outputs.into_iter().zip(writes).map(|(bytes, len)| {
-        // SAFETY: as above, and nobody else has them.
+        // SAFETY: the library has that many bytes there while the kernel runs, and nobody else has
+        // them.
         unsafe { std::slice::from_raw_parts_mut(bytes, len) }
     });
     let mut memory = Memory { inputs: inputs.collect(), outputs: outputs.collect() };

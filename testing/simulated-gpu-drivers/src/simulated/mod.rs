@@ -67,7 +67,7 @@ impl Simulated {
     /// # Safety
     /// `F` is its type.
     unsafe fn control<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: promised by the caller.
+        // SAFETY: `F` is its type, as the caller promises.
         let found = unsafe { self.library.get::<F>(format!("simulated_driver_{name}").as_bytes()) };
         match found {
             Ok(symbol) => *symbol,
@@ -244,9 +244,11 @@ fn c_string(text: &str) -> CString {
 /// # Safety
 /// The first is a list of what makes a report, the text ends with a zero.
 unsafe extern "C" fn report(all: *mut c_void, kind: *const c_char, number: u64, thread: u64) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the first is a list of what makes a report, the text ends with a zero, as the caller
+    // promises.
     let all = unsafe { &mut *all.cast::<Vec<(String, u64, u64)>>() };
-    // SAFETY: promised by the caller.
+    // SAFETY: the first is a list of what makes a report, the text ends with a zero, as the caller
+    // promises.
     all.push((unsafe { string(kind) }, number, thread));
 }
 
@@ -259,11 +261,11 @@ unsafe extern "C" fn logged(
     code: c_int,
     thread: u64,
 ) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the first is a list of calls, the texts end with a zero, as the caller promises.
     let all = unsafe { &mut *all.cast::<Vec<Call>>() };
-    // SAFETY: promised by the caller.
+    // SAFETY: the first is a list of calls, the texts end with a zero, as the caller promises.
     let name = unsafe { string(name) };
-    // SAFETY: promised by the caller.
+    // SAFETY: the first is a list of calls, the texts end with a zero, as the caller promises.
     let arguments = unsafe { string(arguments) };
     all.push(Call { name, arguments, code, thread });
 }
@@ -271,6 +273,6 @@ unsafe extern "C" fn logged(
 /// # Safety
 /// A text that ends with a zero.
 unsafe fn string(text: *const c_char) -> String {
-    // SAFETY: promised by the caller.
+    // SAFETY: a text that ends with a zero, as the caller promises.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

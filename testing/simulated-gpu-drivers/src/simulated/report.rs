@@ -53,8 +53,10 @@ impl fmt::Debug for Report {
 /// # Safety
 /// The first is a string of ours, the second a text that ends with a zero.
 unsafe extern "C" fn take(to: *mut c_void, text: *const c_char) {
-    // SAFETY: promised by the caller.
+    // SAFETY: the first is a string of ours, the second a text that ends with a zero, as the caller
+    // promises.
     let to = unsafe { &mut *to.cast::<String>() };
-    // SAFETY: promised by the caller.
+    // SAFETY: the first is a string of ours, the second a text that ends with a zero, as the caller
+    // promises.
     *to = unsafe { string(text) };
 }

@@ -109,7 +109,7 @@ fn pinned_memory_is_written_when_the_stream_gets_there() {
     let pinned = driver.made("cuMemHostAlloc", &[8, 0]);
     assert_eq!(call!(driver, "cuMemcpyAsync", pinned, memory, 8, stream), 0);
     assert_eq!(call!(driver, "cuStreamSynchronize", stream), 0);
-    // SAFETY: as above.
+    // SAFETY: pinned memory, which the host may read; nothing runs meanwhile.
     assert_eq!(unsafe { std::ptr::with_exposed_provenance::<u8>(pinned).read_volatile() }, 6);
     assert_eq!(call!(driver, "cuMemFreeHost", pinned), 0);
     assert!(driver.kinds().is_empty());

@@ -204,7 +204,7 @@ fn the_source_of_a_pending_copy_must_stay_as_it_is() {
     // SAFETY: pinned memory, which the host may write.
     unsafe { bytes.write_bytes(1, 8) };
     assert_eq!(call!(driver, "cuMemcpyHtoDAsync_v2", memory, pinned, 8, stream), 0);
-    // SAFETY: as above.
+    // SAFETY: pinned memory, which the host may write.
     unsafe { bytes.write_bytes(2, 8) };
     assert_eq!(call!(driver, "cuStreamSynchronize", stream), 0);
     assert_eq!(driver.kinds(), ["HostSourceChanged"]);

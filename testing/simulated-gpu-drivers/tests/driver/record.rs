@@ -96,7 +96,7 @@ fn a_child_that_loads_the_library_by_its_path() {
     let library = unsafe { libloading::Library::new(path) }.unwrap();
     // SAFETY: the types are those of the functions.
     let init = unsafe { library.get::<unsafe extern "C" fn(u32) -> i32>(b"cuInit") }.unwrap();
-    // SAFETY: as above.
+    // SAFETY: the types are those of the functions.
     let count =
         unsafe { library.get::<unsafe extern "C" fn(&mut i32) -> i32>(b"cuDeviceGetCount") };
     let (count, mut devices) = (count.unwrap(), 0);

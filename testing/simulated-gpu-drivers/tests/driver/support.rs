@@ -87,7 +87,9 @@ impl Driver {
         // convention of x86-64 and aarch64, where further ones are not looked at.
         let function = unsafe { std::mem::transmute::<*mut c_void, Function>(address) };
         let word = |number: usize| words.get(number).copied().unwrap_or(0);
-        // SAFETY: as above; the test gives what the function asks for.
+        // SAFETY: the function takes integers and pointers only, in this order, by the C calling
+        // convention of x86-64 and aarch64, where further ones are not looked at; the test gives
+        // what the function asks for.
         unsafe {
             function(
                 word(0),

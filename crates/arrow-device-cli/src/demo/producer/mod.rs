@@ -57,9 +57,11 @@ impl Producer {
         schema: &mut ArrowSchema,
         array: &mut ArrowDeviceArray,
     ) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: both structs hold what the C data and C device interfaces say, as the caller
+        // promises.
         let schema = unsafe { Schema::import(schema) }?;
-        // SAFETY: promised by the caller.
+        // SAFETY: both structs hold what the C data and C device interfaces say, as the caller
+        // promises.
         let part = unsafe { Array::import(array, &schema) }?;
         let part = part.copy_with(&Queue::host(), &Options::new().through(queue))?;
         let original = columns::tags()?.slice(RETURNED_ROWS.start, RETURNED_ROWS.len())?;

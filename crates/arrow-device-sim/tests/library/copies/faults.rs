@@ -115,6 +115,7 @@ fn whichever_call_fails_with_separate_buffers_all_is_freed() {
     assert_steps(&steps, &[ALLOCATE, SUBMIT, RECORD]);
 }
 
+// Requirement: SAF-14
 #[test]
 fn whichever_call_fails_within_a_device_all_is_freed() {
     for kind in Kind::ALL {

@@ -65,6 +65,7 @@ fn mistakes(sim: Sim) -> Vec<Mistake> {
     kinds
 }
 
+// Requirement: SAF-7
 #[test]
 fn a_copy_is_ordered_behind_its_source_and_before_its_use() {
     for (name, builder, target) in ways() {

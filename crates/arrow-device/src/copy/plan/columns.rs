@@ -23,7 +23,7 @@ impl Walk<'_> {
     /// where it needs a closer look.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk); the node is that of the child.
+    /// W1 of [`walk`](super::walk::walk); the node is that of the child.
     #[inline(always)]
     pub(in crate::copy) unsafe fn add_column(
         &mut self,
@@ -48,7 +48,7 @@ impl Walk<'_> {
         match (rule.width, rule.buffers) {
             (0, _) => false,
             (width, 2) => self.add_flat(child, node, range, live, width.into()),
-            // SAFETY: promised by the caller; the elements are inside the node, as was seen.
+            // SAFETY: W1, which the caller promises; the elements are inside the node, as was seen.
             (width, _) => unsafe { self.add_texts(child, node, range, live, width.into()) },
         }
     }
@@ -76,7 +76,7 @@ impl Walk<'_> {
     /// Settles one with offsets of so many bytes, and the bytes that they lead to.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk); the elements are inside the node, which is that of the
+    /// W1 of [`walk`](super::walk::walk); the elements are inside the node, which is that of the
     /// child.
     #[inline(always)]
     unsafe fn add_texts(
@@ -94,12 +94,13 @@ impl Walk<'_> {
         };
         let is_wide = width == 8;
         let own = Spot { base: offsets, offset: live.start * width };
-        // SAFETY: offsets up to the end of the array, which import's contract and the builder's
-        // check say are there; the rest is promised by the caller.
+        // SAFETY: W1, which the caller keeps: the source is ready, and has offsets up to the end of
+        // the array (UNS-4, or the builder's check).
         let first = unsafe { read_offset(own, is_wide) };
-        // SAFETY: as above.
+        // SAFETY: W1, which the caller keeps: the source is ready, and has offsets up to the end of
+        // the array (UNS-4, or the builder's check).
         let last = unsafe { read_offset(Spot { offset: live.end * width, ..own }, is_wide) };
-        // SAFETY: promised by the caller.
+        // SAFETY: W1, which the caller promises.
         let leads_inside = unsafe { self.check_bytes(node, last) }.is_ok();
         if first < 0 || first > last || !leads_inside || !self.settle_column(child, node, range) {
             return false;

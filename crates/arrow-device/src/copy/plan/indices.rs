@@ -20,7 +20,7 @@ impl Walk<'_> {
     /// Adds the indices of a node, and settles its children.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     pub(in crate::copy) unsafe fn follow_indices(&mut self, number: usize) -> Result<()> {
         let data_type = self.kind(number).field.data_type();
         let looks = self.terms.trims && self.terms.source.is_on_host();
@@ -33,26 +33,26 @@ impl Walk<'_> {
         }
         match data_type {
             DataType::ListView(_) | DataType::LargeListView(_) => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.list_views(number, looks) }
             }
             DataType::Union { type_ids, .. } => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.dense_union(number, type_ids, looks) }
             }
             DataType::RunEndEncoded { .. } => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.runs(number, looks) }
             }
             _ => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.views(number, looks) }
             }
         }
     }
 
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn list_views(&mut self, number: usize, looks: bool) -> Result<()> {
         let is_wide = self.kind(number).layout.buffers().contains(&BufferKind::Starts64);
         let (starts, sizes) = match is_wide {
@@ -61,9 +61,9 @@ impl Walk<'_> {
         };
         let child = self.children(number).start;
         if looks && let Some(span) = self.span_of(number, 1, starts) {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let mut changed = unsafe { self.bytes(Some(span)) }?;
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let lens = unsafe { self.bytes(self.span_of(number, 2, sizes)) }?;
             let (skip, there) = (self.skip(number), self.whole(child).length);
             let range = match is_wide {
@@ -93,14 +93,14 @@ impl Walk<'_> {
     }
 
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn dense_union(&mut self, number: usize, known: &[i8], looks: bool) -> Result<()> {
         let children = self.children(number);
         let kind = BufferKind::UnionOffsets;
         if looks && let Some(span) = self.span_of(number, 1, kind) {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let mut changed = unsafe { self.bytes(Some(span)) }?;
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let ids = unsafe { self.bytes(self.span_of(number, 0, BufferKind::TypeIds)) }?;
             let lens: Vec<i64> = children.clone().map(|child| self.whole(child).length).collect();
             match narrow::union_offsets(&ids, &mut changed, known, &lens) {
@@ -119,7 +119,7 @@ impl Walk<'_> {
     }
 
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn runs(&mut self, number: usize, looks: bool) -> Result<()> {
         let children = self.children(number);
         let (ends, values) = (children.start, children.start + 1);
@@ -139,7 +139,7 @@ impl Walk<'_> {
             let found = narrow::runs(elements, window.length, |run| {
                 let offset = window.offset.saturating_add(run).unsigned_abs().saturating_mul(width);
                 let spot = self.spot(ends, 1, offset);
-                // SAFETY: promised by the caller; `run` is one of those that are there.
+                // SAFETY: W1, which the caller promises; `run` is one of those that are there.
                 let bytes = unsafe { self.bytes(spot.map(|spot| Span { spot, len: width })) }?;
                 let narrow =
                     || bytes.first_chunk().map(|bytes| i64::from(i16::from_ne_bytes(*bytes)));
@@ -166,7 +166,7 @@ impl Walk<'_> {
     }
 
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn views(&mut self, number: usize, looks: bool) -> Result<()> {
         let array = self.array_of(number);
         let count = self.data_buffers(number);
@@ -178,10 +178,10 @@ impl Walk<'_> {
             && count > 0
             && let Some(span) = span
         {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let mut changed = unsafe { self.bytes(Some(span)) }?;
             let validity = self.span_of(number, 0, BufferKind::Validity);
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             let validity = unsafe { self.bytes(validity) }?;
             let (skip, has_nulls) = (self.skip(number), !validity.is_empty());
             // Where there is a bitmap but no null, the bitmap is not at the same place as what
@@ -234,10 +234,11 @@ impl Walk<'_> {
     /// What the host reads of the source.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn bytes(&self, span: Option<Span>) -> Result<Vec<u8>> {
         let Some(span) = span else { return Ok(Vec::new()) };
-        // SAFETY: elements of the array, which are there; the rest is promised by the caller.
+        // SAFETY: W1, which the caller promises; the span is that of elements of the array, which
+        // its buffers cover.
         unsafe { self.terms.source.read(&[span], step::LEARN) }
     }
 }

@@ -29,7 +29,7 @@ impl Awaited {
     /// # Safety
     /// They are there, and ready.
     unsafe fn read_in_place(&self) -> Ends {
-        // SAFETY: promised by the caller.
+        // SAFETY: they are there, and ready, as the caller promises.
         let read = |span: Span| unsafe { read_offset(span.spot, self.is_wide) };
         self.spans.map_or(Ends { first: -1, last: -1 }, |[first, last]| Ends {
             first: read(first),
@@ -46,10 +46,12 @@ impl Awaited {
 pub(in crate::copy) unsafe fn read_offset(spot: Spot, is_wide: bool) -> i64 {
     let address = host_address(spot);
     if is_wide {
-        // SAFETY: promised by the caller; nothing is known of how it is aligned.
+        // SAFETY: the caller promises that the offset is there and ready; nothing is known of how
+        // it is aligned.
         return unsafe { address.cast::<i64>().read_unaligned() };
     }
-    // SAFETY: as above.
+    // SAFETY: the caller promises that the offset is there and ready; nothing is known of how it is
+    // aligned.
     i64::from(unsafe { address.cast::<i32>().read_unaligned() })
 }
 
@@ -76,7 +78,7 @@ impl Walk<'_> {
     /// Reads all that is awaited, in one go, and goes on with these nodes.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     pub(in crate::copy) unsafe fn learn(&mut self, awaited: &[Awaited]) -> Result<()> {
         let missing = |node: &Awaited| node.spans.is_none();
         if let Some(node) = awaited.iter().find(|node| missing(node)) {
@@ -86,17 +88,19 @@ impl Walk<'_> {
         self.learned.bytes += awaited.iter().map(|node| 2 * node.width()).sum::<u64>();
         if let CopySource::Host = self.terms.source {
             return awaited.iter().try_for_each(|node| {
-                // SAFETY: offsets up to the end of the array, which import's contract and the
-                // builder's check say are there; the rest is promised by the caller.
+                // SAFETY: W1, which the caller promises: the source is ready, and has offsets up to
+                // the end of the array (UNS-4, or the builder's check).
                 let ends = unsafe { node.read_in_place() };
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.settle(node.number, ends) }
                     .map_err(|error| self.placed(error, node.number))
             });
         }
         let mut spans: Vec<Span> = Vec::with_capacity(2 * awaited.len());
         spans.extend(awaited.iter().filter_map(|node| node.spans).flatten());
-        // SAFETY: as above.
+        // SAFETY: W1, which the caller keeps: the source is ready where the host reads it, and has
+        // offsets up to the end of the array (UNS-4, or the builder's check), inside which these
+        // spans lie.
         let bytes = unsafe { self.terms.source.read(&spans, step::LEARN) }?;
         self.learned.waits += u64::from(!self.terms.source.is_on_host());
         let mut rest = bytes.as_slice();
@@ -109,7 +113,7 @@ impl Walk<'_> {
                 if *is_wide { read_i64(own, index) } else { narrow() }.unwrap_or(-1)
             };
             let ends = Ends { first: read(0), last: read(1) };
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             unsafe { self.settle(*number, ends) }.map_err(|error| self.placed(error, *number))?;
         }
         Ok(())
@@ -118,7 +122,7 @@ impl Walk<'_> {
     /// Checks what was read, and adds the offsets and what they lead to.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk).
+    /// W1 of [`walk`](super::walk::walk).
     unsafe fn settle(&mut self, number: usize, ends: Ends) -> Result<()> {
         let Ends { first, last } = ends;
         let is_list = self.kind(number).layout.child_count() > 0;
@@ -132,7 +136,7 @@ impl Walk<'_> {
                 return Err(invalid(message));
             }
         } else {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             unsafe { self.check_bytes(&self.node(number), last) }?;
         }
         if first < 0 || first > last {
@@ -204,7 +208,7 @@ impl Walk<'_> {
     /// The bytes that the offsets of a node lead to are there, as far as anybody knows.
     ///
     /// # Safety
-    /// As for [`walk`](super::walk::walk); the node is one of the source.
+    /// W1 of [`walk`](super::walk::walk); the node is one of the source.
     #[inline(always)]
     pub(in crate::copy) unsafe fn check_bytes(&self, node: &ArrayNode, last: i64) -> Result<()> {
         let base = node.buffer(2);

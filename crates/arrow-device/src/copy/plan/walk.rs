@@ -3,6 +3,10 @@
 //! Nodes are looked at from the root down. What the elements of a node refer to in its children is
 //! known at once, except behind offsets: those are read from the data, all of one level of nesting
 //! together.
+//!
+//! The unsafe functions of the plan rest on one rule, W1, that whoever calls [`walk`] keeps: the
+//! source is that of the array, every buffer of which covers its elements (UNS-4, or the builder's
+//! check), and what the host reads of the source is ready.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -118,7 +122,7 @@ pub(in crate::copy) struct Awaited {
 /// Walks over an array.
 ///
 /// # Safety
-/// The source is that of the array. What the host reads is ready.
+/// W1: the source is that of the array. What the host reads is ready.
 pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
     let schema = terms.array.schema()?;
     let mut walk = Walk::new(terms, &schema)?;
@@ -129,7 +133,7 @@ pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
             && let Some(number) = numbers.next()
         {
             if walk.item(number).state == ItemState::Known {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { walk.look_at(number, &mut awaited) }
                     .map_err(|error| walk.placed(error, number))?;
             }
@@ -137,7 +141,7 @@ pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
         if awaited.is_empty() {
             break;
         }
-        // SAFETY: promised by the caller.
+        // SAFETY: W1, which the caller promises.
         unsafe { walk.learn(&awaited) }?;
         awaited.clear();
     }
@@ -192,7 +196,7 @@ impl<'a> Walk<'a> {
     /// Settles a node whose elements are known.
     ///
     /// # Safety
-    /// As for [`walk`].
+    /// W1.
     unsafe fn look_at(&mut self, number: usize, awaited: &mut Vec<Awaited>) -> Result<()> {
         let live = self.item(number).live.clone();
         let node = self.node(number);
@@ -242,12 +246,12 @@ impl<'a> Walk<'a> {
         }
         match data_type {
             DataType::Struct(_) | DataType::Union { mode: UnionMode::Sparse, .. } => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.set_children(number, 1) }
             }
             DataType::FixedSizeList(..) => {
                 let each = below.layout.list_size().unwrap_or(0);
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.set_children(number, each.into()) }
             }
             DataType::Dictionary { .. } => {
@@ -273,7 +277,7 @@ impl<'a> Walk<'a> {
             | DataType::Utf8View
             | DataType::RunEndEncoded { .. }
             | DataType::Union { .. } => {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 unsafe { self.follow_indices(number) }
             }
             _ => Ok(()),
@@ -359,7 +363,7 @@ impl<'a> Walk<'a> {
     /// Children with `each` elements for every one of this node's.
     ///
     /// # Safety
-    /// As for [`walk`].
+    /// W1.
     unsafe fn set_children(&mut self, number: usize, each: i64) -> Result<()> {
         let taken = self.item(number).taken();
         let range = taken.start.saturating_mul(each)..taken.end.saturating_mul(each);
@@ -370,12 +374,12 @@ impl<'a> Walk<'a> {
         let first = self.source(children.start);
         let sources = first..first.saturating_add(children.len() as u32);
         match self.tree.storage() {
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             Storage::Foreign(structs) => unsafe {
                 let checks = self.tree.schema.checks();
                 self.add_columns(children, &range, structs.nodes(sources, checks))
             },
-            // SAFETY: promised by the caller.
+            // SAFETY: W1, which the caller promises.
             Storage::Built(built) => unsafe {
                 let sources = sources.start as usize..sources.end as usize;
                 let nodes = all_numbered(built.nodes.as_slice(), sources);
@@ -388,7 +392,7 @@ impl<'a> Walk<'a> {
     /// stand side by side in every tree that they are in.
     ///
     /// # Safety
-    /// As for [`walk`].
+    /// W1.
     unsafe fn add_columns(
         &mut self,
         children: Range<usize>,
@@ -398,7 +402,7 @@ impl<'a> Walk<'a> {
         let mut checks = all_numbered(self.schema.checks(), children.clone()).iter();
         for child in children {
             let is_settled = match (sources.next(), checks.next()) {
-                // SAFETY: promised by the caller.
+                // SAFETY: W1, which the caller promises.
                 (Some(node), Some(check)) => unsafe {
                     self.add_column(child, node.borrow(), check, range)
                 },

@@ -20,7 +20,8 @@ pub(in crate::copy) unsafe fn into_target(
 ) -> Result<()> {
     for (number, piece) in pieces.iter().enumerate() {
         let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
-        // SAFETY: promised by the caller.
+        // SAFETY: the host reads the source, which is ready; the target is host memory that was
+        // allocated for these pieces, as the caller promises.
         unsafe { fill(source, piece, host_address(to)) }?;
     }
     Ok(())
@@ -30,8 +31,8 @@ pub(in crate::copy) unsafe fn into_target(
 /// are there.
 ///
 /// # Safety
-/// As for [`into_target`], but the target is memory of the queue's device, and nothing was
-/// submitted for it.
+/// The host reads the source, which is ready; the target is memory of the queue's device that was
+/// allocated for these pieces, and nothing was submitted for it.
 pub(in crate::copy) unsafe fn into_mapping(
     source: &CopySource,
     pieces: &[Piece],
@@ -41,12 +42,14 @@ pub(in crate::copy) unsafe fn into_mapping(
 ) -> Result<Option<Filled>> {
     let Some(spot) = target.packed_spot(0) else { return Ok(None) };
     let driver = queue.driver();
-    // SAFETY: promised by the caller.
+    // SAFETY: UNS-22: the target is memory of the queue's device, and nothing was submitted for it,
+    // as the caller promises.
     let mapped = unsafe { driver.map_to_fill(queue.raw(), spot, total) };
     let Some(address) = mapped.map_err(|error| error.at_step(step::MAP))? else { return Ok(None) };
     let filled = pieces.iter().try_for_each(|piece| {
         let to = address.as_ptr().wrapping_add(host_len(piece.to));
-        // SAFETY: promised by the caller; the mapping has room for all pieces.
+        // SAFETY: the host reads the source, which is ready, as the caller promises; the mapping
+        // has room for all pieces (DRV-25).
         unsafe { fill(source, piece, to) }
     });
     // SAFETY: ends what began above, with the same place and length.
@@ -75,7 +78,8 @@ pub(in crate::copy) unsafe fn changed(
         return Ok(ZEROS.to_vec());
     }
     let mut bytes = zeroed(piece.len).map_err(|error| error.at_step(step::STAGE))?;
-    // SAFETY: promised by the caller; there is room for the piece.
+    // SAFETY: the host reads the source, which is ready, as the caller promises; there is room for
+    // the piece.
     unsafe { fill(source, piece, bytes.as_mut_ptr()) }?;
     Ok(bytes)
 }
@@ -86,28 +90,36 @@ pub(in crate::copy) unsafe fn changed(
 #[inline(always)]
 unsafe fn fill(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
     if let (CopySource::Host, Change::Nothing) = (source, &piece.change) {
-        // SAFETY: promised by the caller; fresh memory does not overlap with anything.
+        // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
+        // written at `to`, as the caller promises; fresh memory does not overlap with anything.
         unsafe { copy_bytes(host_address(piece.from), to, piece.len) };
         return Ok(());
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
+    // written at `to`, as the caller promises.
     unsafe { fill_otherwise(source, piece, to) }
 }
 
 /// The same for a piece that changes, or is mapped.
 ///
 /// # Safety
-/// As for [`fill`].
+/// The host reads the source, which is ready; as many bytes as the piece has may be written at
+/// `to`.
 unsafe fn fill_otherwise(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
     match &piece.change {
-        // SAFETY: promised by the caller: a piece that was made is as long as what it replaces.
+        // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
+        // written at `to`, as the caller promises: a piece that was made is as long as what it
+        // replaces.
         Change::Made(bytes) => unsafe { copy_bytes(bytes.as_ptr(), to, piece.len) },
-        // SAFETY: promised by the caller.
+        // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
+        // written at `to`, as the caller promises.
         Change::Zeros => unsafe { to.write_bytes(0, host_len(piece.len)) },
-        // SAFETY: promised by the caller.
+        // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
+        // written at `to`, as the caller promises.
         Change::Nothing => unsafe { copy_piece(source, piece, to) }?,
         Change::Rebase(rebase) => {
-            // SAFETY: promised by the caller.
+            // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may
+            // be written at `to`, as the caller promises.
             unsafe { copy_piece(source, piece, to) }?;
             // SAFETY: these bytes were written just now, and nobody else has them.
             let bytes = unsafe { std::slice::from_raw_parts_mut(to, host_len(piece.len)) };
@@ -118,18 +130,21 @@ unsafe fn fill_otherwise(source: &CopySource, piece: &Piece, to: *mut u8) -> Res
 }
 
 /// # Safety
-/// As for [`fill`].
+/// The host reads the source, which is ready; as many bytes as the piece has may be written at
+/// `to`.
 #[inline(always)]
 unsafe fn copy_piece(source: &CopySource, piece: &Piece, to: *mut u8) -> Result<()> {
     if let CopySource::Host = source {
-        // SAFETY: promised by the caller; fresh memory does not overlap with anything.
+        // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
+        // written at `to`, as the caller promises; fresh memory does not overlap with anything.
         unsafe { copy_bytes(host_address(piece.from), to, piece.len) };
         return Ok(());
     }
-    // SAFETY: promised by the caller.
+    // SAFETY: the host reads the source, which is ready; as many bytes as the piece has may be
+    // written at `to`, as the caller promises.
     let shown = unsafe { source.show(piece.span()) }.map_err(|error| error.at_step(step::MAP))?;
-    // SAFETY: as many bytes are shown as the piece has, and there is room for them, says the
-    // caller; fresh memory does not overlap with anything.
+    // SAFETY: as the caller promises, the piece has as many bytes as are shown, and there is room
+    // for them at `to`; fresh memory does not overlap with anything.
     unsafe { copy_bytes(shown.address(), to, piece.len) };
     Ok(())
 }

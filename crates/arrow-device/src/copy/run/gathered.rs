@@ -74,7 +74,7 @@ fn fill(source: &CopySource, piece: &Piece, at: u64, to: &mut [u8]) -> Result<()
             // SAFETY: the host reads the source, which is ready, as the plan chose this way; the
             // span is a part of a piece.
             let shown = unsafe { source.show(span) }.map_err(|error| error.at_step(step::MAP))?;
-            // SAFETY: as many bytes are shown as `to` has, which is memory of the driver's and no
+            // SAFETY: `to` has as many bytes as are shown, and is memory of the driver's and no
             // part of the source.
             unsafe { copy_bytes(shown.address(), to.as_mut_ptr(), span.len) };
         }

@@ -139,8 +139,8 @@ impl Plan {
     /// One submission that reads host memory; or none, where the host fills the target itself.
     fn to_device(&self, walked: &Walked, target: &mut Target) -> Result<ReadyWhen> {
         let pieces = walked.pieces.list();
-        // SAFETY: the host reads the source, as the plan chose this way; the target was allocated
-        // for these pieces, and nothing was submitted for it.
+        // SAFETY: the host reads the source, as the plan chose this way (W1 of `plan/walk.rs`); the
+        // target was allocated for these pieces, and nothing was submitted for it.
         let filled = unsafe {
             gather::into_mapping(&self.source, pieces, target, &self.queue, walked.pieces.total())
         }?;
@@ -162,7 +162,8 @@ impl Plan {
             let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
             let from = match &piece.change {
                 Change::Nothing => {
-                    // SAFETY: as above.
+                    // SAFETY: the host reads the source, as the plan chose this way, so the source
+                    // is ready (W1 of `plan/walk.rs`).
                     let shown = unsafe { self.source.show(piece.span()) };
                     let shown = shown.map_err(|error| error.at_step(step::MAP))?;
                     let address = shown.address();
@@ -172,7 +173,8 @@ impl Plan {
                     at_address(address)
                 }
                 changed => {
-                    // SAFETY: as above.
+                    // SAFETY: the host reads the source, as the plan chose this way, so the source
+                    // is ready (W1 of `plan/walk.rs`).
                     let bytes = unsafe { gather::changed(&self.source, piece, changed) }?;
                     let from = at_address(bytes.as_ptr());
                     kept.made.push(bytes);

@@ -107,7 +107,9 @@ impl Target {
     /// long as the result.
     pub(in crate::copy) unsafe fn bytes(&mut self, number: usize, piece: &Piece) -> &mut [u8] {
         let Some(spot) = self.spot(number, piece, 0) else { return &mut [] };
-        // SAFETY: promised by the caller; it was allocated for this piece alone.
+        // SAFETY: the target is host memory that holds the piece, initialised, and that nobody else
+        // uses as long as the result, as the caller promises; it was allocated for this piece
+        // alone.
         unsafe {
             std::slice::from_raw_parts_mut(
                 crate::copy::source::host_address(spot),

@@ -223,6 +223,7 @@ fn run_ends_that_are_null_are_errors() {
     assert_fails(wrong.follow(1), InvalidData, "run end 1 is null");
 }
 
+// Requirement: SAF-2
 #[test]
 fn any_content_is_read_or_refused() {
     let mut state = 88_172_645_463_325_252_u64;

@@ -119,7 +119,7 @@ impl Raw {
 /// # Safety
 /// `T` is the type of the function of that name.
 unsafe fn found<T: Copy>(library: &Library, name: &str) -> T {
-    // SAFETY: promised by the caller.
+    // SAFETY: `T` is the type of the function of that name, as the caller promises.
     *unsafe { library.get::<T>(name.as_bytes()) }.unwrap()
 }
 
