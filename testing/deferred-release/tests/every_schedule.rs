@@ -21,7 +21,7 @@ mod timeline;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-13, SAF-16, SAF-17, SAF-23
 #[test]
 fn no_schedule_releases_early_and_each_rule_is_missed() {
     static RUNS: AtomicUsize = AtomicUsize::new(0);

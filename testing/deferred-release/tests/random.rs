@@ -27,7 +27,7 @@ const PREEMPTIONS: usize = 3;
 /// Schedules of each scenario.
 const RUNS: usize = 1500;
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-13, SAF-16, SAF-17, SAF-23
 #[test]
 fn no_random_schedule_releases_early_and_each_rule_is_missed() {
     let seed = std::env::var("ARROW_DEVICE_SEED").ok().and_then(|seed| seed.parse().ok());

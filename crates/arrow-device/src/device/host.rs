@@ -31,7 +31,12 @@ pub(super) fn queue() -> Queue {
 
 /// Whether a queue is the host's: what it was given is done already, always.
 pub(super) fn is_host(queue: &Queue) -> bool {
-    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), queue.driver()))
+    is_host_device(queue.device())
+}
+
+/// Whether a device is the host, and not merely one of the host's type.
+pub(super) fn is_host_device(device: &Device) -> bool {
+    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), device.driver()))
 }
 
 /// What Arrow recommends: a cache line, and the width of the widest vector registers.

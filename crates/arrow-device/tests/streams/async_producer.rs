@@ -3,10 +3,8 @@
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::ThreadId;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArrayStream};
 use arrow_device::async_stream::{
@@ -44,9 +42,9 @@ impl Drop for Counted {
 }
 
 /// A stream that gives what it was told to.
-struct Scripted(std::collections::VecDeque<Item>);
+pub(crate) struct Scripted(std::collections::VecDeque<Item>);
 
-enum Item {
+pub(crate) enum Item {
     Good(Outgoing),
     Bad(Failure),
     Pending,
@@ -76,12 +74,12 @@ impl Stream for Scripted {
     }
 }
 
-fn good(alive: &Arc<AtomicUsize>, count: usize) -> Vec<Item> {
+pub(crate) fn good(alive: &Arc<AtomicUsize>, count: usize) -> Vec<Item> {
     let item = |number: usize| Item::Good(Counted::array(alive, number as i64).into());
     (0..count).map(item).collect()
 }
 
-fn produce(
+pub(crate) fn produce(
     items: Vec<Item>,
     handler: *mut ArrowAsyncDeviceStreamHandler,
 ) -> Result<Drive<Scripted>> {
@@ -115,7 +113,7 @@ fn play(drive: &mut Drive<Scripted>, sink: &Sink) -> Option<Result<Ending>> {
     }
 }
 
-fn assert_nothing_left(alive: &AtomicUsize, when: &str) {
+pub(crate) fn assert_nothing_left(alive: &AtomicUsize, when: &str) {
     assert_eq!(alive.load(Ordering::SeqCst), 0, "{when}: arrays are left");
 }
 
@@ -415,169 +413,6 @@ fn a_task_that_is_never_extracted_is_kept_as_long_as_it_may_be() {
     assert_eq!(alive.load(Ordering::SeqCst), 1, "the consumer may still want it");
     assert_eq!(sink.extract_only(), Some(Ok(3)));
     assert_nothing_left(&alive, "extracted after the release");
-}
-
-/// A waker that polls the future that it is for, right where it is woken; if `home` names a thread,
-/// there only. One wake comes at a time: what comes during a poll has the future polled once more.
-struct Inline {
-    drive: Mutex<Option<Drive<Scripted>>>,
-    home: Option<ThreadId>,
-    wakes: AtomicUsize,
-    elsewhere: AtomicUsize,
-    waiting: AtomicUsize,
-}
-
-impl Inline {
-    fn new(drive: Drive<Scripted>, home: Option<ThreadId>) -> Arc<Self> {
-        let zero = || AtomicUsize::new(0);
-        let drive = Mutex::new(Some(drive));
-        Arc::new(Self { drive, home, wakes: zero(), elsewhere: zero(), waiting: zero() })
-    }
-
-    fn poll(self: &Arc<Self>) {
-        let waker = Waker::from(self.clone());
-        let mut drive = self.drive.lock().unwrap();
-        if let Some(future) = &mut *drive
-            && Pin::new(future).poll(&mut Context::from_waker(&waker)).is_ready()
-        {
-            *drive = None;
-        }
-    }
-
-    /// Waits until a thread that is not at home has woken this so many times.
-    fn wait_for_others(&self, wakes: usize) {
-        wait_until("another thread wakes the stream", || {
-            self.elsewhere.load(Ordering::SeqCst) == wakes
-        });
-    }
-}
-
-impl Wake for Inline {
-    fn wake(self: Arc<Self>) {
-        if self.home.is_some_and(|home| home != std::thread::current().id()) {
-            self.elsewhere.fetch_add(1, Ordering::SeqCst);
-            return;
-        }
-        self.wakes.fetch_add(1, Ordering::SeqCst);
-        if self.waiting.fetch_add(1, Ordering::SeqCst) > 0 {
-            return;
-        }
-        loop {
-            let seen = self.waiting.load(Ordering::SeqCst);
-            self.poll();
-            if self.waiting.fetch_sub(seen, Ordering::SeqCst) == seen {
-                return;
-            }
-        }
-    }
-}
-
-fn wait_until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what}: not within 20 seconds");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-// Requirement: ASY-5, ASY-18, SAF-23
-#[test]
-fn a_request_or_a_cancel_makes_no_callback_even_where_wakers_poll() {
-    let alive = Arc::default();
-    let sink = Sink::new(0, None);
-    let drive = produce(good(&alive, 2), sink.handler()).unwrap();
-    let inline = Inline::new(drive, Some(std::thread::current().id()));
-    inline.clone().wake();
-    sink.request(1);
-    assert_eq!((inline.wakes.load(Ordering::SeqCst), sink.arrived()), (2, 0), "woken, and no more");
-    inline.wait_for_others(1);
-    inline.clone().wake();
-    assert_eq!(sink.arrived(), 1);
-    sink.cancel();
-    assert_eq!(sink.outcome(), Outcome::Open);
-    inline.wait_for_others(2);
-    inline.clone().wake();
-    assert_eq!(sink.outcome(), Outcome::Released);
-    sink.discard();
-    sink.settle().unwrap();
-    *inline.drive.lock().unwrap() = None;
-    assert_nothing_left(&alive, "inline");
-}
-
-// Requirement: ASY-4, ASY-5, ASY-13
-#[test]
-fn every_array_comes_where_wakers_poll() {
-    let count = if cfg!(miri) { 4 } else { 20 };
-    for window in [1, 4] {
-        let alive = Arc::default();
-        let sink = Sink::new(window, None);
-        let inline = Inline::new(produce(good(&alive, count), sink.handler()).unwrap(), None);
-        inline.clone().wake();
-        wait_until("the stream ends", || {
-            sink.take();
-            sink.outcome() != Outcome::Open
-        });
-        while sink.take().is_some() {}
-        assert_eq!((sink.outcome(), sink.arrived()), (Outcome::Ended, count as i64));
-        sink.settle().unwrap();
-        wait_until("the stream is dropped", || inline.drive.lock().unwrap().is_none());
-        assert_nothing_left(&alive, "polled where it is woken");
-    }
-}
-
-// Requirement: ASY-7, ASY-13
-#[test]
-fn a_cancel_is_followed_by_the_release_where_wakers_poll() {
-    let alive = Arc::default();
-    let sink = Sink::new(1, None);
-    let inline = Inline::new(produce(good(&alive, 3), sink.handler()).unwrap(), None);
-    inline.clone().wake();
-    sink.cancel();
-    wait_until("the release comes", || sink.outcome() == Outcome::Released);
-    sink.discard();
-    sink.settle().unwrap();
-    wait_until("the stream is dropped", || inline.drive.lock().unwrap().is_none());
-    assert_nothing_left(&alive, "cancelled where it is woken");
-}
-
-// Requirement: ASY-5
-#[test]
-fn a_request_makes_no_callback_even_where_it_wakes_somebody_who_asks_another_stream() {
-    struct Asks(Sink, Arc<Inline>);
-    impl Wake for Asks {
-        fn wake(self: Arc<Self>) {
-            self.0.request(1);
-        }
-    }
-
-    let alive = Arc::default();
-    let home = Some(std::thread::current().id());
-    let (outer, inner) = (Sink::new(0, None), Sink::new(0, None));
-    let first = Inline::new(produce(good(&alive, 1), outer.handler()).unwrap(), home);
-    let mut second = produce(good(&alive, 1), inner.handler()).unwrap();
-    first.poll();
-    // Whoever wakes the second stream polls the first, in the middle of a request to both.
-    let waker = Waker::from(first.clone());
-    assert!(Pin::new(&mut second).poll(&mut Context::from_waker(&waker)).is_pending());
-    // Whoever wakes the first stream asks the second one.
-    let asks = Arc::new(Asks(inner, first.clone()));
-    {
-        let mut drive = first.drive.lock().unwrap();
-        let waker = Waker::from(asks.clone());
-        let polled = Pin::new(drive.as_mut().unwrap()).poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
-    }
-    outer.request(1);
-    assert_eq!(outer.arrived(), 0, "`request` called back");
-    outer.complaints().unwrap();
-    first.wait_for_others(1);
-    drop(second);
-    *asks.1.drive.lock().unwrap() = None;
-    for sink in [&outer, &asks.0] {
-        sink.discard();
-        sink.settle().unwrap();
-    }
-    assert_nothing_left(&alive, "one stream inside another's request");
 }
 
 // Requirement: ASY-2, ASY-3, ASY-4, ASY-5, ASY-7, ASY-8

@@ -10,6 +10,7 @@
 
 mod async_consumer;
 mod async_producer;
+mod async_wakers;
 mod streams_errors;
 mod streams_hostile;
 mod streams_matrix;

@@ -38,7 +38,7 @@ fn used_and_dropped() -> (Manual, Queue, Arc<Ledger>) {
     (manual, queue, ledger)
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-13
 #[test]
 fn an_older_use_never_displaces_a_newer_one() {
     let Scene { manual, queue, ledger, array, device } = Scene::new();
@@ -65,6 +65,7 @@ fn an_older_use_never_displaces_a_newer_one() {
     drop(device);
 }
 
+// Requirement: SAF-15
 #[test]
 fn what_has_passed_is_released_though_another_thread_still_asks() {
     let (manual, queue, ledger) = used_and_dropped();
@@ -98,6 +99,7 @@ fn what_has_passed_is_released_before_the_next_queue_is_asked() {
     });
 }
 
+// Requirement: SAF-15
 #[test]
 fn waiting_waits_for_a_release_on_another_thread() {
     process::alone(|| {
@@ -146,6 +148,7 @@ fn waiting_ends_with_the_time_and_says_how_much_is_left() {
     });
 }
 
+// Requirement: SAF-15, SAF-23, SAF-24
 #[test]
 fn a_destructor_may_call_the_library_and_hold_things_back() {
     process::alone(|| {
@@ -197,7 +200,7 @@ fn a_chain_of_releases_does_not_grow_the_stack() {
     });
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-25
 #[test]
 fn questions_grow_with_the_number_of_things_and_not_with_its_square() {
     process::alone(|| {
@@ -221,7 +224,7 @@ fn questions_grow_with_the_number_of_things_and_not_with_its_square() {
     });
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-13, SAF-25
 #[test]
 fn things_of_many_queues_are_released_in_any_order() {
     process::alone(|| {
@@ -247,7 +250,7 @@ fn things_of_many_queues_are_released_in_any_order() {
     });
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-16
 #[test]
 fn a_driver_that_cannot_tell_frees_nothing_until_it_can() {
     let (manual, queue, ledger) = used_and_dropped();
@@ -260,6 +263,7 @@ fn a_driver_that_cannot_tell_frees_nothing_until_it_can() {
     assert_eq!(ledger.settle(1), Ok(()));
 }
 
+// Requirement: SAF-30
 #[test]
 #[cfg(panic = "unwind")]
 fn a_destructor_that_panics_is_counted_and_the_others_run() {
@@ -285,7 +289,7 @@ fn a_destructor_that_panics_is_counted_and_the_others_run() {
     });
 }
 
-// Requirement: ARR-20
+// Requirement: ARR-20, SAF-13
 #[test]
 fn one_array_on_very_many_queues_is_kept_for_each_of_them() {
     let Scene { manual, ledger, array, device, .. } = Scene::new();

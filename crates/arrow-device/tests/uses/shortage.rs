@@ -42,6 +42,7 @@ fn is_out_of_memory(result: &Result<Memory, Error>) -> bool {
     result.as_ref().is_err_and(|error| error.kind() == ErrorKind::OutOfMemory)
 }
 
+// Requirement: SAF-22
 #[test]
 fn an_allocation_waits_for_memory_of_its_own_runtime() {
     process::alone(|| {
@@ -53,6 +54,7 @@ fn an_allocation_waits_for_memory_of_its_own_runtime() {
     });
 }
 
+// Requirement: SAF-22
 #[test]
 fn an_allocation_does_not_wait_for_another_runtime() {
     process::alone(|| {
@@ -67,6 +69,7 @@ fn an_allocation_does_not_wait_for_another_runtime() {
     });
 }
 
+// Requirement: SAF-22
 #[test]
 fn an_allocation_waits_for_a_bounded_time_and_says_so() {
     process::alone(|| {
@@ -86,6 +89,7 @@ fn an_allocation_waits_for_a_bounded_time_and_says_so() {
     });
 }
 
+// Requirement: SAF-22
 #[test]
 fn an_allocation_does_not_wait_for_a_driver_that_cannot_tell() {
     process::alone(|| {
@@ -98,6 +102,7 @@ fn an_allocation_does_not_wait_for_a_driver_that_cannot_tell() {
     });
 }
 
+// Requirement: SAF-22
 #[test]
 fn an_allocation_does_not_wait_for_what_came_later() {
     process::alone(|| {
@@ -122,6 +127,7 @@ fn an_allocation_does_not_wait_for_what_came_later() {
     });
 }
 
+// Requirement: SAF-22
 #[test]
 fn the_host_waits_for_what_holds_host_memory_only() {
     process::alone(|| {
@@ -141,6 +147,7 @@ fn the_host_waits_for_what_holds_host_memory_only() {
     });
 }
 
+// Requirement: SAF-22
 #[test]
 fn no_memory_can_be_so_large_that_it_is_worth_a_wait() {
     process::alone(|| {

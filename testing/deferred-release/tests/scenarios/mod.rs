@@ -5,7 +5,7 @@ mod device;
 mod rules;
 
 use crate::threads::{Arc, JoinHandle, Mutex, lock, spawn};
-use crate::timeline::{AskDriver, Kinds, LastUses, Listed, Timeline, Use, Waiting};
+use crate::timeline::{AskDriver, Kinds, LastUses, Listed, Timeline, Use, WaitingTimelines};
 use device::{ModelEnd, ModelQueue, Thing, end_of_event, end_of_queue, release, thing};
 
 /// One scenario with all rules, or with one taken away.
@@ -128,12 +128,12 @@ impl<K: Kinds<End = ModelEnd, Entry = Thing, About = ()>> Lane<K> {
     }
 }
 
-fn nothing_waits<K: Kinds>() -> Arc<Waiting<K>> {
-    Arc::new(Waiting(Mutex::new(Listed::new())))
+fn nothing_waits<K: Kinds>() -> Arc<WaitingTimelines<K>> {
+    Arc::new(WaitingTimelines(Mutex::new(Listed::new())))
 }
 
 /// Looks at all timelines once, and releases what is over.
-fn sweep<K: Kinds<Entry = Thing>>(waiting: &Waiting<K>) {
+fn sweep<K: Kinds<Entry = Thing>>(waiting: &WaitingTimelines<K>) {
     for timeline in waiting.all() {
         let mut over = Vec::new();
         timeline.look(waiting, &mut over);
@@ -264,7 +264,7 @@ where
 
 /// Another thread that looks. Random schedules want one; where all schedules are explored, the
 /// harm needs no other thread, and without one there are few schedules.
-fn spawn_where_schedules_are_random<K>(waiting: &Arc<Waiting<K>>) -> Option<JoinHandle<()>>
+fn spawn_where_schedules_are_random<K>(waiting: &Arc<WaitingTimelines<K>>) -> Option<JoinHandle<()>>
 where
     K: Kinds<End = ModelEnd, Entry = Thing, About = ()>,
 {

@@ -59,7 +59,7 @@ pub(crate) use self::uses::{
 };
 
 use self::release::{Counts, HeldThing, Thing};
-use self::timeline::{Listed, UsesLeft, Waiting};
+use self::timeline::{Listed, UsesLeft, WaitingTimelines};
 use self::uses::OfDrivers;
 use self::wait::Wait;
 use crate::device::driver::Runtime;
@@ -68,18 +68,18 @@ use crate::{Error, ErrorKind, Result};
 
 /// What is held back in this process.
 static HOLDINGS: PerProcess<Holdings> = PerProcess::new(Holdings {
-    waiting: Waiting(Mutex::new(Listed::new())),
+    waiting: WaitingTimelines(Mutex::new(Listed::new())),
     counts: Counts::new(),
 });
 
 struct Holdings {
-    waiting: Waiting<OfDrivers>,
+    waiting: WaitingTimelines<OfDrivers>,
     counts: Counts,
 }
 
 impl Default for Holdings {
     fn default() -> Self {
-        Self { waiting: Waiting(Mutex::new(Listed::new())), counts: Counts::new() }
+        Self { waiting: WaitingTimelines(Mutex::new(Listed::new())), counts: Counts::new() }
     }
 }
 

@@ -10,7 +10,7 @@
 //! uses. On the timeline of each use stands a *waiter* with a share of the entry. Whoever learns
 //! that a timeline has passed a point takes off all waiters up to that point and counts their
 //! entries down; the thread that counts an entry to zero releases the entry. The timelines with
-//! waiters are in one list, [`Waiting`].
+//! waiters are in one list, [`WaitingTimelines`].
 //!
 //! Nothing here knows what an event, a queue or an entry is, and no time passes here. The same
 //! source runs in the library under the locks of the standard library, and in
@@ -142,9 +142,9 @@ pub(crate) struct Use<K: Kinds> {
 pub(crate) struct LastUses<K: Kinds>(Vec<Use<K>>);
 
 /// The timelines that have waiters.
-pub(crate) struct Waiting<K: Kinds>(pub(crate) Mutex<Listed<K>>);
+pub(crate) struct WaitingTimelines<K: Kinds>(pub(crate) Mutex<Listed<K>>);
 
-/// What [`Waiting`] guards.
+/// What [`WaitingTimelines`] guards.
 pub(crate) struct Listed<K: Kinds> {
     by_number: BTreeMap<u64, Arc<Timeline<K>>>,
     /// The number of the timeline whose turn was last.
@@ -229,7 +229,7 @@ impl<K: Kinds> Timeline<K> {
     /// `over` the entries of which the last use has ended, for the caller to release.
     ///
     /// Where the driver cannot tell of the oldest, the newest stands in for it.
-    pub(crate) fn look(&self, waiting: &Waiting<K>, over: &mut Vec<K::Entry>) {
+    pub(crate) fn look(&self, waiting: &WaitingTimelines<K>, over: &mut Vec<K::Entry>) {
         loop {
             let (passed, oldest, newest, is_listed) = {
                 let mut waiters = lock(&self.waiters);
@@ -353,7 +353,7 @@ impl<K: Kinds> Listed<K> {
     }
 }
 
-impl<K: Kinds> Waiting<K> {
+impl<K: Kinds> WaitingTimelines<K> {
     /// Puts a waiter for each use of an entry on the use's timeline. The entry counts these uses
     /// already.
     pub(crate) fn hold(&self, uses: Vec<Use<K>>, entry: &K::Entry) {

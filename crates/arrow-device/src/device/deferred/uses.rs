@@ -7,6 +7,7 @@ use super::release::HeldThing;
 use super::timeline;
 use super::timeline::{AskDriver, CountsUses, DriverAnswer, Kinds, LastUses, Timeline, UsesLeft};
 use crate::device::driver::Runtime;
+use crate::device::host;
 use crate::device::queue::PreparedEvent;
 use crate::{Device, ErrorKind, Event, Queue, Result, process};
 
@@ -27,8 +28,9 @@ pub(crate) type LastQueueUses = LastUses<OfDrivers>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimelineOwner {
     pub(super) runtime: Runtime,
-    /// The process in which the queue was opened.
-    generation: u32,
+    /// The process in which the queue was opened; nothing for the host's queue, which every process
+    /// has.
+    generation: Option<u32>,
 }
 
 /// What a driver is asked to learn whether a queue has passed a point.
@@ -57,7 +59,8 @@ pub(crate) fn next_number() -> u64 {
 /// The timeline of a queue of this device.
 pub(crate) fn timeline_on(device: &Device, number: u64) -> Arc<QueueTimeline> {
     let runtime = device.driver().runtime();
-    let owner = TimelineOwner { runtime, generation: process::generation() };
+    let generation = (!host::is_host_device(device)).then(process::generation);
+    let owner = TimelineOwner { runtime, generation };
     Arc::new(Timeline::new(number, owner))
 }
 
@@ -112,7 +115,8 @@ impl QueueUse {
 
     /// Whether the queue was opened in this process, and not in a parent of it.
     pub(super) fn is_of_this_process(&self) -> bool {
-        self.timeline().about().generation == process::generation()
+        let generation = self.timeline().about().generation;
+        generation.is_none_or(|generation| generation == process::generation())
     }
 }
 
@@ -121,7 +125,7 @@ impl UseEnd {
         match answer {
             Ok(true) => DriverAnswer::Passed,
             Ok(false) => DriverAnswer::NotYet,
-            // DRV-7: a lost device touches no memory of this process any more.
+            // DRV-21: a lost device touches no memory of this process any more.
             Err(error) if error.kind() == ErrorKind::DeviceLost => DriverAnswer::Passed,
             Err(_) => DriverAnswer::Unknown,
         }
