@@ -26,6 +26,7 @@ fn column(sim: &Sim, queue: &Queue, numbers: &[i64]) -> Result<Array> {
     let written = numbers.to_vec();
     let kernel = sim.kernel("produce").writes(spot, len);
     kernel.launch(queue, move |memory| memory.set_values(0, &written))?;
+    unsafe { memory.assume_written(len) };
     let buffers = [None, Some(memory.into_buffer())];
     Array::builder(DataType::Int64).len(numbers.len()).buffers(buffers).finish_on(queue)
 }
@@ -101,8 +102,10 @@ fn an_event_recorded_before_the_work_is_reported() {
         let spot = memory.spot(&one).unwrap();
         let event = one.record().unwrap();
         sim.fill(&one, spot, 32, 1).unwrap();
+        unsafe { memory.assume_written(32) };
         let buffers = [None, Some(memory.into_buffer())];
-        let array = Array::builder(DataType::Int64).len(4).buffers(buffers).finish_after(event);
+        let array = Array::builder(DataType::Int64).len(4).buffers(buffers);
+        let array = unsafe { array.finish_after(event) };
         consume_unchecked(sim, &array.unwrap().on(&two).unwrap());
     });
 }

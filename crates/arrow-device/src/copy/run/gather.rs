@@ -27,11 +27,11 @@ pub(in crate::copy) unsafe fn into_target(
 }
 
 /// Copies all pieces into the memory of a device, if the host can write there; returns when they
-/// are there.
+/// are there. Memory that is there in the order of a queue only is left to the queue.
 ///
 /// # Safety
-/// As for [`into_target`], but the target is memory of the queue's device, and nothing was
-/// submitted for it.
+/// As for [`into_target`], but the target is memory of the queue's device that was allocated for
+/// this queue, and nothing was submitted for it since.
 pub(in crate::copy) unsafe fn into_mapping(
     source: &CopySource,
     pieces: &[Piece],
@@ -40,8 +40,12 @@ pub(in crate::copy) unsafe fn into_mapping(
     total: u64,
 ) -> Result<Option<Filled>> {
     let Some(spot) = target.packed_spot(0) else { return Ok(None) };
+    if !target.may_be_filled_by_host(queue) {
+        return Ok(None);
+    }
     let driver = queue.driver();
-    // SAFETY: promised by the caller.
+    // SAFETY: promised by the caller; nothing that was submitted before uses the memory, or the
+    // driver itself allocated it in the order of this queue.
     let mapped = unsafe { driver.map_to_fill(queue.raw(), spot, total) };
     let Some(address) = mapped.map_err(|error| error.at_step(step::MAP))? else { return Ok(None) };
     let filled = pieces.iter().try_for_each(|piece| {

@@ -1,0 +1,46 @@
+//! Memory of somebody else's allocator, which is there in the order of a queue.
+
+use std::sync::Mutex;
+
+use arrow_device::driver::{Raw, Region, Route, Spot};
+use arrow_device::{Array, DataType, Device, Memory, Queue};
+
+use crate::device::{self, Abilities};
+
+/// An allocator that gives out one block, however long it is.
+fn giving(block: Memory) -> impl Fn(&Device, u64, Option<&Queue>) -> arrow_device::Result<Memory> {
+    let block = Mutex::new(Some(block));
+    move |device, len, queue| {
+        let next = || queue.map_or_else(|| device.allocate(len), |queue| queue.allocate(len));
+        block.lock().unwrap().take().map_or_else(next, Ok)
+    }
+}
+
+#[test]
+fn the_host_does_not_write_to_memory_that_a_queue_still_reads() {
+    let (device, state) = device::open_with(50, Abilities { fill: true, ..Abilities::default() });
+    let queue = device.open_queue().unwrap();
+    let mut block = device.allocate(64).unwrap();
+    block.write(&queue, &[0x11; 64]).unwrap();
+    let mut seen = vec![0_u8; 64];
+    let from = block.spot(&queue).unwrap();
+    let to = Spot { base: Raw::from_ptr(seen.as_mut_ptr().cast()), offset: 0 };
+    unsafe { queue.copy(Route::ToHost, &[Region { from, to, len: 64 }]) }.unwrap();
+    // In the order of the queue the block is free again.
+    let adopted = unsafe { Memory::adopt(&device, from.base, 64, block) };
+    let there = device.with_allocator(giving(adopted));
+    let values = || Array::from_values(DataType::Int64, (0..8_i64).map(Some)).unwrap();
+    let array = values().copy_to(&of(&there, &queue)).unwrap();
+    queue.synchronize().unwrap();
+    assert_eq!(seen, [0x11; 64], "the host wrote before the queue had read");
+    assert!(array.to_host().unwrap().equals(&values()).unwrap());
+    assert_eq!(state.lock().unwrap().fills, 0);
+    // What the driver allocates, the host fills.
+    values().copy_to(&queue).unwrap();
+    assert_eq!(state.lock().unwrap().fills, 1);
+}
+
+/// The same queue on a device with an allocator.
+fn of(device: &Device, queue: &Queue) -> Queue {
+    unsafe { device.adopt_queue_of(queue.raw(), queue.clone()) }
+}
