@@ -380,8 +380,8 @@ int ardev_buffer_wrap(ArrowDeviceType device_type, int64_t device_id, const void
 // Where the bytes are, for work on this queue that writes them, or for the host. EINVAL if they are
 // not this program's alone any more, or were never. The queue waits until the memory is there. Its
 // work has to be submitted before the buffer is freed. Whoever asks for the place has all bytes
-// written: by work that is submitted, to a queue that was named here, before the buffer becomes part
-// of an array, or by the host. Memory whose place nobody asked for has no bytes for an array.
+// written: by the host, or by work that is submitted, to a queue that was named here, before the
+// buffer becomes part of an array. Memory whose place nobody asked for has no bytes for an array.
 int ardev_buffer_place(struct ardev_buffer* buffer, const struct ardev_queue* ARDEV_NULLABLE queue,
                        struct ardev_place* out, struct ardev_error* ARDEV_NULLABLE error);
 
@@ -426,8 +426,8 @@ struct ardev_parts {
   const struct ardev_array* ARDEV_NULLABLE dictionary;
   // The data is complete when this queue has done what was submitted, or when this event has
   // passed, behind which no work writes the buffers; without either it is complete after what was
-  // submitted to the queues that ardev_buffer_place named. EXDEV for a queue that does not reach the
-  // memory of a device.
+  // submitted to the queues that ardev_buffer_place named. EXDEV for a queue that does not reach
+  // the memory of a device.
   const struct ardev_queue* ARDEV_NULLABLE queue;
   const struct ardev_event* ARDEV_NULLABLE event;
 };

@@ -281,8 +281,9 @@ impl Deref for HostBytes<'_> {
         // SAFETY: `len` bytes lie at the address: for host memory `import`'s or `Buffer::foreign`'s
         // contract says so, for mapped memory the driver's. They are initialised, which is the same
         // contracts' or, for memory allocated here, that of `Memory::into_buffer`, whose extent
-        // ends with what is written; and not written to while the array lives ("both the producer and the consumer SHOULD consider the exported
-        // data to be immutable", which the same contracts make a promise).
+        // ends with what is written. They are not written to while the array lives ("both the
+        // producer and the consumer SHOULD consider the exported data to be immutable", which the
+        // same contracts make a promise).
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.len) }
     }
 }

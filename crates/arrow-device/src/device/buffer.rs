@@ -162,6 +162,13 @@ impl Buffer {
     /// [`Array`](crate::Array) carries one and needs no such care.)
     pub fn on(&self, queue: &Queue) -> Result<BufferView> {
         queue.reaches(self.device)?;
+        let may_be_of_another =
+            self.device == queue.device().id() && Device::ids_are_ambiguous() && !self.is_null();
+        // SAFETY: this buffer keeps the memory, and its maker promised that it is on this device.
+        if may_be_of_another && !unsafe { queue.device().holds(self.base) } {
+            let message = "the memory is of another runtime that is open by this id, or none says that it has it";
+            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
+        }
         let others = self.in_flight().iter().filter(|known| known.number() != queue.number());
         others.into_iter().try_for_each(|known| queue.wait(&known.record()?))?;
         Ok(BufferView { buffer: self.clone(), queue: queue.clone() })

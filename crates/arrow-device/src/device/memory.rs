@@ -48,7 +48,7 @@ pub struct Memory {
 enum FreeAfter {
     /// Nothing that was submitted uses it.
     Nothing,
-    /// The driver allocated it in the order of this queue, and it was used on no other.
+    /// The driver allocated it in the order of this queue, and nobody was told the place since.
     Allocation(Queue),
     /// What was submitted to this queue may still use it.
     Work(Queue),
@@ -222,9 +222,32 @@ impl Memory {
     /// As with arrays, a place exists only for somebody who names the queue that will use it. A
     /// queue that is named for the first time waits for the queue that the memory was allocated on.
     pub fn spot(&mut self, queue: &Queue) -> Result<Spot> {
-        queue.reaches(self.block.device.id())?;
+        let spot = self.spot_to_fill(queue)?;
+        if let FreeAfter::Allocation(first) = &self.free_after {
+            // From now on somebody may submit work that nobody here knows of.
+            self.free_after = FreeAfter::Work(first.clone());
+        }
+        Ok(spot)
+    }
+
+    /// [`spot`](Self::spot) for somebody who asks
+    /// [`may_be_filled_by_host`](Self::may_be_filled_by_host) before anything is submitted.
+    pub(crate) fn spot_to_fill(&mut self, queue: &Queue) -> Result<Spot> {
+        self.require_reach(queue)?;
         self.order(queue)?;
         Ok(Spot { base: self.block.raw, offset: 0 })
+    }
+
+    /// Whether work on the queue may touch it.
+    fn require_reach(&self, queue: &Queue) -> Result<()> {
+        let device = &self.block.device;
+        queue.reaches(device.id())?;
+        let is_of_another_runtime = queue.driver().runtime() != device.driver().runtime();
+        if queue.device().id() == device.id() && is_of_another_runtime {
+            let message = "the memory is of another runtime that is open by this id";
+            return Err(Error::new(ErrorKind::NotReachable, message).on_device(device.id()));
+        }
+        Ok(())
     }
 
     /// Says that the first `len` bytes are written, beside those that [`write`](Self::write) wrote.
@@ -380,7 +403,7 @@ impl Memory {
         // is gone.
         let staged = bytes.to_vec();
         let from = Spot { base: Raw::from_ptr(staged.as_ptr().cast_mut().cast()), offset: 0 };
-        queue.reaches(self.block.device.id())?;
+        self.require_reach(queue)?;
         self.order_behind_all(queue)?;
         self.note_queue(queue);
         let to = Spot { base: self.block.raw, offset: 0 };

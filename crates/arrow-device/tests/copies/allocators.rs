@@ -2,6 +2,7 @@
 
 use std::sync::Mutex;
 
+use arrow_device::copy::Options;
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Array, DataType, Device, Memory, Queue};
 
@@ -38,6 +39,26 @@ fn the_host_does_not_write_to_memory_that_a_queue_still_reads() {
     // What the driver allocates, the host fills.
     values().copy_to(&queue).unwrap();
     assert_eq!(state.lock().unwrap().fills, 1);
+}
+
+#[test]
+fn the_host_does_not_write_to_memory_that_its_allocator_still_uses() {
+    let (device, state) = device::open_with(51, Abilities { fill: true, ..Abilities::default() });
+    let queue = device.open_queue().unwrap();
+    let work = queue.clone();
+    // Of the driver, and filled with a pattern by whoever gives it out.
+    let options = Options::new().allocator(move |_: &Device, len: u64, _: Option<&Queue>| {
+        let mut memory = work.allocate(len)?;
+        static PATTERN: [u8; 64] = [0x33; 64];
+        let from = Spot { base: Raw::from_ptr(PATTERN.as_ptr().cast_mut().cast()), offset: 0 };
+        let region = Region { from, to: memory.spot(&work)?, len };
+        unsafe { work.copy(Route::FromHost, &[region]) }?;
+        Ok(memory)
+    });
+    let values = Array::from_values(DataType::Int64, (0..8_i64).map(Some)).unwrap();
+    let array = values.copy_with(&queue, &options).unwrap();
+    assert!(array.to_host().unwrap().equals(&values).unwrap());
+    assert_eq!(state.lock().unwrap().fills, 0);
 }
 
 /// The same queue on a device with an allocator.

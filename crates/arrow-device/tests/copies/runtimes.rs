@@ -77,6 +77,12 @@ fn runtimes_that_cannot_tell_are_open_by_one_id() {
         assert_eq!(array.on(other).unwrap_err().kind(), ErrorKind::NotReachable);
         let part = Some(buffer(mine, &[1; 16]));
         let part = || Array::builder(DataType::Int32).len(4).buffers([None, part.clone()]);
+        buffer(mine, &[1; 16]).on(mine).unwrap();
+        let refused = buffer(mine, &[1; 16]).on(other).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotReachable);
+        let mut memory = mine.allocate(16).unwrap();
+        assert_eq!(memory.spot(other).unwrap_err().kind(), ErrorKind::NotReachable);
+        assert_eq!(memory.write(other, &[1]).unwrap_err().kind(), ErrorKind::NotReachable);
         part().finish_on(mine).unwrap();
         assert_eq!(part().finish_on(other).unwrap_err().kind(), ErrorKind::NotReachable);
     }

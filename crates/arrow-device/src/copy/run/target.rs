@@ -56,7 +56,7 @@ impl Target {
         let block = |len: u64, slack: u64| -> Result<PackedMemory> {
             let mut memory =
                 queue.allocate_by(len.saturating_add(slack), options.allocator.as_deref())?;
-            let spot = memory.spot(queue)?;
+            let spot = memory.spot_to_fill(queue)?;
             let shift = match slack {
                 0 => 0,
                 // Up to the next multiple, which the slack has room for.
