@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
 use super::Array;
@@ -265,6 +265,15 @@ pub struct HostBytes<'array> {
 impl HostBytes<'_> {
     fn empty() -> Self {
         Self { address: NonNull::dangling(), len: 0, mapping: None, array: PhantomData }
+    }
+
+    /// Some of the bytes, where there may be others beside them that nobody wrote, as between the
+    /// columns that a tensor lies over.
+    pub(crate) fn part(&self, range: Range<usize>) -> Option<&[u8]> {
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;
+        let start = self.address.as_ptr().wrapping_add(range.start);
+        // SAFETY: as for `deref`, of these bytes alone; they lie inside.
+        Some(unsafe { std::slice::from_raw_parts(start, len) })
     }
 }
 

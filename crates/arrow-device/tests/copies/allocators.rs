@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 
 use arrow_device::copy::Options;
+use arrow_device::dlpack::{Conversion, CopyPolicy};
 use arrow_device::driver::{Raw, Region, Route, Spot};
-use arrow_device::{Array, DataType, Device, Memory, Queue};
+use arrow_device::{Array, Batch, DataType, Device, Memory, Queue, Recycler};
 
 use crate::device::{self, Abilities};
 
@@ -59,6 +60,28 @@ fn the_host_does_not_write_to_memory_that_its_allocator_still_uses() {
     let array = values.copy_with(&queue, &options).unwrap();
     assert!(array.to_host().unwrap().equals(&values).unwrap());
     assert_eq!(state.lock().unwrap().fills, 0);
+}
+
+#[test]
+fn nothing_that_lies_between_the_columns_of_a_copy_is_shown() {
+    let recycler = Recycler::new(1 << 16);
+    let device = Device::host().with_allocator(recycler.clone());
+    let mut last = device.allocate(88).unwrap();
+    last.write(&Queue::host(), &[0x5a; 88]).unwrap();
+    drop(last);
+    let column = || Array::from_values(DataType::Int64, (0..3_i64).map(Some)).unwrap();
+    let batch = Batch::from_columns([("a", column()), ("b", column())]).unwrap();
+    let options = Options::new().always(true).allocator(recycler);
+    let copied = batch.copy_with(&Queue::host(), &options).unwrap();
+    // A matrix lies over both columns, and over what is between them.
+    let shared = Conversion::new().copying(CopyPolicy::Never);
+    let matrix = copied.to_tensor(&shared).unwrap();
+    let numbers = matrix.host().unwrap().to_vec::<i64>().unwrap();
+    assert_eq!(numbers, [0, 0, 1, 1, 2, 2]);
+    let columns = matrix.to_batch(["a", "b"], &shared).unwrap();
+    let host = columns.column(1).unwrap().host().unwrap();
+    let bytes = host.buffer(1).unwrap().to_vec();
+    assert_eq!(bytes, [0_i64, 1, 2].map(i64::to_ne_bytes).concat());
 }
 
 /// The same queue on a device with an allocator.
