@@ -70,7 +70,7 @@ pub struct Buffer {
     extent: Extent,
     owner: Option<BytesOwner>,
     /// Queues that may still write the bytes, as far as the memory knows; mostly none.
-    in_flight: Option<Arc<[Queue]>>,
+    in_flight: Option<Arc<Vec<Queue>>>,
 }
 
 impl Buffer {
@@ -115,12 +115,12 @@ impl Buffer {
 
     /// The same, which is complete after what was submitted by now to these queues.
     pub(super) fn in_flight_on(self, queues: Vec<Queue>) -> Self {
-        Self { in_flight: (!queues.is_empty()).then(|| queues.into()), ..self }
+        Self { in_flight: (!queues.is_empty()).then(|| Arc::new(queues)), ..self }
     }
 
     /// The queues that may still write the bytes.
     pub(crate) fn in_flight(&self) -> &[Queue] {
-        self.in_flight.as_deref().unwrap_or_default()
+        self.in_flight.as_ref().map_or(&[], |queues| queues.as_slice())
     }
 
     /// The device the bytes lie on.
