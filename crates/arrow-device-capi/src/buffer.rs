@@ -53,6 +53,9 @@ impl ArdevBuffer {
         match &mut *self.state() {
             BufferState::Own(memory) => {
                 let (spot, len) = (memory.spot(queue)?, memory.len());
+                // SAFETY: the header asks whoever is told the place to have all bytes written, by
+                // work that is submitted before the bytes are shared to a queue that was named.
+                unsafe { memory.assume_written(len) };
                 let size = i64::try_from(len).unwrap_or(i64::MAX);
                 Ok(ArdevPlace { base: spot.base.as_ptr().cast_const(), offset: spot.offset, size })
             }

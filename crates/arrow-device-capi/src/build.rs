@@ -86,7 +86,10 @@ unsafe fn build(parts: &ArdevParts) -> Result<Array> {
     match (queue, event) {
         (None, None) => builder.finish_ready(),
         (Some(queue), None) => builder.finish_on(queue),
-        (None, Some(event)) => builder.finish_after(event.clone()),
+        (None, Some(event)) => {
+            // SAFETY: the header asks for an event behind all work that writes the buffers.
+            unsafe { builder.finish_after(event.clone()) }
+        }
         (Some(_), Some(_)) => Err(invalid("`parts` has a queue and an event: name one")),
     }
 }

@@ -492,12 +492,14 @@ unsafe impl Driver for OpenClDriver {
         })
     }
 
-    unsafe fn holds(&self, base: Raw<Memory>) -> bool {
+    unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
         // With shared virtual memory nothing tells.
+        if self.svm.is_some() {
+            return None;
+        }
         // SAFETY: UNS-22, which the caller keeps.
-        let context = |base: Raw<Memory>| unsafe { self.api.extent_of(base.as_ptr()) };
-        self.svm.is_some()
-            || context(base).is_ok_and(|(context, _)| context == self.context.handle())
+        let found = unsafe { self.api.extent_of(base.as_ptr()) };
+        Some(found.is_ok_and(|(context, _)| context == self.context.handle()))
     }
 
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {

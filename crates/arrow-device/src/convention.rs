@@ -44,6 +44,13 @@ pub(crate) fn may_have_event(device_type: DeviceType) -> bool {
     of(device_type).is_none_or(|convention| convention.event.is_some())
 }
 
+/// Whether what `sync_event` points to is the same thing on both types of device, as on the kinds
+/// of memory of one runtime. Of types that nobody here knows nobody knows this either.
+pub(crate) fn have_same_events(one: DeviceType, other: DeviceType) -> bool {
+    let event = |device_type| of(device_type).and_then(|convention| convention.event);
+    one == other || event(one).is_some_and(|this| event(other) == Some(this))
+}
+
 /// All fourteen, in the order of their values.
 pub const ALL: &[Convention] = &[
     Convention {

@@ -186,6 +186,8 @@ fn deferred_release() -> Outcome {
     let spot = memory.spot(&queue).map_err(said)?;
     // The software device does nothing until it is told to.
     sim.fill(&queue, spot, 64, 1).map_err(said)?;
+    // SAFETY: the fill was submitted just now to this queue.
+    unsafe { memory.assume_written(64) };
     let array = Array::builder(DataType::Int64).len(8).buffers([None, Some(memory.into_buffer())]);
     let array = array.finish_on(&queue).map_err(said)?;
     let mut c_array = ArrowDeviceArray::empty();

@@ -224,7 +224,7 @@ unsafe impl Driver for Watched {
         unsafe { self.driver.locate(base) }
     }
 
-    unsafe fn holds(&self, base: Raw<Memory>) -> bool {
+    unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.driver.holds(base) }
     }

@@ -213,7 +213,7 @@ struct ardev_allocator {
   void* ARDEV_NULLABLE context;
   // Writes an address or a handle of at least `size` bytes. Returns 0 or an errno value, ENOMEM if
   // there is no more. `queue` is the driver's handle of the queue in whose order the memory is
-  // used, or NULL.
+  // used: work that was submitted to it may still use the memory. With NULL nothing may.
   int (*allocate)(void* context, uint64_t size, void* ARDEV_NULLABLE queue, void** out);
   // Called after the last use.
   void (*free)(void* context, void* memory, uint64_t size);
@@ -378,8 +378,10 @@ int ardev_buffer_wrap(ArrowDeviceType device_type, int64_t device_id, const void
                       struct ardev_buffer** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Where the bytes are, for work on this queue that writes them, or for the host. EINVAL if they are
-// not this program's alone any more, or were never. The queue's work has to be submitted before the
-// buffer is freed.
+// not this program's alone any more, or were never. The queue waits until the memory is there. Its
+// work has to be submitted before the buffer is freed. Whoever asks for the place has all bytes
+// written: by the host, or by work that is submitted, to a queue that was named here, before the
+// buffer becomes part of an array. Memory whose place nobody asked for has no bytes for an array.
 int ardev_buffer_place(struct ardev_buffer* buffer, const struct ardev_queue* ARDEV_NULLABLE queue,
                        struct ardev_place* out, struct ardev_error* ARDEV_NULLABLE error);
 
@@ -423,7 +425,9 @@ struct ardev_parts {
   size_t n_children;
   const struct ardev_array* ARDEV_NULLABLE dictionary;
   // The data is complete when this queue has done what was submitted, or when this event has
-  // passed; without either it is complete now.
+  // passed, behind which no work writes the buffers; without either it is complete after what was
+  // submitted to the queues that ardev_buffer_place named. EXDEV for a queue that does not reach
+  // the memory of a device.
   const struct ardev_queue* ARDEV_NULLABLE queue;
   const struct ardev_event* ARDEV_NULLABLE event;
 };

@@ -38,6 +38,8 @@ struct ardev_driver {
   size_t struct_size;
   ArrowDeviceType device_type;
   uint32_t flags;  // ARDEV_DEVICE_...
+  // No other runtime's device is open by this type and id: of two that are, nobody can tell which
+  // one a table's memory is of, and arrays in it are refused to all queues (EXDEV).
   int64_t device_id;
   uint64_t alignment;                // of allocations; at least 64, 0 for that
   const char* ARDEV_NULLABLE name;   // copied

@@ -10,7 +10,7 @@ use std::time::Duration;
 use arrow_device::driver::{
     Addressing, Driver, HostAccess, Raw, Readiness, Region, Route, Spot, Waiting,
 };
-use arrow_device::{Device, Result};
+use arrow_device::{Device, DeviceId, Result};
 use arrow_device_capi::*;
 use arrow_device_sim::{Sim, SimDriver};
 
@@ -43,10 +43,12 @@ impl Registered {
     }
 }
 
-/// Registers the simulator's device anew, as one of C callbacks.
+/// Registers the simulator's device anew, as one of C callbacks. It has an id of its own, since
+/// nobody could tell whose memory is whose by one id of two runtimes.
 pub(crate) fn register(sim: &Sim, fault: Fault) -> (Device, Registered) {
     let driver = sim.driver();
-    let (id, properties) = (driver.id(), driver.properties().clone());
+    let (of, properties) = (driver.id(), driver.properties().clone());
+    let id = DeviceId::new(of.device_type, of.id ^ (1 << 32));
     let kept = Arc::new(());
     let registered = Registered(Arc::downgrade(&kept));
     let behind = Box::new(Behind { driver, fault, _registered: kept });

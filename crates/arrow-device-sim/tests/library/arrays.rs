@@ -26,6 +26,7 @@ fn column(sim: &Sim, queue: &Queue, numbers: &[i64]) -> Result<Array> {
     let written = numbers.to_vec();
     let kernel = sim.kernel("produce").writes(spot, len);
     kernel.launch(queue, move |memory| memory.set_values(0, &written))?;
+    unsafe { memory.assume_written(len) };
     let buffers = [None, Some(memory.into_buffer())];
     Array::builder(DataType::Int64).len(numbers.len()).buffers(buffers).finish_on(queue)
 }
@@ -81,6 +82,35 @@ fn a_view_orders_its_queue_behind_the_work_that_makes_the_data() {
     });
 }
 
+#[test]
+fn memory_allocated_on_one_queue_is_written_on_another() {
+    on_every_seed(&[], |sim| {
+        let [one, two, three] = [(); 3].map(|()| sim.device().open_queue().unwrap());
+        let mut memory = one.allocate(32).unwrap();
+        memory.write(&two, &NUMBERS.map(i64::to_ne_bytes).concat()).unwrap();
+        let buffers = [None, Some(memory.into_buffer())];
+        let array = Array::builder(DataType::Int64).len(4).buffers(buffers).finish_ready();
+        let array = array.unwrap();
+        assert_eq!(array.ready(), Ready::Now);
+        consume(sim, &array.on(&three).unwrap()).unwrap();
+    });
+}
+
+#[test]
+fn an_array_finished_as_ready_waits_for_the_kernel_that_writes_it() {
+    on_every_seed(&[], |sim| {
+        let [one, two] = [(); 2].map(|()| sim.device().open_queue().unwrap());
+        let mut memory = one.allocate(32).unwrap();
+        let spot = memory.spot(&one).unwrap();
+        let kernel = sim.kernel("produce").writes(spot, 32);
+        kernel.launch(&one, |memory| memory.set_values(0, &NUMBERS)).unwrap();
+        unsafe { memory.assume_written(32) };
+        let buffers = [None, Some(memory.into_buffer())];
+        let array = Array::builder(DataType::Int64).len(4).buffers(buffers).finish_ready();
+        consume(sim, &array.unwrap().on(&two).unwrap()).unwrap();
+    });
+}
+
 /// Requirement: ARR-5
 #[test]
 fn without_the_wait_the_same_is_reported() {
@@ -101,8 +131,10 @@ fn an_event_recorded_before_the_work_is_reported() {
         let spot = memory.spot(&one).unwrap();
         let event = one.record().unwrap();
         sim.fill(&one, spot, 32, 1).unwrap();
+        unsafe { memory.assume_written(32) };
         let buffers = [None, Some(memory.into_buffer())];
-        let array = Array::builder(DataType::Int64).len(4).buffers(buffers).finish_after(event);
+        let array = Array::builder(DataType::Int64).len(4).buffers(buffers);
+        let array = unsafe { array.finish_after(event) };
         consume_unchecked(sim, &array.unwrap().on(&two).unwrap());
     });
 }

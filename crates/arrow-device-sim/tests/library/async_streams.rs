@@ -88,6 +88,7 @@ impl Arrays {
         let mut memory = self.queue.device().allocate(8 * SHARED as u64)?;
         let spot = memory.spot(&self.queue)?;
         self.sim.fill(&self.queue, spot, 8 * SHARED as u64, 7)?;
+        unsafe { memory.assume_written(8 * SHARED as u64) };
         let buffers = [None, Some(memory.into_buffer())];
         Array::builder(DataType::Int64).len(SHARED).buffers(buffers).finish_on(&self.queue)
     }

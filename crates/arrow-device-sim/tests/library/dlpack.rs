@@ -40,6 +40,7 @@ fn being_written(sim: &Sim, queue: &Queue) -> Array {
     let spot = memory.spot(queue).unwrap();
     let fill = |memory: &mut arrow_device_sim::KernelMemory| memory.output(0).fill(3);
     sim.kernel("produce").writes(spot, 64).launch(queue, fill).unwrap();
+    unsafe { memory.assume_written(64) };
     let buffers = [None, Some(memory.into_buffer())];
     Array::builder(DataType::UInt8).len(64).buffers(buffers).finish_on(queue).unwrap()
 }

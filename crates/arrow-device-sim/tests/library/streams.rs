@@ -38,6 +38,7 @@ fn column(sim: &Sim, queue: &Queue, numbers: [i64; 2]) -> Result<Array> {
     let spot = memory.spot(queue)?;
     let kernel = sim.kernel("produce").writes(spot, 16);
     kernel.launch(queue, move |memory| memory.set_values(0, &numbers))?;
+    unsafe { memory.assume_written(16) };
     let buffers = [None, Some(memory.into_buffer())];
     Array::builder(DataType::Int64).len(2).buffers(buffers).finish_on(queue)
 }

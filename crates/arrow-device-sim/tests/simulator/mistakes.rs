@@ -163,14 +163,16 @@ const ALL: &[Twins] = &[
         mistake: Mistake::UnorderedWrite,
         build: discrete,
         wrong: |bench| {
-            let mut memory = bench.one.allocate(64).unwrap();
-            let spot = memory.spot(&bench.two).unwrap();
-            bench.sim.fill(&bench.two, spot, 64, 1).unwrap();
+            // By the driver: the library orders the queues.
+            let driver = bench.device.driver();
+            let memory = unsafe { driver.allocate(64, Some(bench.one.raw())) }.unwrap();
+            bench.sim.fill(&bench.two, at(memory, 0), 64, 1).unwrap();
+            bench.idle();
+            bench.free(memory, 64);
         },
         right: |bench| {
             drop(bench.one.allocate(64).unwrap());
             let mut memory = bench.one.allocate(64).unwrap();
-            bench.order(&bench.one, &bench.two);
             let spot = memory.spot(&bench.two).unwrap();
             bench.sim.fill(&bench.two, spot, 64, 1).unwrap();
         },

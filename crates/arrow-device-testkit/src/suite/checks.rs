@@ -149,6 +149,8 @@ fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
         let submitted =
             regions.pop().map(|region| unsafe { queue.copy(Route::FromHost, &[region]) });
         submitted.unwrap_or(Ok(()))?;
+        // SAFETY: the copy, if there are any bytes, was submitted just now to this queue.
+        unsafe { memory.assume_written(bytes.len() as u64) };
         Ok(memory.into_buffer())
     };
     let built = data::schema_of(plan).and_then(|schema| {

@@ -51,8 +51,14 @@ fn all() -> Vec<Wrong> {
         wrong("reads other bytes", Check::Import, "reads [", |check| {
             skewed(check, Omission::CopyIn, Sim::builder())
         }),
-        wrong("exports as ready what is not", Check::Export, "no event, and", |check| {
-            exchanged(check, &Hurries)
+        wrong("exports as ready what is not", Check::Export, "read without order", |check| {
+            let sim = Sim::builder().build();
+            let hurries = Hurries(sim.device().open_queue().unwrap());
+            let number = kinds::Kind::Fixed("l", 8);
+            let cases = vec![Case::new(number, Window::SLICED, Nulls::Counted)];
+            let watch = || reports(&sim);
+            let suite = Suite::new(&sim.device()).over(cases).only([check]);
+            suite.watched_by(&watch).through(&hurries).run()
         }),
         wrong("exports without the event", Check::Export, "no event, and", |check| {
             exchanged(check, &Tampers(|_, array| array.sync_event = std::ptr::null_mut()))
@@ -226,12 +232,13 @@ impl Exchange for Keeps {
     }
 }
 
-/// Does not say what data has to be waited for.
-struct Hurries;
+/// Names an event of a queue that does not do the work.
+struct Hurries(Queue);
 
 impl Exchange for Hurries {
     fn finish(&self, builder: ArrayBuilder, _: &Queue) -> Result<Array> {
-        builder.finish_ready()
+        // Wrong: the work that writes the buffers does not come before this event.
+        unsafe { builder.finish_after(self.0.record()?) }
     }
 }
 

@@ -302,7 +302,8 @@ fn buffers_that_others_made_are_read_through_staging() {
         let foreign = Foreign::new(bench.vulkan(), 0, 64);
         unsafe { foreign.mapped.cast::<i32>().copy_from([5, 6, 7].as_ptr(), 3) };
         let base = Raw::from_bits(foreign.buffer.as_raw() as usize);
-        let memory = unsafe { Memory::adopt(&bench, base, 64, foreign) };
+        let mut memory = unsafe { Memory::adopt(&bench, base, 64, foreign) };
+        unsafe { memory.assume_written(64) };
         let buffers = [None, Some(memory.into_buffer())];
         let array = Array::builder(DataType::Int32).len(3).buffers(buffers).finish_ready().unwrap();
         let expected = Array::from_values(DataType::Int32, [5, 6, 7].map(Some)).unwrap();

@@ -6,12 +6,13 @@ use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
 use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Built, Tree};
 use super::{Array, Window};
-use crate::device::driver::Readiness as DeviceReadiness;
+use crate::convention;
+use crate::device::driver::{Raw, Readiness, Runtime};
 use crate::pool::shared::Shared;
 use crate::schema::{Schema, can_be_absent};
 use crate::{
-    Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, NodePath,
-    Queue, Result, Step,
+    Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Memory,
+    NodePath, Queue, Result, Step,
 };
 
 /// An array that is being put together; see [`Array::builder`].
@@ -106,65 +107,66 @@ impl ArrayBuilder {
         self
     }
 
-    /// The data is complete. Children stay as ready as they are: an array of columns that wait for
-    /// different events is ready after all of them.
+    /// The data is complete, or will be after what was submitted for it: the array is ready after
+    /// what was submitted by now to the queues that filled a [`Memory`](crate::Memory) of its
+    /// buffers, and at once where there are none. On a device that has no events to show to others,
+    /// this waits on the host.
+    ///
+    /// Children stay as ready as they are: an array of columns that wait for different events is
+    /// ready after all of them.
     pub fn finish_ready(self) -> Result<Array> {
-        self.finish(|pending| Ok(ReadyWhen::join(pending)))
+        self.finish_with([])
     }
 
     /// The data is complete when this queue has done what was submitted to it: an event is recorded
     /// on it.
     ///
-    /// Children that wait for other events make the queue wait for those first, so that one event
-    /// stands for all. On a device that has no events to show to others, this waits on the host.
+    /// Children that wait for other events, and queues that filled a [`Memory`](crate::Memory) of
+    /// the buffers, make the queue wait for those first, so that one event stands for all. On a
+    /// device that has no events to show to others, this waits on the host.
+    ///
+    /// # Errors
+    /// [`NotReachable`](ErrorKind::NotReachable): work on the queue cannot have written the memory.
+    /// Any queue can be named for memory of the host.
     pub fn finish_on(self, queue: &Queue) -> Result<Array> {
-        let queue = queue.clone();
-        let reached = queue.clone();
-        let array = self.finish_after_children(&reached, move || {
-            match queue.device().properties().readiness {
-                DeviceReadiness::Event => Ok(ReadyWhen::After(Pending::Event(queue.record()?))),
-                DeviceReadiness::QueueOrder => Ok(ReadyWhen::Now),
-                DeviceReadiness::HostWait => queue.synchronize().map(|()| ReadyWhen::Now),
+        self.finish(|parts| {
+            parts.require_reach(queue)?;
+            for source in parts.sources {
+                let tree = source.tree();
+                tree.ready.pending().iter().try_for_each(|one| tree.wait_for(queue, one))?;
             }
-        })?;
-        Ok(array)
+            let others = parts.in_flight.iter().filter(|other| other.number() != queue.number());
+            others.into_iter().try_for_each(|other| queue.wait(&other.record()?))?;
+            Ok(parts.after(queue)?.map_or(ReadyWhen::Now, ReadyWhen::After))
+        })
     }
 
     /// The data is complete after this event. Children add theirs.
-    pub fn finish_after(self, event: Event) -> Result<Array> {
-        self.finish(|pending| Ok(ReadyWhen::join(pending.chain([Pending::Event(event)]))))
+    ///
+    /// An event of another runtime than that of the array's device orders the uses in this process.
+    /// Others are not shown it: see [`Array::export`].
+    ///
+    /// # Safety
+    /// UNS-32: when the event has passed, all work that writes the buffers has finished. (An event
+    /// does not tell which work comes before it. [`finish_on`](Self::finish_on) records one behind
+    /// all.)
+    pub unsafe fn finish_after(self, event: Event) -> Result<Array> {
+        self.finish(|parts| Ok(ReadyWhen::join(parts.pending().chain([Pending::Event(event)]))))
     }
 
     /// The data is complete after what other arrays wait for, whose memory the buffers are and
     /// whose trees they keep.
     pub(crate) fn finish_with(self, others: impl IntoIterator<Item = Pending>) -> Result<Array> {
-        self.finish(|pending| Ok(ReadyWhen::join(pending.chain(others))))
-    }
-
-    fn finish_after_children(
-        self,
-        queue: &Queue,
-        ready: impl FnOnce() -> Result<ReadyWhen>,
-    ) -> Result<Array> {
-        let children: Vec<Array> = self.children.iter().chain(&self.dictionary).cloned().collect();
-        self.finish(move |_| {
-            for child in &children {
-                queue.reaches(child.device())?;
-                child
-                    .tree()
-                    .ready
-                    .pending()
-                    .iter()
-                    .try_for_each(|pending| child.tree().wait_for(queue, pending))?;
+        self.finish(|parts| {
+            let mut after = Vec::new();
+            for queue in parts.in_flight {
+                after.extend(parts.after(queue)?);
             }
-            ready()
+            Ok(ReadyWhen::join(parts.pending().chain(others).chain(after)))
         })
     }
 
-    fn finish(
-        mut self,
-        ready: impl FnOnce(&mut dyn Iterator<Item = Pending>) -> Result<ReadyWhen>,
-    ) -> Result<Array> {
+    fn finish(mut self, ready: impl FnOnce(&ArrayParts<'_>) -> Result<ReadyWhen>) -> Result<Array> {
         let schema = std::mem::replace(
             &mut self.schema,
             Err(Error::new(ErrorKind::InvalidArgument, "taken")),
@@ -187,10 +189,15 @@ impl ArrayBuilder {
 
         let sources: Vec<Array> =
             std::mem::take(&mut self.children).into_iter().chain(self.dictionary.take()).collect();
-        let mut pending =
-            sources.iter().flat_map(|source| source.tree().ready.pending().iter().cloned());
-        let ready = ready(&mut pending)?;
-        drop(pending);
+        let mut in_flight: Vec<Queue> = Vec::new();
+        for queue in self.buffers.iter().flatten().flat_map(Buffer::in_flight) {
+            if in_flight.iter().all(|known| known.number() != queue.number()) {
+                in_flight.push(queue.clone());
+            }
+        }
+        let memory = self.buffers.iter().flatten().map(Buffer::base).find(|base| !base.is_null());
+        let parts = ArrayParts { device, memory, sources: &sources, in_flight: &in_flight };
+        let ready = ready(&parts)?.shown_on(|event| parts.may_show(event));
         let tree = self.assemble(schema, device, ready, sources)?;
         Ok(Array::from_tree(Shared::new(tree)?))
     }
@@ -226,8 +233,7 @@ impl ArrayBuilder {
         if !Device::ids_are_ambiguous() || device.device_type == DeviceType::CPU {
             return Ok(());
         }
-        let runtimes = Device::of_each_runtime(device);
-        if runtimes.len() < 2 {
+        if Device::of_each_runtime(device).len() < 2 {
             return Ok(());
         }
         let buffers = self.buffers.iter().enumerate().filter_map(|(index, buffer)| {
@@ -240,26 +246,19 @@ impl ArrayBuilder {
         let below = children.chain(dictionary);
         let below = below.filter_map(|(name, array)| Some((name, array.tree().telling_memory()?)));
         let mut parts = buffers.chain(below).map(|(name, memory)| {
-            let holds = |runtime: &Device| {
-                // SAFETY: the buffer or the tree, which `self` has, keeps the memory, and its maker
-                // promised that it is on this device and what the convention says, which is what
-                // `buffers[i]` of an array is.
-                unsafe { runtime.driver().holds(memory) }
-            };
-            (name, runtimes.iter().map(holds).collect::<Vec<bool>>())
+            // SAFETY: the buffer or the tree, which `self` has, keeps the memory, and its maker
+            // promised that it is on this device and what the convention says, which is what
+            // `buffers[i]` of an array is.
+            let holder = unsafe { Device::find_holding(device, memory) };
+            (name, holder.map(|holder| holder.driver().runtime()))
         });
         let Some(first) = parts.next() else { return Ok(()) };
-        let Some(other) = parts.find(|(_, held_by)| *held_by != first.1) else { return Ok(()) };
-        let told = |(name, held_by): &(String, Vec<bool>)| match runtimes
-            .iter()
-            .zip(held_by)
-            .find(|(_, holds)| **holds)
-        {
-            Some((holder, _)) => {
-                let runtime = holder.driver().runtime();
-                format!("{name} is of {} {:#x}", runtime.name, runtime.instance)
-            }
-            None => format!("{name} of none that is open"),
+        // Of two parts of which nobody can tell, nobody can tell that they are of one runtime.
+        let differs = |part: &(String, Option<Runtime>)| part.1 != first.1 || part.1.is_none();
+        let Some(other) = parts.find(differs) else { return Ok(()) };
+        let told = |(name, holder): &(String, Option<Runtime>)| match holder {
+            Some(runtime) => format!("{name} is of {} {:#x}", runtime.name, runtime.instance),
+            None => format!("{name} is of none that says so"),
         };
         let message = format!(
             "an array lies in the memory of one runtime, and of several that are open by this id {} and {}; copy one part first",
@@ -461,6 +460,70 @@ impl ArrayBuilder {
         let tables = Tables { extents: extents.into(), _pointers: pointers };
         let built = Built { nodes: Nodes::from(nodes), _buffers: owners, below, tables };
         Ok(Tree::built(schema, device, ready, built))
+    }
+}
+
+/// What decides when an array is ready.
+struct ArrayParts<'builder> {
+    device: DeviceId,
+    /// Memory of a buffer of its own.
+    memory: Option<Raw<Memory>>,
+    /// The arrays below.
+    sources: &'builder [Array],
+    /// The queues that may still write the buffers.
+    in_flight: &'builder [Queue],
+}
+
+impl ArrayParts<'_> {
+    /// What the arrays below wait for.
+    fn pending(&self) -> impl Iterator<Item = Pending> {
+        self.sources.iter().flat_map(|source| source.tree().ready.pending().iter().cloned())
+    }
+
+    /// Whether work on the queue can have written the memory. What goes to host memory comes from
+    /// any device.
+    fn require_reach(&self, queue: &Queue) -> Result<()> {
+        if self.device.device_type == DeviceType::CPU {
+            return Ok(());
+        }
+        queue.reaches(self.device)?;
+        if self.device == queue.device().id() && !self.is_of(queue.device()) {
+            let message = "the memory is of another runtime that is open by this id, or none says that it has it";
+            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
+        }
+        Ok(())
+    }
+
+    /// Whether the memory is of this device's runtime, where several are open by its id.
+    fn is_of(&self, device: &Device) -> bool {
+        if !Device::ids_are_ambiguous() {
+            return true;
+        }
+        let below = || self.sources.iter().find_map(|source| source.tree().telling_memory());
+        let Some(memory) = self.memory.or_else(below) else { return true };
+        // SAFETY: the buffer or the tree keeps the memory, and its maker promised that it is on
+        // this device and what the convention says, which is what `buffers[i]` of an array is.
+        unsafe { device.holds(memory) }
+    }
+
+    /// When what was submitted by now to a queue is done: after an event or, where the queue's
+    /// device has none to show, by a wait.
+    fn after(&self, queue: &Queue) -> Result<Option<Pending>> {
+        match queue.device().properties().readiness {
+            Readiness::Event => Ok(Some(Pending::Event(queue.record()?))),
+            Readiness::QueueOrder if queue.device().id() == self.device => Ok(None),
+            Readiness::QueueOrder | Readiness::HostWait => queue.synchronize().map(|()| None),
+        }
+    }
+
+    /// Whether whoever gets the array finds in `sync_event` what the convention of its device says.
+    fn may_show(&self, event: &Event) -> bool {
+        let of = event.device();
+        if of.id() == self.device {
+            return self.is_of(of);
+        }
+        convention::have_same_events(of.id().device_type, self.device.device_type)
+            && of.driver().reaches(self.device).is_ok()
     }
 }
 

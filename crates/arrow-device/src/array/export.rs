@@ -18,7 +18,7 @@ use super::{Array, Window};
 use crate::abi::{ArrowArray, ArrowDeviceArray};
 use crate::convention;
 use crate::device::account::{self, CountedBytes, Direction};
-use crate::device::driver::SyncEvent;
+use crate::device::driver::{Readiness, SyncEvent};
 use crate::ffi::build::{ArenaRoom, as_uninit};
 use crate::ffi::node::{CNode, ChildNumbers, Links, TreeOwner, TreeShare, TreeSource};
 use crate::ffi::release::release_share;
@@ -35,8 +35,9 @@ impl Array {
     ///
     /// No device is called. The event that the array came with or was made with goes out unchanged;
     /// an array that is ready has none. An array that is not ready, on a type of device that has no
-    /// events, is an error. Columns with different events cannot share the one place for an event:
-    /// use [`export_on`](Self::export_on) or [`export_settled`](Self::export_settled).
+    /// events, is an error, and so is an event of another runtime than that of the device, as
+    /// [`finish_after`](crate::ArrayBuilder::finish_after) takes. Columns with different events
+    /// cannot share the one place for an event: use [`export_on`](Self::export_on) or [`export_settled`](Self::export_settled).
     ///
     /// ```
     /// use arrow_device::abi::ArrowDeviceArray;
@@ -72,8 +73,9 @@ impl Array {
     /// [`export`](Self::export), with several events joined: the queue waits for each of them and
     /// records one.
     ///
-    /// Where there is one event or none, it goes out unchanged and the queue is not used. On a type
-    /// of device that has no events to show, this waits on the host.
+    /// Where there is one event of the device's own runtime, or none, it goes out unchanged and the
+    /// queue is not used. On a type of device that has no events to show, and where the queue's
+    /// events are of another kind, this waits on the host.
     pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
         self.export_joined(queue, as_uninit(out))
     }
@@ -170,9 +172,19 @@ impl Array {
                 None
             }
             ReadyWhen::AfterAll(all) => {
-                queue.reaches(self.device())?;
-                all.iter().try_for_each(|pending| self.tree().wait_for(queue, pending))?;
-                Some(Pending::Event(queue.record()?))
+                self.tree().require_reach(queue)?;
+                let shows_its_event = queue.device().properties().readiness == Readiness::Event
+                    && convention::have_same_events(
+                        queue.device().id().device_type,
+                        self.device().device_type,
+                    );
+                if shows_its_event {
+                    all.iter().try_for_each(|pending| self.tree().wait_for(queue, pending))?;
+                    Some(Pending::Event(queue.record()?))
+                } else {
+                    self.wait()?;
+                    None
+                }
             }
             _ => self.single_pending()?,
         };
@@ -213,6 +225,9 @@ impl Array {
     #[cold]
     fn no_single_event(&self) -> Error {
         let message = match &self.tree().ready {
+            ReadyWhen::AfterAll(all) if self.may_show_events() && all.len() == 1 => {
+                "the event after which the data is ready is none that this device's arrays come with; name a queue, or settle it first".to_owned()
+            }
             ReadyWhen::AfterAll(all) if self.may_show_events() => format!(
                 "the columns are ready after {} different events, and there is room for one; name a queue to join them",
                 all.len()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 
 use super::Array;
@@ -266,6 +266,17 @@ impl HostBytes<'_> {
     fn empty() -> Self {
         Self { address: NonNull::dangling(), len: 0, mapping: None, array: PhantomData }
     }
+
+    /// Some of the bytes, where there may be others beside them that nobody wrote, as between the
+    /// columns that a tensor lies over.
+    pub(crate) fn part(&self, range: Range<usize>) -> Option<&[u8]> {
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len)?;
+        let start = self.address.as_ptr().wrapping_add(range.start);
+        // SAFETY: the address is that of `self.len` bytes that the array or the mapping keeps, and
+        // the range lies inside. Those of its bytes that are read were written: the caller asks for
+        // no gap between columns.
+        Some(unsafe { std::slice::from_raw_parts(start, len) })
+    }
 }
 
 // SAFETY: shared bytes that nobody writes to; a mapping can be ended on any thread (DRV-1).
@@ -278,9 +289,11 @@ impl Deref for HostBytes<'_> {
 
     fn deref(&self) -> &[u8] {
         // SAFETY: `len` bytes lie at the address: for host memory `import`'s or `Buffer::foreign`'s
-        // contract says so, for mapped memory the driver's. They are initialised and not written to
-        // while the array lives ("both the producer and the consumer SHOULD consider the exported
-        // data to be immutable", which the same contracts make a promise).
+        // contract says so, for mapped memory the driver's. They are initialised, which is the same
+        // contracts' or, for memory allocated here, that of `Memory::into_buffer`, whose extent
+        // ends with what is written. They are not written to while the array lives ("both the
+        // producer and the consumer SHOULD consider the exported data to be immutable", which the
+        // same contracts make a promise).
         unsafe { std::slice::from_raw_parts(self.address.as_ptr(), self.len) }
     }
 }

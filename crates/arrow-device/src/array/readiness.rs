@@ -11,7 +11,8 @@ use crate::device::driver::Runtime;
 pub(crate) enum ReadyWhen {
     Now,
     After(Pending),
-    /// Columns with different events were put together.
+    /// Columns with different events were put together; or there is one event that is not of the
+    /// kind that arrays on the device show to others.
     AfterAll(Box<[Pending]>),
 }
 
@@ -70,6 +71,16 @@ impl ReadyWhen {
         match NonNull::new(sync_event) {
             None => Self::Now,
             Some(event) => Self::After(Pending::Foreign(event)),
+        }
+    }
+
+    /// The same, where an event only goes out with the array if this says that it may.
+    pub(crate) fn shown_on(self, may_show: impl Fn(&Event) -> bool) -> Self {
+        match self {
+            Self::After(Pending::Event(event)) if !may_show(&event) => {
+                Self::AfterAll(Box::new([Pending::Event(event)]))
+            }
+            ready => ready,
         }
     }
 

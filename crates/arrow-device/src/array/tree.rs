@@ -209,7 +209,7 @@ impl Tree {
     pub(crate) fn is_with(&self, queue: &Queue) -> bool {
         let holds = |memory| {
             // SAFETY: this tree keeps it.
-            unsafe { queue.driver().holds(memory) }
+            unsafe { queue.device().holds(memory) }
         };
         self.device == queue.device().id() && self.telling_memory().is_none_or(holds)
     }

@@ -80,13 +80,18 @@ impl Array {
     }
 
     pub(crate) fn open_device(&self) -> Result<Device> {
-        let device = match self.tree.telling_memory() {
+        let telling = self.tree.telling_memory();
+        let device = match telling {
             // SAFETY: the tree keeps it.
             Some(memory) => unsafe { Device::find_holding(self.device(), memory) },
             None => Device::find(self.device()),
         };
         device.ok_or_else(|| {
-            let message = "this device is not open in this process; open it, or name a queue";
+            let message = if telling.is_some() && Device::find(self.device()).is_some() {
+                "several runtimes were open by this id, and none says that the memory is its own"
+            } else {
+                "this device is not open in this process; open it, or name a queue"
+            };
             Error::new(ErrorKind::DeviceMissing, message).on_device(self.device())
         })
     }
@@ -104,12 +109,7 @@ impl Array {
 impl Tree {
     /// Makes a queue wait until the data is ready, unless it does already.
     pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
-        queue.reaches(self.device)?;
-        if self.device == queue.device().id() && !self.is_with(queue) {
-            let message =
-                "the memory is of another runtime that is open by this id; copy the data first";
-            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
-        }
+        self.require_reach(queue)?;
         let pending = self.ready.pending();
         if pending.is_empty() || lock(&self.notes().waited).contains(&queue.number()) {
             return Ok(());
@@ -118,6 +118,16 @@ impl Tree {
         let mut waited = lock(&self.notes().waited);
         if !waited.contains(&queue.number()) {
             waited.push(queue.number());
+        }
+        Ok(())
+    }
+
+    /// Whether work on a queue may touch the data.
+    pub(crate) fn require_reach(&self, queue: &Queue) -> Result<()> {
+        queue.reaches(self.device)?;
+        if self.device == queue.device().id() && !self.is_with(queue) {
+            let message = "the memory is of another runtime that is open by this id, or none says that it has it; copy the data first";
+            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
         }
         Ok(())
     }

@@ -17,8 +17,11 @@ use crate::sync::lock;
 /// An implementation allocates from the device that it is given ([`Device::allocate`] of which asks
 /// the driver and not this allocator again), or hands out memory of its own with [`Memory::adopt`].
 pub trait Allocator: Send + Sync + 'static {
-    /// Memory of at least this many bytes on the device, which is not 0. Where a queue is named the
-    /// memory may be ready in the order of that queue only.
+    /// Memory of at least this many bytes on the device, which is not 0.
+    ///
+    /// Where a queue is named, work that was submitted to that queue may still use memory that
+    /// somebody else allocated ([`Memory::adopt`]): other queues and the host come behind that
+    /// work. Where no queue is named, nothing that was submitted may use it.
     fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory>;
 }
 
@@ -146,14 +149,19 @@ impl fmt::Debug for Recycler {
 }
 
 impl Memory {
-    /// Memory that somebody else allocated on this device, with nothing in it that is needed.
+    /// Memory that somebody else allocated on this device, with nothing in it that is needed: none
+    /// of it is [written](Memory::written). Whoever has data in it that arrays shall have says so
+    /// with [`assume_written`](Memory::assume_written), or makes a
+    /// [foreign buffer](crate::Buffer::foreign) of it.
     ///
     /// `owner` is dropped when nothing here uses the memory any more: after the queues that were
     /// given its place have passed what was submitted by then, possibly on another thread.
     ///
     /// # Safety
     /// `base` is what the device's own memory is, an address or a handle; it names `len` bytes that
-    /// are valid and that nobody else uses until `owner` is dropped (UNS-18).
+    /// are valid and that nobody else uses until `owner` is dropped (UNS-18). Nothing that was
+    /// submitted uses them either, but for an [`Allocator`] that was named a queue: there, work on
+    /// that queue may.
     pub unsafe fn adopt(
         device: &Device,
         base: Raw<Memory>,

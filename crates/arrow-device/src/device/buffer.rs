@@ -69,6 +69,8 @@ pub struct Buffer {
     offset: u64,
     extent: Extent,
     owner: Option<BytesOwner>,
+    /// Queues that may still write the bytes, as far as the memory knows; mostly none.
+    in_flight: Option<Arc<Vec<Queue>>>,
 }
 
 impl Buffer {
@@ -109,7 +111,17 @@ impl Buffer {
         extent: Extent,
         owner: Option<BytesOwner>,
     ) -> Self {
-        Self { device, base, offset, extent, owner }
+        Self { device, base, offset, extent, owner, in_flight: None }
+    }
+
+    /// The same, which is complete after what was submitted by now to these queues.
+    pub(super) fn in_flight_on(self, queues: Vec<Queue>) -> Self {
+        Self { in_flight: (!queues.is_empty()).then(|| Arc::new(queues)), ..self }
+    }
+
+    /// The queues that may still write the bytes.
+    pub(crate) fn in_flight(&self) -> &[Queue] {
+        self.in_flight.as_ref().map_or(&[], |queues| queues.as_slice())
     }
 
     /// The device the bytes lie on.
@@ -146,10 +158,20 @@ impl Buffer {
     /// Tells where the bytes are, for work on this queue. They stay allocated until the queue has
     /// passed everything that is submitted before the result is dropped.
     ///
-    /// A buffer carries no event: order the queue behind the work that writes it first. (An
+    /// The queue waits for what was submitted to the queues that filled a [`Memory`]. A buffer of
+    /// other memory carries no event: order the queue behind the work that writes it first. (An
     /// [`Array`](crate::Array) carries one and needs no such care.)
     pub fn on(&self, queue: &Queue) -> Result<BufferView> {
         queue.reaches(self.device)?;
+        let may_be_of_another =
+            self.device == queue.device().id() && Device::ids_are_ambiguous() && !self.is_null();
+        // SAFETY: this buffer keeps the memory, and its maker promised that it is on this device.
+        if may_be_of_another && !unsafe { queue.device().holds(self.base) } {
+            let message = "the memory is of another runtime that is open by this id, or none says that it has it";
+            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
+        }
+        let others = self.in_flight().iter().filter(|known| known.number() != queue.number());
+        others.into_iter().try_for_each(|known| queue.wait(&known.record()?))?;
         Ok(BufferView { buffer: self.clone(), queue: queue.clone() })
     }
 

@@ -572,8 +572,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// faster. May wait.
     ///
     /// # Safety
-    /// UNS-22; the bytes lie inside memory that `allocate` gave for this queue and that nothing was
-    /// submitted for.
+    /// UNS-22; the bytes lie inside memory that nothing uses that was submitted, or that `allocate`
+    /// gave for this queue and that nothing was submitted for since.
     unsafe fn map_to_fill(
         &self,
         queue: Raw<Queue>,
@@ -611,14 +611,19 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Whether this memory is of what the driver opened. Asked where devices of several runtimes
-    /// are open by one id, as are contexts of one OpenCL device; the usual answer is yes.
+    /// Whether this memory is of what the driver opened; `None` where the driver cannot tell, which
+    /// is the usual answer. Asked where devices of several runtimes are open by one id, as are
+    /// contexts of one OpenCL device.
+    ///
+    /// Memory belongs to the only driver that says yes or, if none does, to the only one that
+    /// cannot tell. Other memory is refused, so at most one of the drivers that are open by one id
+    /// can do without an answer.
     ///
     /// # Safety
     /// `base` is a `buffers[i]` of an array that claims to be on this device and is alive.
-    unsafe fn holds(&self, base: Raw<Memory>) -> bool {
+    unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
         let _ = base;
-        true
+        None
     }
 }
 

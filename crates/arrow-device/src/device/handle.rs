@@ -80,7 +80,8 @@ impl Device {
         registry::of_each_runtime(id)
     }
 
-    /// The open device of this id that has this memory; where none says so, the one opened last.
+    /// The open device of this id that has this memory. Nothing where several runtimes are open by
+    /// it and it cannot be told which one has the memory.
     ///
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
@@ -88,6 +89,18 @@ impl Device {
         // SAFETY: the memory is a `buffers[i]` of an array that claims to be on this device and is
         // alive, as the caller promises.
         unsafe { registry::find_holding(id, memory) }
+    }
+
+    /// Whether this memory is of the device's runtime, and certainly of no other that is open by
+    /// its id.
+    ///
+    /// # Safety
+    /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
+    pub(crate) unsafe fn holds(&self, memory: Raw<Memory>) -> bool {
+        // SAFETY: the memory is a `buffers[i]` of an array that claims to be on this device and is
+        // alive, as the caller promises.
+        let holder = unsafe { registry::find_holding(self.id(), memory) };
+        holder.is_some_and(|holder| holder.driver().runtime() == self.driver().runtime())
     }
 
     /// Which device this is.

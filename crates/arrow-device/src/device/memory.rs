@@ -12,12 +12,46 @@ use crate::{DeviceType, Error, ErrorKind, Result};
 
 /// An allocation on a device, with one owner: to be filled, and then shared as a [`Buffer`].
 ///
-/// It is freed after the last use: dropping it, or the last array that holds it, waits for nothing,
-/// and frees it once the queues that were given its place have passed what was submitted by then.
+/// Like a vector, memory has a length ([`len`](Self::len)) and a part that is written
+/// ([`written`](Self::written)), which begins at its first byte. Fresh memory is not written,
+/// whatever the bytes are. [`write`](Self::write) writes to it; whoever fills it with work of their
+/// own, at the place that [`spot`](Self::spot) tells, says so with
+/// [`assume_written`](Self::assume_written). [`into_buffer`](Self::into_buffer) shares the part
+/// that is written.
+///
+/// Memory knows in which queue's order it was allocated, and which queues were given its place.
+/// Another queue that is given the place waits for the first; an array that is made of the memory
+/// is ready after what was submitted to all of them. It is freed after the last use: dropping it,
+/// or the last array that holds it, waits for nothing, and frees it once the queues that were given
+/// its place have passed what was submitted by then.
+///
+/// ```
+/// use arrow_device::{Device, Extent, Queue};
+///
+/// let mut memory = Device::host().allocate(64)?;
+/// memory.write(&Queue::host(), &[1; 24])?;
+/// assert_eq!((memory.len(), memory.written()), (64, 24));
+/// assert_eq!(memory.into_buffer().extent(), Extent::Exact(24));
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
 pub struct Memory {
     block: ManuallyDrop<OwnedAllocation>,
-    /// The queues that were given the place.
+    /// The queues that were given the place, and have not been waited for since.
     used_on: Vec<Queue>,
+    /// How many bytes are written, from the first on.
+    written: u64,
+    /// After what it may be used.
+    free_after: FreeAfter,
+}
+
+/// After what memory may be used by somebody who was not given it yet.
+enum FreeAfter {
+    /// Nothing that was submitted uses it.
+    Nothing,
+    /// The driver allocated it in the order of this queue, and nobody was told the place since.
+    Allocation(Queue),
+    /// What was submitted to this queue may still use it.
+    Work(Queue),
 }
 
 /// The allocation itself.
@@ -66,9 +100,12 @@ impl Memory {
                 // SAFETY: a queue that is named is alive in its owner and belongs to this device.
                 let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
                 let mut memory = Self::new(device, raw, len, MemoryHome::Driver, true);
-                // It may come into being in the order of the queue, and must not be freed before
-                // that.
-                memory.used_on.extend(queue.filter(|queue| !host::is_host(queue)).cloned());
+                if let Some(queue) = queue.filter(|queue| !host::is_host(queue)) {
+                    // It may come into being in the order of the queue, and must not be freed
+                    // before that.
+                    memory.used_on.push(queue.clone());
+                    memory.free_after = FreeAfter::Allocation(queue.clone());
+                }
                 Ok(memory)
             }
         };
@@ -94,14 +131,40 @@ impl Memory {
         len: u64,
         queue: Option<&Queue>,
     ) -> Result<Self> {
-        let memory = allocator.allocate(&device.plain(), len, queue)?;
+        let mut memory = allocator.allocate(&device.plain(), len, queue)?;
         let is_ours = Arc::ptr_eq(memory.device().driver(), device.driver());
         if !is_ours || memory.len() < len || memory.block.raw.is_null() {
             let message = format!("{len} bytes asked for, and the allocator gave {memory:?}");
             let error = Error::new(ErrorKind::InvalidArgument, message);
             return Err(error.during("allocate").on_device(device.id()));
         }
+        memory.order_after_its_allocator(queue)?;
         Ok(memory)
+    }
+
+    /// Makes what an allocator gave ready for everybody, or in the order of the queue that the
+    /// allocator was told.
+    fn order_after_its_allocator(&mut self, queue: Option<&Queue>) -> Result<()> {
+        // What the allocator wrote is not the next owner's.
+        self.written = 0;
+        let is_fresh = matches!(&self.free_after, FreeAfter::Allocation(on)
+            if self.used_on.iter().all(|used| used.number() == on.number()));
+        if is_fresh || (self.is_the_drivers() && self.used_on.is_empty()) {
+            return Ok(());
+        }
+        let Some(queue) = queue.filter(|queue| !host::is_host(queue)) else {
+            return self.settle();
+        };
+        self.order_behind_all(queue)?;
+        self.note_queue(queue);
+        self.free_after = FreeAfter::Work(queue.clone());
+        Ok(())
+    }
+
+    /// Whether it comes from the driver, whose allocations nobody uses, or from a recycler, to
+    /// which a block comes back after its last use.
+    fn is_the_drivers(&self) -> bool {
+        matches!(self.block.home, MemoryHome::Driver | MemoryHome::Recycler(_))
     }
 
     pub(super) fn adopted(
@@ -129,7 +192,8 @@ impl Memory {
             device.account().allocated(len);
         }
         let block = OwnedAllocation { device, raw, len, home, counted, parts: Vec::new() };
-        Self { block: ManuallyDrop::new(block), used_on: Vec::new() }
+        let block = ManuallyDrop::new(block);
+        Self { block, used_on: Vec::new(), written: 0, free_after: FreeAfter::Nothing }
     }
 
     pub(crate) fn raw(&self) -> Raw<Memory> {
@@ -151,42 +215,160 @@ impl Memory {
         self.block.len == 0
     }
 
+    /// How many bytes are written, from the first on: as many as a [`Buffer`] of it has.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
     /// Where it is, for work on this queue that fills it.
     ///
-    /// As with arrays, a place exists only for somebody who names the queue that will use it.
+    /// As with arrays, a place exists only for somebody who names the queue that will use it. A
+    /// queue that is named for the first time waits for the queue that the memory was allocated on.
     pub fn spot(&mut self, queue: &Queue) -> Result<Spot> {
-        queue.reaches(self.block.device.id())?;
-        let is_known = self.used_on.iter().any(|known| known.number() == queue.number());
-        // The host is never waited for.
-        if !is_known && !host::is_host(queue) {
-            self.used_on.push(queue.clone());
+        let spot = self.spot_to_fill(queue)?;
+        if let FreeAfter::Allocation(first) = &self.free_after {
+            // From now on somebody may submit work that nobody here knows of.
+            self.free_after = FreeAfter::Work(first.clone());
         }
+        Ok(spot)
+    }
+
+    /// [`spot`](Self::spot) for somebody who asks
+    /// [`may_be_filled_by_host`](Self::may_be_filled_by_host) before anything is submitted.
+    pub(crate) fn spot_to_fill(&mut self, queue: &Queue) -> Result<Spot> {
+        self.require_reach(queue)?;
+        self.order(queue)?;
         Ok(Spot { base: self.block.raw, offset: 0 })
     }
 
-    /// Forgets who was told where it is: it is there by now, and nothing was submitted with it, so
-    /// that it can go at once.
+    /// Whether work on the queue may touch it.
+    fn require_reach(&self, queue: &Queue) -> Result<()> {
+        let device = &self.block.device;
+        queue.reaches(device.id())?;
+        let is_of_another_runtime = queue.driver().runtime() != device.driver().runtime();
+        if queue.device().id() == device.id() && is_of_another_runtime {
+            let message = "the memory is of another runtime that is open by this id";
+            return Err(Error::new(ErrorKind::NotReachable, message).on_device(device.id()));
+        }
+        Ok(())
+    }
+
+    /// Says that the first `len` bytes are written, beside those that [`write`](Self::write) wrote.
+    ///
+    /// # Safety
+    /// UNS-33: `len` is not more than [`len`](Self::len). Each of the bytes has been written, or is
+    /// written by work that is submitted before the memory is shared, to a queue that
+    /// [`spot`](Self::spot) was called with.
+    pub unsafe fn assume_written(&mut self, len: u64) {
+        debug_assert!(len <= self.len());
+        self.written = self.written.max(len.min(self.len()));
+    }
+
+    /// Makes a queue that was not given the place yet wait until the memory may be used.
+    fn order(&mut self, queue: &Queue) -> Result<()> {
+        if let FreeAfter::Allocation(first) | FreeAfter::Work(first) = &self.free_after
+            && !self.used_on.iter().any(|known| known.number() == queue.number())
+        {
+            queue.wait(&first.record()?)?;
+        }
+        self.note_queue(queue);
+        Ok(())
+    }
+
+    /// Notes a queue that is given the place and that waited for what it has to wait for.
+    fn note_queue(&mut self, queue: &Queue) {
+        match &self.free_after {
+            FreeAfter::Nothing => {}
+            // The host has waited, and nobody else has to.
+            _ if host::is_host(queue) => self.free_after = FreeAfter::Nothing,
+            FreeAfter::Allocation(first) if first.number() != queue.number() => {
+                self.free_after = FreeAfter::Work(first.clone());
+            }
+            FreeAfter::Allocation(_) | FreeAfter::Work(_) => {}
+        }
+        // What uses the host's queue is over when the call is.
+        let is_known = self.used_on.iter().any(|known| known.number() == queue.number());
+        if !is_known && !host::is_host(queue) {
+            self.used_on.push(queue.clone());
+        }
+    }
+
+    /// Makes a queue wait for all that was submitted to the others that were given the place.
+    fn order_behind_all(&self, queue: &Queue) -> Result<()> {
+        let others = self.used_on.iter().filter(|used| used.number() != queue.number());
+        others.into_iter().try_for_each(|used| queue.wait(&used.record()?))
+    }
+
+    /// Waits on the host until nothing that was submitted uses it.
+    fn settle(&mut self) -> Result<()> {
+        self.used_on.iter().try_for_each(Queue::synchronize)?;
+        self.forget_queues();
+        Ok(())
+    }
+
+    /// Whether the host may write to it before this queue does anything with it: it is as the
+    /// driver allocated it for the queue, or nothing that was submitted uses it.
+    pub(crate) fn may_be_filled_by_host(&self, queue: &Queue) -> bool {
+        let is_alone = || self.used_on.iter().all(|used| used.number() == queue.number());
+        match &self.free_after {
+            FreeAfter::Nothing => is_alone(),
+            FreeAfter::Allocation(on) => on.number() == queue.number() && is_alone(),
+            FreeAfter::Work(_) => false,
+        }
+    }
+
+    /// Forgets who was told where it is: it is there by now, and nothing that was submitted uses
+    /// it, so that it can go at once.
     pub(crate) fn forget_queues(&mut self) {
         self.used_on.clear();
+        self.free_after = FreeAfter::Nothing;
     }
 
-    /// Shares it. From now on nobody writes to it.
+    /// Shares the part of it that is [written](Self::written). From now on nobody writes to it.
+    ///
+    /// An array that is made of the buffer is ready after what was submitted by then to the queues
+    /// that were given the place, however it is finished. Memory that only [`write`](Self::write)
+    /// filled is ready at once.
     pub fn into_buffer(self) -> Buffer {
         self.block.device.driver().share(self.block.raw);
-        self.into_unshared_buffer()
+        let (written, in_flight) = (self.written, self.used_on.clone());
+        self.into_bytes(0, written).in_flight_on(in_flight)
     }
 
-    /// The same for memory that may go to one other party, who may then write to it.
-    pub(crate) fn into_unshared_buffer(self) -> Buffer {
-        let (device, base, len) = (self.block.device.id(), self.block.raw, self.block.len);
+    /// Shares some of its bytes.
+    ///
+    /// # Safety
+    /// The bytes lie inside. An array that is made of them is ready after the work that writes
+    /// them.
+    pub(crate) unsafe fn into_written_part(self, offset: u64, len: u64) -> Buffer {
+        self.block.device.driver().share(self.block.raw);
+        self.into_bytes(offset, len)
+    }
+
+    /// Shares all of its bytes, for memory that may go to one other party, who may then write to
+    /// it.
+    ///
+    /// # Safety
+    /// An array that is made of them is ready after the work that writes them, all of them.
+    pub(crate) unsafe fn into_unshared_buffer(self) -> Buffer {
+        let len = self.len();
+        self.into_bytes(0, len)
+    }
+
+    fn into_bytes(self, offset: u64, len: u64) -> Buffer {
+        let (device, base) = (self.block.device.id(), self.block.raw);
         let owner: super::BytesOwner = Arc::new(self);
-        Buffer::from_parts(device, base, 0, Extent::Exact(len), Some(owner))
+        Buffer::from_parts(device, base, offset, Extent::Exact(len), Some(owner))
     }
 
     /// Shares parts of it, each at an offset and so long, one behind the other. On a device of
     /// handles each part gets a handle of its own: the one that it had before, if recycled memory
     /// is divided as it was then.
-    pub(crate) fn into_parts(
+    ///
+    /// # Safety
+    /// An array that is made of the parts is ready after the work that writes them. (Nobody gets at
+    /// the bytes between them.)
+    pub(crate) unsafe fn into_parts(
         self,
         parts: impl ExactSizeIterator<Item = (u64, u64)> + DoubleEndedIterator + Clone,
     ) -> Result<Parted> {
@@ -208,7 +390,8 @@ impl Memory {
         Ok(parted)
     }
 
-    /// Fills it from host memory and waits until that is done.
+    /// Writes to its first bytes from host memory and waits until that is done, behind all that was
+    /// submitted to the queues that were given the place.
     pub fn write(&mut self, queue: &Queue, bytes: &[u8]) -> Result<()> {
         let len = bytes.len() as u64;
         if len > self.len() {
@@ -223,11 +406,19 @@ impl Memory {
         // is gone.
         let staged = bytes.to_vec();
         let from = Spot { base: Raw::from_ptr(staged.as_ptr().cast_mut().cast()), offset: 0 };
-        let region = Region { from, to: self.spot(queue)?, len };
+        self.require_reach(queue)?;
+        self.order_behind_all(queue)?;
+        self.note_queue(queue);
+        let to = Spot { base: self.block.raw, offset: 0 };
+        let region = Region { from, to, len };
         // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by
         // `keep_until_done`; this memory has no other user (`&mut self`).
         unsafe { queue.copy(Route::FromHost, &[region]) }?;
-        queue.synchronize().inspect_err(|_| queue.keep_until_done(staged))
+        queue.synchronize().inspect_err(|_| queue.keep_until_done(staged))?;
+        // The queue came behind all others.
+        self.forget_queues();
+        self.written = self.written.max(len);
+        Ok(())
     }
 }
 

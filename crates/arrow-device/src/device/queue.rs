@@ -101,7 +101,8 @@ impl Queue {
         unsafe { self.driver().is_idle(self.0.raw) }
     }
 
-    /// Allocates memory for work on this queue; other queues have to be ordered behind it first.
+    /// Allocates memory for work on this queue, maybe in its order. Another queue that is given the
+    /// place ([`Memory::spot`], [`Memory::write`]) waits for this one first.
     pub fn allocate(&self, len: u64) -> Result<Memory> {
         Memory::allocate(&self.0.device, len, Some(self))
     }

@@ -32,22 +32,24 @@ pub(super) fn is_ambiguous() -> bool {
     AMBIGUOUS.load(Ordering::Relaxed)
 }
 
-/// The device of this id that has this memory; where none says so, the one opened last.
+/// The device of this id that has this memory: the only one that says so; or, where none says so,
+/// the only one that cannot tell.
 ///
 /// # Safety
 /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
 pub(super) unsafe fn find_holding(id: DeviceId, memory: Raw<Memory>) -> Option<Device> {
-    let mut open = all(id).into_iter();
-    let last = open.next()?;
-    // SAFETY: the memory is of a live array that claims to be on this device, as the caller
-    // promises.
-    if unsafe { last.driver().holds(memory) } {
-        return Some(last);
+    let (mut having, mut unsure) = (Vec::new(), Vec::new());
+    for device in of_each_runtime(id) {
+        // SAFETY: the memory is of a live array that claims to be on this device, as the caller
+        // promises.
+        match unsafe { device.driver().holds(memory) } {
+            Some(true) => having.push(device),
+            None => unsure.push(device),
+            Some(false) => {}
+        }
     }
-    // SAFETY: the memory is of a live array that claims to be on this device, as the caller
-    // promises.
-    let other = open.find(|device| unsafe { device.driver().holds(memory) });
-    Some(other.unwrap_or(last))
+    let found = if having.is_empty() { unsure } else { having };
+    <[Device; 1]>::try_from(found).ok().map(|[only]| only)
 }
 
 /// The open devices of this id, one of each runtime.

@@ -37,15 +37,17 @@ impl Tensor {
             std::mem::forget(memory);
             return Err(error.during("copy a tensor to the host").on_device(self.device()));
         }
-        let memory = bytes_of(memory.into_unshared_buffer(), |builder| builder.finish_ready())?;
-        self.compacted(memory)
+        // SAFETY: the elements are all of the memory, and the wait for them is over.
+        let bytes = unsafe { memory.into_unshared_buffer() };
+        self.compacted(bytes_of(bytes, |builder| builder.finish_ready())?)
     }
 
     fn copy_on(&self, queue: &Queue) -> Result<Self> {
         let mut memory = allocate_near(self.memory(), queue, self.compact_len()?)?;
         let to = memory.spot(queue)?.base;
         self.gather(queue, Route::Within, to, 0)?;
-        self.compacted(finish(memory, queue)?)
+        // SAFETY: the elements are all of the memory, and were submitted to the queue.
+        self.compacted(unsafe { finish(memory, queue) }?)
     }
 
     /// The same elements, compact in this memory.
@@ -113,8 +115,13 @@ pub(crate) fn allocate_near(array: &Array, queue: &Queue, len: u64) -> Result<Me
 }
 
 /// What was written on this queue, as the memory of a tensor.
-pub(crate) fn finish(memory: Memory, queue: &Queue) -> Result<Array> {
-    bytes_of(memory.into_unshared_buffer(), |builder| builder.finish_on(queue))
+///
+/// # Safety
+/// All of the memory is written by what was submitted to this queue, or was before.
+pub(crate) unsafe fn finish(memory: Memory, queue: &Queue) -> Result<Array> {
+    // SAFETY: promised by the caller: the array is ready after the queue.
+    let bytes = unsafe { memory.into_unshared_buffer() };
+    bytes_of(bytes, |builder| builder.finish_on(queue))
 }
 
 /// Some bytes of a buffer of an array, in host memory: read in place where the host can, or fetched
@@ -175,6 +182,7 @@ pub(crate) fn upload(near: &Array, bytes: &[u8], dtype: Dtype, queue: &Queue) ->
     memory.write(queue, bytes)?;
     let count = (bytes.len() as u64).checked_div(size).unwrap_or(0);
     let dims = Dims::compact(&[count.cast_signed()])?;
-    let memory = TensorMemory::of(finish(memory, queue)?);
+    // SAFETY: the bytes are all of the memory, and were waited for.
+    let memory = TensorMemory::of(unsafe { finish(memory, queue) }?);
     Ok(Tensor::new(memory, 0, dtype, width, dims, Origin::Own))
 }

@@ -218,7 +218,8 @@ impl Tensor {
         queue.keep_until_done(staged);
         submitted?;
         let dims = self.dims().clone();
-        let memory = TensorMemory::of(finish(memory, queue)?);
+        // SAFETY: the elements are all of the memory, and were submitted to the queue.
+        let memory = TensorMemory::of(unsafe { finish(memory, queue) }?);
         Ok(Self::new(memory, 0, self.dtype(), self.width(), dims, Origin::Own))
     }
 

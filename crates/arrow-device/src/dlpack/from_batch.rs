@@ -136,7 +136,9 @@ impl Batch {
             column.gather(&queue, Route::Within, base, at)?;
             at += column_size;
         }
-        let memory = finish(memory, &queue)?;
+        // SAFETY: the columns have `rows` elements each, which are all of the memory, and were
+        // submitted to the queue.
+        let memory = unsafe { finish(memory, &queue) }?;
         Ok(Tensor::new(
             TensorMemory::of(memory),
             0,

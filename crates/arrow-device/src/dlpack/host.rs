@@ -59,7 +59,7 @@ impl HostTensor {
             .map_err(|_| Error::new(ErrorKind::OutOfMemory, format!("{total} bytes asked for")))?;
         for place in runs {
             let begin = tensor.start_of(place).and_then(|begin| usize::try_from(begin).ok());
-            let piece = begin.and_then(|begin| memory.get(begin..begin.checked_add(run)?));
+            let piece = begin.and_then(|begin| memory.part(begin..begin.checked_add(run)?));
             bytes.extend_from_slice(piece.ok_or_else(outside)?);
         }
         Ok(bytes)

@@ -38,7 +38,7 @@ fn the_library_is_a_right_producer() {
     let after_an_event = |stage: &Stage, schema, out| {
         stage.manual.submit(&stage.queue);
         let array = if stage.has_events() {
-            numbers(stage).finish_after(stage.queue.record().unwrap())
+            unsafe { numbers(stage).finish_after(stage.queue.record().unwrap()) }
         } else {
             numbers(stage).finish_on(&stage.queue)
         };

@@ -17,6 +17,7 @@ mod device_arrays;
 mod hostile;
 mod judged;
 mod matrix;
+mod memory;
 mod moves;
 mod schemas;
 mod threads;

@@ -173,7 +173,7 @@ fn a_plain_struct_goes_out_when_its_data_is_there_because_it_has_no_event() {
         numbers().build().unwrap().copy_to(&queue).unwrap();
         let buffers = [None, Some(vec![1_i64, 2].into())];
         let array = Array::builder(DataType::Int64).len(2).buffers(buffers);
-        array.finish_after(queue.record().unwrap()).unwrap()
+        unsafe { array.finish_after(queue.record().unwrap()) }.unwrap()
     };
     let (array, other) = (soon(), soon());
     assert!(!array.is_ready().unwrap() && !other.is_ready().unwrap());
@@ -218,7 +218,7 @@ fn what_is_still_being_made_is_kept_even_if_nobody_waits_for_it() {
     let dropped = Arc::new(AtomicBool::new(false));
     numbers().build().unwrap().copy_to(&queue).unwrap();
     let array = Array::builder(DataType::UInt8).len(64).buffers([None, Some(noted(&dropped))]);
-    drop(array.finish_after(queue.record().unwrap()).unwrap());
+    drop(unsafe { array.finish_after(queue.record().unwrap()) }.unwrap());
     arrow_device::deferred::release_finished();
     assert!(!dropped.load(Ordering::SeqCst));
     queue.synchronize().unwrap();
@@ -355,8 +355,10 @@ fn what_the_host_filled_is_ready_when_the_driver_says_so() {
         (Some(Filled::After(Raw::NULL)), 0, false),
     ];
     for (number, (filled, records, is_now)) in (30..).zip(ways) {
-        let (device, state) =
-            device::open_with(number, device::Abilities { fill: true, filled, stage: false });
+        let (device, state) = device::open_with(
+            number,
+            device::Abilities { fill: true, filled, ..Default::default() },
+        );
         let queue = device.open_queue().unwrap();
         let there = array.copy_to(&queue).unwrap();
         let recorded = state.lock().unwrap().records;

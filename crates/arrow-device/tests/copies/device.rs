@@ -60,6 +60,8 @@ pub struct Abilities {
     pub filled: Option<Filled>,
     /// It has host memory of its own for copies.
     pub stage: bool,
+    /// It does not tell whose memory something is, as a driver that says nothing about it.
+    pub not_tell: bool,
 }
 
 #[derive(Debug)]
@@ -266,10 +268,10 @@ unsafe impl Driver for LazyDriver {
         }
     }
 
-    unsafe fn holds(&self, base: Raw<Memory>) -> bool {
+    unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
         let mut state = self.state();
         state.asked += 1;
-        state.blocks.contains_key(&(base.bits() % PART))
+        (!state.can.not_tell).then(|| state.blocks.contains_key(&(base.bits() % PART)))
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {

@@ -11,6 +11,7 @@
     clippy::unwrap_used
 )]
 
+mod allocators;
 mod copies;
 mod device;
 mod runtimes;

@@ -53,6 +53,43 @@ fn assert_names_both(refused: &Error, parts: [&str; 2]) {
 }
 
 // Requirement: SAF-12
+#[test]
+fn memory_is_not_taken_for_that_of_a_runtime_that_cannot_tell() {
+    process::alone(runtimes_that_cannot_tell_are_open_by_one_id);
+}
+
+fn runtimes_that_cannot_tell_are_open_by_one_id() {
+    let silent = Abilities { not_tell: true, ..Abilities::default() };
+    let [silent_one, silent_two] =
+        [1, 2].map(|runtime| device::open_in(runtime, 7, silent).0.open_queue().unwrap());
+    let array = with_nulls(&silent_one, &silent_one);
+    assert!(array.is_err(), "nobody can tell that both parts are of one runtime");
+    let array = numbers(&silent_one);
+    for queue in [&silent_one, &silent_two] {
+        assert_eq!(array.on(queue).unwrap_err().kind(), ErrorKind::NotReachable);
+    }
+    drop((array, silent_two));
+
+    // One that tells is enough to tell two apart.
+    let telling = device::open_in(3, 7, Abilities::default()).0.open_queue().unwrap();
+    for (mine, other) in [(&telling, &silent_one), (&silent_one, &telling)] {
+        let array = numbers(mine);
+        array.on(mine).unwrap();
+        assert_eq!(array.on(other).unwrap_err().kind(), ErrorKind::NotReachable);
+        let part = Some(buffer(mine, &[1; 16]));
+        let part = || Array::builder(DataType::Int32).len(4).buffers([None, part.clone()]);
+        buffer(mine, &[1; 16]).on(mine).unwrap();
+        let refused = buffer(mine, &[1; 16]).on(other).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotReachable);
+        let mut memory = mine.allocate(16).unwrap();
+        assert_eq!(memory.spot(other).unwrap_err().kind(), ErrorKind::NotReachable);
+        assert_eq!(memory.write(other, &[1]).unwrap_err().kind(), ErrorKind::NotReachable);
+        part().finish_on(mine).unwrap();
+        assert_eq!(part().finish_on(other).unwrap_err().kind(), ErrorKind::NotReachable);
+    }
+}
+
+// Requirement: SAF-12
 /// One test, since all of it is about which devices are open.
 #[test]
 fn an_array_is_put_together_from_the_memory_of_one_runtime() {

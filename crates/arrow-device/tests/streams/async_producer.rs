@@ -2,8 +2,8 @@
 //! and with each fault, and the checks against producers that do one thing wrong.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowDeviceArrayStream};

@@ -5,7 +5,9 @@ mod device;
 mod rules;
 
 use crate::threads::{Arc, JoinHandle, Mutex, lock, spawn};
-use crate::timeline::{AskDriver, Kinds, LastUses, Listed, Timeline, Use, WaitingTimelines};
+use crate::timeline::{
+    AskDriver, LastUses, Listed, Timeline, TimelineKinds, Use, WaitingTimelines,
+};
 use device::{ModelEnd, ModelQueue, Thing, end_of_event, end_of_queue, release, thing};
 
 /// One scenario with all rules, or with one taken away.
@@ -98,18 +100,18 @@ pub(crate) fn run_all(survives: impl Fn(Scenario) -> bool) {
 }
 
 /// A queue of the model, with the library's view of it.
-struct Lane<K: Kinds> {
+struct Lane<K: TimelineKinds> {
     queue: Arc<ModelQueue>,
     timeline: Arc<Timeline<K>>,
 }
 
-impl<K: Kinds> Clone for Lane<K> {
+impl<K: TimelineKinds> Clone for Lane<K> {
     fn clone(&self) -> Self {
         Self { queue: self.queue.clone(), timeline: self.timeline.clone() }
     }
 }
 
-impl<K: Kinds<End = ModelEnd, Entry = Thing, About = ()>> Lane<K> {
+impl<K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>> Lane<K> {
     fn new(number: u64) -> Self {
         let queue = Arc::new(ModelQueue::default());
         Self { queue, timeline: Arc::new(Timeline::new(number, ())) }
@@ -128,12 +130,12 @@ impl<K: Kinds<End = ModelEnd, Entry = Thing, About = ()>> Lane<K> {
     }
 }
 
-fn nothing_waits<K: Kinds>() -> Arc<WaitingTimelines<K>> {
+fn nothing_waits<K: TimelineKinds>() -> Arc<WaitingTimelines<K>> {
     Arc::new(WaitingTimelines(Mutex::new(Listed::new())))
 }
 
 /// Looks at all timelines once, and releases what is over.
-fn sweep<K: Kinds<Entry = Thing>>(waiting: &WaitingTimelines<K>) {
+fn sweep<K: TimelineKinds<Entry = Thing>>(waiting: &WaitingTimelines<K>) {
     for timeline in waiting.all() {
         let mut over = Vec::new();
         timeline.look(waiting, &mut over);
@@ -143,7 +145,7 @@ fn sweep<K: Kinds<Entry = Thing>>(waiting: &WaitingTimelines<K>) {
 
 fn two_uses_of_one_queue_end_at_once<K>()
 where
-    K: Kinds<End = ModelEnd, Entry = Thing, About = ()>,
+    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
 {
     let lane = Lane::<K>::new(1);
     let uses = Arc::new(Mutex::new(LastUses::<K>::default()));
@@ -173,7 +175,7 @@ where
 
 fn a_queue_is_found_idle_while_another_thread_submits<K>()
 where
-    K: Kinds<End = ModelEnd, Entry = Thing, About = ()>,
+    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
 {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();
@@ -198,7 +200,7 @@ where
 
 fn uses_end_while_waiters_are_being_added<K>()
 where
-    K: Kinds<End = ModelEnd, Entry = Thing, About = ()>,
+    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
 {
     let (one, two) = (Lane::<K>::new(1), Lane::<K>::new(2));
     let waiting = nothing_waits();
@@ -221,7 +223,7 @@ where
 
 fn two_threads_look_at_one_timeline<K>()
 where
-    K: Kinds<End = ModelEnd, Entry = Thing, About = ()>,
+    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
 {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();
@@ -241,7 +243,7 @@ where
 
 fn a_driver_that_is_asked_calls_back<K>()
 where
-    K: Kinds<End = ModelEnd, Entry = Thing, About = ()>,
+    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
 {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();
@@ -266,7 +268,7 @@ where
 /// harm needs no other thread, and without one there are few schedules.
 fn spawn_where_schedules_are_random<K>(waiting: &Arc<WaitingTimelines<K>>) -> Option<JoinHandle<()>>
 where
-    K: Kinds<End = ModelEnd, Entry = Thing, About = ()>,
+    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
 {
     let waiting = waiting.clone();
     cfg!(not(loom)).then(|| spawn(move || sweep(&waiting)))
@@ -274,7 +276,7 @@ where
 
 fn a_timeline_leaves_while_a_waiter_is_added<K>()
 where
-    K: Kinds<End = ModelEnd, Entry = Thing, About = ()>,
+    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
 {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();
@@ -298,7 +300,7 @@ where
 
 fn a_driver_cannot_tell<K>()
 where
-    K: Kinds<End = ModelEnd, Entry = Thing, About = ()>,
+    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
 {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();

@@ -1,13 +1,13 @@
 //! All rules, and all but one.
 
 use super::device::{ModelEnd, Thing};
-use crate::timeline::Kinds;
+use crate::timeline::TimelineKinds;
 
 macro_rules! rules {
     ($($name:ident $(without $rule:ident)?;)*) => {$(
         pub(super) struct $name;
 
-        impl Kinds for $name {
+        impl TimelineKinds for $name {
             type End = ModelEnd;
             type Entry = Thing;
             type About = ();

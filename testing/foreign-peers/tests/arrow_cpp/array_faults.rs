@@ -210,7 +210,7 @@ fn null_buffers_of_an_empty_device_array_are_on_the_host_for_it() {
                 .unwrap(),
         ]);
         let event = queue.record().unwrap();
-        let empty = empty.finish_after(event).unwrap();
+        let empty = unsafe { empty.finish_after(event) }.unwrap();
         let said = match unsafe { cpp.relay(Structs::settled(&empty).unwrap()) } {
             Ok(_) => "handed on".to_owned(),
             Err(said) => said,

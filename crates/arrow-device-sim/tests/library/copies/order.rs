@@ -17,6 +17,7 @@ fn pending_numbers(sim: &Sim, queue: &Queue) -> Array {
     let spot = memory.spot(queue).unwrap();
     let kernel = sim.kernel("produce").writes(spot, len);
     kernel.launch(queue, |memory| memory.set_values(0, &numbers())).unwrap();
+    unsafe { memory.assume_written(len) };
     let buffers = [None, Some(memory.into_buffer())];
     Array::builder(DataType::Int64).len(COUNT).buffers(buffers).finish_on(queue).unwrap()
 }

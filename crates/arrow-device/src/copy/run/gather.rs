@@ -28,11 +28,11 @@ pub(in crate::copy) unsafe fn into_target(
 }
 
 /// Copies all pieces into the memory of a device, if the host can write there; returns when they
-/// are there.
+/// are there. Memory that is there in the order of a queue only is left to the queue.
 ///
 /// # Safety
 /// The host reads the source, which is ready; the target is memory of the queue's device that was
-/// allocated for these pieces, and nothing was submitted for it.
+/// allocated for these pieces and for this queue, and nothing was submitted for it since.
 pub(in crate::copy) unsafe fn into_mapping(
     source: &CopySource,
     pieces: &[Piece],
@@ -41,9 +41,13 @@ pub(in crate::copy) unsafe fn into_mapping(
     total: u64,
 ) -> Result<Option<Filled>> {
     let Some(spot) = target.packed_spot(0) else { return Ok(None) };
+    if !target.may_be_filled_by_host(queue) {
+        return Ok(None);
+    }
     let driver = queue.driver();
-    // SAFETY: UNS-22: the target is memory of the queue's device, and nothing was submitted for it,
-    // as the caller promises.
+    // SAFETY: UNS-22: the target is memory of the queue's device, as the caller promises; nothing
+    // that was submitted before uses the memory, or the driver itself allocated it in the order of
+    // this queue.
     let mapped = unsafe { driver.map_to_fill(queue.raw(), spot, total) };
     let Some(address) = mapped.map_err(|error| error.at_step(step::MAP))? else { return Ok(None) };
     let filled = pieces.iter().try_for_each(|piece| {

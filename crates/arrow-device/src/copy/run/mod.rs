@@ -41,7 +41,8 @@ impl Plan {
         let mut target = Target::allocate(self.layout, &walked.pieces, &self.queue, &self.options)
             .map_err(|error| error.at_step(step::ALLOCATE))?;
         if pieces.is_empty() {
-            return result::build(self, walked, target, ReadyWhen::Now);
+            // SAFETY: there are none.
+            return unsafe { result::build(self, walked, target, ReadyWhen::Now) };
         }
         let readiness = match &self.route {
             CopyRoute::Shared | CopyRoute::Gather => {
@@ -77,7 +78,9 @@ impl Plan {
                 self.finish_after(last)?
             }
         };
-        result::build(self, walked, target, readiness)
+        // SAFETY: each way above wrote or submitted all pieces, and gave the event behind them or
+        // waited.
+        unsafe { result::build(self, walked, target, readiness) }
     }
 
     /// When the result is ready, after all was submitted.
@@ -140,7 +143,8 @@ impl Plan {
     fn to_device(&self, walked: &Walked, target: &mut Target) -> Result<ReadyWhen> {
         let pieces = walked.pieces.list();
         // SAFETY: the host reads the source, as the plan chose this way (W1 of `plan/walk.rs`); the
-        // target was allocated for these pieces, and nothing was submitted for it.
+        // target was allocated for these pieces and this queue, and nothing was submitted for it
+        // since.
         let filled = unsafe {
             gather::into_mapping(&self.source, pieces, target, &self.queue, walked.pieces.total())
         }?;

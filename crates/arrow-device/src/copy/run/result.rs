@@ -14,7 +14,10 @@ use crate::pool::shared::Shared;
 use crate::{Array, Buffer, Error, Extent, Result};
 
 /// Builds the result: one tree for a packed one, and one for each node where buffers are separate.
-pub(in crate::copy) fn build(
+///
+/// # Safety
+/// All pieces are in the target by the time that the readiness says.
+pub(in crate::copy) unsafe fn build(
     plan: &Plan,
     walked: &Walked,
     target: Target,
@@ -22,12 +25,16 @@ pub(in crate::copy) fn build(
 ) -> Result<Array> {
     let pieces = walked.pieces.list();
     let built = match target.is_packed() {
-        true => {
-            target.into_parts(pieces).and_then(|parts| one_tree(plan, walked, parts, readiness))
+        // SAFETY: all pieces are written by the time that the array is ready, as the caller
+        // promises.
+        true => unsafe { target.into_parts(pieces) }
+            .and_then(|parts| one_tree(plan, walked, parts, readiness)),
+        false => {
+            // SAFETY: all pieces are written by the time that the array is ready, as the caller
+            // promises.
+            let buffers = unsafe { target.into_buffers(pieces) };
+            tree_of_trees(plan, walked, &buffers, &readiness)
         }
-        false => target
-            .into_buffers(pieces)
-            .and_then(|buffers| tree_of_trees(plan, walked, &buffers, &readiness)),
     };
     built.map_err(|error: Error| error.at_step(step::BUILD))
 }
@@ -107,7 +114,8 @@ fn tree_of_trees(
             builder = builder.dictionary(dictionary);
         }
         let array = match &event {
-            Some(event) => builder.finish_after(event.clone()),
+            // SAFETY: the pieces are there after this event, as the caller of `build` promised.
+            Some(event) => unsafe { builder.finish_after(event.clone()) },
             None => builder.finish_ready(),
         }?;
         *numbered(done.get_mut(number)) = Some(array);

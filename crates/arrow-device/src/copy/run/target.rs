@@ -56,7 +56,7 @@ impl Target {
         let block = |len: u64, slack: u64| -> Result<PackedMemory> {
             let mut memory =
                 queue.allocate_by(len.saturating_add(slack), options.allocator.as_deref())?;
-            let spot = memory.spot(queue)?;
+            let spot = memory.spot_to_fill(queue)?;
             let shift = match slack {
                 0 => 0,
                 // Up to the next multiple, which the slack has room for.
@@ -118,19 +118,41 @@ impl Target {
         }
     }
 
+    /// Whether the host may write to one that is packed before the queue that it was allocated for
+    /// does anything.
+    pub(in crate::copy) fn may_be_filled_by_host(&self, queue: &Queue) -> bool {
+        self.blocks.iter().all(|block| block.memory.may_be_filled_by_host(queue))
+    }
+
     /// Shares one that is packed. Nothing, if there are no pieces.
-    pub(in crate::copy) fn into_parts(self, pieces: &[Piece]) -> Result<Option<PackedParts>> {
+    ///
+    /// # Safety
+    /// All pieces are written by the time that the array is ready which is made of them.
+    pub(in crate::copy) unsafe fn into_parts(
+        self,
+        pieces: &[Piece],
+    ) -> Result<Option<PackedParts>> {
         let Some(PackedMemory { memory, shift, .. }) = self.blocks.into_iter().next() else {
             return Ok(None);
         };
         let parts = pieces.iter().map(|piece| (shift + piece.to, piece.len));
-        Ok(Some(PackedParts { memory: memory.into_parts(parts)?.into(), shift }))
+        // SAFETY: the parts are the pieces, which are written by the time that the array is ready,
+        // as the caller promises.
+        let parted = unsafe { memory.into_parts(parts) }?;
+        Ok(Some(PackedParts { memory: parted.into(), shift }))
     }
 
     /// Shares one that is not: a buffer for each piece.
-    pub(in crate::copy) fn into_buffers(self, pieces: &[Piece]) -> Result<Vec<Buffer>> {
+    ///
+    /// # Safety
+    /// As for [`into_parts`](Self::into_parts).
+    pub(in crate::copy) unsafe fn into_buffers(self, pieces: &[Piece]) -> Vec<Buffer> {
         let each = self.blocks.into_iter().zip(pieces);
-        each.map(|(block, piece)| block.memory.into_buffer().slice(block.shift, piece.len))
-            .collect()
+        let share = |(block, piece): (PackedMemory, &Piece)| {
+            // SAFETY: promised by the caller; each block was allocated for its piece, and has room
+            // for it behind the shift.
+            unsafe { block.memory.into_written_part(block.shift, piece.len) }
+        };
+        each.map(share).collect()
     }
 }

@@ -31,8 +31,8 @@
 //!
 //! # The rules, and what happens without one
 //!
-//! Each rule is a constant of [`Kinds`]. The library has them all; the tests of the model take them
-//! away one by one, and require that the exploration finds the harm.
+//! Each rule is a constant of [`TimelineKinds`]. The library has them all; the tests of the model
+//! take them away one by one, and require that the exploration finds the harm.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -41,7 +41,7 @@ use super::threads::{Arc, AtomicU64, AtomicUsize, Mutex, Ordering, lock};
 
 /// What is asked, what is released, and the rules. The library has one implementation, with all
 /// rules.
-pub(crate) trait Kinds: Sized + 'static {
+pub(crate) trait TimelineKinds: Sized + 'static {
     /// What a driver is asked.
     type End: AskDriver;
     /// A share of a thing that is held back.
@@ -109,7 +109,7 @@ impl UsesLeft {
 }
 
 /// The order in which a queue passes uses.
-pub(crate) struct Timeline<K: Kinds> {
+pub(crate) struct Timeline<K: TimelineKinds> {
     number: u64,
     about: K::About,
     /// The highest point that was taken.
@@ -119,39 +119,39 @@ pub(crate) struct Timeline<K: Kinds> {
     waiters: Mutex<Waiters<K>>,
 }
 
-struct Waiters<K: Kinds> {
+struct Waiters<K: TimelineKinds> {
     /// By point, and by a number of their own: several may wait for one point.
     by_point: BTreeMap<(u64, u64), Waiter<K>>,
     next: u64,
     is_listed: bool,
 }
 
-struct Waiter<K: Kinds> {
+struct Waiter<K: TimelineKinds> {
     end: K::End,
     entry: K::Entry,
 }
 
 /// One queue's use of something, up to a point.
-pub(crate) struct Use<K: Kinds> {
+pub(crate) struct Use<K: TimelineKinds> {
     timeline: Arc<Timeline<K>>,
     point: u64,
     end: K::End,
 }
 
 /// The last use on each of several timelines.
-pub(crate) struct LastUses<K: Kinds>(Vec<Use<K>>);
+pub(crate) struct LastUses<K: TimelineKinds>(Vec<Use<K>>);
 
 /// The timelines that have waiters.
-pub(crate) struct WaitingTimelines<K: Kinds>(pub(crate) Mutex<Listed<K>>);
+pub(crate) struct WaitingTimelines<K: TimelineKinds>(pub(crate) Mutex<Listed<K>>);
 
 /// What [`WaitingTimelines`] guards.
-pub(crate) struct Listed<K: Kinds> {
+pub(crate) struct Listed<K: TimelineKinds> {
     by_number: BTreeMap<u64, Arc<Timeline<K>>>,
     /// The number of the timeline whose turn was last.
     turn: u64,
 }
 
-impl<K: Kinds> Timeline<K> {
+impl<K: TimelineKinds> Timeline<K> {
     /// A timeline on which no point was taken. No other timeline has its number.
     pub(crate) fn new(number: u64, about: K::About) -> Self {
         Self {
@@ -277,7 +277,7 @@ impl<K: Kinds> Timeline<K> {
     }
 }
 
-impl<K: Kinds> Waiters<K> {
+impl<K: TimelineKinds> Waiters<K> {
     /// Takes off all that wait for a point up to this one.
     fn take_up_to(&mut self, passed: u64) -> Vec<Waiter<K>> {
         let mut taken = Vec::new();
@@ -291,7 +291,7 @@ impl<K: Kinds> Waiters<K> {
 }
 
 /// Counts the entries of these waiters down, and destroys their ends: without a lock.
-fn count_down<K: Kinds>(waiters: Vec<Waiter<K>>, over: &mut Vec<K::Entry>) {
+fn count_down<K: TimelineKinds>(waiters: Vec<Waiter<K>>, over: &mut Vec<K::Entry>) {
     for Waiter { end, entry } in waiters {
         drop(end);
         if entry.uses_left().one_has_ended() {
@@ -300,7 +300,7 @@ fn count_down<K: Kinds>(waiters: Vec<Waiter<K>>, over: &mut Vec<K::Entry>) {
     }
 }
 
-impl<K: Kinds> Use<K> {
+impl<K: TimelineKinds> Use<K> {
     /// The use of a queue up to a point of its timeline.
     pub(crate) fn new(timeline: Arc<Timeline<K>>, point: u64, end: K::End) -> Self {
         Self { timeline, point, end }
@@ -317,7 +317,7 @@ impl<K: Kinds> Use<K> {
     }
 }
 
-impl<K: Kinds> LastUses<K> {
+impl<K: TimelineKinds> LastUses<K> {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -346,14 +346,14 @@ impl<K: Kinds> LastUses<K> {
     }
 }
 
-impl<K: Kinds> Listed<K> {
+impl<K: TimelineKinds> Listed<K> {
     /// No timeline. Constant, so that the library's list can stand in a static.
     pub(crate) const fn new() -> Self {
         Self { by_number: BTreeMap::new(), turn: 0 }
     }
 }
 
-impl<K: Kinds> WaitingTimelines<K> {
+impl<K: TimelineKinds> WaitingTimelines<K> {
     /// Puts a waiter for each use of an entry on the use's timeline. The entry counts these uses
     /// already.
     pub(crate) fn hold(&self, uses: Vec<Use<K>>, entry: &K::Entry) {
@@ -411,7 +411,7 @@ impl<K: Kinds> WaitingTimelines<K> {
     }
 }
 
-impl<K: Kinds> Default for LastUses<K> {
+impl<K: TimelineKinds> Default for LastUses<K> {
     fn default() -> Self {
         Self(Vec::new())
     }

@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::release::HeldThing;
 use super::timeline;
-use super::timeline::{AskDriver, CountsUses, DriverAnswer, Kinds, LastUses, Timeline, UsesLeft};
+use super::timeline::{
+    AskDriver, CountsUses, DriverAnswer, LastUses, Timeline, TimelineKinds, UsesLeft,
+};
 use crate::device::driver::Runtime;
 use crate::device::host;
 use crate::device::queue::PreparedEvent;
@@ -14,7 +16,7 @@ use crate::{Device, ErrorKind, Event, Queue, Result, process};
 /// What timelines are made of in the library.
 pub(crate) struct OfDrivers;
 
-impl Kinds for OfDrivers {
+impl TimelineKinds for OfDrivers {
     type End = UseEnd;
     type Entry = Arc<dyn HeldThing>;
     type About = TimelineOwner;
