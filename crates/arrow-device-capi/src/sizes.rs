@@ -174,8 +174,9 @@ fn read(queue: &Queue, numbers: &[(Spot, u64)]) -> Result<Vec<i64>> {
     // SAFETY: each source is an offset inside its buffer, which the caller's view keeps; each
     // number has 8 bytes to land in, which stay until the wait below is over, or the queue has
     // passed the copies.
-    unsafe { queue.copy(Route::ToHost, &regions) }?;
-    if let Err(error) = queue.synchronize() {
+    let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
+    if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
+        // Some of the copies may be on their way.
         queue.keep_until_done(landed);
         return Err(error);
     }

@@ -90,7 +90,9 @@ pub fn cuda_event(event: &Event, stream: &Arc<CudaStream>) -> Result<CudaEvent> 
 /// The memory of a slice, which is kept and goes back to its stream in the end.
 ///
 /// Whatever `cudarc` knows to write there is ordered before what is submitted to the slice's stream
-/// from now on: finish an array of it on the [`queue`] of that stream.
+/// from now on, and whoever uses the buffer is ordered behind that stream. An array of it is best
+/// finished on the [`queue`] of the stream. For a slice of the per-thread default stream, which is
+/// no queue, this waits.
 pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
     let device = device_of(slice.context())?;
     let stream = slice.stream().clone();
@@ -98,9 +100,17 @@ pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
     drop(guard);
     let base = std::ptr::with_exposed_provenance::<c_void>(address as usize);
     let len = slice.num_bytes() as u64;
-    // SAFETY: the slice has so many bytes on this device, which stay until it is dropped; nobody
-    // has it to write there.
-    Ok(unsafe { Buffer::foreign(device.id(), base, len, slice) })
+    let written_on = queue(&stream).ok();
+    if written_on.is_none() {
+        stream.synchronize().map_err(said)?;
+    }
+    // SAFETY: UNS-17: the slice has so many bytes on this device, which stay until it is dropped;
+    // nobody has it to write there.
+    let buffer = unsafe { Buffer::foreign(device.id(), base, len, slice) };
+    Ok(match written_on {
+        Some(queue) => buffer.written_on(&queue),
+        None => buffer,
+    })
 }
 
 /// Elements of a buffer of an array, as `cudarc` takes them, as long as the view is there.

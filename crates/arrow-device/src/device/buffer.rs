@@ -114,6 +114,16 @@ impl Buffer {
         Self { device, base, offset, extent, owner, in_flight: None }
     }
 
+    /// The same bytes, which work on this queue may still write: whoever uses the buffer, or an array
+    /// of it, comes behind what has been submitted to the queue by then.
+    ///
+    /// For memory of [`foreign`](Self::foreign) that is still being filled; a
+    /// [`Memory`] knows its queues itself.
+    pub fn written_on(self, queue: &Queue) -> Self {
+        let queues = self.in_flight().iter().chain([queue]).cloned().collect();
+        self.in_flight_on(queues)
+    }
+
     /// The same, which is complete after what was submitted by now to these queues.
     pub(super) fn in_flight_on(self, queues: Vec<Queue>) -> Self {
         Self { in_flight: (!queues.is_empty()).then(|| Arc::new(queues)), ..self }

@@ -64,3 +64,27 @@ fn exchange() {
     drop((array, queue, elsewhere));
     arrow_device::deferred::wait_until_released(std::time::Duration::from_secs(30)).unwrap();
 }
+
+// Requirement: SAF-7, SAF-9
+#[test]
+fn an_array_of_a_slice_is_ready_no_sooner_than_the_slice() {
+    if process::is_child() {
+        let context = CudaContext::new(0).unwrap();
+        let (stream, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+        let numbers = stream.clone_htod(&[1_i32, 2, 3]).unwrap();
+        let buffers = [None, Some(interop::buffer(numbers).unwrap())];
+        let array = Array::builder(DataType::Int32).len(3).buffers(buffers).finish_ready();
+        let Ok(array) = array else { return };
+        let elsewhere = interop::queue(&other).unwrap();
+        let view = array.on(&elsewhere).unwrap();
+        let lent = interop::slice::<i32>(&view, view.buffer(1), 3, &other).unwrap();
+        assert_eq!(other.clone_dtoh(&lent.as_view()).unwrap(), [1, 2, 3]);
+        return;
+    }
+    let sim = Simulated::builder(Vendor::Cuda).load();
+    Child::of_this_test()
+        .env("LD_LIBRARY_PATH", sim.path().parent().unwrap())
+        .env_remove("ARROW_DEVICE_CUDA_LIBRARY")
+        .run()
+        .expect_success();
+}
