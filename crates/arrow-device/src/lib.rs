@@ -112,6 +112,7 @@ mod process;
 mod schema;
 mod stream;
 mod sync;
+mod unwind;
 pub mod validate;
 mod values;
 

@@ -5,7 +5,7 @@ use super::tree::Tree;
 use super::{Array, View};
 use crate::device::driver::Driver;
 use crate::sync::lock;
-use crate::{Device, Error, ErrorKind, Queue, Result};
+use crate::{Device, Error, ErrorKind, Queue, Result, process};
 
 /// When an array's data may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,9 @@ impl Tree {
     /// Makes a queue wait until the data is ready, unless it does already.
     pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
         queue.reaches(self.device)?;
+        if self.is_of_the_parents_device() {
+            return Err(process::of_the_parent().on_device(self.device));
+        }
         if self.device == queue.device().id() && !self.is_with(queue) {
             let message =
                 "the memory is of another runtime that is open by this id; copy the data first";

@@ -5,9 +5,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::Queue;
 use super::driver::{Addressing, Raw};
 use super::{Device, Memory};
+use super::{Owner, Queue};
 use crate::{DeviceId, Error, ErrorKind, Result};
 
 /// Whatever has to stay alive so that bytes stay valid.
@@ -97,7 +97,7 @@ impl Buffer {
             Raw::from_ptr(base.cast_mut()),
             0,
             Extent::Exact(len),
-            Some(Arc::new(owner)),
+            Some(Arc::new(Owner::on(device, owner))),
         )
     }
 

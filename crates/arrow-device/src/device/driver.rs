@@ -9,7 +9,11 @@
 //!
 //! * It can be called on any thread, and from several at once. A runtime that has a notion of a
 //!   *current* device or context sets its own for the call and restores the thread's.
-//! * It never panics and never unwinds.
+//! * It does not panic. Where it does all the same, the panic ends in the guard that a device puts
+//!   around its driver: the operation is an [`ErrorKind::Panicked`], and what it was to give back is
+//!   abandoned and counted.
+//! * It is called in the process that opened the device, before the end of that process begins, and
+//!   never in a child of `fork`. The guard sees to that as well.
 //! * It only submits. The operations that may wait for a device are the ones whose documentation
 //!   says so: [`synchronize`](Driver::synchronize), [`wait_on_host`](Driver::wait_on_host),
 //!   [`map`](Driver::map), [`map_to_fill`](Driver::map_to_fill), and those that allocate and free
@@ -24,6 +28,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::{Event, Memory, Queue};
+pub use crate::process::LibraryUse;
 use crate::{DeviceId, Error, ErrorKind, Result};
 
 /// A raw handle of a runtime: a pointer, an opaque handle or an index, as that runtime has it.
@@ -267,7 +272,8 @@ pub enum Route<'a> {
     ToHost,
     /// From one place on this device to another.
     Within,
-    /// From another device of the same runtime, whose driver this is, into this one.
+    /// From another device of the same runtime, whose driver this is, into this one. It stands
+    /// behind the guard of its device: its id tells which device that is.
     FromPeer(&'a dyn Driver),
 }
 
@@ -474,8 +480,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// As the trait says.
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool>;
 
-    /// How an event of this device is shown to others.
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent;
+    /// How an event of this device is shown to others. Calls no runtime.
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent>;
 
     /// Reads the event that another party shows. It stays that party's, and alive as long as what
     /// `sync_event` points to.

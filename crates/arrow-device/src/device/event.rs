@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::{Raw, Runtime, SyncEvent};
-use super::{Device, KeepAlive};
+use super::{Device, KeepAlive, Owner};
 use crate::Result;
+use crate::process::MadeIn;
 
 /// A point in a queue's order: passed when all work that was submitted before it has finished.
 ///
@@ -18,13 +19,24 @@ struct EventInner {
     device: Device,
     raw: Raw<Event>,
     owned: bool,
+    made_in: MadeIn,
     /// What keeps an event alive that somebody else made.
     _owner: Option<Box<dyn KeepAlive>>,
 }
 
 impl Event {
+    fn new(
+        device: Device,
+        raw: Raw<Event>,
+        owned: bool,
+        owner: Option<Box<dyn KeepAlive>>,
+    ) -> Self {
+        let made_in = MadeIn::this();
+        Self(Arc::new(EventInner { device, raw, owned, made_in, _owner: owner }))
+    }
+
     pub(crate) fn owned(device: Device, raw: Raw<Event>) -> Self {
-        Self(Arc::new(EventInner { device, raw, owned: true, _owner: None }))
+        Self::new(device, raw, true, None)
     }
 
     /// An event that somebody else made and will destroy.
@@ -33,7 +45,7 @@ impl Event {
     /// `raw` is an event of this device's runtime and stays alive as long as any clone of the
     /// result.
     pub unsafe fn adopt(device: &Device, raw: Raw<Event>) -> Self {
-        Self(Arc::new(EventInner { device: device.clone(), raw, owned: false, _owner: None }))
+        Self::new(device.clone(), raw, false, None)
     }
 
     /// The same with whatever keeps the event alive, which is dropped with the last clone of the
@@ -46,8 +58,8 @@ impl Event {
         raw: Raw<Event>,
         owner: impl Send + Sync + 'static,
     ) -> Self {
-        let owner: Option<Box<dyn KeepAlive>> = Some(Box::new(owner));
-        Self(Arc::new(EventInner { device: device.clone(), raw, owned: false, _owner: owner }))
+        let owner: Option<Box<dyn KeepAlive>> = Some(Box::new(Owner::on(device.id(), owner)));
+        Self::new(device.clone(), raw, false, owner)
     }
 
     /// Whether it has passed. Never waits.
@@ -83,12 +95,16 @@ impl Event {
     }
 
     /// What others find in `ArrowDeviceArray.sync_event`.
-    pub fn sync_event(&self) -> SyncEvent {
+    pub fn sync_event(&self) -> Result<SyncEvent> {
         self.0.device.driver().sync_event(self.0.raw)
     }
 
     pub(crate) fn runtime(&self) -> Runtime {
         self.0.device.driver().runtime()
+    }
+
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.0.made_in.is_this()
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {

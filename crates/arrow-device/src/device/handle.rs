@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::account::{Account, Held};
 use super::allocator::Allocator;
 use super::driver::{Driver, Properties, Raw};
+use super::guarded::Guarded;
 use super::staging::Staging;
-use super::{Memory, Queue, host, registry};
+use super::{Memory, Owner, Queue, host, registry};
 use crate::{DeviceId, Result};
 
 /// An opened device.
@@ -42,8 +43,15 @@ pub(super) struct OpenDevice {
 impl Device {
     /// The device of a driver. From now on [`Device::find`] finds it by its id, as long as it is
     /// open.
+    ///
+    /// The driver is called through a guard. In a child of `fork` its operations are
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), and
+    /// [`ErrorKind::ShutDown`](crate::ErrorKind::ShutDown) after the end of the process has begun;
+    /// nothing is given back then. A panic of the driver is an
+    /// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked). What was not given back is counted by
+    /// [`leaked`](crate::leaked).
     pub fn new(driver: impl Driver) -> Self {
-        let device = Self::of(Arc::new(driver));
+        let device = Self::of(Arc::new(Guarded::new(driver)));
         registry::add(&device, &device.opened);
         device
     }
@@ -125,6 +133,7 @@ impl Device {
         raw: Raw<Queue>,
         owner: impl Send + Sync + 'static,
     ) -> Queue {
+        let owner = Owner::on(self.id(), owner);
         Queue::adopted(self.clone(), raw, Some(Box::new(owner)))
     }
 
@@ -158,7 +167,7 @@ impl Device {
         self.account().count_exchanges();
     }
 
-    /// The driver beneath.
+    /// The driver beneath, behind its guard (see [`new`](Self::new)).
     pub fn driver(&self) -> &Arc<dyn Driver> {
         &self.opened.driver
     }

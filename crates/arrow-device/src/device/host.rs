@@ -131,8 +131,8 @@ unsafe impl Driver for Host {
         Ok(true)
     }
 
-    fn sync_event(&self, _event: Raw<Event>) -> SyncEvent {
-        SyncEvent::Handle(std::ptr::null_mut())
+    fn sync_event(&self, _event: Raw<Event>) -> Result<SyncEvent> {
+        Ok(SyncEvent::Handle(std::ptr::null_mut()))
     }
 
     unsafe fn read_sync_event(&self, _sync_event: NonNull<c_void>) -> Result<Raw<Event>> {

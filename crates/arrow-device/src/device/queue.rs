@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::driver::{Driver, Raw, Region, Route, Waiting};
-use super::{Allocator, Device, Event, KeepAlive, Memory};
+use super::{Allocator, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, Use};
 use crate::{DeviceId, Error, Result};
 
@@ -77,7 +77,9 @@ impl Queue {
     ///
     /// Where neither this queue nor its runtime can wait for that event, the host waits here.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        if event.runtime() != self.driver().runtime() {
+        // An event of the parent's, in a child of `fork`, is an error there.
+        let is_ours = event.runtime() == self.driver().runtime() && event.is_of_this_process();
+        if !is_ours {
             return event.synchronize();
         }
         // SAFETY: both handles are alive in their owners, and of one runtime.
@@ -125,7 +127,7 @@ impl Queue {
     /// [`reclaim`](crate::reclaim)), on that thread.
     pub fn keep_until_done(&self, what: impl Send + 'static) {
         let used = Use::record_now(self);
-        deferred::defer(what, vec![used]);
+        deferred::defer(Owner::on(self.0.device.id(), what), vec![used]);
     }
 
     /// Submits copies, as one piece of work.
