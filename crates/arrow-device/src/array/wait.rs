@@ -80,6 +80,7 @@ impl Array {
     }
 
     pub(crate) fn open_device(&self) -> Result<Device> {
+        self.tree.check_process()?;
         let device = match self.tree.telling_memory() {
             // SAFETY: the tree keeps it.
             Some(memory) => unsafe { Device::find_holding(self.device(), memory) },
@@ -102,12 +103,18 @@ impl Array {
 }
 
 impl Tree {
-    /// Makes a queue wait until the data is ready, unless it does already.
-    pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
-        queue.reaches(self.device)?;
+    /// An error in a child of `fork` for data on a device of its parent.
+    fn check_process(&self) -> Result<()> {
         if self.is_of_the_parents_device() {
             return Err(process::of_the_parent().on_device(self.device));
         }
+        Ok(())
+    }
+
+    /// Makes a queue wait until the data is ready, unless it does already.
+    pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
+        queue.reaches(self.device)?;
+        self.check_process()?;
         if self.device == queue.device().id() && !self.is_with(queue) {
             let message =
                 "the memory is of another runtime that is open by this id; copy the data first";
