@@ -67,9 +67,9 @@ pub unsafe fn load<A>(
         // SAFETY: promised by the caller.
         whole(unsafe { Loaded::new(vendor) }?)
     });
-    loaded.as_ref().map_err(|message| {
-        Error::new(ErrorKind::DriverMissing, message.clone()).during(OPERATION)
-    })
+    loaded
+        .as_ref()
+        .map_err(|message| Error::new(ErrorKind::DriverMissing, message.clone()).during(OPERATION))
 }
 
 impl Loaded {

@@ -65,6 +65,7 @@ impl Logical {
     /// # Safety
     /// As [`open_from`](crate::open_from).
     pub(crate) unsafe fn of(handles: Handles) -> Result<Arc<Self>> {
+        loader::enter()?;
         let refused = |message| Error::new(ErrorKind::InvalidArgument, message).during("open");
         if [handles.instance, handles.physical_device, handles.device].contains(&0) {
             return Err(refused("a handle is null"));
