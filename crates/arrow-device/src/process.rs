@@ -9,6 +9,7 @@
 //! A process that is about to end takes its drivers down, in an order that nobody knows. After that
 //! has begun, no driver is called.
 
+use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
@@ -196,7 +197,21 @@ impl Default for LibraryUse {
 
 /// A value for a static, of which a child of `fork` has a fresh one: a lock that another thread of
 /// the parent held at the fork does not stop the child.
-pub(crate) struct PerProcess<T: 'static> {
+///
+/// ```
+/// use std::sync::Mutex;
+///
+/// use arrow_device::driver::PerProcess;
+///
+/// static OPENED: PerProcess<Mutex<Vec<u32>>> = PerProcess::new(Mutex::new(Vec::new()));
+///
+/// OPENED.get().lock().unwrap().push(7);
+/// assert_eq!(OPENED.get().lock().unwrap().len(), 1);
+/// ```
+///
+/// Forks are counted from the first use of a driver on: of a [`LibraryUse`], or of a
+/// [`Device`](crate::Device) that is not the host.
+pub struct PerProcess<T: 'static> {
     /// That of the first process.
     first: T,
     /// That of a child. Never freed: others may look at it.
@@ -208,14 +223,21 @@ struct OfChild<T> {
     value: T,
 }
 
+impl<T> fmt::Debug for PerProcess<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PerProcess")
+    }
+}
+
 impl<T: Default + Sync> PerProcess<T> {
-    pub(crate) const fn new(first: T) -> Self {
+    /// The value of the first process, with which the program begins.
+    pub const fn new(first: T) -> Self {
         Self { first, of_child: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// The value of this process.
     #[inline(always)]
-    pub(crate) fn get(&'static self) -> &'static T {
+    pub fn get(&'static self) -> &'static T {
         match generation() {
             0 => &self.first,
             generation => self.of_child(generation),

@@ -28,7 +28,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::{Event, Memory, Queue};
-pub use crate::process::LibraryUse;
+pub use crate::process::{LibraryUse, PerProcess};
 use crate::{DeviceId, Error, ErrorKind, Result};
 
 /// A raw handle of a runtime: a pointer, an opaque handle or an index, as that runtime has it.

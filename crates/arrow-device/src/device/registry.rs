@@ -108,3 +108,33 @@ fn is_any(id: DeviceId) -> bool {
     );
     is_of_all && matches!(id.id, -1 | 0)
 }
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use super::*;
+    use arrow_device_testkit::process::{alone, forked};
+
+    #[test]
+    fn a_child_finds_devices_though_a_thread_of_its_parent_held_the_list() {
+        alone(|| {
+            let id = DeviceId::new(DeviceType::EXT_DEV, 5);
+            crate::process::watch();
+            USED.store(true, Ordering::Release);
+            let (locked, wait) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let holder = std::thread::spawn(move || {
+                let open = crate::sync::lock(OPEN.get());
+                locked.send(()).unwrap();
+                let _ = ended.recv();
+                drop(open);
+            });
+            wait.recv().unwrap();
+            forked(|| {
+                let found = find(id).is_some() || !all(id).is_empty();
+                if found { Err("a device that nobody opened".into()) } else { Ok(()) }
+            });
+            drop(end);
+            holder.join().unwrap();
+        });
+    }
+}
