@@ -14,10 +14,11 @@ pub(super) const FOLDER: &str = "crates/arrow-device/src/";
 /// The rooms of the library: what stands at the root of its source, from the bottom up.
 const ROOMS: &[&str] = &[
     "sync",
-    "process",
     "node_path",
     "device_id",
     "error",
+    "unwind",
+    "process",
     "convention",
     "pool",
     "device",

@@ -1,5 +1,5 @@
-//! A child of `fork`: OpenCL does not work there if the parent has used it, and says so; otherwise it
-//! works as anywhere.
+//! A child of `fork`: OpenCL does not work there if the parent has used it, and says so; otherwise
+//! it works as anywhere.
 
 use arrow_device::{Array, DataType, Error, ErrorKind, Queue, leaked, reclaim};
 use arrow_device_testkit::process::{alone, forked};

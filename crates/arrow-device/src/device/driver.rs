@@ -10,8 +10,8 @@
 //! * It can be called on any thread, and from several at once. A runtime that has a notion of a
 //!   *current* device or context sets its own for the call and restores the thread's.
 //! * It does not panic. Where it does all the same, the panic ends in the guard that a device puts
-//!   around its driver: the operation is an [`ErrorKind::Panicked`], and what it was to give back is
-//!   abandoned and counted.
+//!   around its driver: the operation is an [`ErrorKind::Panicked`], and what it was to give back
+//!   is abandoned and counted.
 //! * It is called in the process that opened the device, before the end of that process begins, and
 //!   never in a child of `fork`. The guard sees to that as well.
 //! * It only submits. The operations that may wait for a device are the ones whose documentation

@@ -13,8 +13,9 @@ use crate::process::PerProcess;
 use crate::{DeviceId, DeviceType};
 
 /// A child of `fork` has a list of its own: the devices of its parent are not open there.
-static OPEN: PerProcess<Mutex<Vec<(DeviceId, Weak<OpenDevice>)>>> =
-    PerProcess::new(Mutex::new(Vec::new()));
+static OPEN: PerProcess<Mutex<Listed>> = PerProcess::new(Mutex::new(Vec::new()));
+
+type Listed = Vec<(DeviceId, Weak<OpenDevice>)>;
 
 /// Whether there was ever a device on the list. Before that forks are not counted, and nobody takes
 /// the lock.

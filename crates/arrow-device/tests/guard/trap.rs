@@ -117,24 +117,44 @@ pub(crate) fn call(driver: &dyn Driver, op: Op) -> Answer {
     let spot = Spot { base: memory, offset: 0 };
     let mut bytes = [0_u64; 8];
     let address = NonNull::from(&mut bytes).cast::<u8>();
-    let nothing = |()| Answer::Nothing;
     unsafe {
         match op {
             Op::Reaches => answer(driver.reaches(driver.id())),
             Op::Allocate => answer(driver.allocate(64, None)),
-            Op::Free => nothing(driver.free(memory, 64)),
-            Op::Share => nothing(driver.share(memory)),
-            Op::Reuse => nothing(driver.reuse(memory)),
+            Op::Free => {
+                driver.free(memory, 64);
+                Answer::Nothing
+            }
+            Op::Share => {
+                driver.share(memory);
+                Answer::Nothing
+            }
+            Op::Reuse => {
+                driver.reuse(memory);
+                Answer::Nothing
+            }
             Op::Part => answer(driver.part(memory, 0, 64)),
-            Op::FreePart => nothing(driver.free_part(memory)),
+            Op::FreePart => {
+                driver.free_part(memory);
+                Answer::Nothing
+            }
             Op::AllocateStaging => answer(driver.allocate_staging(64)),
-            Op::FreeStaging => nothing(driver.free_staging(address, 64)),
+            Op::FreeStaging => {
+                driver.free_staging(address, 64);
+                Answer::Nothing
+            }
             Op::OpenQueue => answer(driver.open_queue()),
-            Op::CloseQueue => nothing(driver.close_queue(queue)),
+            Op::CloseQueue => {
+                driver.close_queue(queue);
+                Answer::Nothing
+            }
             Op::Synchronize => answer(driver.synchronize(queue)),
             Op::IsIdle => answer(driver.is_idle(queue)),
             Op::MakeEvent => answer(driver.make_event()),
-            Op::DestroyEvent => nothing(driver.destroy_event(event)),
+            Op::DestroyEvent => {
+                driver.destroy_event(event);
+                Answer::Nothing
+            }
             Op::Record => answer(driver.record(queue, event)),
             Op::Wait => answer(driver.wait(queue, event)),
             Op::IsComplete => answer(driver.is_complete(event)),
@@ -144,7 +164,10 @@ pub(crate) fn call(driver: &dyn Driver, op: Op) -> Answer {
             Op::Copy => answer(driver.copy(queue, Route::Within, &[])),
             Op::Map => answer(driver.map(spot, 64)),
             Op::MapsInPlace => Answer::Said(driver.maps_in_place(memory)),
-            Op::Unmap => nothing(driver.unmap(spot, 64, address)),
+            Op::Unmap => {
+                driver.unmap(spot, 64, address);
+                Answer::Nothing
+            }
             Op::MapToFill => answer(driver.map_to_fill(queue, spot, 64)),
             Op::UnmapFilled => answer(driver.unmap_filled(queue, spot, 64, address)),
             Op::Locate => answer(driver.locate(memory)),
