@@ -88,6 +88,11 @@ impl Tree {
         Self { schema, device, ready, made_in, storage, notes: OnceLock::new() }
     }
 
+    /// Says that the data was there in an earlier process than the one that made the tree.
+    pub(crate) fn set_made_in(&mut self, made_in: MadeIn) {
+        self.made_in = made_in;
+    }
+
     /// Whether the data lies on a device that is not there: this is a child of `fork`, and the tree
     /// was made before.
     #[inline(always)]

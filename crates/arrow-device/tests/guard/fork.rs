@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::abi::dlpack::{DLDevice, DLDeviceType, DLManagedTensorVersioned};
+use arrow_device::dlpack::{Conversion, Order, Tensor};
 use arrow_device::driver::Raw;
 use arrow_device::{
     Array, Buffer, DataType, Device, ErrorKind, Event, Memory, Queue, Schema, leaked, pending,
@@ -12,6 +14,7 @@ use arrow_device::{
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::plan::{Content, Nulls, Window};
 use arrow_device_testkit::process::{alone, forked};
+use arrow_device_testkit::tensors::Recipe;
 use arrow_device_testkit::{kinds, producer};
 
 use crate::trap::{Answer, Op, Trap, call};
@@ -150,6 +153,38 @@ fn an_array_of_the_parents_device_is_not_shown_to_a_queue_of_the_child() {
                 expect(kinds.contains(&error.kind()), error.to_string())?;
             }
             Ok(())
+        });
+    });
+}
+
+#[test]
+fn tensors_of_the_parents_devices_are_forgotten_in_a_child() {
+    alone(|| {
+        let (_, _, _device) = Trap::open();
+        let recipe = |type_of_device| {
+            let device = DLDevice { device_type: DLDeviceType(type_of_device), device_id: 0 };
+            Recipe { device, ..Recipe::default() }
+        };
+        let import = |type_of_device| {
+            let (made, deletions) = recipe(type_of_device).make::<DLManagedTensorVersioned>();
+            (unsafe { Tensor::import(made, Order::Unordered) }.unwrap(), deletions)
+        };
+        // Device memory, looked at and not, and host memory.
+        let ((first, of_first), (second, of_second)) = (import(2), import(2));
+        let (third, of_third) = import(1);
+        let memory_of = |tensor: &Tensor| tensor.to_array(&Conversion::new());
+        forked(|| {
+            let before = leaked();
+            drop(first);
+            expect(of_first.get() == 0, "a deleter was called")?;
+            expect(leaked() == before + 1, "it is not counted")?;
+            let array = memory_of(&second).map_err(|error| error.to_string())?;
+            expect(array.on(&Queue::host()).is_err(), "it is shown to a queue")?;
+            drop((array, second));
+            expect(of_second.get() == 0, "a deleter was called for an array of a tensor")?;
+            expect(leaked() == before + 2, "the array is not counted")?;
+            drop(third);
+            expect(of_third.get() == 1, "host memory is kept")
         });
     });
 }
