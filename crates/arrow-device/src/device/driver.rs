@@ -466,8 +466,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting>;
 
     /// Whether the event has passed. Never waits. A device that is lost is
-    /// [`ErrorKind::DeviceLost`], always: whoever holds memory back for this event takes that as
-    /// passed.
+    /// [`ErrorKind::DeviceLost`], always, and nothing else is: whoever holds memory back for this
+    /// event takes that as passed.
     ///
     /// # Safety
     /// As the trait says.

@@ -107,8 +107,11 @@ impl<D: Driver> Drop for Guarded<D> {
 impl<D: Driver> fmt::Debug for Guarded<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The driver's own may look at what another thread held at a fork.
-        if self.made_in.goes_on() {
-            return fmt::Debug::fmt(&*self.driver, f);
+        let mut shown = Ok(());
+        let is_shown =
+            self.made_in.goes_on() && unwind::is_well(|| shown = fmt::Debug::fmt(&*self.driver, f));
+        if is_shown {
+            return shown;
         }
         write!(f, "Guarded({} {:?})", self.id, self.properties.name)
     }

@@ -273,8 +273,7 @@ fn owners_on_the_parents_devices_are_not_dropped_in_a_child() {
     });
 }
 
-/// Forks again and again while other threads look for devices, open them and drop arrays: all that
-/// takes a lock of the whole process.
+/// Forks again and again while other threads take the lock of the list of open devices.
 #[test]
 fn a_child_does_not_hang_on_a_lock_that_another_thread_held() {
     alone(|| {
