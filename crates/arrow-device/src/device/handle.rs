@@ -9,6 +9,7 @@ use super::driver::{Driver, Properties, Raw};
 use super::guarded::Guarded;
 use super::staging::Staging;
 use super::{Memory, Owner, Queue, host, registry};
+use crate::process::MadeIn;
 use crate::{DeviceId, Result};
 
 /// An opened device.
@@ -37,6 +38,7 @@ pub(super) struct OpenDevice {
     /// Dropped before the driver is: it may hold memory of it.
     staging: Staging,
     account: Account,
+    made_in: MadeIn,
     driver: Arc<dyn Driver>,
 }
 
@@ -57,8 +59,9 @@ impl Device {
     }
 
     pub(super) fn of(driver: Arc<dyn Driver>) -> Self {
-        let account = Account::default();
-        Self::from_opened(Arc::new(OpenDevice { staging: Staging::default(), account, driver }))
+        let (staging, account) = (Staging::default(), Account::default());
+        let made_in = MadeIn::this();
+        Self::from_opened(Arc::new(OpenDevice { staging, account, made_in, driver }))
     }
 
     pub(super) fn from_opened(opened: Arc<OpenDevice>) -> Self {
@@ -179,6 +182,11 @@ impl Device {
     /// The same device with the driver's own memory.
     pub(super) fn plain(&self) -> Self {
         Self::from_opened(self.opened.clone())
+    }
+
+    /// Whether it is the host, or was opened by this process and not before a `fork`.
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.opened.made_in.is_this() || host::is_of_host(self.driver())
     }
 
     pub(crate) fn account(&self) -> &Account {

@@ -31,7 +31,18 @@ pub(super) fn queue() -> Queue {
 
 /// Whether a queue is the host's: what it was given is done already, always.
 pub(super) fn is_host(queue: &Queue) -> bool {
-    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), queue.driver()))
+    is_of_host(queue.driver())
+}
+
+/// Whether a driver is the host's own.
+pub(super) fn is_of_host(driver: &std::sync::Arc<dyn Driver>) -> bool {
+    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), driver))
+}
+
+/// A device of host memory that is not the host, for tests.
+#[cfg(test)]
+pub(super) fn another() -> Device {
+    Device::of(std::sync::Arc::new(Host::new()))
 }
 
 /// What Arrow recommends: a cache line, and the width of the widest vector registers.
