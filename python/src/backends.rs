@@ -6,6 +6,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use arrow_device::driver::PerProcess;
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
 
 use crate::found::{Found, index, number};
@@ -90,7 +91,8 @@ pub(crate) struct Opened {
     pub(crate) queue: Queue,
 }
 
-static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+/// A child of `fork` opens devices anew, where that is possible.
+static OPENED: PerProcess<Mutex<Vec<Opened>>> = PerProcess::new(Mutex::new(Vec::new()));
 
 /// All devices that there are, and for each backend without one the reason.
 pub(crate) fn found() -> (Vec<Found>, Vec<(&'static str, Error)>) {
@@ -116,7 +118,7 @@ pub(crate) fn backend(of: DeviceType) -> Option<&'static Backend> {
 pub(crate) fn open(id: DeviceId) -> Result<Opened> {
     // Held while the driver opens it, so that two threads do not both do that; nothing here calls
     // back into Python.
-    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut opened = OPENED.get().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) =
         opened.iter().find(|known| known.asked == id || is_same(known.device.id(), id))
     {
@@ -143,7 +145,7 @@ pub(crate) fn called(id: DeviceId) -> DeviceId {
     match id.device_type {
         DeviceType::CPU => DeviceId::CPU,
         DeviceType::VULKAN => {
-            let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+            let opened = OPENED.get().lock().unwrap_or_else(PoisonError::into_inner);
             opened.iter().find(|known| known.device.id() == id).map_or(id, |known| known.asked)
         }
         _ => id,
@@ -162,6 +164,6 @@ fn is_same(one: DeviceId, other: DeviceId) -> bool {
 }
 
 fn is_open(of: DeviceType) -> bool {
-    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    let opened = OPENED.get().lock().unwrap_or_else(PoisonError::into_inner);
     opened.iter().any(|known| known.device.id().device_type == of)
 }

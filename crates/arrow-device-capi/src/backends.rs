@@ -392,10 +392,11 @@ mod software {
     use std::sync::{Mutex, PoisonError};
 
     use super::*;
+    use arrow_device::driver::PerProcess;
     use arrow_device_sim::Sim;
 
     /// Kept for the process: a simulator goes after all that is on it.
-    static SIMS: Mutex<Vec<Sim>> = Mutex::new(Vec::new());
+    static SIMS: PerProcess<Mutex<Vec<Sim>>> = PerProcess::new(Mutex::new(Vec::new()));
 
     /// One that is open, or a new one with this seed.
     pub(super) fn open(id: i64) -> Result<Device> {
@@ -404,12 +405,12 @@ mod software {
         }
         let sim = Sim::builder().seed(id.cast_unsigned()).backtraces(false).build();
         let device = sim.device();
-        SIMS.lock().unwrap_or_else(PoisonError::into_inner).push(sim);
+        SIMS.get().lock().unwrap_or_else(PoisonError::into_inner).push(sim);
         Ok(device)
     }
 
     pub(super) fn mistakes(id: DeviceId) -> Option<String> {
-        let sims = SIMS.lock().unwrap_or_else(PoisonError::into_inner);
+        let sims = SIMS.get().lock().unwrap_or_else(PoisonError::into_inner);
         let sim = sims.iter().find(|sim| sim.device().id() == id)?;
         let reports: Vec<String> = sim.take_reports().iter().map(ToString::to_string).collect();
         (!reports.is_empty()).then(|| reports.join("\n\n"))

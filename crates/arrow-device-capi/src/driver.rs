@@ -426,11 +426,11 @@ unsafe impl Driver for Table {
         self.answer(code, "wait_on_host").map(|()| true)
     }
 
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
-        match NonNull::new(event.as_ptr()).filter(|_| self.has_event_objects) {
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
+        Ok(match NonNull::new(event.as_ptr()).filter(|_| self.has_event_objects) {
             Some(object) => SyncEvent::Address(object),
             None => SyncEvent::Handle(event.as_ptr()),
-        }
+        })
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {

@@ -303,7 +303,7 @@ unsafe extern "C" fn record(
         let made = driver.make_event()?;
         // SAFETY: made just now; the queue is one of `open_queue`.
         let event = unsafe { driver.record(Raw::from_ptr(queue), made) }?;
-        let shown = match driver.sync_event(event) {
+        let shown = match driver.sync_event(event)? {
             SyncEvent::Address(address) => address.as_ptr(),
             SyncEvent::Handle(handle) => Box::into_raw(Box::new(handle)).cast(),
         };
@@ -319,7 +319,7 @@ unsafe extern "C" fn destroy_event(context: *const Context, sync_event: *mut c_v
     let Some(shown) = NonNull::new(sync_event) else { return };
     // SAFETY: what `record` gave, as the header asks.
     if let Ok(event) = unsafe { driver.read_sync_event(shown) } {
-        if let SyncEvent::Handle(_) = driver.sync_event(event) {
+        if let Ok(SyncEvent::Handle(_)) = driver.sync_event(event) {
             // SAFETY: made in `record`, and destroyed once.
             drop(unsafe { Box::from_raw(sync_event.cast::<*mut c_void>()) });
         }

@@ -10,6 +10,7 @@ use std::ffi::c_char;
 use std::ptr;
 use std::sync::OnceLock;
 
+use arrow_device::driver::LibraryUse;
 use arrow_device::{DeviceType, Result};
 use arrow_device_gpu::{
     Api, Code, CopyAttributes, CopyList, FunctionNames, Handle, Loaded, ReadyDevice, Vendor,
@@ -63,6 +64,7 @@ static VENDOR: Vendor = Vendor {
         default_pool: "cuDeviceGetDefaultMemPool",
         set_pool_access: "cuMemPoolSetAccess",
     },
+    library_use: LibraryUse::new(),
 };
 
 /// Managed memory that every stream may use.

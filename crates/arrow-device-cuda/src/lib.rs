@@ -58,8 +58,11 @@
 //!
 //! # Threads, `fork` and the end of the process
 //!
-//! Everything may be used on any thread. In a child of `fork`, and once the process has begun to
-//! exit, no driver is called any more and memory is left to the system.
+//! Everything may be used on any thread. In a child of `fork` whose parent has loaded the driver,
+//! and once the process has begun to exit, no driver is called any more and memory is left to the
+//! system: calls are [`Unsupported`](arrow_device::ErrorKind::Unsupported) there, and
+//! [`ShutDown`](arrow_device::ErrorKind::ShutDown) here. A child opens devices itself where its
+//! parent has not loaded the driver.
 
 mod api;
 #[cfg(feature = "cudarc")]

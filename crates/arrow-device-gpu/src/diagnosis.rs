@@ -74,7 +74,6 @@ pub fn diagnose<A: Api>(runtime: &'static str, api: Result<&A>) -> Diagnosis {
 pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
     const OPERATION: &str = "list devices";
     let mut count = 0;
-    crate::process::check().map_err(|error| error.during(OPERATION))?;
     // SAFETY: a number is written.
     let code = unsafe { (api.functions().init)(0) };
     let code = if code == 0 {

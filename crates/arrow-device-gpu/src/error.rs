@@ -33,7 +33,7 @@ fn meaning(code: Code) -> (ErrorKind, &'static str) {
             (ErrorKind::InvalidArgument, "the driver refused what it was given")
         }
         OUT_OF_MEMORY => (ErrorKind::OutOfMemory, "the device or the driver has no memory left"),
-        4 => (ErrorKind::DeviceLost, "the driver has shut down, because the process is ending"),
+        4 => (ErrorKind::ShutDown, "the driver has shut down, because the process is ending"),
         34 | 35 | 802 | 803 => (
             ErrorKind::DriverMissing,
             "the driver is a stub, too old, or does not fit its kernel module",

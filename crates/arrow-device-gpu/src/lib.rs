@@ -18,7 +18,6 @@ mod functions;
 mod library;
 mod memory;
 mod peer;
-mod process;
 mod vendor;
 
 pub use api::{Api, text};

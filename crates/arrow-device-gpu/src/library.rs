@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use arrow_device::{Error, ErrorKind, Result};
 use libloading::Library;
 
-use crate::{Code, Functions, Handle, Vendor, ok, process};
+use crate::{Code, Functions, Handle, Vendor, ok};
 
 /// A library that was found. It stays loaded until the process ends, because memory that was handed
 /// out is released through it.
@@ -48,7 +48,8 @@ pub struct Loaded {
 }
 
 /// The driver of a vendor, loaded by the first call. An error stays one for the life of the
-/// process.
+/// process. An error in a child of `fork` whose parent has called this, and after the end of the
+/// process has begun.
 ///
 /// `whole` adds the functions that only this vendor has.
 ///
@@ -60,13 +61,16 @@ pub unsafe fn load<A>(
     loaded: &'static OnceLock<Result<A, String>>,
     whole: fn(Loaded) -> Result<A, String>,
 ) -> Result<&'static A> {
+    const OPERATION: &str = "load the driver";
+    // Before anything that a thread of the parent may have been in the middle of.
+    vendor.library_use.enter().map_err(|error| error.during(OPERATION))?;
     let loaded = loaded.get_or_init(|| {
         // SAFETY: UNS-31, which the caller promises.
         whole(unsafe { Loaded::new(vendor) }?)
     });
-    loaded.as_ref().map_err(|message| {
-        Error::new(ErrorKind::DriverMissing, message.clone()).during("load the driver")
-    })
+    loaded
+        .as_ref()
+        .map_err(|message| Error::new(ErrorKind::DriverMissing, message.clone()).during(OPERATION))
 }
 
 impl Loaded {
@@ -112,7 +116,7 @@ fn find(vendor: &'static Vendor) -> Result<Found, String> {
         // those of the vendor's driver, or were given by whoever runs the program.
         match unsafe { Library::new(&name) } {
             Ok(library) => {
-                process::watch();
+                vendor.library_use.loaded();
                 // Never dropped: memory that was handed out is released through it.
                 let library: &'static Library = Box::leak(Box::new(library));
                 let missing = Mutex::new(Vec::new());

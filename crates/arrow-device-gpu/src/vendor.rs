@@ -1,6 +1,7 @@
 //! What a vendor calls things.
 
 use arrow_device::DeviceType;
+use arrow_device::driver::LibraryUse;
 
 use crate::{FunctionNames, Kind};
 
@@ -30,6 +31,8 @@ pub struct Vendor {
     pub libraries: &'static [&'static str],
     /// The names of the functions that both vendors have.
     pub functions: FunctionNames,
+    /// Which process uses the library.
+    pub library_use: LibraryUse,
 }
 
 impl Vendor {

@@ -7,6 +7,7 @@
 use std::ffi::{OsString, c_void};
 use std::sync::OnceLock;
 
+use arrow_device::driver::LibraryUse;
 use arrow_device::{Error, ErrorKind, Result};
 use libloading::Library;
 
@@ -143,20 +144,27 @@ pub(crate) struct SvmApi {
         unsafe extern "system" fn(Handle, *mut c_void, u32, *const Handle, *mut Handle) -> Code,
 }
 
-/// The functions, loaded by the first call.
+/// The functions, loaded by the first call. An error in a child of `fork` whose parent has called
+/// this: drivers hang there.
 pub(crate) fn load() -> Result<&'static Api> {
+    const OPERATION: &str = "load OpenCL";
+    static LIBRARY: LibraryUse = LibraryUse::new();
     static LOADED: OnceLock<Result<Api, String>> = OnceLock::new();
+    // Before anything that a thread of the parent may have been in the middle of.
+    LIBRARY.enter().map_err(|error| error.during(OPERATION))?;
     let first = || {
         let api = open()?;
         // Loaders and drivers begin their own lives in these calls, and not all of them can do so
         // on two threads at once (Debian's loader with PoCL cannot). Whether it goes well is asked
         // again by whoever needs a device.
         let _ = api.devices();
+        LIBRARY.loaded();
         Ok(api)
     };
-    LOADED.get_or_init(first).as_ref().map_err(|message| {
-        Error::new(ErrorKind::DriverMissing, message.clone()).during("load OpenCL")
-    })
+    LOADED
+        .get_or_init(first)
+        .as_ref()
+        .map_err(|message| Error::new(ErrorKind::DriverMissing, message.clone()).during(OPERATION))
 }
 
 fn open() -> Result<Api, String> {

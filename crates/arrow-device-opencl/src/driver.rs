@@ -408,8 +408,8 @@ unsafe impl Driver for OpenClDriver {
             .map_err(|error| error.on_device(self.id))
     }
 
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
-        SyncEvent::Handle(event.as_ptr())
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
+        Ok(SyncEvent::Handle(event.as_ptr()))
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {

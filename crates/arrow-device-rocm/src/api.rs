@@ -8,6 +8,7 @@ use std::ffi::c_char;
 use std::ptr;
 use std::sync::OnceLock;
 
+use arrow_device::driver::LibraryUse;
 use arrow_device::{DeviceType, Result};
 use arrow_device_gpu::{
     Api, Code, FunctionNames, Handle, Loaded, ReadyDevice, Vendor, functions, ok, text,
@@ -64,6 +65,7 @@ static VENDOR: Vendor = Vendor {
         default_pool: "hipDeviceGetDefaultMemPool",
         set_pool_access: "hipMemPoolSetAccess",
     },
+    library_use: LibraryUse::new(),
 };
 
 const INVALID_DEVICE: Code = 101;

@@ -157,11 +157,11 @@ unsafe impl Driver for SimDriver {
         self.engine.wait_on_host(event, timeout)
     }
 
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
-        match NonNull::new(event.as_ptr()) {
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
+        Ok(match NonNull::new(event.as_ptr()) {
             Some(table) => SyncEvent::Address(table),
             None => SyncEvent::Handle(std::ptr::null_mut()),
-        }
+        })
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {

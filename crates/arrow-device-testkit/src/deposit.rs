@@ -131,7 +131,7 @@ impl Deposit {
         // SAFETY: the event was made by this driver and is recorded once, on a queue that is alive.
         let event = unsafe { driver.record(self.queue.raw(), made) }?;
         self.event = Some(event);
-        Ok(match driver.sync_event(event) {
+        Ok(match driver.sync_event(event)? {
             SyncEvent::Address(address) => address.as_ptr(),
             SyncEvent::Handle(handle) => {
                 let shown = self.shown.insert(Box::new(ShownEvent(handle)));

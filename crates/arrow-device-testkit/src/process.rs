@@ -47,6 +47,57 @@ pub fn alone(body: impl FnOnce()) {
     }
 }
 
+/// How long a child of `fork` may take. What takes longer hangs.
+#[cfg(unix)]
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// Runs `body` in a child of `fork`, which has this thread and none of the others, and which ends
+/// at once when `body` has returned: nothing is dropped there, and no handler of the end is called.
+///
+/// Called inside of [`alone`], where no other test runs: a lock that a thread of the test program
+/// holds at the fork is never given back in the child.
+///
+/// # Panics
+/// If `body` returns an error, panics, crashes, or does not return within a minute.
+#[cfg(unix)]
+#[track_caller]
+pub fn forked(body: impl FnOnce() -> Result<(), String>) {
+    // SAFETY: a call without arguments. What the child calls is the test's to answer for.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "no process to be had: {}", std::io::Error::last_os_error());
+    if child == 0 {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        let code = match outcome {
+            Ok(Ok(())) => 0,
+            Ok(Err(message)) => {
+                eprintln!("in the child of fork: {message}");
+                1
+            }
+            Err(_) => 2,
+        };
+        // SAFETY: ends the child at once, without the handlers of the parent's.
+        unsafe { libc::_exit(code) }
+    }
+    let begun = std::time::Instant::now();
+    loop {
+        let mut status = 0;
+        // SAFETY: the child was made above, and nobody else waits for it.
+        let ended = unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) };
+        if ended == child {
+            assert_eq!(status, 0, "the child of fork failed, or ended by a signal");
+            return;
+        }
+        if begun.elapsed() > PATIENCE {
+            // SAFETY: the child is ours and has not been waited for.
+            let _ = unsafe { libc::kill(child, libc::SIGKILL) };
+            // SAFETY: the child was made by this thread, and nobody else waits for it.
+            let _ = unsafe { libc::waitpid(child, &raw mut status, 0) };
+            panic!("the child of fork hangs");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
 /// How a process ended that was allowed to crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

@@ -173,7 +173,7 @@ unsafe impl Driver for Skewed {
         }
     }
 
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
         self.inner.sync_event(event)
     }
 

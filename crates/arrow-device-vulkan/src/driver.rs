@@ -240,8 +240,8 @@ unsafe impl Driver for VulkanDriver {
         unsafe { self.logical.wait_on_host(event_of(event), timeout) }
     }
 
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
-        SyncEvent::Handle(event.as_ptr())
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
+        Ok(SyncEvent::Handle(event.as_ptr()))
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {

@@ -288,6 +288,7 @@ impl<T> Drop for Adopted<T> {
 }
 
 fn find(device: &Device) -> Result<Arc<Logical>> {
+    loader::enter()?;
     let id = device.id();
     let found = (id.device_type == DeviceType::VULKAN)
         .then(|| Logical::find(id.id.cast_unsigned()))

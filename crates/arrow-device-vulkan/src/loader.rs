@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use arrow_device::driver::LibraryUse;
 use arrow_device::{Error, ErrorKind, Result};
 use ash::vk;
 
@@ -16,8 +17,17 @@ use crate::error::check;
 /// The function through which all others are found.
 pub(crate) type GetInstanceProcAddr = vk::PFN_vkGetInstanceProcAddr;
 
+/// Vulkan of any loader: an application's may be the system's.
+static LIBRARY: LibraryUse = LibraryUse::new();
+
+/// An error in a child of `fork` whose parent has called this. Comes before every lock.
+pub(crate) fn enter() -> Result<()> {
+    LIBRARY.enter().map_err(|error| error.during("load Vulkan"))
+}
+
 /// The system's loader.
 pub(crate) fn load() -> Result<&'static ash::Entry> {
+    enter()?;
     static LOADED: OnceLock<Result<ash::Entry, String>> = OnceLock::new();
     if usize::BITS < u64::BITS {
         let message = "a VkBuffer has 64 bits and does not fit into a pointer of this system";
@@ -118,6 +128,7 @@ pub(crate) fn own_instance() -> Result<ash::Instance> {
         return Ok(instance.clone());
     }
     let instance = create_instance(entry)?;
+    LIBRARY.loaded();
     *own = Some(instance.clone());
     Ok(instance)
 }

@@ -65,6 +65,7 @@ impl Logical {
     /// # Safety
     /// UNS-29 and UNS-30, as [`open_from`](crate::open_from) has them.
     pub(crate) unsafe fn of(handles: Handles) -> Result<Arc<Self>> {
+        loader::enter()?;
         let refused = |message| Error::new(ErrorKind::InvalidArgument, message).during("open");
         if [handles.instance, handles.physical_device, handles.device].contains(&0) {
             return Err(refused("a handle is null"));

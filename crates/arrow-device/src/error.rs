@@ -53,6 +53,9 @@ pub enum ErrorKind {
     Panicked,
     /// Another party reported an error of its own.
     Peer,
+    /// The process is about to end, and no driver is called any more. Nothing is known of what is
+    /// still in use, and so nothing of it is freed.
+    ShutDown,
 }
 
 impl ErrorKind {
@@ -76,6 +79,7 @@ impl ErrorKind {
         Self::Cancelled,
         Self::Panicked,
         Self::Peer,
+        Self::ShutDown,
     ];
 
     /// The `errno` value that a C caller gets for this kind.
@@ -103,6 +107,7 @@ impl ErrorKind {
             Self::Cancelled => libc::ECANCELED,
             Self::Panicked => libc::EFAULT,
             Self::Peer => libc::EPROTO,
+            Self::ShutDown => libc::ENOTCONN,
         }
     }
 
@@ -134,6 +139,7 @@ impl fmt::Display for ErrorKind {
             Self::Cancelled => "cancelled",
             Self::Panicked => "panicked",
             Self::Peer => "peer error",
+            Self::ShutDown => "shut down",
         })
     }
 }

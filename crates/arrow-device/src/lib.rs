@@ -62,8 +62,12 @@
 //!    queue that will use it; that queue then waits for the array's event. And memory is not handed
 //!    back while a queue still uses it: dropping an array that was used on a queue defers its
 //!    release until that use has passed (see [`deferred`]).
+//!    A child of `fork` uses none of its parent's devices, and once the process has begun to end no
+//!    driver is called: both are errors, and nothing is freed that a queue may still use. Host
+//!    arrays without events stay usable.
 //! 3. **Somebody else's malformed struct is an error value**, with the place in the tree where the
-//!    mistake is. What was passed is released exactly once. No panic reaches a C caller.
+//!    mistake is. What was passed is released exactly once. No panic reaches a C caller,
+//!    and none of a driver or an owner gets out of the library.
 //! 4. **It costs next to nothing.** An exported tree is one allocation however many columns it has,
 //!    and none where one is recycled. An import is two. No device is called unless a queue was
 //!    named.
@@ -117,6 +121,7 @@ mod process;
 mod schema;
 mod stream;
 mod sync;
+mod unwind;
 pub mod validate;
 mod values;
 

@@ -9,11 +9,18 @@
 //! A process that is about to end takes its drivers down, in an order that nobody knows. After that
 //! has begun, no driver is called.
 
-use std::sync::Once;
+use std::fmt;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-static GENERATION: AtomicU32 = AtomicU32::new(0);
-static EXITING: AtomicBool = AtomicBool::new(false);
+use crate::{Error, ErrorKind, Result};
+
+/// Twice the number of this process, and one more once its end has begun.
+static STATE: AtomicU32 = AtomicU32::new(0);
+/// The bit of [`STATE`] that says that the end has begun.
+const EXITING: u32 = 1;
+/// What a child of `fork` has more than its parent.
+const CHILD: u32 = 2;
 
 /// The number of this process: 0 where the library was first used, and one more in a child of
 /// `fork` than in its parent.
@@ -23,38 +30,104 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 #[inline(always)]
 pub(crate) fn generation() -> u32 {
     // Relaxed: the number changes in a child that has one thread, before `fork` returns there.
-    GENERATION.load(Ordering::Relaxed)
+    STATE.load(Ordering::Relaxed) / CHILD
 }
 
 /// Whether the process has begun to end.
 #[inline(always)]
 pub(crate) fn is_exiting() -> bool {
-    EXITING.load(Ordering::Acquire)
+    STATE.load(Ordering::Acquire) & EXITING != 0
 }
 
-/// Begins to count forks, and to see the end. Called when a driver is about to be used, after its
-/// library was loaded: handlers of the end run in the opposite order of their registration.
+/// The process that something was made in, to be asked later whether it goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MadeIn(u32);
+
+impl MadeIn {
+    /// This process.
+    #[inline(always)]
+    pub(crate) fn this() -> Self {
+        Self(STATE.load(Ordering::Relaxed) & !EXITING)
+    }
+
+    /// Whether this is that process, and its end has not begun: one load and one comparison.
+    #[inline(always)]
+    pub(crate) fn goes_on(self) -> bool {
+        STATE.load(Ordering::Acquire) == self.0
+    }
+
+    /// Whether this is that process, whether or not its end has begun.
+    #[inline(always)]
+    pub(crate) fn is_this(self) -> bool {
+        STATE.load(Ordering::Relaxed) & !EXITING == self.0
+    }
+
+    /// Why no driver is called.
+    #[cold]
+    pub(crate) fn refusal(self) -> Error {
+        if self.is_this() { shut_down() } else { of_the_parent() }
+    }
+}
+
+#[cold]
+fn shut_down() -> Error {
+    let message = "the process is about to end, and no driver is called any more";
+    Error::new(ErrorKind::ShutDown, message)
+}
+
+#[cold]
+pub(crate) fn of_the_parent() -> Error {
+    let message = "this is a child of `fork`, and what its parent has opened does not work here";
+    Error::new(ErrorKind::Unsupported, message)
+}
+
+/// Begins to count forks, and to see the end. Called when a driver is about to be used.
 pub(crate) fn watch() {
-    static WATCHED: Once = Once::new();
-    WATCHED.call_once(|| {
+    static WATCHED: AtomicBool = AtomicBool::new(false);
+    // Not a `Once`: a child of `fork` would wait for ever for a thread that was in the middle of
+    // it. Where two threads register at once, a fork counts for two, which is as good.
+    if !WATCHED.load(Ordering::Acquire) {
         // Miri has neither function, nor the events that they announce.
         #[cfg(not(miri))]
-        register();
-    });
+        {
+            watch_forks();
+            register_end();
+        }
+        WATCHED.store(true, Ordering::Release);
+    }
+}
+
+/// Sees the end before a runtime's library does: handlers of the end run in the opposite order of
+/// their registration. Called when the library was loaded and a device of it opened; the first
+/// device of each runtime counts.
+pub(crate) fn watch_end_of(runtime: &'static str) {
+    static KNOWN: PerProcess<Mutex<Vec<&'static str>>> = PerProcess::new(Mutex::new(Vec::new()));
+    watch();
+    let mut known = crate::sync::lock(KNOWN.get());
+    if !known.contains(&runtime) {
+        known.push(runtime);
+        drop(known);
+        #[cfg(not(miri))]
+        register_end();
+    }
 }
 
 #[cfg(not(miri))]
-fn register() {
+fn register_end() {
     extern "C" fn exiting() {
-        EXITING.store(true, Ordering::Release);
+        STATE.fetch_or(EXITING, Ordering::AcqRel);
     }
-    // SAFETY: the handler stores a value in a static and can be called at any time. Where it cannot
-    // be registered there is no memory left, and the end is not seen.
+    // SAFETY: the handler changes a value in a static and can be called at any time. Where it
+    // cannot be registered there is no memory left, and the end is not seen.
     let _ = unsafe { libc::atexit(exiting) };
+}
+
+#[cfg(not(miri))]
+fn watch_forks() {
     #[cfg(unix)]
     {
         extern "C" fn forked() {
-            GENERATION.fetch_add(1, Ordering::Relaxed);
+            STATE.fetch_add(CHILD, Ordering::Relaxed);
         }
         // SAFETY: the handler adds to a static and can be called at any time: POSIX lets a child of
         // `fork` call what is async-signal-safe, and an atomic addition is.
@@ -62,9 +135,83 @@ fn register() {
     }
 }
 
+/// Which process a vendor's library is used in: for a static of a backend.
+///
+/// A library that was used before a `fork` does not work in the child: its threads are gone, and a
+/// lock that one of them held is never given back. A device that is open is guarded by
+/// [`Device`](crate::Device) itself. Whatever a backend calls besides, to load its library, to list
+/// devices and to open one, comes after [`enter`](Self::enter), which asks no lock.
+///
+/// ```
+/// use arrow_device::driver::LibraryUse;
+///
+/// static LIBRARY: LibraryUse = LibraryUse::new();
+///
+/// fn list_devices() -> arrow_device::Result<()> {
+///     LIBRARY.enter()?;
+///     // The library is loaded and asked.
+///     Ok(())
+/// }
+/// # list_devices()?;
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct LibraryUse(AtomicU32);
+
+impl LibraryUse {
+    /// Of a library that nobody has used yet.
+    pub const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// Notes the first use, and refuses all others in children of the process that it was in, with
+    /// [`ErrorKind::Unsupported`], and after the end of the process has begun, with
+    /// [`ErrorKind::ShutDown`].
+    pub fn enter(&self) -> Result<()> {
+        watch();
+        if is_exiting() {
+            return Err(shut_down());
+        }
+        // One more, because 0 is nobody's.
+        let this = generation() + 1;
+        match self.0.compare_exchange(0, this, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Ok(()),
+            Err(first) if first == this => Ok(()),
+            Err(_) => Err(of_the_parent()),
+        }
+    }
+
+    /// Says that the library is loaded: its own handlers of the end, which run in the opposite
+    /// order of their registration, are to run after the one that ends all calls.
+    pub fn loaded(&self) {
+        #[cfg(not(miri))]
+        register_end();
+    }
+}
+
+impl Default for LibraryUse {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// A value for a static, of which a child of `fork` has a fresh one: a lock that another thread of
 /// the parent held at the fork does not stop the child.
-pub(crate) struct PerProcess<T: 'static> {
+///
+/// ```
+/// use std::sync::Mutex;
+///
+/// use arrow_device::driver::PerProcess;
+///
+/// static OPENED: PerProcess<Mutex<Vec<u32>>> = PerProcess::new(Mutex::new(Vec::new()));
+///
+/// OPENED.get().lock().unwrap().push(7);
+/// assert_eq!(OPENED.get().lock().unwrap().len(), 1);
+/// ```
+///
+/// Forks are counted from the first use of a driver on: of a [`LibraryUse`], or of a
+/// [`Device`](crate::Device) that is not the host.
+pub struct PerProcess<T: 'static> {
     /// That of the first process.
     first: T,
     /// That of a child. Never freed: others may look at it.
@@ -76,14 +223,21 @@ struct OfChild<T> {
     value: T,
 }
 
+impl<T> fmt::Debug for PerProcess<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PerProcess")
+    }
+}
+
 impl<T: Default + Sync> PerProcess<T> {
-    pub(crate) const fn new(first: T) -> Self {
+    /// The value of the first process, with which the program begins.
+    pub const fn new(first: T) -> Self {
         Self { first, of_child: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// The value of this process.
     #[inline(always)]
-    pub(crate) fn get(&'static self) -> &'static T {
+    pub fn get(&'static self) -> &'static T {
         match generation() {
             0 => &self.first,
             generation => self.of_child(generation),

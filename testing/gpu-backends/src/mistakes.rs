@@ -115,7 +115,7 @@ pub fn no_current_device(machine: &Machine) {
 pub fn event_destroyed_early(machine: &Machine) {
     let scene = Scene::new(machine);
     let event = scene.one.record().unwrap();
-    let SyncEvent::Handle(handle) = event.sync_event() else { unreachable!() };
+    let SyncEvent::Handle(handle) = event.sync_event().unwrap() else { unreachable!() };
     let destroy = machine.name("cuEventDestroy_v2", "hipEventDestroy");
     machine.entered(|| assert_eq!(machine.raw(destroy, &[handle as u64]), 0));
     assert!(scene.two.wait(&event).is_err());

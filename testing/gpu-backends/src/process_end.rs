@@ -1,9 +1,9 @@
 //! The end of a process, and a child of `fork`.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use arrow_device::{Array, Device, ErrorKind, Queue};
-use arrow_device_testkit::process::{self, Child};
+use arrow_device_testkit::process::{self, Child, forked};
 
 use crate::{Bench, Kind, Machine, numbers};
 
@@ -11,6 +11,8 @@ struct Held {
     array: Array,
     queue: Queue,
     device: Device,
+    /// Kept until a queue has passed what was submitted: host memory that is being read, say.
+    sent: Arc<()>,
 }
 
 fn hold(machine: &Machine) -> Held {
@@ -18,43 +20,37 @@ fn hold(machine: &Machine) -> Held {
     let queue = device.open_queue().unwrap();
     let array = numbers().copy_to(&queue).unwrap();
     drop(array.on(&queue).unwrap());
-    Held { array, queue, device }
+    let sent = Arc::new(());
+    queue.keep_until_done(sent.clone());
+    assert_eq!(Arc::strong_count(&sent), 2, "the queue is idle already");
+    Held { array, queue, device, sent }
 }
 
-/// Drops everything; returns whether no function of the driver was called.
-fn drops_silently(machine: &Machine, held: Held) -> bool {
+/// Drops everything; an error where a function of the driver is called, or where something is
+/// freed that a queue may still use.
+fn drop_silently(machine: &Machine, held: Held, expected: ErrorKind) -> Result<(), String> {
     machine.sim.clear_log();
-    let is_refused = held
-        .queue
-        .record()
-        .is_err_and(|error| matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::DeviceLost));
-    let Held { array, queue, device } = held;
+    let expect = |is_so: bool, what: &str| if is_so { Ok(()) } else { Err(what.to_owned()) };
+    let kind = |error: Option<arrow_device::Error>| error.map(|error| error.kind());
+    expect(kind(held.queue.record().err()) == Some(expected), "an event was recorded")?;
+    expect(kind(held.device.allocate(64).err()) == Some(expected), "memory was allocated")?;
+    expect(kind(held.array.to_host().err()) == Some(expected), "data was copied")?;
+    expect(kind(machine.try_open(0, Kind::Device).err()) == Some(expected), "a device was opened")?;
+    let Held { array, queue, device, sent } = held;
     drop(array);
     drop(queue);
     drop(device);
     arrow_device::deferred::release_finished();
-    is_refused && machine.sim.calls() == 0
+    expect(Arc::strong_count(&sent) == 2, "what a queue may still use was freed")?;
+    expect(machine.sim.calls() == 0, "the driver was called")
 }
 
 pub fn fork(machine: &Machine) {
     let held = hold(machine);
-    // SAFETY: the child does nothing that another thread of the parent could be in the middle of:
-    // the tests of this program take turns.
-    match unsafe { libc::fork() } {
-        0 => {
-            let code = i32::from(!drops_silently(machine, held));
-            // SAFETY: ends the child at once, without the handlers of the parent's.
-            unsafe { libc::_exit(code) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: the child was just made.
-            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
-            assert_eq!(status, 0, "the child called the driver, or ended by {status}");
-        }
-    }
+    let array = held.array.clone();
+    forked(|| drop_silently(machine, held, ErrorKind::Unsupported));
     // The parent's are as they were.
-    held.array.wait().unwrap();
+    array.wait().unwrap();
 }
 
 static LAST: Mutex<Option<(&'static Bench, Held)>> = Mutex::new(None);
@@ -62,7 +58,13 @@ static LAST: Mutex<Option<(&'static Bench, Held)>> = Mutex::new(None);
 /// Runs after the library's own handler, since it was registered before.
 extern "C" fn drop_what_is_left() {
     let Some((machine, held)) = LAST.lock().unwrap().take() else { return };
-    let code = if drops_silently(machine, held) { 7 } else { 8 };
+    let code = match drop_silently(machine, held, ErrorKind::ShutDown) {
+        Ok(()) => 7,
+        Err(message) => {
+            eprintln!("after the end has begun: {message}");
+            8
+        }
+    };
     // SAFETY: ends the process with this code.
     unsafe { libc::_exit(code) }
 }

@@ -15,10 +15,11 @@ pub(super) const FOLDER: &str = "crates/arrow-device/src/";
 const ROOMS: &[&str] = &[
     "sync",
     "numbered",
-    "process",
     "node_path",
     "device_id",
     "error",
+    "unwind",
+    "process",
     "convention",
     "pool",
     "device",

@@ -160,7 +160,7 @@ unsafe impl Driver for Watched {
         unsafe { self.driver.wait_on_host(event, timeout) }
     }
 
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
         self.driver.sync_event(event)
     }
 

@@ -115,8 +115,8 @@ unsafe impl Driver for AtOnce {
         Ok(true)
     }
 
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
-        SyncEvent::Handle(event.as_ptr())
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
+        Ok(SyncEvent::Handle(event.as_ptr()))
     }
 
     unsafe fn read_sync_event(&self, _sync_event: NonNull<c_void>) -> Result<Raw<Event>> {

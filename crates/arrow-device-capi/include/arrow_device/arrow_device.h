@@ -96,7 +96,9 @@ enum ardev_kind {
   ARDEV_KIND_CANCELLED = 15,        // ECANCELED
   // EFAULT: a bug in this library, stopped before it reached the caller.
   ARDEV_KIND_PANICKED = 16,
-  ARDEV_KIND_PEER = 17              // EPROTO, or what another party returned
+  ARDEV_KIND_PEER = 17,             // EPROTO, or what another party returned
+  // ENOTCONN: the process is about to end, and no driver is called any more.
+  ARDEV_KIND_SHUT_DOWN = 18
 };
 
 struct ardev_error {

@@ -43,6 +43,7 @@ struct ardev_driver {
   int64_t device_id;
   uint64_t alignment;                // of allocations; at least 64, 0 for that
   const char* ARDEV_NULLABLE name;   // copied
+  // Nothing below is called in a child of fork, nor after the end of the process has begun.
   void* ARDEV_NULLABLE context;
   void (*ARDEV_NULLABLE release)(void* context);
 

@@ -14,6 +14,8 @@ mod conformance;
 #[cfg(target_os = "linux")]
 mod examples;
 mod exchange;
+#[cfg(unix)]
+mod fork;
 #[cfg(target_os = "linux")]
 mod header;
 mod hostile;

@@ -11,6 +11,8 @@ mod contexts;
 mod copies;
 mod events;
 mod examples;
+#[cfg(unix)]
+mod fork;
 mod memory;
 mod missing;
 mod suite;

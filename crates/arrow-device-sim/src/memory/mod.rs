@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
+use arrow_device::driver::PerProcess;
+
 /// Every block begins at a multiple of this, and occupies whole multiples of it.
 pub(crate) const PAGE: usize = 4096;
 
@@ -82,7 +84,7 @@ impl DeviceBytes {
 
     /// Lets the host read it, or ends that.
     pub(crate) fn set_host_readable(&self, readable: bool) -> bool {
-        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = SHOWN.get().lock().unwrap_or_else(PoisonError::into_inner);
         match readable {
             true => shown.insert(self.address().addr(), self.len),
             false => shown.remove(&self.address().addr()),
@@ -188,18 +190,19 @@ impl DeviceBytes {
 }
 
 /// The blocks of all simulators that are mapped for the host, by address.
-static SHOWN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+static SHOWN: PerProcess<Mutex<BTreeMap<usize, usize>>> =
+    PerProcess::new(Mutex::new(BTreeMap::new()));
 
 impl Drop for DeviceBytes {
     fn drop(&mut self) {
-        let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = SHOWN.get().lock().unwrap_or_else(PoisonError::into_inner);
         shown.remove(&self.address().addr());
     }
 }
 
 /// Whether bytes are in a block that some simulator has mapped for the host.
 pub(crate) fn is_shown(address: usize, len: u64) -> bool {
-    let shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let shown = SHOWN.get().lock().unwrap_or_else(PoisonError::into_inner);
     shown.range(..=address).next_back().is_some_and(|(start, whole)| {
         let offset = (address - start) as u64;
         offset.checked_add(len).is_some_and(|end| end <= *whole as u64)

@@ -14,6 +14,8 @@ mod copies;
 #[cfg(not(miri))]
 mod dlpack;
 mod executor;
+#[cfg(all(unix, not(miri)))]
+mod fork;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;

@@ -117,7 +117,7 @@ fn a_c_program_waits_with_nothing_but_the_header() {
     let memory = bench.allocate(8);
     bench.fill(&bench.one, memory, 8);
     let event = bench.one.record().unwrap();
-    let SyncEvent::Address(sync_event) = event.sync_event() else { unreachable!() };
+    let SyncEvent::Address(sync_event) = event.sync_event().unwrap() else { unreachable!() };
     let mut work = Work(&bench, memory);
     let queue = bench.two.raw().as_ptr();
     let code = unsafe { consume(sync_event.as_ptr(), queue, launch, (&raw mut work).cast()) };
@@ -125,7 +125,7 @@ fn a_c_program_waits_with_nothing_but_the_header() {
     // A queue that is not the simulator's.
     let elsewhere = std::ptr::without_provenance_mut(77);
     let late = bench.one.record().unwrap();
-    let SyncEvent::Address(sync_event) = late.sync_event() else { unreachable!() };
+    let SyncEvent::Address(sync_event) = late.sync_event().unwrap() else { unreachable!() };
     let table = sync_event.as_ptr().cast::<EventTable>();
     let code = unsafe { ((*table).queue_wait.unwrap())(table, elsewhere) };
     assert_eq!(code, ErrorKind::NotReachable.errno());

@@ -178,7 +178,7 @@ fn an_event_can_be_used_through_its_table_alone() {
     let memory = bench.allocate(8);
     bench.fill(&bench.one, memory, 8);
     let event = bench.one.record().unwrap();
-    let SyncEvent::Address(address) = event.sync_event() else { unreachable!() };
+    let SyncEvent::Address(address) = event.sync_event().unwrap() else { unreachable!() };
     let table = address.as_ptr().cast::<EventTable>().cast_const();
     let EventTable { magic, version, size, query, wait, queue_wait, .. } = unsafe { table.read() };
     assert_eq!((magic, version, size), (EventTable::MAGIC, EventTable::VERSION, 48));

@@ -37,7 +37,7 @@ pub(crate) fn pending_numbers(
     let kernel = sim.kernel("foreign producer").writes(at(memory, 0), len);
     kernel.launch(queue, move |memory| memory.set_values(0, &written)).unwrap();
     let event = unsafe { driver.record(queue.raw(), driver.make_event().unwrap()) }.unwrap();
-    let SyncEvent::Address(sync_event) = driver.sync_event(event) else { panic!() };
+    let SyncEvent::Address(sync_event) = driver.sync_event(event).unwrap() else { panic!() };
     let id = driver.id();
     let buffers = [std::ptr::null(), memory.as_ptr().cast_const()];
     let owned = Owned { driver, memory, len, event, releases: releases.clone(), buffers };

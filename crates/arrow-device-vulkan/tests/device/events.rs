@@ -255,7 +255,7 @@ fn a_pointer_to_no_event_is_malformed() {
     let again = unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap();
     assert_eq!(again.on(&queue).unwrap_err().kind(), ErrorKind::Malformed);
     assert!(
-        matches!(queue.record().unwrap().sync_event(), SyncEvent::Handle(event) if !event.is_null())
+        matches!(queue.record().unwrap().sync_event().unwrap(), SyncEvent::Handle(event) if !event.is_null())
     );
 }
 

@@ -11,6 +11,8 @@ mod copies;
 mod events;
 mod examples;
 mod faults;
+#[cfg(unix)]
+mod fork;
 mod hooks;
 mod memory;
 mod missing;

@@ -176,8 +176,8 @@ unsafe impl Driver for Lab {
         Ok(unsafe { signal(event) }.wait(timeout))
     }
 
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent {
-        SyncEvent::Handle(event.as_ptr())
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
+        Ok(SyncEvent::Handle(event.as_ptr()))
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {

@@ -350,7 +350,7 @@ impl Array {
     ) -> Result<*mut c_void> {
         let (tree, root) = (self.tree(), self.node_number());
         let room = ArenaRoom::new(tree.size_of(root))?;
-        let shown = ShownEvent::of(pending.as_ref());
+        let shown = ShownEvent::of(pending.as_ref())?;
         let event = pending.and_then(Pending::into_event);
         let owner =
             ExportedTree { _event: event, _counted: tree.count(Direction::Exported), tree: share };
@@ -433,15 +433,15 @@ enum ShownEvent {
 
 impl ShownEvent {
     #[inline(always)]
-    fn of(pending: Option<&Pending>) -> Self {
-        match pending {
+    fn of(pending: Option<&Pending>) -> Result<Self> {
+        Ok(match pending {
             None => Self::Nothing,
             Some(Pending::Foreign(address)) => Self::Address(*address),
-            Some(Pending::Event(event)) => match event.sync_event() {
+            Some(Pending::Event(event)) => match event.sync_event()? {
                 SyncEvent::Handle(handle) => Self::Handle(handle),
                 SyncEvent::Address(address) => Self::Address(address),
             },
-        }
+        })
     }
 
     fn handle(&self) -> *mut c_void {

@@ -26,6 +26,11 @@ impl Tree {
 impl Drop for Tree {
     #[inline]
     fn drop(&mut self) {
+        if self.is_of_the_parents_device() {
+            // Forgotten: the release is the business of the process that made it.
+            deferred::count_abandoned();
+            return;
+        }
         let is_plain =
             matches!((&self.ready, &*self.storage), (ReadyWhen::Now, _) | (_, Storage::Foreign(_)));
         if is_plain && self.notes.get().is_none() {

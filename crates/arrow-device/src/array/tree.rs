@@ -19,6 +19,7 @@ use crate::device::driver::Raw;
 use crate::device::{BytesOwner, Memory};
 use crate::numbered::numbered;
 use crate::pool::shared::Shared;
+use crate::process::MadeIn;
 use crate::schema::Schema;
 use crate::sync::lock;
 use crate::{Device, DeviceId, DeviceType, Extent, Queue};
@@ -28,6 +29,7 @@ pub(crate) struct Tree {
     pub(crate) schema: Schema,
     pub(crate) device: DeviceId,
     pub(crate) ready: ReadyWhen,
+    made_in: MadeIn,
     pub(super) storage: ManuallyDrop<Storage>,
     /// What is noted later. Most trees pass through without.
     pub(super) notes: OnceLock<Shared<Notes>>,
@@ -84,7 +86,20 @@ impl Tree {
         storage: Storage,
     ) -> Self {
         let storage = ManuallyDrop::new(storage);
-        Self { schema, device, ready, storage, notes: OnceLock::new() }
+        let made_in = MadeIn::this();
+        Self { schema, device, ready, made_in, storage, notes: OnceLock::new() }
+    }
+
+    /// Says that the data was there in an earlier process than the one that made the tree.
+    pub(crate) fn set_made_in(&mut self, made_in: MadeIn) {
+        self.made_in = made_in;
+    }
+
+    /// Whether the data lies on a device that is not there: this is a child of `fork`, and the tree
+    /// was made before.
+    #[inline(always)]
+    pub(super) fn is_of_the_parents_device(&self) -> bool {
+        self.device.device_type != DeviceType::CPU && !self.made_in.is_this()
     }
 
     pub(super) fn notes(&self) -> &Notes {

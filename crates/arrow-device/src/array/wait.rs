@@ -5,7 +5,7 @@ use super::tree::Tree;
 use super::{Array, View};
 use crate::device::driver::Driver;
 use crate::sync::lock;
-use crate::{Device, Error, ErrorKind, Queue, Result};
+use crate::{Device, Error, ErrorKind, Queue, Result, process};
 
 /// When an array's data may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,7 @@ impl Array {
     }
 
     pub(crate) fn open_device(&self) -> Result<Device> {
+        self.tree.check_process()?;
         let telling = self.tree.telling_memory();
         let device = match telling {
             // SAFETY: the tree keeps it.
@@ -107,9 +108,18 @@ impl Array {
 }
 
 impl Tree {
+    /// An error in a child of `fork` for data on a device of its parent.
+    fn check_process(&self) -> Result<()> {
+        if self.is_of_the_parents_device() {
+            return Err(process::of_the_parent().on_device(self.device));
+        }
+        Ok(())
+    }
+
     /// Makes a queue wait until the data is ready, unless it does already.
     pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
         self.require_reach(queue)?;
+        self.check_process()?;
         let pending = self.ready.pending();
         if pending.is_empty() || lock(&self.notes().waited).contains(&queue.number()) {
             return Ok(());

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, Weak};
 
 use super::driver::Raw;
-use super::{Device, Memory, Queue};
+use super::{Device, Memory, Owner, Queue};
 use crate::Result;
 use crate::sync::lock;
 
@@ -168,6 +168,6 @@ impl Memory {
         len: u64,
         owner: impl Send + Sync + 'static,
     ) -> Self {
-        Self::adopted(device, base, len, Box::new(owner))
+        Self::adopted(device, base, len, Box::new(Owner::on(device.id(), owner)))
     }
 }

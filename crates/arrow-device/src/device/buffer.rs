@@ -5,9 +5,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::Queue;
 use super::driver::{Addressing, Raw};
 use super::{Device, Memory};
+use super::{Owner, Queue};
 use crate::{DeviceId, Error, ErrorKind, Result};
 
 /// Whatever has to stay alive so that bytes stay valid.
@@ -100,7 +100,7 @@ impl Buffer {
             Raw::from_ptr(base.cast_mut()),
             0,
             Extent::Exact(len),
-            Some(Arc::new(owner)),
+            Some(Arc::new(Owner::on(device, owner))),
         )
     }
 
@@ -114,8 +114,8 @@ impl Buffer {
         Self { device, base, offset, extent, owner, in_flight: None }
     }
 
-    /// The same bytes, which work on this queue may still write: whoever uses the buffer, or an array
-    /// of it, comes behind what has been submitted to the queue by then.
+    /// The same bytes, which work on this queue may still write: whoever uses the buffer, or an
+    /// array of it, comes behind what has been submitted to the queue by then.
     ///
     /// For memory of [`foreign`](Self::foreign) that is still being filled; a
     /// [`Memory`] knows its queues itself.

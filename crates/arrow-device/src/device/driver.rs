@@ -11,6 +11,9 @@
 //!
 //! * It can be called on any thread, and from several at once (DRV-1).
 //! * It never unwinds (DRV-2), and calls nothing of this library that reaches a driver (DRV-3).
+//!   Where an operation panics all the same, the panic ends in the guard that a device puts around
+//!   its driver: the operation is an [`ErrorKind::Panicked`], and what it was to give back is
+//!   abandoned and counted.
 //! * It only submits. The operations that may wait for a device are the ones whose documentation
 //!   says so (DRV-5).
 //! * A queue is in order (DRV-4).
@@ -27,6 +30,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::{Event, Memory, Queue};
+pub use crate::process::{LibraryUse, PerProcess};
 use crate::{DeviceId, Error, ErrorKind, Result};
 
 /// A raw handle of a runtime: a pointer, an opaque handle or an index, as that runtime has it.
@@ -270,7 +274,8 @@ pub enum Route<'a> {
     ToHost,
     /// From one place on this device to another.
     Within,
-    /// From another device of the same runtime, whose driver this is, into this one.
+    /// From another device of the same runtime, whose driver this is, into this one. It stands
+    /// behind the guard of its device: its id tells which device that is.
     FromPeer(&'a dyn Driver),
 }
 
@@ -515,8 +520,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// UNS-22.
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool>;
 
-    /// How an event of this device is shown to others.
-    fn sync_event(&self, event: Raw<Event>) -> SyncEvent;
+    /// How an event of this device is shown to others. Calls no runtime.
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent>;
 
     /// Reads the event that another party shows. It stays that party's, and alive as long as what
     /// `sync_event` points to.

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::{Raw, Runtime, SyncEvent};
-use super::{Device, KeepAlive};
+use super::{Device, KeepAlive, Owner};
 use crate::Result;
 use crate::device::deferred::{EventPoint, QueueTimeline};
+use crate::process::MadeIn;
 
 /// A point in a queue's order: passed when all work that was submitted before it has finished.
 ///
@@ -20,11 +21,23 @@ struct EventInner {
     raw: Raw<Event>,
     owned: bool,
     point: EventPoint,
+    made_in: MadeIn,
     /// What keeps an event alive that somebody else made.
     _owner: Option<Box<dyn KeepAlive>>,
 }
 
 impl Event {
+    fn new(
+        device: Device,
+        raw: Raw<Event>,
+        owned: bool,
+        point: EventPoint,
+        owner: Option<Box<dyn KeepAlive>>,
+    ) -> Self {
+        let made_in = MadeIn::this();
+        Self(Arc::new(EventInner { device, raw, owned, point, made_in, _owner: owner }))
+    }
+
     /// An event of this crate, which stands for a point of its queue's timeline.
     pub(crate) fn owned(
         device: Device,
@@ -32,14 +45,12 @@ impl Event {
         timeline: Arc<QueueTimeline>,
         point: u64,
     ) -> Self {
-        let point = EventPoint::OnQueue(timeline, point);
-        Self(Arc::new(EventInner { device, raw, owned: true, point, _owner: None }))
+        Self::new(device, raw, true, EventPoint::OnQueue(timeline, point), None)
     }
 
     /// An event that a driver gave away and that stands for no point of a queue's timeline.
     pub(crate) fn owned_alone(device: Device, raw: Raw<Event>) -> Self {
-        let point = EventPoint::alone();
-        Self(Arc::new(EventInner { device, raw, owned: true, point, _owner: None }))
+        Self::new(device, raw, true, EventPoint::alone(), None)
     }
 
     /// An event that somebody else made and will destroy.
@@ -48,7 +59,7 @@ impl Event {
     /// `raw` is a recorded event of this device's runtime and stays alive as long as any clone of
     /// the result (UNS-19).
     pub unsafe fn adopt(device: &Device, raw: Raw<Event>) -> Self {
-        Self::adopted(device, raw, None)
+        Self::new(device.clone(), raw, false, EventPoint::alone(), None)
     }
 
     /// The same with whatever keeps the event alive, which is dropped with the last clone of the
@@ -62,12 +73,8 @@ impl Event {
         raw: Raw<Event>,
         owner: impl Send + Sync + 'static,
     ) -> Self {
-        Self::adopted(device, raw, Some(Box::new(owner)))
-    }
-
-    fn adopted(device: &Device, raw: Raw<Event>, owner: Option<Box<dyn KeepAlive>>) -> Self {
-        let (device, point) = (device.clone(), EventPoint::alone());
-        Self(Arc::new(EventInner { device, raw, owned: false, point, _owner: owner }))
+        let owner: Option<Box<dyn KeepAlive>> = Some(Box::new(Owner::on(device.id(), owner)));
+        Self::new(device.clone(), raw, false, EventPoint::alone(), owner)
     }
 
     /// Whether it has passed. Never waits.
@@ -104,7 +111,7 @@ impl Event {
     }
 
     /// What others find in `ArrowDeviceArray.sync_event`.
-    pub fn sync_event(&self) -> SyncEvent {
+    pub fn sync_event(&self) -> Result<SyncEvent> {
         self.0.device.driver().sync_event(self.0.raw)
     }
 
@@ -115,6 +122,10 @@ impl Event {
 
     pub(crate) fn runtime(&self) -> Runtime {
         self.0.device.driver().runtime()
+    }
+
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        self.0.made_in.is_this()
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::account::{Account, Held};
 use super::allocator::Allocator;
 use super::driver::{Driver, Properties, Raw};
+use super::guarded::Guarded;
 use super::staging::Staging;
-use super::{Memory, Queue, host, registry};
+use super::{Memory, Owner, Queue, host, registry};
+use crate::process::MadeIn;
 use crate::{DeviceId, Result};
 
 /// An opened device.
@@ -36,21 +38,30 @@ pub(super) struct OpenDevice {
     /// Dropped before the driver is: it may hold memory of it.
     staging: Staging,
     account: Account,
+    made_in: MadeIn,
     driver: Arc<dyn Driver>,
 }
 
 impl Device {
     /// The device of a driver. From now on [`Device::find`] finds it by its id, as long as it is
     /// open.
+    ///
+    /// The driver is called through a guard. In a child of `fork` its operations are
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), and
+    /// [`ErrorKind::ShutDown`](crate::ErrorKind::ShutDown) after the end of the process has begun;
+    /// nothing is given back then. A panic of the driver is an
+    /// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked). What was not given back is counted by
+    /// [`leaked`](crate::leaked).
     pub fn new(driver: impl Driver) -> Self {
-        let device = Self::of(Arc::new(driver));
+        let device = Self::of(Arc::new(Guarded::new(driver)));
         registry::add(&device, &device.opened);
         device
     }
 
     pub(super) fn of(driver: Arc<dyn Driver>) -> Self {
-        let account = Account::default();
-        Self::from_opened(Arc::new(OpenDevice { staging: Staging::default(), account, driver }))
+        let (staging, account) = (Staging::default(), Account::default());
+        let made_in = MadeIn::this();
+        Self::from_opened(Arc::new(OpenDevice { staging, account, made_in, driver }))
     }
 
     pub(super) fn from_opened(opened: Arc<OpenDevice>) -> Self {
@@ -140,6 +151,7 @@ impl Device {
         raw: Raw<Queue>,
         owner: impl Send + Sync + 'static,
     ) -> Queue {
+        let owner = Owner::on(self.id(), owner);
         Queue::adopted(self.clone(), raw, Some(Box::new(owner)))
     }
 
@@ -173,7 +185,7 @@ impl Device {
         self.account().count_exchanges();
     }
 
-    /// The driver beneath.
+    /// The driver beneath, behind its guard (see [`new`](Self::new)).
     pub fn driver(&self) -> &Arc<dyn Driver> {
         &self.opened.driver
     }
@@ -185,6 +197,11 @@ impl Device {
     /// The same device with the driver's own memory.
     pub(super) fn plain(&self) -> Self {
         Self::from_opened(self.opened.clone())
+    }
+
+    /// Whether it is the host, or was opened by this process and not before a `fork`.
+    pub(super) fn is_of_this_process(&self) -> bool {
+        self.opened.made_in.is_this() || host::is_of_host(self.driver())
     }
 
     pub(crate) fn account(&self) -> &Account {

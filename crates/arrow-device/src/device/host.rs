@@ -36,7 +36,18 @@ pub(super) fn is_host(queue: &Queue) -> bool {
 
 /// Whether a device is the host, and not merely one of the host's type.
 pub(super) fn is_host_device(device: &Device) -> bool {
-    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), device.driver()))
+    is_of_host(device.driver())
+}
+
+/// Whether a driver is the host's own.
+pub(super) fn is_of_host(driver: &std::sync::Arc<dyn Driver>) -> bool {
+    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), driver))
+}
+
+/// A device of host memory that is not the host, for tests.
+#[cfg(test)]
+pub(super) fn another() -> Device {
+    Device::of(std::sync::Arc::new(Host::new()))
 }
 
 /// What Arrow recommends: a cache line, and the width of the widest vector registers.
@@ -137,8 +148,8 @@ unsafe impl Driver for Host {
         Ok(true)
     }
 
-    fn sync_event(&self, _event: Raw<Event>) -> SyncEvent {
-        SyncEvent::Handle(std::ptr::null_mut())
+    fn sync_event(&self, _event: Raw<Event>) -> Result<SyncEvent> {
+        Ok(SyncEvent::Handle(std::ptr::null_mut()))
     }
 
     unsafe fn read_sync_event(&self, _sync_event: NonNull<c_void>) -> Result<Raw<Event>> {

@@ -10,9 +10,11 @@ mod allocator;
 mod buffer;
 pub mod deferred;
 mod event;
+mod guarded;
 mod handle;
 mod host;
 mod memory;
+mod owner;
 pub(crate) mod queue;
 mod registry;
 pub(crate) mod staging;
@@ -27,3 +29,4 @@ pub use queue::Queue;
 
 pub(crate) use buffer::{BytesOwner, location};
 pub(crate) use memory::Parted;
+pub(crate) use owner::Owner;

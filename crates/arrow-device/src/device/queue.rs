@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::driver::{Driver, Raw, Region, Route, Waiting};
-use super::{Allocator, Device, Event, KeepAlive, Memory};
+use super::{Allocator, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
 use crate::{DeviceId, Error, Result};
 
@@ -77,7 +77,9 @@ impl Queue {
     ///
     /// Where neither this queue nor its runtime can wait for that event, the host waits here.
     pub fn wait(&self, event: &Event) -> Result<()> {
-        if event.runtime() != self.driver().runtime() {
+        // An event of the parent's, in a child of `fork`, is an error there.
+        let is_ours = event.runtime() == self.driver().runtime() && event.is_of_this_process();
+        if !is_ours {
             return event.synchronize();
         }
         // SAFETY: both handles are alive in their owners, and of one runtime.
@@ -125,6 +127,7 @@ impl Queue {
     /// It is dropped later, by whatever call into this crate comes by (see
     /// [`deferred`](crate::deferred)), on that thread.
     pub fn keep_until_done(&self, what: impl Send + 'static) {
+        let what = Owner::on(self.0.device.id(), what);
         deferred::defer(what, vec![QueueUse::until_now(self)], true);
     }
 

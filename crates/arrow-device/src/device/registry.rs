@@ -9,20 +9,30 @@ use std::sync::{Arc, Mutex, Weak};
 use super::driver::Raw;
 use super::handle::OpenDevice;
 use super::{Device, Memory, host};
+use crate::process::PerProcess;
 use crate::{DeviceId, DeviceType};
 
-static OPEN: Mutex<Vec<(DeviceId, Weak<OpenDevice>)>> = Mutex::new(Vec::new());
+/// A child of `fork` has a list of its own: the devices of its parent are not open there.
+static OPEN: PerProcess<Mutex<Listed>> = PerProcess::new(Mutex::new(Vec::new()));
+
+type Listed = Vec<(DeviceId, Weak<OpenDevice>)>;
+
+/// Whether there was ever a device on the list. Before that forks are not counted, and nobody takes
+/// the lock.
+static USED: AtomicBool = AtomicBool::new(false);
 
 /// Whether an id ever stood for several runtimes at once. Who copies within a device asks this
 /// every time.
 static AMBIGUOUS: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
+    // The driver's guard has begun to count forks.
+    USED.store(true, Ordering::Release);
     let (id, runtime) = (device.id(), device.driver().runtime());
     if all(id).iter().any(|other| other.driver().runtime() != runtime) {
         AMBIGUOUS.store(true, Ordering::Relaxed);
     }
-    let mut open = crate::sync::lock(&OPEN);
+    let mut open = crate::sync::lock(OPEN.get());
     open.retain(|(_, known)| known.strong_count() > 0);
     open.push((id, Arc::downgrade(opened)));
 }
@@ -66,7 +76,10 @@ pub(super) fn of_each_runtime(id: DeviceId) -> Vec<Device> {
 
 /// All devices of this id, the one opened last first.
 fn all(id: DeviceId) -> Vec<Device> {
-    let open = crate::sync::lock(&OPEN);
+    if !USED.load(Ordering::Acquire) {
+        return Vec::new();
+    }
+    let open = crate::sync::lock(OPEN.get());
     let open = open.iter().rev().filter(|(known, _)| *known == id);
     open.filter_map(|(_, opened)| opened.upgrade()).map(Device::from_opened).collect()
 }
@@ -75,7 +88,10 @@ pub(super) fn find(id: DeviceId) -> Option<Device> {
     if id.device_type == DeviceType::CPU {
         return Some(host::device());
     }
-    let open = crate::sync::lock(&OPEN);
+    if !USED.load(Ordering::Acquire) {
+        return None;
+    }
+    let open = crate::sync::lock(OPEN.get());
     let find = |is_it: &dyn Fn(DeviceId) -> bool| {
         let found = open.iter().rev().filter(|(known, _)| is_it(*known));
         found.into_iter().find_map(|(_, opened)| opened.upgrade())
@@ -96,4 +112,34 @@ fn is_any(id: DeviceId) -> bool {
         DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED | DeviceType::ROCM_HOST
     );
     is_of_all && matches!(id.id, -1 | 0)
+}
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use super::*;
+    use arrow_device_testkit::process::{alone, forked};
+
+    #[test]
+    fn a_child_finds_devices_though_a_thread_of_its_parent_held_the_list() {
+        alone(|| {
+            let id = DeviceId::new(DeviceType::EXT_DEV, 5);
+            crate::process::watch();
+            USED.store(true, Ordering::Release);
+            let (locked, wait) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let holder = std::thread::spawn(move || {
+                let open = crate::sync::lock(OPEN.get());
+                locked.send(()).unwrap();
+                let _ = ended.recv();
+                drop(open);
+            });
+            wait.recv().unwrap();
+            forked(|| {
+                let found = find(id).is_some() || !all(id).is_empty();
+                if found { Err("a device that nobody opened".into()) } else { Ok(()) }
+            });
+            drop(end);
+            holder.join().unwrap();
+        });
+    }
 }

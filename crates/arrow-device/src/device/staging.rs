@@ -9,7 +9,7 @@ use super::Device;
 use super::driver::Driver;
 use crate::device::deferred;
 use crate::sync::lock;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, process};
 
 /// How many blocks a device keeps. A staged copy uses two at a time.
 const KEPT_BLOCKS: usize = 4;
@@ -53,6 +53,10 @@ impl Staging {
     /// A block of at least this many bytes, which is not 0, for copies to and from the device. Its
     /// bytes are whatever was there.
     pub(crate) fn take(device: &Device, len: u64) -> Result<StagingBlock> {
+        // Before the lock, which a thread of the parent may have held.
+        if !device.is_of_this_process() {
+            return Err(process::of_the_parent().on_device(device.id()));
+        }
         let kept = || {
             let mut free = lock(&device.staging().free);
             let fits = |block: &HostBlock| block.len >= len && block.len / 4 <= len;
@@ -85,6 +89,10 @@ impl StagingBlock {
 impl Drop for StagingBlock {
     fn drop(&mut self) {
         let Some(block) = self.block.take() else { return };
+        if !self.device.is_of_this_process() {
+            // Given back without the lock, as far as that is possible in a child of `fork`.
+            return;
+        }
         let len = block.len;
         let rest = {
             let mut free = lock(&self.device.staging().free);
@@ -142,5 +150,39 @@ impl fmt::Debug for Staging {
 impl fmt::Debug for StagingBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StagingBlock({:?} bytes)", self.block.as_ref().map(|block| block.len))
+    }
+}
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use super::*;
+    use arrow_device_testkit::process::{alone, forked};
+
+    #[test]
+    fn a_child_does_not_wait_for_blocks_that_a_thread_of_its_parent_was_taking() {
+        alone(|| {
+            process::watch();
+            let device = super::super::host::another();
+            // Dropped in the parent when the lock is free again.
+            let mut block = Some(Staging::take(&device, 64).unwrap());
+            let (locked, wait) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let same = device.clone();
+            let holder = std::thread::spawn(move || {
+                let free = lock(&same.staging().free);
+                locked.send(()).unwrap();
+                let _ = ended.recv();
+                drop(free);
+            });
+            wait.recv().unwrap();
+            forked(|| {
+                drop(block.take());
+                let error = Staging::take(&device, 64).err().ok_or("a block was taken")?;
+                let is_refused = error.kind() == ErrorKind::Unsupported;
+                if is_refused { Ok(()) } else { Err(error.to_string()) }
+            });
+            drop(end);
+            holder.join().unwrap();
+        });
     }
 }

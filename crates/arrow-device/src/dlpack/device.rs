@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use crate::abi::dlpack::{DLDevice, DLDeviceType};
 use crate::device::driver::Addressing;
+use crate::process::PerProcess;
 use crate::sync::lock;
 use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
 
@@ -110,12 +111,14 @@ fn no_metal(device: DeviceId) -> Error {
 
 /// Devices whose ids do not fit, in the order in which they were first seen. Their places are never
 /// given to others.
-static NUMBERED: Mutex<Vec<DeviceId>> = Mutex::new(Vec::new());
+///
+/// A child of `fork` counts anew, since a thread of its parent may have held the lock.
+static NUMBERED: PerProcess<Mutex<Vec<DeviceId>>> = PerProcess::new(Mutex::new(Vec::new()));
 /// Above all numbers that a library would count devices with.
 const FIRST_NUMBER: i32 = 1 << 30;
 
 fn number_of(device: DeviceId) -> Result<i32> {
-    let mut numbered = lock(&NUMBERED);
+    let mut numbered = lock(NUMBERED.get());
     let place = match numbered.iter().rposition(|known| *known == device) {
         Some(place) => place,
         None => {
@@ -131,7 +134,7 @@ fn number_of(device: DeviceId) -> Result<i32> {
 
 fn given_away(device: DeviceId) -> Option<DeviceId> {
     let place = usize::try_from(device.id - i64::from(FIRST_NUMBER)).ok()?;
-    let known = lock(&NUMBERED).get(place).copied();
+    let known = lock(NUMBERED.get()).get(place).copied();
     known.filter(|known| known.device_type == device.device_type)
 }
 

@@ -9,7 +9,7 @@ use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::Dtype;
 use super::managed::{Exported, Form, Managed};
@@ -17,11 +17,15 @@ use super::storage::plain_schema;
 use crate::abi::ArrowArray;
 use crate::array::structs::{ForeignArray, Structs, StructsBelow};
 use crate::array::{BufferPointer, ReadyWhen, Storage, Tree};
+use crate::device::deferred;
 use crate::device::driver::Raw;
 use crate::ffi::release::release_share;
 use crate::pool::shared::Shared;
+use crate::process::MadeIn;
 use crate::sync::lock;
-use crate::{Array, ArrayBuilder, Buffer, DataType, DeviceId, Error, ErrorKind, Result, Schema};
+use crate::{
+    Array, ArrayBuilder, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Result, Schema,
+};
 
 /// The buffer of an array that has the elements.
 pub(crate) const ELEMENTS: usize = 1;
@@ -50,6 +54,8 @@ struct ImportedTensor {
     len: u64,
     /// What they are, if they lie one behind the other from the base on.
     elements: Option<Dtype>,
+    /// Which process took the tensor over. Nothing for host memory, which every one may give back.
+    made_in: Option<MadeIn>,
 }
 
 impl ImportedTensor {
@@ -64,6 +70,14 @@ impl ImportedTensor {
 
 impl Drop for ImportedTensor {
     fn drop(&mut self) {
+        if !self.made_in.is_none_or(MadeIn::is_this) {
+            // As an array on a device of the parent's, in a child of `fork`.
+            let unshared = self.unshared.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if let Some(unshared) = unshared.take() {
+                std::mem::forget(unshared);
+                deferred::count_abandoned();
+            }
+        }
         // SAFETY: null, or the share that `share` gave away, which nobody else takes back.
         drop(unsafe { Shared::<Array>::from_raw(*self.array.get_mut()) });
     }
@@ -95,7 +109,9 @@ impl TensorMemory {
     ) -> Self {
         let unshared = Mutex::new(Some(F::exported(managed)));
         let array = AtomicPtr::new(ptr::null_mut());
-        let imported = ImportedTensor { array, unshared, len, elements };
+        let is_host = device.device_type == DeviceType::CPU;
+        let made_in = if is_host { None } else { Some(MadeIn::this()) };
+        let imported = ImportedTensor { array, unshared, len, elements, made_in };
         Self { device, base, held: ElementOwner::Imported(imported) }
     }
 
@@ -151,7 +167,10 @@ impl TensorMemory {
         // struct and its table stay until the release.
         let structs = unsafe { Structs::new(ForeignArray(base), StructsBelow::Children) };
         let storage = Storage::Foreign(structs);
-        let tree = Tree::new(schema.clone(), self.device, ReadyWhen::Now, storage);
+        let mut tree = Tree::new(schema.clone(), self.device, ReadyWhen::Now, storage);
+        if let Some(made_in) = imported.made_in {
+            tree.set_made_in(made_in);
+        }
         Ok(Array::from_tree(Shared::new(tree)?))
     }
 

@@ -3,57 +3,24 @@
 //! Unwinding out of an `extern "C"` function ends the process. Every body of one in this crate runs
 //! in here.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use crate::device::deferred;
-use crate::{Error, ErrorKind, Result};
+
+pub(crate) use crate::unwind::or_panicked;
 
 /// Runs the body of a callback that returns nothing. A panic ends here; what the body still owned
 /// is leaked or freed as its unwinding left it, and never freed twice. It is counted among what
 /// [`held_back`](crate::deferred::held_back) calls abandoned.
 #[inline]
 pub(crate) fn silent(body: impl FnOnce()) {
-    let outcome = or_panicked(|| {
-        body();
-        Ok(())
-    });
-    if outcome.is_err() {
+    if !crate::unwind::is_well(body) {
         deferred::count_abandoned();
     }
-}
-
-/// Turns a panic into an error.
-#[inline]
-pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
-    // What the body captured is not looked at again after a panic: the callers above return at
-    // once.
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(result) => result,
-        Err(payload) => Err(panicked(payload)),
-    }
-}
-
-#[cold]
-fn panicked(payload: Box<dyn Any + Send>) -> Error {
-    let message = panic_message(&*payload);
-    // The payload's own `Drop` may panic as well. What that leaves behind is not dropped.
-    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        std::mem::forget(second);
-    }
-    Error::new(ErrorKind::Panicked, message)
-}
-
-fn panic_message(payload: &(dyn Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        return (*text).into();
-    }
-    payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Error, ErrorKind};
 
     // Requirement: SAF-31
     #[test]

@@ -6,7 +6,7 @@ mod rules;
 
 use crate::threads::{Arc, JoinHandle, Mutex, lock, spawn};
 use crate::timeline::{
-    AskDriver, LastUses, Listed, Timeline, TimelineKinds, Use, WaitingTimelines,
+    AskDriver, LastUses, ListedTimelines, Timeline, TimelineKinds, Use, WaitingTimelines,
 };
 use device::{ModelEnd, ModelQueue, Thing, end_of_event, end_of_queue, release, thing};
 
@@ -131,7 +131,7 @@ impl<K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>> Lane<K> {
 }
 
 fn nothing_waits<K: TimelineKinds>() -> Arc<WaitingTimelines<K>> {
-    Arc::new(WaitingTimelines(Mutex::new(Listed::new())))
+    Arc::new(WaitingTimelines(Mutex::new(ListedTimelines::new())))
 }
 
 /// Looks at all timelines once, and releases what is over.

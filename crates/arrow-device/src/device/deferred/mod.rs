@@ -59,7 +59,7 @@ pub(crate) use self::uses::{
 };
 
 use self::release::{Counts, HeldThing, Thing};
-use self::timeline::{Listed, UsesLeft, WaitingTimelines};
+use self::timeline::{ListedTimelines, UsesLeft, WaitingTimelines};
 use self::uses::OfDrivers;
 use self::wait::Wait;
 use crate::device::driver::Runtime;
@@ -68,7 +68,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// What is held back in this process.
 static HOLDINGS: PerProcess<Holdings> = PerProcess::new(Holdings {
-    waiting: WaitingTimelines(Mutex::new(Listed::new())),
+    waiting: WaitingTimelines(Mutex::new(ListedTimelines::new())),
     counts: Counts::new(),
 });
 
@@ -79,7 +79,10 @@ struct Holdings {
 
 impl Default for Holdings {
     fn default() -> Self {
-        Self { waiting: WaitingTimelines(Mutex::new(Listed::new())), counts: Counts::new() }
+        Self {
+            waiting: WaitingTimelines(Mutex::new(ListedTimelines::new())),
+            counts: Counts::new(),
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::release_finished;
-use crate::{Error, ErrorKind, Result, process};
+use crate::process::{self, MadeIn};
+use crate::{Error, ErrorKind, Result};
 
 /// A thread that calls [`release_finished`] from time to time. Stops when dropped.
 ///
@@ -14,7 +15,7 @@ use crate::{Error, ErrorKind, Result, process};
 pub struct ReleaseThread {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    generation: u32,
+    made_in: MadeIn,
 }
 
 impl ReleaseThread {
@@ -31,13 +32,13 @@ impl ReleaseThread {
         let thread = builder.spawn(work).map_err(|error| {
             Error::new(ErrorKind::OutOfMemory, format!("no thread to be had: {error}"))
         })?;
-        Ok(Self { stop: Some(stop), thread: Some(thread), generation: process::generation() })
+        Ok(Self { stop: Some(stop), thread: Some(thread), made_in: MadeIn::this() })
     }
 }
 
 impl Drop for ReleaseThread {
     fn drop(&mut self) {
-        if self.generation != process::generation() {
+        if !self.made_in.is_this() {
             // A child of `fork` has no such thread, and the channel may be in the middle of
             // anything.
             std::mem::forget((self.stop.take(), self.thread.take()));

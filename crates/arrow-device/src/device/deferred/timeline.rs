@@ -142,10 +142,10 @@ pub(crate) struct Use<K: TimelineKinds> {
 pub(crate) struct LastUses<K: TimelineKinds>(Vec<Use<K>>);
 
 /// The timelines that have waiters.
-pub(crate) struct WaitingTimelines<K: TimelineKinds>(pub(crate) Mutex<Listed<K>>);
+pub(crate) struct WaitingTimelines<K: TimelineKinds>(pub(crate) Mutex<ListedTimelines<K>>);
 
 /// What [`WaitingTimelines`] guards.
-pub(crate) struct Listed<K: TimelineKinds> {
+pub(crate) struct ListedTimelines<K: TimelineKinds> {
     by_number: BTreeMap<u64, Arc<Timeline<K>>>,
     /// The number of the timeline whose turn was last.
     turn: u64,
@@ -346,7 +346,7 @@ impl<K: TimelineKinds> LastUses<K> {
     }
 }
 
-impl<K: TimelineKinds> Listed<K> {
+impl<K: TimelineKinds> ListedTimelines<K> {
     /// No timeline. Constant, so that the library's list can stand in a static.
     pub(crate) const fn new() -> Self {
         Self { by_number: BTreeMap::new(), turn: 0 }

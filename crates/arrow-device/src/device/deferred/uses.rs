@@ -11,7 +11,8 @@ use super::timeline::{
 use crate::device::driver::Runtime;
 use crate::device::host;
 use crate::device::queue::PreparedEvent;
-use crate::{Device, ErrorKind, Event, Queue, Result, process};
+use crate::process::MadeIn;
+use crate::{Device, ErrorKind, Event, Queue, Result};
 
 /// What timelines are made of in the library.
 pub(crate) struct OfDrivers;
@@ -32,7 +33,7 @@ pub(crate) struct TimelineOwner {
     pub(super) runtime: Runtime,
     /// The process in which the queue was opened; nothing for the host's queue, which every process
     /// has.
-    generation: Option<u32>,
+    made_in: Option<MadeIn>,
 }
 
 /// What a driver is asked to learn whether a queue has passed a point.
@@ -61,8 +62,8 @@ pub(crate) fn next_number() -> u64 {
 /// The timeline of a queue of this device.
 pub(crate) fn timeline_on(device: &Device, number: u64) -> Arc<QueueTimeline> {
     let runtime = device.driver().runtime();
-    let generation = (!host::is_host_device(device)).then(process::generation);
-    let owner = TimelineOwner { runtime, generation };
+    let made_in = (!host::is_host_device(device)).then(MadeIn::this);
+    let owner = TimelineOwner { runtime, made_in };
     Arc::new(Timeline::new(number, owner))
 }
 
@@ -117,8 +118,7 @@ impl QueueUse {
 
     /// Whether the queue was opened in this process, and not in a parent of it.
     pub(super) fn is_of_this_process(&self) -> bool {
-        let generation = self.timeline().about().generation;
-        generation.is_none_or(|generation| generation == process::generation())
+        self.timeline().about().made_in.is_none_or(MadeIn::is_this)
     }
 }
 

@@ -1,0 +1,39 @@
+//! [`Owner`]: what keeps something alive that somebody else made.
+
+use std::mem::ManuallyDrop;
+
+use super::deferred;
+use crate::process::MadeIn;
+use crate::{DeviceId, DeviceType, unwind};
+
+/// Something of the caller's, whose drop is foreign code: a panic there ends here and is counted.
+/// What belongs to a device is not dropped in a child of `fork`, where the device is not.
+pub(crate) struct Owner<T> {
+    /// Nothing where the owner is on the host, and good in every process.
+    made_in: Option<MadeIn>,
+    what: ManuallyDrop<T>,
+}
+
+impl<T> Owner<T> {
+    /// The owner of something on this device.
+    pub(crate) fn on(device: DeviceId, what: T) -> Self {
+        let is_host = device.device_type == DeviceType::CPU;
+        let made_in = if is_host { None } else { Some(MadeIn::this()) };
+        Self { made_in, what: ManuallyDrop::new(what) }
+    }
+}
+
+impl<T> Drop for Owner<T> {
+    #[inline]
+    fn drop(&mut self) {
+        let what = &mut self.what;
+        let is_dropped = self.made_in.is_none_or(MadeIn::is_this)
+            && unwind::is_well(|| {
+                // SAFETY: dropped once, here, and `self` is being dropped.
+                unsafe { ManuallyDrop::drop(what) }
+            });
+        if !is_dropped {
+            deferred::count_abandoned();
+        }
+    }
+}

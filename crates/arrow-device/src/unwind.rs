@@ -1,0 +1,50 @@
+//! Panics of foreign code, stopped.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::{Error, ErrorKind, Result};
+
+/// Turns a panic into an error. What `body` captured is not to be looked at after a panic.
+#[inline(always)]
+pub(crate) fn or_panicked<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => result,
+        Err(payload) => Err(panicked(payload)),
+    }
+}
+
+/// Runs `body`, and returns whether it came to its end without a panic.
+#[inline(always)]
+pub(crate) fn is_well(body: impl FnOnce()) -> bool {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(()) => true,
+        Err(payload) => {
+            dispose(payload);
+            false
+        }
+    }
+}
+
+#[cold]
+fn panicked(payload: Box<dyn Any + Send>) -> Error {
+    let message = panic_message(&*payload);
+    dispose(payload);
+    Error::new(ErrorKind::Panicked, message)
+}
+
+/// Drops what a panic carried. Its own `Drop` may panic as well: what that leaves behind is not
+/// dropped.
+#[cold]
+fn dispose(payload: Box<dyn Any + Send>) {
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
+}
+
+fn panic_message(payload: &(dyn Any + Send)) -> String {
+    if let Some(text) = payload.downcast_ref::<&str>() {
+        return (*text).into();
+    }
+    payload.downcast_ref::<String>().cloned().unwrap_or_else(|| "without a message".into())
+}
