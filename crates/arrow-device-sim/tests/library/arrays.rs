@@ -82,6 +82,7 @@ fn a_view_orders_its_queue_behind_the_work_that_makes_the_data() {
     });
 }
 
+// Requirement: SAF-8
 #[test]
 fn memory_allocated_on_one_queue_is_written_on_another() {
     on_every_seed(&[], |sim| {
@@ -96,6 +97,7 @@ fn memory_allocated_on_one_queue_is_written_on_another() {
     });
 }
 
+// Requirement: SAF-9
 #[test]
 fn an_array_finished_as_ready_waits_for_the_kernel_that_writes_it() {
     on_every_seed(&[], |sim| {

@@ -191,6 +191,7 @@ mod tests {
         (found, comparisons.get(), keys.get())
     }
 
+    // Requirement: SAF-25
     #[test]
     fn events_are_joined_in_less_than_the_square_of_their_number() {
         let count: u32 = if cfg!(miri) { 256 } else { 8192 };

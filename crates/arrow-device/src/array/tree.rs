@@ -236,6 +236,7 @@ mod tests {
     use crate::numbered::tests::is_a_bug_of_ours;
     use crate::{Batch, DataType};
 
+    // Requirement: SAF-34
     #[test]
     fn a_number_that_names_no_node_of_a_tree_is_a_bug() {
         let words = Array::from_values(DataType::Int64, [Some(1_i64), None]).unwrap();

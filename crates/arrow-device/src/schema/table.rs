@@ -306,6 +306,7 @@ mod tests {
         Schema::batch(columns.map(|(name, column)| Field::new(name, column, true))).unwrap()
     }
 
+    // Requirement: SAF-34
     #[test]
     fn a_number_that_names_no_node_of_a_schema_is_a_bug() {
         let schema = schema();

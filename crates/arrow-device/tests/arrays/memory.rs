@@ -14,6 +14,7 @@ fn numbers(buffer: Buffer, len: usize) -> Result<Array> {
     Array::builder(DataType::Int64).len(len).buffers([None, Some(buffer)]).finish_ready()
 }
 
+// Requirement: SAF-1
 #[test]
 fn memory_that_nobody_wrote_shares_no_byte() {
     drop(vec![0x5a_u8; 64]);
@@ -23,6 +24,7 @@ fn memory_that_nobody_wrote_shares_no_byte() {
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
 }
 
+// Requirement: SAF-1
 #[test]
 fn memory_shares_what_was_written_and_no_more() {
     let mut memory = Device::host().allocate(64).unwrap();
@@ -36,6 +38,7 @@ fn memory_shares_what_was_written_and_no_more() {
     assert_eq!(bytes, [[8; 8], [7; 8], [7; 8]].concat());
 }
 
+// Requirement: SAF-1
 #[test]
 fn recycled_memory_shares_nothing_of_its_last_user() {
     let device = Device::host().with_allocator(Recycler::new(1 << 16));
@@ -47,6 +50,7 @@ fn recycled_memory_shares_nothing_of_its_last_user() {
     assert_eq!(again.into_buffer().extent(), Extent::Exact(8));
 }
 
+// Requirement: SAF-1
 #[test]
 fn memory_of_somebody_else_shares_nothing_that_was_not_written_here() {
     let mut bytes = vec![0x5a_u8; 64];
@@ -55,6 +59,7 @@ fn memory_of_somebody_else_shares_nothing_that_was_not_written_here() {
     assert_eq!(memory.into_buffer().extent(), Extent::Exact(0));
 }
 
+// Requirement: SAF-8
 #[test]
 fn a_queue_waits_for_the_queue_that_memory_was_allocated_on() {
     let (manual, device) = Manual::open();
@@ -85,6 +90,7 @@ fn in_flight(manual: &Manual, queue: &Queue) -> Buffer {
     memory.into_buffer()
 }
 
+// Requirement: SAF-9
 #[test]
 fn an_array_is_not_ready_before_what_was_submitted_for_its_memory() {
     let (manual, device) = Manual::open();
@@ -107,6 +113,7 @@ fn an_array_is_not_ready_before_what_was_submitted_for_its_memory() {
     assert_eq!(manual.wait_count(), waits + 1, "the queue comes behind the other one");
 }
 
+// Requirement: SAF-9
 #[test]
 fn without_events_the_host_waits_for_what_was_submitted_for_memory() {
     let (manual, device) = Manual::open_with(Readiness::HostWait);
@@ -123,6 +130,7 @@ fn foreign(device: DeviceId) -> arrow_device::ArrayBuilder {
     Array::builder(DataType::Int64).len(8).buffers([None, Some(buffer)])
 }
 
+// Requirement: SAF-11
 #[test]
 fn an_array_is_not_finished_on_a_queue_that_does_not_reach_it() {
     for readiness in [Readiness::Event, Readiness::QueueOrder, Readiness::HostWait] {
@@ -134,6 +142,7 @@ fn an_array_is_not_finished_on_a_queue_that_does_not_reach_it() {
     }
 }
 
+// Requirement: SAF-9
 #[test]
 fn a_host_array_is_ready_when_the_queue_of_a_device_is_done_with_it() {
     for readiness in [Readiness::Event, Readiness::QueueOrder, Readiness::HostWait] {
@@ -146,6 +155,7 @@ fn a_host_array_is_ready_when_the_queue_of_a_device_is_done_with_it() {
     }
 }
 
+// Requirement: SAF-10, SAF-11
 #[test]
 fn an_event_of_another_runtime_is_waited_for_and_not_shown() {
     let (manual, device) = Manual::open();

@@ -18,6 +18,7 @@ fn giving(block: Memory) -> impl Fn(&Device, u64, Option<&Queue>) -> arrow_devic
     }
 }
 
+// Requirement: SAF-8
 #[test]
 fn the_host_does_not_write_to_memory_that_a_queue_still_reads() {
     let (device, state) = device::open_with(50, Abilities { fill: true, ..Abilities::default() });
@@ -42,6 +43,7 @@ fn the_host_does_not_write_to_memory_that_a_queue_still_reads() {
     assert_eq!(state.lock().unwrap().fills, 1);
 }
 
+// Requirement: SAF-8
 #[test]
 fn the_host_does_not_write_to_memory_that_its_allocator_still_uses() {
     let (device, state) = device::open_with(51, Abilities { fill: true, ..Abilities::default() });
@@ -62,6 +64,7 @@ fn the_host_does_not_write_to_memory_that_its_allocator_still_uses() {
     assert_eq!(state.lock().unwrap().fills, 0);
 }
 
+// Requirement: SAF-1
 #[test]
 fn nothing_that_lies_between_the_columns_of_a_copy_is_shown() {
     let recycler = Recycler::new(1 << 16);

@@ -118,6 +118,7 @@ extern "C" fn end() {
     unsafe { libc::_exit(code) }
 }
 
+// Requirement: SAF-29
 #[test]
 fn after_the_end_has_begun_nothing_in_use_is_freed_and_no_driver_is_called() {
     if !is_child() {

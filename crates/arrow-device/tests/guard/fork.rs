@@ -52,6 +52,7 @@ fn expect(is_so: bool, what: impl Into<String>) -> Result<(), String> {
     if is_so { Ok(()) } else { Err(what.into()) }
 }
 
+// Requirement: SAF-27
 #[test]
 fn no_operation_of_a_driver_is_called_in_a_child() {
     alone(|| {
@@ -87,6 +88,7 @@ fn no_operation_of_a_driver_is_called_in_a_child() {
     });
 }
 
+// Requirement: SAF-27, SAF-28
 #[test]
 fn arrays_of_the_parents_devices_are_forgotten_in_a_child() {
     alone(|| {
@@ -190,6 +192,7 @@ fn tensors_of_the_parents_devices_are_forgotten_in_a_child() {
     });
 }
 
+// Requirement: SAF-28
 #[test]
 fn host_arrays_are_used_and_released_in_a_child() {
     alone(|| {
@@ -246,6 +249,7 @@ fn a_child_opens_devices_of_its_own() {
     });
 }
 
+// Requirement: SAF-28
 #[test]
 fn owners_on_the_parents_devices_are_not_dropped_in_a_child() {
     alone(|| {
@@ -278,6 +282,7 @@ fn owners_on_the_parents_devices_are_not_dropped_in_a_child() {
 }
 
 /// Forks again and again while other threads take the lock of the list of open devices.
+// Requirement: SAF-27
 #[test]
 fn a_child_does_not_hang_on_a_lock_that_another_thread_held() {
     alone(|| {

@@ -74,6 +74,7 @@ const SCENARIOS: [(&str, Scenario); 8] = [
     }),
 ];
 
+// Requirement: SAF-30
 #[test]
 fn an_owner_that_panics_is_counted_and_nothing_unwinds() {
     alone(|| {
@@ -92,6 +93,7 @@ fn an_owner_that_panics_is_counted_and_nothing_unwinds() {
     });
 }
 
+// Requirement: SAF-30
 #[test]
 fn an_owner_of_an_event_that_panics_leaves_the_counts_right() {
     alone(|| {

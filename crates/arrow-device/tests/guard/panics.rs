@@ -30,6 +30,7 @@ fn use_on(array: &Array, queue: &Queue, manual: &arrow_device_testkit::manual::M
     drop(view);
 }
 
+// Requirement: SAF-30
 #[test]
 fn a_panic_in_any_operation_of_a_driver_is_an_error_or_is_counted() {
     alone(|| {
@@ -67,6 +68,7 @@ fn a_panic_in_any_operation_of_a_driver_is_an_error_or_is_counted() {
     });
 }
 
+// Requirement: SAF-16, SAF-30
 #[test]
 fn nothing_in_use_is_freed_where_a_question_panics() {
     alone(|| {
@@ -102,6 +104,7 @@ fn nothing_in_use_is_freed_where_a_question_panics() {
     });
 }
 
+// Requirement: SAF-30
 #[test]
 fn what_a_driver_does_not_free_is_counted_and_the_rest_goes_on() {
     alone(|| {
@@ -139,6 +142,7 @@ fn a_driver_that_panics_at_its_end_is_counted() {
     });
 }
 
+// Requirement: SAF-10, SAF-30
 #[test]
 fn an_event_that_cannot_be_shown_is_an_error_of_the_export() {
     alone(|| {

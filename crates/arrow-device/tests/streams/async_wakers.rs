@@ -99,7 +99,7 @@ fn a_request_or_a_cancel_makes_no_callback_even_where_wakers_poll() {
     assert_nothing_left(&alive, "inline");
 }
 
-// Requirement: ASY-4, ASY-5, ASY-13
+// Requirement: ASY-4, ASY-5, ASY-13, SAF-26
 #[test]
 fn every_array_comes_where_wakers_poll() {
     let count = if cfg!(miri) { 4 } else { 20 };
@@ -120,7 +120,7 @@ fn every_array_comes_where_wakers_poll() {
     }
 }
 
-// Requirement: ASY-7, ASY-13
+// Requirement: ASY-7, ASY-13, SAF-26
 #[test]
 fn a_cancel_is_followed_by_the_release_where_wakers_poll() {
     let alive = Arc::default();
