@@ -51,7 +51,7 @@ impl Device {
     /// [`ErrorKind::ShutDown`](crate::ErrorKind::ShutDown) after the end of the process has begun;
     /// nothing is given back then. A panic of the driver is an
     /// [`ErrorKind::Panicked`](crate::ErrorKind::Panicked). What was not given back is counted by
-    /// [`leaked`](crate::leaked).
+    /// [`held_back`](crate::deferred::held_back).
     pub fn new(driver: impl Driver) -> Self {
         let device = Self::of(Arc::new(Guarded::new(driver)));
         registry::add(&device, &device.opened);
