@@ -2,6 +2,7 @@
 
 mod copies;
 mod exchange;
+mod held_back;
 mod streams;
 mod tensors;
 
@@ -23,6 +24,7 @@ pub const FAMILIES: &[Family] = &[
     Family { cases: streams::cases, counted: streams::COUNTED },
     Family { cases: copies::cases, counted: copies::COUNTED },
     Family { cases: tensors::cases, counted: tensors::COUNTED },
+    Family { cases: held_back::cases, counted: held_back::COUNTED },
 ];
 
 /// The counts of every family.

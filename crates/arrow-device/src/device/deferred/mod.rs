@@ -113,14 +113,18 @@ pub(crate) fn defer<T: Send + 'static>(what: T, mut uses: Vec<QueueUse>, frees_h
         return;
     }
     uses.retain(|used| !used.has_ended());
-    let timelines: Vec<_> = uses.iter().map(|used| used.timeline().clone()).collect();
-    if timelines.is_empty() {
-        release::release_now(what, &HOLDINGS.get().counts);
-    } else {
-        defer_unasked(what, uses, frees_host_memory);
-        HOLDINGS.get().look_at(timelines);
+    let holdings = HOLDINGS.get();
+    if uses.is_empty() {
+        release::release_now(what, &holdings.counts);
+        tick();
+        return;
     }
-    tick();
+    let mut timelines: Vec<_> = uses.iter().map(|used| used.timeline().clone()).collect();
+    defer_unasked(what, uses, frees_host_memory);
+    let is_new = |other: &Arc<QueueTimeline>| !timelines.iter().any(|own| Arc::ptr_eq(own, other));
+    let other = holdings.waiting.in_turn().filter(is_new);
+    timelines.extend(other);
+    holdings.look_at(timelines);
 }
 
 /// Drops `what` after all the uses have ended, and asks nobody yet: for what was submitted only
