@@ -175,10 +175,15 @@ unsafe impl Driver for Host {
     }
 }
 
+/// As many bytes as any process can address today: five levels of page tables reach 2^56. Larger
+/// requests are mistakes, and the global allocator is not asked for them.
+pub(super) const LARGEST_MEMORY: u64 = 1 << 56;
+
 /// How plain memory of this length is allocated.
 pub(super) fn layout(len: u64) -> Result<Layout> {
     usize::try_from(len)
         .ok()
+        .filter(|_| len <= LARGEST_MEMORY)
         .and_then(|len| Layout::from_size_align(len, ALIGNMENT).ok())
         .ok_or_else(|| out_of_memory(len))
 }

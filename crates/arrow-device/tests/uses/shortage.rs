@@ -160,7 +160,6 @@ fn the_host_waits_for_what_holds_host_memory_only() {
 
 // Requirement: SAF-22
 #[test]
-#[cfg_attr(miri, ignore = "Miri stops at allocations that no memory has room for")]
 fn no_memory_can_be_so_large_that_it_is_worth_a_wait() {
     process::alone(|| {
         set_allocation_timeout(LONG);

@@ -13,6 +13,7 @@ use super::release::{self, HeldThing};
 use super::wait::Wait;
 use super::{HOLDINGS, Holdings, QueueTimeline};
 use crate::device::driver::Runtime;
+use crate::device::host::LARGEST_MEMORY;
 use crate::{Device, DeviceType, Error};
 
 /// In microseconds.
@@ -39,9 +40,6 @@ pub fn allocation_timeout() -> Duration {
 pub fn set_allocation_timeout(timeout: Duration) {
     TIMEOUT.store(u64::try_from(timeout.as_micros()).unwrap_or(u64::MAX), Ordering::Relaxed);
 }
-
-/// More bytes than any process can address today: five levels of page tables reach 2^56.
-const NO_MEMORY_HAS: u64 = 1 << 56;
 
 /// An allocation that found no memory, and what it waits for.
 pub(crate) struct Shortage {
@@ -77,7 +75,7 @@ impl Shortage {
         let began = Instant::now();
         let mut timelines = Vec::new();
         // A destructor that allocates would wait for things that only its own thread releases.
-        if !release::is_releasing() && len <= NO_MEMORY_HAS {
+        if !release::is_releasing() && len <= LARGEST_MEMORY {
             for timeline in HOLDINGS.get().waiting.all() {
                 let newest = timeline.newest(|thing| helps.is_by(&**thing));
                 if let (true, Some(newest)) = (helps.is_on(&timeline), newest) {
