@@ -80,8 +80,9 @@ impl Event {
     /// Whether it has passed. Never waits.
     pub fn is_complete(&self) -> Result<bool> {
         // SAFETY: the handle is alive as long as `EventInner` (owned), or as `adopt`'s caller
-        // promised.
-        unsafe { self.0.device.driver().is_complete(self.0.raw) }
+        // promised (UNS-19).
+        let passed = unsafe { self.0.device.driver().is_complete(self.0.raw) }?;
+        Ok(self.noted(passed))
     }
 
     /// Waits on the host until it has passed.
@@ -97,7 +98,16 @@ impl Event {
     fn wait(&self, timeout: Option<Duration>) -> Result<bool> {
         // SAFETY: the handle is alive as long as `EventInner` (owned), or as `adopt`'s caller
         // promised (UNS-19).
-        unsafe { self.0.device.driver().wait_on_host(self.0.raw, timeout) }
+        let passed = unsafe { self.0.device.driver().wait_on_host(self.0.raw, timeout) }?;
+        Ok(self.noted(passed))
+    }
+
+    /// Notes on the queue's timeline that the event has passed, where it has.
+    fn noted(&self, passed: bool) -> bool {
+        if passed {
+            self.0.point.pass();
+        }
+        passed
     }
 
     /// The device it belongs to.

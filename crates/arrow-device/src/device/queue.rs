@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::driver::{Driver, Raw, Region, Route, Waiting};
 use super::{Allocator, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
-use crate::{DeviceId, Error, Result};
+use crate::{DeviceId, Error, ErrorKind, Result};
 
 /// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own
 /// program order.
@@ -92,8 +92,11 @@ impl Queue {
 
     /// Waits on the host until everything submitted so far has finished.
     pub fn synchronize(&self) -> Result<()> {
+        let point = self.0.timeline.highest_point();
         // SAFETY: the handle is alive in its owner.
-        unsafe { self.driver().synchronize(self.0.raw) }
+        unsafe { self.driver().synchronize(self.0.raw) }?;
+        self.0.timeline.pass(point);
+        Ok(())
     }
 
     /// Whether everything submitted so far has finished. Never waits; some devices say no for a
@@ -223,7 +226,14 @@ impl PreparedEvent {
             // recorded yet.
             unsafe { device.driver().record(*raw, self.raw) }
         });
-        let raw = recorded.map_err(|error| (error, self.queue.clone()))?;
+        let raw = recorded.map_err(|error| {
+            if error.kind() == ErrorKind::Panicked {
+                // The driver may have put another event in the place of this one, and destroyed it.
+                self.recorded = true;
+                deferred::count_abandoned();
+            }
+            (error, self.queue.clone())
+        })?;
         self.recorded = true;
         Ok(Event::owned(device.clone(), raw, timeline.clone(), point))
     }

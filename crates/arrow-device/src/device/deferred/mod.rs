@@ -63,7 +63,7 @@ use self::timeline::{ListedTimelines, UsesLeft, WaitingTimelines};
 use self::uses::OfDrivers;
 use self::wait::Wait;
 use crate::device::driver::Runtime;
-use crate::process::PerProcess;
+use crate::process::{self, PerProcess};
 use crate::{Error, ErrorKind, Result};
 
 /// What is held back in this process.
@@ -91,15 +91,17 @@ impl Holdings {
     /// that were.
     fn look_at(&self, timelines: impl IntoIterator<Item = Arc<QueueTimeline>>) -> usize {
         let look = |timeline: Arc<QueueTimeline>| {
-            let mut over = Vec::new();
-            self.counts.in_hand(|| {
-                timeline.look(&self.waiting, &mut over);
-                self.counts.begin_releases(over.len());
-            });
-            let count = over.len();
-            // Before the next driver is asked, which may take its time.
-            release::release(over, &self.counts);
-            count
+            // Each is released before the next driver is asked, which may take its time.
+            release::within_release(|| {
+                let mut over = Vec::new();
+                self.counts.in_hand(|| {
+                    timeline.look(&self.waiting, &mut over);
+                    self.counts.begin_releases(over.len());
+                });
+                let count = over.len();
+                release::release(over);
+                count
+            })
         };
         timelines.into_iter().map(look).sum()
     }
@@ -108,6 +110,7 @@ impl Holdings {
 /// Drops `what` after all the uses have ended: now, if they have. `frees_host_memory` says whether
 /// an allocation on the host may succeed after that.
 pub(crate) fn defer<T: Send + 'static>(what: T, mut uses: Vec<QueueUse>, frees_host_memory: bool) {
+    uses.retain(|used| !used.is_known_to_have_ended());
     if !uses.iter().all(QueueUse::is_of_this_process) {
         abandon((what, uses));
         return;
@@ -153,8 +156,13 @@ fn abandon<T>(what: T) {
     count_abandoned();
 }
 
+/// The counts of this process.
+fn counts() -> &'static Counts {
+    &HOLDINGS.get().counts
+}
+
 pub(crate) fn count_abandoned() {
-    HOLDINGS.get().counts.abandoned.fetch_add(1, Ordering::Relaxed);
+    counts().abandoned.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Asks one queue about what it holds back, if anything is. Called where foreign code may run: in
@@ -208,7 +216,9 @@ pub fn release_finished() -> usize {
 /// Call it before a device is closed by hand, or before a library is unloaded whose memory a queue
 /// may still use. What another thread holds back in the meantime is waited for as well.
 ///
-/// An error of the kind [`TimedOut`](ErrorKind::TimedOut) says how much is left. A destructor that
+/// An error of the kind [`TimedOut`](ErrorKind::TimedOut) says how much is left. After the process
+/// has begun to end, what is left stays, and the error is of the kind
+/// [`ShutDown`](ErrorKind::ShutDown). A destructor that
 /// is being run by this module would wait for itself, and gets an error at once. Not to be called
 /// while a lock is held that somebody's destructor may want.
 ///
@@ -234,6 +244,10 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
     let wait = Wait { holdings, wanted: &wanted, deadline, is_patient: true };
     if is_done() || wait.run(&is_done) {
         return Ok(());
+    }
+    if process::is_exiting() {
+        let message = "the process is about to end, and no driver tells what its queues use";
+        return Err(failed(ErrorKind::ShutDown, message.into()));
     }
     let left = held_back();
     let message = format!(

@@ -4,13 +4,14 @@
 //! released* until its destructor has returned. A thing that cannot be released, because it belongs
 //! to the parent of this process or because its destructor panicked, is *abandoned*.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::timeline::UsesLeft;
+use crate::process::MadeIn;
 use crate::sync::lock;
 
 /// Counts of one process.
@@ -100,28 +101,66 @@ fn drop_quietly<T>(what: T) -> bool {
     dropped.map_err(std::mem::forget).is_ok()
 }
 
+/// The release that a thread is in the middle of. It lies on the stack of [`within_release`].
+struct Outermost {
+    /// What came up in the meantime. Releases of one thread do not nest, or else the stack would
+    /// grow with the number of things.
+    to_do: RefCell<VecDeque<Arc<dyn HeldThing>>>,
+    made_in: MadeIn,
+}
+
 thread_local! {
-    /// What this thread still has to release, while it is in the middle of a release: releases of
-    /// one thread do not nest, or else the stack would grow with the number of things.
-    static TO_DO: RefCell<Option<VecDeque<Arc<dyn HeldThing>>>> = const { RefCell::new(None) };
+    /// Null outside of a release. Without a destructor, so that the destructors of other values of
+    /// a thread find it.
+    static CURRENT: Cell<*const Outermost> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Shows the release that this thread is in the middle of. In a child of `fork`, that of the parent
+/// is none.
+fn with_current<T>(look: impl FnOnce(&Outermost) -> T) -> Option<T> {
+    // SAFETY: null, or set by `within_release`, which sets it back before the value goes.
+    let current = unsafe { CURRENT.get().as_ref() };
+    current.filter(|current| current.made_in.is_this()).map(look)
 }
 
 /// Whether this thread is in the middle of a release.
 pub(super) fn is_releasing() -> bool {
-    TO_DO.try_with(|to_do| to_do.borrow().is_some()).unwrap_or(false)
+    with_current(|_| ()).is_some()
 }
 
-/// Releases what no queue uses any more, and what is counted as being released: now, or, in the
-/// middle of a release, when that is done.
-pub(super) fn release(mut over: Vec<Arc<dyn HeldThing>>, counts: &Counts) {
-    if over.is_empty() {
-        return;
+/// Does something in which foreign destructors run, and then all releases that came up meanwhile.
+/// Inside of another release, those are left to it.
+pub(super) fn within_release<T>(work: impl FnOnce() -> T) -> T {
+    if is_releasing() {
+        return work();
     }
-    match TO_DO
-        .try_with(|to_do| to_do.borrow_mut().as_mut().map(|list| list.extend(over.drain(..))))
-    {
-        Ok(Some(())) => {}
-        _ => outermost(counts, || over.iter().for_each(|thing| release_one(&**thing, counts))),
+    let outermost = Outermost { to_do: RefCell::default(), made_in: MadeIn::this() };
+    let before = CURRENT.replace(&raw const outermost);
+    let restore = Restore(before);
+    let result = work();
+    loop {
+        let next = outermost.to_do.borrow_mut().pop_front();
+        let Some(thing) = next else { break };
+        release_one(&thing, outermost.made_in);
+    }
+    drop(restore);
+    result
+}
+
+/// Sets back which release the thread is in the middle of.
+struct Restore(*const Outermost);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CURRENT.set(self.0);
+    }
+}
+
+/// Has things released that no queue uses any more, and that are counted as being released: when
+/// what this thread is in the middle of is done.
+pub(super) fn release(over: Vec<Arc<dyn HeldThing>>) {
+    if !over.is_empty() {
+        within_release(|| with_current(|current| current.to_do.borrow_mut().extend(over)));
     }
 }
 
@@ -131,30 +170,28 @@ pub(super) fn release_now<T: Send + 'static>(what: T, counts: &Counts) {
         let uses_left = UsesLeft::new(0);
         let what = Mutex::new(Some(what));
         counts.being_released.fetch_add(1, Ordering::SeqCst);
-        release(vec![Arc::new(Thing { uses_left, frees_host_memory: false, what })], counts);
+        release(vec![Arc::new(Thing { uses_left, frees_host_memory: false, what })]);
     } else {
-        outermost(counts, || {
-            if !drop_quietly(what) {
-                counts.abandoned.fetch_add(1, Ordering::Relaxed);
-            }
-        });
+        let is_dropped = within_release(|| drop_quietly(what));
+        if !is_dropped {
+            super::count_abandoned();
+        }
     }
 }
 
-/// Does a release of this thread, and then all that came up in the middle of it.
-fn outermost(counts: &Counts, release: impl FnOnce()) {
-    // A thread that is being torn down has no list, and what comes up is released at once.
-    let _ = TO_DO.try_with(|to_do| to_do.replace(Some(VecDeque::new())));
-    release();
-    let next = || TO_DO.try_with(|to_do| to_do.borrow_mut().as_mut()?.pop_front());
-    while let Ok(Some(thing)) = next() {
-        release_one(&*thing, counts);
+fn release_one(thing: &Arc<dyn HeldThing>, made_in: MadeIn) {
+    if !made_in.is_this() {
+        // A destructor forked, and this is the child: the parent releases what is left.
+        std::mem::forget(thing.clone());
+        super::count_abandoned();
+        return;
     }
-    let _ = TO_DO.try_with(|to_do| to_do.take());
-}
-
-fn release_one(thing: &dyn HeldThing, counts: &Counts) {
-    if !thing.drop_thing() {
+    let is_dropped = thing.drop_thing();
+    if !made_in.is_this() {
+        return;
+    }
+    let counts = super::counts();
+    if !is_dropped {
         counts.abandoned.fetch_add(1, Ordering::Relaxed);
     }
     counts.done.fetch_add(1, Ordering::Release);

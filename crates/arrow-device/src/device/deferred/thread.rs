@@ -4,11 +4,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::release::is_releasing;
 use super::release_finished;
 use crate::process::{self, MadeIn};
 use crate::{Error, ErrorKind, Result};
 
-/// A thread that calls [`release_finished`] from time to time. Stops when dropped.
+/// A thread that calls [`release_finished`] from time to time. Stops when dropped; the drop waits for
+/// the thread, but for a drop by a destructor that is run by this module.
 ///
 /// A program that keeps calling this crate does not need it.
 #[derive(Debug)]
@@ -45,7 +47,10 @@ impl Drop for ReleaseThread {
             return;
         }
         drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
+        let Some(thread) = self.thread.take() else { return };
+        // A destructor that is run by the thread, or that another such thread may wait for, only
+        // says that the thread is to stop.
+        if thread.thread().id() != std::thread::current().id() && !is_releasing() {
             let _ = thread.join();
         }
     }

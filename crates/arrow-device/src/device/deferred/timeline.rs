@@ -188,14 +188,23 @@ impl<K: TimelineKinds> Timeline<K> {
         self.taken.fetch_add(1, Ordering::AcqRel) + 1
     }
 
+    /// Notes that the queue has passed a point.
+    pub(crate) fn pass(&self, point: u64) {
+        self.passed.fetch_max(point, Ordering::AcqRel);
+    }
+
+    /// The highest point that was taken so far: a queue that is idle after this has passed it.
+    pub(crate) fn highest_point(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+
     fn has_passed(&self, point: u64) -> bool {
         self.passed.load(Ordering::Acquire) >= point
     }
 
     /// Asks a driver about a point, and notes what has passed.
     pub(crate) fn ask(&self, point: u64, end: &K::End) -> DriverAnswer {
-        let taken = || self.taken.load(Ordering::Acquire);
-        let before = taken();
+        let before = self.highest_point();
         let answer = end.ask();
         if answer == DriverAnswer::Passed
             || (!K::UNKNOWN_HAS_NOT_PASSED && answer == DriverAnswer::Unknown)
@@ -203,9 +212,9 @@ impl<K: TimelineKinds> Timeline<K> {
             let passed = match (end.is_whole_queue(), K::POINTS_BEFORE_IDLE) {
                 (false, _) => point,
                 (true, true) => before,
-                (true, false) => taken(),
+                (true, false) => self.highest_point(),
             };
-            self.passed.fetch_max(passed, Ordering::AcqRel);
+            self.pass(passed);
             return DriverAnswer::Passed;
         }
         answer
@@ -228,22 +237,25 @@ impl<K: TimelineKinds> Timeline<K> {
     /// Asks about the oldest waiter, and goes on as long as what is asked about has passed. Adds to
     /// `over` the entries of which the last use has ended, for the caller to release.
     ///
-    /// Where the driver cannot tell of the oldest, the newest stands in for it.
+    /// Where the driver cannot tell of the oldest, the newest stands in for it; and where the oldest
+    /// waits for an idle queue, the oldest event does.
     pub(crate) fn look(&self, waiting: &WaitingTimelines<K>, over: &mut Vec<K::Entry>) {
         loop {
-            let (passed, oldest, newest, is_listed) = {
+            let (passed, oldest, event, newest, is_listed) = {
                 let mut waiters = lock(&self.waiters);
                 let passed = waiters.take_up_to(self.passed.load(Ordering::Acquire));
                 let mut ends =
                     waiters.by_point.iter().map(|((point, _), waiter)| (*point, &waiter.end));
                 let oldest = ends.next().map(|(point, end)| (point, end.clone()));
+                let event = ends.clone().find(|(_, end)| !end.is_whole_queue());
+                let event = event.map(|(point, end)| (point, end.clone()));
                 let newest = ends.next_back().map(|(point, end)| (point, end.clone()));
                 if !K::ASKS_WITHOUT_LOCK
                     && let Some((point, end)) = &oldest
                 {
                     self.ask(*point, end);
                 }
-                (passed, oldest, newest, waiters.is_listed)
+                (passed, oldest, event, newest, waiters.is_listed)
             };
             count_down(passed, over);
             let Some((point, end)) = oldest else {
@@ -253,12 +265,19 @@ impl<K: TimelineKinds> Timeline<K> {
                 return;
             };
             let taken_off = if K::WAITERS_STAY { Vec::new() } else { self.take_all() };
-            let answer = match (self.ask(point, &end), newest) {
-                (DriverAnswer::Unknown, Some((point, end))) => self.ask(point, &end),
-                (answer, _) => answer,
+            let stand_in = match self.ask(point, &end) {
+                DriverAnswer::Unknown => newest,
+                // A queue that is never idle may have passed the point all the same.
+                DriverAnswer::NotYet if end.is_whole_queue() => event,
+                DriverAnswer::NotYet => None,
+                DriverAnswer::Passed => Some((point, end)),
             };
+            let has_passed = |(point, end): (u64, K::End)| {
+                self.has_passed(point) || self.ask(point, &end) == DriverAnswer::Passed
+            };
+            let goes_on = stand_in.is_some_and(has_passed);
             self.put_back(taken_off);
-            if answer != DriverAnswer::Passed {
+            if !goes_on {
                 return;
             }
         }
@@ -310,9 +329,14 @@ impl<K: TimelineKinds> Use<K> {
         &self.timeline
     }
 
+    /// Whether it is known to have ended. Asks nobody.
+    pub(crate) fn is_known_to_have_ended(&self) -> bool {
+        self.timeline.has_passed(self.point)
+    }
+
     /// Whether it has ended, as far as is known or one question tells.
     pub(crate) fn has_ended(&self) -> bool {
-        self.timeline.has_passed(self.point)
+        self.is_known_to_have_ended()
             || self.timeline.ask(self.point, &self.end) == DriverAnswer::Passed
     }
 }

@@ -72,6 +72,18 @@ impl EventPoint {
         Self::Alone(OnceLock::new())
     }
 
+    /// Notes that the event has passed.
+    pub(crate) fn pass(&self) {
+        match self {
+            Self::OnQueue(timeline, point) => timeline.pass(*point),
+            Self::Alone(own) => {
+                if let Some(timeline) = own.get() {
+                    timeline.pass(1);
+                }
+            }
+        }
+    }
+
     fn of(event: &Event) -> (Arc<QueueTimeline>, u64) {
         match event.point() {
             Self::OnQueue(timeline, point) => (timeline.clone(), *point),

@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::release::within_release;
 use super::timeline::{AskDriver, DriverAnswer};
 use super::uses::UseEnd;
 use super::{Holdings, QueueTimeline};
+use crate::process;
 
 /// How long one queue is waited for before it is the next one's turn, at first and at most.
 const FIRST_TURN: Duration = Duration::from_millis(1);
@@ -31,6 +33,9 @@ impl Wait<'_> {
     pub(super) fn run(self, is_done: &dyn Fn() -> bool) -> bool {
         let mut turn = FIRST_TURN;
         loop {
+            if process::is_exiting() {
+                return is_done();
+            }
             let mut has_hope = false;
             for (timeline, limit) in (self.wanted)() {
                 let Some(patience) = self.time_left(turn) else { return is_done() };
@@ -39,7 +44,9 @@ impl Wait<'_> {
                     end.wait(patience);
                     Some(timeline.ask(point, &end))
                 };
-                let Some(answer) = self.holdings.counts.in_hand(wait_for_oldest) else { continue };
+                let counts = &self.holdings.counts;
+                let answer = within_release(|| counts.in_hand(wait_for_oldest));
+                let Some(answer) = answer else { continue };
                 has_hope |= answer != DriverAnswer::Unknown;
                 self.holdings.look_at([timeline]);
                 if is_done() {
