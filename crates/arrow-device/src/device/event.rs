@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::{Raw, Runtime, SyncEvent};
-use super::{Device, KeepAlive, Owner};
+use super::{Device, KeepAlive, Owner, Queue};
 use crate::Result;
 use crate::device::deferred::{EventPoint, QueueTimeline};
 use crate::process::MadeIn;
@@ -38,14 +38,17 @@ impl Event {
         Self(Arc::new(EventInner { device, raw, owned, point, made_in, _owner: owner }))
     }
 
-    /// An event of this crate, which stands for a point of its queue's timeline.
+    /// An event of this crate, which stands for a point of its queue's timeline. It keeps a queue
+    /// that it is given.
     pub(crate) fn owned(
         device: Device,
         raw: Raw<Event>,
         timeline: Arc<QueueTimeline>,
         point: u64,
+        queue: Option<Queue>,
     ) -> Self {
-        Self::new(device, raw, true, EventPoint::OnQueue(timeline, point), None)
+        let queue: Option<Box<dyn KeepAlive>> = queue.map(|queue| Box::new(queue) as _);
+        Self::new(device, raw, true, EventPoint::OnQueue(timeline, point), queue)
     }
 
     /// An event that a driver gave away and that stands for no point of a queue's timeline.

@@ -25,7 +25,7 @@ struct QueueInner {
     number: u64,
     timeline: Arc<QueueTimeline>,
     /// What keeps a queue open that somebody else opened.
-    _owner: Option<Box<dyn KeepAlive>>,
+    owner: Option<Box<dyn KeepAlive>>,
 }
 
 impl Queue {
@@ -49,7 +49,7 @@ impl Queue {
     ) -> Self {
         let number = deferred::next_number();
         let timeline = deferred::timeline_on(&device, number);
-        Self(Arc::new(QueueInner { device, raw, owned, number, timeline, _owner: owner }))
+        Self(Arc::new(QueueInner { device, raw, owned, number, timeline, owner: owner }))
     }
 
     /// The queue of the host, where work is done as it is submitted.
@@ -220,7 +220,7 @@ pub(crate) struct PreparedEvent {
 impl PreparedEvent {
     /// Records it. On failure the queue comes back with the error, and the event is destroyed.
     pub(crate) fn record(mut self) -> Result<Event, (Error, Queue)> {
-        let QueueInner { device, raw, timeline, .. } = &*self.queue.0;
+        let QueueInner { device, raw, timeline, owner, .. } = &*self.queue.0;
         let (point, recorded) = timeline.record(|| {
             // SAFETY: the queue is alive in its owner; the event was made by this driver and is not
             // recorded yet.
@@ -235,7 +235,9 @@ impl PreparedEvent {
             (error, self.queue.clone())
         })?;
         self.recorded = true;
-        Ok(Event::owned(device.clone(), raw, timeline.clone(), point))
+        // Somebody else's queue stays open as long as any event of it (UNS-20).
+        let kept = owner.is_some().then(|| self.queue.clone());
+        Ok(Event::owned(device.clone(), raw, timeline.clone(), point, kept))
     }
 }
 

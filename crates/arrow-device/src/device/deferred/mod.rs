@@ -109,21 +109,33 @@ impl Holdings {
 
 /// Drops `what` after all the uses have ended: now, if they have. `frees_host_memory` says whether
 /// an allocation on the host may succeed after that.
-pub(crate) fn defer<T: Send + 'static>(what: T, mut uses: Vec<QueueUse>, frees_host_memory: bool) {
-    uses.retain(|used| !used.is_known_to_have_ended());
-    if !uses.iter().all(QueueUse::is_of_this_process) {
+pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_memory: bool) {
+    let is_known = |used: &QueueUse| used.is_known_to_have_ended() || used.is_of_this_process();
+    if !uses.iter().all(is_known) {
         abandon((what, uses));
         return;
     }
-    uses.retain(|used| !used.has_ended());
     let holdings = HOLDINGS.get();
-    if uses.is_empty() {
-        release::release_now(what, &holdings.counts);
+    // Uses that have ended go as `what` does: the owners of their events are foreign code, too.
+    let open = uses.iter().filter(|used| !used.has_ended()).count();
+    if open == 0 {
+        release::release_now((what, uses), &holdings.counts);
         tick();
         return;
     }
+    let (ended, uses): (Vec<_>, Vec<_>) = match open == uses.len() {
+        true => (Vec::new(), uses),
+        false => uses.into_iter().partition(QueueUse::is_known_to_have_ended),
+    };
     let mut timelines: Vec<_> = uses.iter().map(|used| used.timeline().clone()).collect();
+    if uses.is_empty() {
+        release::release_now((what, ended), &holdings.counts);
+        return;
+    }
     defer_unasked(what, uses, frees_host_memory);
+    if !ended.is_empty() {
+        release::release_now(ended, &holdings.counts);
+    }
     let is_new = |other: &Arc<QueueTimeline>| !timelines.iter().any(|own| Arc::ptr_eq(own, other));
     let other = holdings.waiting.in_turn().filter(is_new);
     timelines.extend(other);
