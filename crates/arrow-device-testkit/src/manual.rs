@@ -111,6 +111,11 @@ impl Manual {
         self.state().cannot_record = true;
     }
 
+    /// From now on events can be recorded again.
+    pub fn record_again(&self) {
+        self.state().cannot_record = false;
+    }
+
     /// Loses the device.
     pub fn lose(&self) {
         self.state().is_lost = true;

@@ -2,8 +2,9 @@
 //! queue may still use.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use arrow_device::deferred::{held_back, release_finished};
+use arrow_device::deferred::{held_back, release_finished, wait_until_released};
 use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Memory, Queue};
 use arrow_device_testkit::process::{Child, is_child};
 
@@ -100,6 +101,9 @@ fn check(held: Held) -> Result<(), String> {
     expect(alive(&sent_owner), "host memory under a transfer was freed".into())?;
     expect(alive(&used_owner), "an array in use was freed".into())?;
     expect(!alive(&settled_owner), "a settled host array was not released".into())?;
+    // Nobody tells what queues use any more, so nobody waits for it.
+    let waited = wait_until_released(Duration::MAX).map_err(|error| error.kind());
+    expect(waited == Err(ErrorKind::ShutDown), format!("a wait ended with {waited:?}"))?;
     drop((queue, device));
     expect(trap.calls() == calls, "the driver was called".into())
 }

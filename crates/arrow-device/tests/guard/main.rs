@@ -13,6 +13,7 @@
 mod exit;
 #[cfg(unix)]
 mod fork;
+mod fork_releases;
 #[cfg(panic = "unwind")]
 mod owners;
 #[cfg(panic = "unwind")]

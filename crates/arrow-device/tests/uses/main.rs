@@ -7,5 +7,6 @@
 )]
 
 mod deferred;
+mod destructors;
 mod events;
 mod shortage;
