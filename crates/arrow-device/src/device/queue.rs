@@ -49,7 +49,7 @@ impl Queue {
     ) -> Self {
         let number = deferred::next_number();
         let timeline = deferred::timeline_on(&device, number);
-        Self(Arc::new(QueueInner { device, raw, owned, number, timeline, owner: owner }))
+        Self(Arc::new(QueueInner { device, raw, owned, number, timeline, owner }))
     }
 
     /// The queue of the host, where work is done as it is submitted.

@@ -9,8 +9,8 @@ use super::release_finished;
 use crate::process::{self, MadeIn};
 use crate::{Error, ErrorKind, Result};
 
-/// A thread that calls [`release_finished`] from time to time. Stops when dropped; the drop waits for
-/// the thread, but for a drop by a destructor that is run by this module.
+/// A thread that calls [`release_finished`] from time to time. Stops when dropped; the drop waits
+/// for the thread, but for a drop by a destructor that is run by this module.
 ///
 /// A program that keeps calling this crate does not need it.
 #[derive(Debug)]

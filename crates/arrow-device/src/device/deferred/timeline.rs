@@ -237,7 +237,7 @@ impl<K: TimelineKinds> Timeline<K> {
     /// Asks about the oldest waiter, and goes on as long as what is asked about has passed. Adds to
     /// `over` the entries of which the last use has ended, for the caller to release.
     ///
-    /// Where the driver cannot tell of the oldest, the newest stands in for it; and where the oldest
+    /// Where the driver cannot tell of the oldest, the newest stands in for it. Where the oldest
     /// waits for an idle queue, the oldest event does.
     pub(crate) fn look(&self, waiting: &WaitingTimelines<K>, over: &mut Vec<K::Entry>) {
         loop {
