@@ -1,0 +1,79 @@
+//! What a safe caller does between two legal steps with memory: memory stays allocated, and an array
+//! of the memory is not ready, as long as a queue that was named may use it.
+
+use arrow_device::deferred::release_finished;
+use arrow_device::{Array, DataType, Device, Memory, Queue, Ready};
+use arrow_device_testkit::manual::{Manual, ManualCopies};
+
+/// A device with copies.
+fn with_copies(copies: ManualCopies) -> (Manual, Device) {
+    let (manual, device) = Manual::open();
+    manual.set_copies(copies);
+    (manual, device)
+}
+
+/// Memory that was written to through one queue, after the place was told for another one.
+fn told_and_written(device: &Device, user: &Queue) -> Memory {
+    let mut memory = device.allocate(64).unwrap();
+    memory.spot(user).unwrap();
+    memory.write(&device.open_queue().unwrap(), &[1; 64]).unwrap();
+    memory
+}
+
+/// The memory is alive until the queue has passed what was submitted.
+fn assert_kept_for(manual: &Manual, queue: &Queue) {
+    assert!(!manual.is_idle(queue));
+    assert_eq!(manual.live_memory(), 1, "freed while the queue writes");
+    manual.complete(queue);
+    release_finished();
+    assert_eq!(manual.live_memory(), 0);
+}
+
+// Requirement: SAF-9, SAF-13
+#[test]
+fn an_array_waits_for_whoever_was_told_the_place_before_a_write() {
+    let (manual, device) = with_copies(ManualCopies::Submitted);
+    let user = device.open_queue().unwrap();
+    let memory = told_and_written(&device, &user);
+    manual.submit(&user);
+    let buffers = [None, Some(memory.into_buffer())];
+    let builder = Array::builder(DataType::Int64).len(8).buffers(buffers);
+    let array = builder.finish_ready().unwrap();
+    assert_eq!(array.ready(), Ready::AfterEvent);
+    assert!(!array.is_ready().unwrap());
+    drop(array);
+    assert_kept_for(&manual, &user);
+}
+
+// Requirement: SAF-13
+#[test]
+fn memory_is_kept_for_whoever_was_told_the_place_before_a_write() {
+    let (manual, device) = with_copies(ManualCopies::Submitted);
+    let user = device.open_queue().unwrap();
+    let memory = told_and_written(&device, &user);
+    manual.submit(&user);
+    drop(memory);
+    assert_kept_for(&manual, &user);
+}
+
+// Requirement: SAF-13
+#[test]
+fn memory_is_kept_for_whoever_an_allocator_told_the_place() {
+    let (manual, plain) = with_copies(ManualCopies::Submitted);
+    let user = plain.open_queue().unwrap();
+    let told = user.clone();
+    let device = plain.with_allocator(move |plain: &Device, len, _: Option<&Queue>| {
+        let mut memory = plain.allocate(len)?;
+        memory.spot(&told)?;
+        Ok(memory)
+    });
+    let queue = device.open_queue().unwrap();
+    for in_order in [false, true] {
+        let allocated = if in_order { queue.allocate(64) } else { device.allocate(64) };
+        let mut memory = allocated.unwrap();
+        memory.write(&queue, &[1; 64]).unwrap();
+        manual.submit(&user);
+        drop(memory);
+        assert_kept_for(&manual, &user);
+    }
+}
