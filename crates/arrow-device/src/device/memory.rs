@@ -433,8 +433,11 @@ impl Memory {
         let region = Region { from, to, len };
         // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by
         // `keep_until_done`; this memory has no other user (`&mut self`).
-        unsafe { queue.copy(Route::FromHost, &[region]) }?;
-        queue.synchronize().inspect_err(|_| queue.keep_until_done(staged))?;
+        let submitted = unsafe { queue.copy(Route::FromHost, &[region]) };
+        // A copy that failed may have been submitted all the same.
+        submitted
+            .and_then(|()| queue.synchronize())
+            .inspect_err(|_| queue.keep_until_done(staged))?;
         // The queue came behind all others.
         self.forget_queues();
         self.written = self.written.max(len);

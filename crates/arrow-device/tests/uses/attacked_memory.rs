@@ -1,9 +1,10 @@
 //! What a safe caller does between two legal steps with memory: memory stays allocated, and an array
 //! of the memory is not ready, as long as a queue that was named may use it.
 
-use arrow_device::deferred::release_finished;
+use arrow_device::deferred::{held_back, release_finished};
 use arrow_device::{Array, DataType, Device, Memory, Queue, Ready};
 use arrow_device_testkit::manual::{Manual, ManualCopies};
+use arrow_device_testkit::process;
 
 /// A device with copies.
 fn with_copies(copies: ManualCopies) -> (Manual, Device) {
@@ -76,4 +77,24 @@ fn memory_is_kept_for_whoever_an_allocator_told_the_place() {
         drop(memory);
         assert_kept_for(&manual, &user);
     }
+}
+
+// Requirement: SAF-13, SAF-30
+#[test]
+fn what_a_write_reads_is_kept_after_a_copy_that_failed() {
+    process::alone(|| {
+        for copies in [ManualCopies::Failing, ManualCopies::Panicking] {
+            let (manual, device) = with_copies(copies);
+            let queue = device.open_queue().unwrap();
+            let mut memory = device.allocate(64).unwrap();
+            memory.write(&queue, &[1; 64]).unwrap_err();
+            assert!(!manual.is_idle(&queue));
+            assert_eq!(held_back().in_use, 1, "the source of the copy, {copies:?}");
+            drop(memory);
+            assert_eq!(held_back().in_use, 2, "the source and the destination, {copies:?}");
+            manual.complete(&queue);
+            release_finished();
+            assert!(held_back().is_nothing());
+        }
+    });
 }
