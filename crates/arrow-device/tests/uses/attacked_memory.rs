@@ -2,7 +2,10 @@
 //! of the memory is not ready, as long as a queue that was named may use it.
 
 use arrow_device::deferred::{held_back, release_finished};
-use arrow_device::{Array, DataType, Device, Memory, Queue, Ready};
+use std::sync::Arc;
+
+use arrow_device::driver::Readiness;
+use arrow_device::{Array, Buffer, DataType, Device, Memory, Queue, Ready, Result};
 use arrow_device_testkit::manual::{Manual, ManualCopies};
 use arrow_device_testkit::process;
 
@@ -96,5 +99,88 @@ fn what_a_write_reads_is_kept_after_a_copy_that_failed() {
             release_finished();
             assert!(held_back().is_nothing());
         }
+    });
+}
+
+/// Memory of somebody else's that a queue of a device writes.
+struct Foreign {
+    manual: Manual,
+    device: Device,
+    queue: Queue,
+    owner: Arc<()>,
+    buffer: Buffer,
+}
+
+impl Foreign {
+    fn open(readiness: Readiness) -> Self {
+        let (manual, device) = Manual::open_with(readiness);
+        let queue = device.open_queue().unwrap();
+        manual.submit(&queue);
+        let owner = Arc::new(());
+        let address = std::ptr::without_provenance(0x1000);
+        let buffer = unsafe { Buffer::foreign(device.id(), address, 64, owner.clone()) };
+        Self { manual, device, queue, owner, buffer }
+    }
+
+    /// What is done with the buffer leaves nothing of it to the caller, and the owner is kept for
+    /// the queue.
+    fn assert_kept_after(self, use_up: impl FnOnce(Buffer, &Device, &Queue)) {
+        let Self { manual, device, queue, owner, buffer } = self;
+        use_up(buffer, &device, &queue);
+        assert!(!manual.is_idle(&queue));
+        assert_eq!(Arc::strong_count(&owner), 2, "released while the queue writes");
+        manual.complete(&queue);
+        release_finished();
+        assert_eq!(Arc::strong_count(&owner), 1);
+    }
+}
+
+fn numbers_on(buffer: Buffer, len: usize, queue: &Queue) -> Result<Array> {
+    Array::builder(DataType::Int64).len(len).buffers([None, Some(buffer)]).finish_on(queue)
+}
+
+// Requirement: SAF-13
+#[test]
+fn the_owner_of_a_buffer_is_kept_for_the_queue_that_writes_it() {
+    Foreign::open(Readiness::Event).assert_kept_after(|buffer, _, queue| {
+        drop(buffer.written_on(queue));
+    });
+    Foreign::open(Readiness::Event).assert_kept_after(|buffer, device, queue| {
+        let idle = device.open_queue().unwrap();
+        drop(buffer.written_on(queue).written_on(&idle).slice(8, 8).unwrap());
+    });
+}
+
+// Requirement: SAF-13
+#[test]
+fn the_owner_of_an_array_in_the_order_of_a_queue_is_kept_for_the_queue() {
+    Foreign::open(Readiness::QueueOrder).assert_kept_after(|buffer, _, queue| {
+        let buffers = [None, Some(buffer.written_on(queue))];
+        let builder = Array::builder(DataType::Int64).len(8).buffers(buffers);
+        drop(builder.finish_ready().unwrap());
+    });
+    Foreign::open(Readiness::QueueOrder).assert_kept_after(|buffer, _, queue| {
+        drop(numbers_on(buffer, 8, queue).unwrap());
+    });
+}
+
+// Requirement: SAF-13, SAF-14
+#[test]
+fn the_owner_of_a_refused_array_is_kept_for_the_queue_that_was_named() {
+    for readiness in [Readiness::Event, Readiness::QueueOrder, Readiness::HostWait] {
+        Foreign::open(readiness).assert_kept_after(|buffer, _, queue| {
+            numbers_on(buffer, 1000, queue).unwrap_err();
+        });
+    }
+    let foreign = Foreign::open(Readiness::Event);
+    let manual = foreign.manual.clone();
+    foreign.assert_kept_after(|buffer, _, queue| {
+        manual.refuse_to_record();
+        numbers_on(buffer, 8, queue).unwrap_err();
+    });
+    Foreign::open(Readiness::Event).assert_kept_after(|buffer, _, queue| {
+        let event = queue.record().unwrap();
+        let builder = Array::builder(DataType::Int64).len(1000).buffers([None, Some(buffer)]);
+        unsafe { builder.finish_after(event) }.unwrap_err();
     });
 }
