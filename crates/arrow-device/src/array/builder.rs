@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
-use super::readiness::{Pending, ReadyWhen};
+use super::readiness::{Pending, ReadyWhen, distinct_pending};
 use super::tree::{Built, Tree};
 use super::{Array, Window};
 use crate::convention;
@@ -133,10 +133,13 @@ impl ArrayBuilder {
     pub fn finish_on(mut self, queue: &Queue) -> Result<Array> {
         let finished = self.finish(Some(queue), |parts| {
             parts.require_reach(queue)?;
-            for source in parts.sources {
+            let pending = parts.sources.iter().flat_map(|source| {
                 let tree = source.tree();
-                tree.ready.pending().iter().try_for_each(|one| tree.wait_for(queue, one))?;
-            }
+                tree.ready.pending().iter().map(move |one| (tree, one))
+            });
+            distinct_pending(pending)
+                .into_iter()
+                .try_for_each(|(tree, one)| tree.wait_for(queue, one))?;
             let others = parts.in_flight.iter().filter(|other| other.number() != queue.number());
             others.into_iter().try_for_each(|other| queue.wait(&other.record()?))?;
             Ok(parts.after(queue)?.map_or(ReadyWhen::Now, ReadyWhen::After))

@@ -5,7 +5,7 @@ use arrow_device::deferred::{held_back, release_finished};
 use std::sync::Arc;
 
 use arrow_device::driver::Readiness;
-use arrow_device::{Array, Buffer, DataType, Device, Memory, Queue, Ready, Result};
+use arrow_device::{Array, Buffer, DataType, Device, Field, Memory, Queue, Ready, Result};
 use arrow_device_testkit::manual::{Manual, ManualCopies};
 use arrow_device_testkit::process;
 
@@ -183,4 +183,29 @@ fn the_owner_of_a_refused_array_is_kept_for_the_queue_that_was_named() {
         let builder = Array::builder(DataType::Int64).len(1000).buffers([None, Some(buffer)]);
         unsafe { builder.finish_after(event) }.unwrap_err();
     });
+}
+
+// Requirement: SAF-25
+#[test]
+fn a_queue_waits_once_for_each_event_of_children_that_share_them() {
+    const COUNT: usize = 32;
+    let (manual, device) = Manual::open();
+    let column = |_| {
+        let queue = device.open_queue().unwrap();
+        manual.submit(&queue);
+        let address = std::ptr::without_provenance(0x1000);
+        let buffer = unsafe { Buffer::foreign(device.id(), address, 64, ()) };
+        numbers_on(buffer, 8, &queue).unwrap()
+    };
+    let structs = |of: DataType, children: Vec<Array>| {
+        let field = |number| Field::new(format!("{number}"), of.clone(), false);
+        let of = DataType::Struct((0..children.len()).map(field).collect::<Vec<_>>().into());
+        Array::builder(of).buffers([None]).children(children)
+    };
+    let columns: Vec<_> = (0..COUNT).map(column).collect();
+    let row = structs(DataType::Int64, columns).finish_ready().unwrap();
+    assert_eq!(manual.wait_count(), 0);
+    let rows = structs(row.data_type().clone(), vec![row; COUNT]);
+    rows.finish_on(&device.open_queue().unwrap()).unwrap();
+    assert_eq!(manual.wait_count(), COUNT);
 }
