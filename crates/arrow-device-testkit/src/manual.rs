@@ -31,6 +31,20 @@ struct Shared {
     state: Mutex<ManualState>,
 }
 
+/// What becomes of a copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ManualCopies {
+    /// There are none.
+    #[default]
+    Unsupported,
+    /// A copy is submitted, and moves no byte.
+    Submitted,
+    /// A copy is submitted, and then the driver says that it failed.
+    Failing,
+    /// A copy is submitted, and then the driver panics.
+    Panicking,
+}
+
 #[derive(Debug, Default)]
 struct ManualState {
     /// For each queue, what was submitted and what of it is complete.
@@ -56,6 +70,7 @@ struct ManualState {
     questions: u64,
     /// How many bytes there are, where there is a limit.
     limit: Option<u64>,
+    copies: ManualCopies,
 }
 
 impl Manual {
@@ -156,6 +171,11 @@ impl Manual {
     /// The device has only so much memory.
     pub fn limit_memory(&self, bytes: u64) {
         self.state().limit = Some(bytes);
+    }
+
+    /// What becomes of copies from now on.
+    pub fn set_copies(&self, copies: ManualCopies) {
+        self.state().copies = copies;
     }
 
     /// How many events are alive.
@@ -351,13 +371,17 @@ unsafe impl Driver for ManualDriver {
         Ok(Raw::from_bits(shown_event(sync_event.as_ptr())))
     }
 
-    unsafe fn copy(
-        &self,
-        _queue: Raw<Queue>,
-        _route: Route<'_>,
-        _regions: &[Region],
-    ) -> Result<()> {
-        Err(self.0.error(ErrorKind::Unsupported))
+    unsafe fn copy(&self, queue: Raw<Queue>, _route: Route<'_>, _regions: &[Region]) -> Result<()> {
+        let copies = self.0.state().copies;
+        if copies == ManualCopies::Unsupported {
+            return Err(self.0.error(ErrorKind::Unsupported));
+        }
+        self.0.state().queues[queue.bits() - 1].0 += 1;
+        match copies {
+            ManualCopies::Unsupported | ManualCopies::Submitted => Ok(()),
+            ManualCopies::Failing => Err(self.0.error(ErrorKind::Driver)),
+            ManualCopies::Panicking => std::panic::resume_unwind(Box::new("as the test ordered")),
+        }
     }
 }
 

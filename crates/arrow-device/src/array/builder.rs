@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::node::{ArrayNode, BufferPointer, Nodes, Tables};
-use super::readiness::{Pending, ReadyWhen};
+use super::readiness::{Pending, ReadyWhen, distinct_pending};
 use super::tree::{Built, Tree};
 use super::{Array, Window};
 use crate::convention;
+use crate::device::deferred::{self, QueueUse};
 use crate::device::driver::{Raw, Readiness, Runtime};
+use crate::device::{BytesOwner, owner_on_queue};
 use crate::pool::shared::Shared;
 use crate::schema::{Schema, can_be_absent};
 use crate::{
@@ -128,17 +130,25 @@ impl ArrayBuilder {
     /// # Errors
     /// [`NotReachable`](ErrorKind::NotReachable): work on the queue cannot have written the memory.
     /// Any queue can be named for memory of the host.
-    pub fn finish_on(self, queue: &Queue) -> Result<Array> {
-        self.finish(|parts| {
+    pub fn finish_on(mut self, queue: &Queue) -> Result<Array> {
+        let finished = self.finish(Some(queue), |parts| {
             parts.require_reach(queue)?;
-            for source in parts.sources {
+            let pending = parts.sources.iter().flat_map(|source| {
                 let tree = source.tree();
-                tree.ready.pending().iter().try_for_each(|one| tree.wait_for(queue, one))?;
-            }
+                tree.ready.pending().iter().map(move |one| (tree, one))
+            });
+            distinct_pending(pending)
+                .into_iter()
+                .try_for_each(|(tree, one)| tree.wait_for(queue, one))?;
             let others = parts.in_flight.iter().filter(|other| other.number() != queue.number());
             others.into_iter().try_for_each(|other| queue.wait(&other.record()?))?;
             Ok(parts.after(queue)?.map_or(ReadyWhen::Now, ReadyWhen::After))
-        })
+        });
+        // The queue may write the buffers, though the array was refused.
+        if finished.is_err() {
+            self.keep_buffers(|| QueueUse::until_now(queue));
+        }
+        finished
     }
 
     /// The data is complete after this event. Children add theirs.
@@ -150,14 +160,24 @@ impl ArrayBuilder {
     /// UNS-32: when the event has passed, all work that writes the buffers has finished. (An event
     /// does not tell which work comes before it. [`finish_on`](Self::finish_on) records one behind
     /// all.)
-    pub unsafe fn finish_after(self, event: Event) -> Result<Array> {
-        self.finish(|parts| Ok(ReadyWhen::join(parts.pending().chain([Pending::Event(event)]))))
+    pub unsafe fn finish_after(mut self, event: Event) -> Result<Array> {
+        let finished = self.finish(None, |parts| {
+            let pending = parts.pending().chain([Pending::Event(event.clone())]);
+            Ok(ReadyWhen::join(pending))
+        });
+        if finished.is_err() {
+            self.keep_buffers(|| QueueUse::before(event));
+        }
+        finished
     }
 
     /// The data is complete after what other arrays wait for, whose memory the buffers are and
     /// whose trees they keep.
-    pub(crate) fn finish_with(self, others: impl IntoIterator<Item = Pending>) -> Result<Array> {
-        self.finish(|parts| {
+    pub(crate) fn finish_with(
+        mut self,
+        others: impl IntoIterator<Item = Pending>,
+    ) -> Result<Array> {
+        self.finish(None, |parts| {
             let mut after = Vec::new();
             for queue in parts.in_flight {
                 after.extend(parts.after(queue)?);
@@ -166,7 +186,28 @@ impl ArrayBuilder {
         })
     }
 
-    fn finish(mut self, ready: impl FnOnce(&ArrayParts<'_>) -> Result<ReadyWhen>) -> Result<Array> {
+    /// Keeps what is left of the buffers after a refusal until a use has ended that may write them.
+    #[cold]
+    fn keep_buffers(&mut self, used: impl FnOnce() -> QueueUse) {
+        let owners: Vec<_> = self.take_owners().collect();
+        if !owners.is_empty() {
+            deferred::defer(owners, vec![used()], true);
+        }
+    }
+
+    /// What owns the buffers, which are the builder's no more.
+    fn take_owners(&mut self) -> impl Iterator<Item = BytesOwner> {
+        let buffers = std::mem::take(&mut self.buffers);
+        buffers.into_iter().filter_map(|buffer| buffer.and_then(Buffer::into_owner))
+    }
+
+    /// The array, of which this queue may still write the buffers. After a refusal the builder has
+    /// the buffers still, unless a tree was made of them.
+    fn finish(
+        &mut self,
+        queue: Option<&Queue>,
+        ready: impl FnOnce(&ArrayParts<'_>) -> Result<ReadyWhen>,
+    ) -> Result<Array> {
         let schema = std::mem::replace(
             &mut self.schema,
             Err(Error::new(ErrorKind::InvalidArgument, "taken")),
@@ -198,7 +239,13 @@ impl ArrayBuilder {
         let memory = self.buffers.iter().flatten().map(Buffer::base).find(|base| !base.is_null());
         let parts = ArrayParts { device, memory, sources: &sources, in_flight: &in_flight };
         let ready = ready(&parts)?.shown_on(|event| parts.may_show(event));
-        let tree = self.assemble(schema, device, ready, sources)?;
+        // An event of the queue keeps the tree. Where there is none the owners are kept.
+        let keeps_by_order = |queue: &&Queue| {
+            let of = queue.device();
+            of.properties().readiness == Readiness::QueueOrder && of.id() == device
+        };
+        let queue = queue.filter(keeps_by_order);
+        let tree = self.assemble(schema, device, ready, sources, queue)?;
         Ok(Array::from_tree(Shared::new(tree)?))
     }
 
@@ -412,11 +459,12 @@ impl ArrayBuilder {
     /// Builds the tree: the root from the buffers, all below it from the arrays that were given,
     /// whose tables are shared.
     fn assemble(
-        self,
+        &mut self,
         schema: Schema,
         device: DeviceId,
         ready: ReadyWhen,
         sources: Vec<Array>,
+        queue: Option<&Queue>,
     ) -> Result<Tree> {
         let pointers: Arc<[BufferPointer]> = self
             .buffers
@@ -437,11 +485,6 @@ impl ArrayBuilder {
             n_buffers: pointers.len() as u32,
             extents: 0,
         });
-        let owners = self
-            .buffers
-            .into_iter()
-            .filter_map(|buffer| buffer.and_then(Buffer::into_owner))
-            .collect();
         let below: Box<[Array]> = sources.as_slice().into();
         // Level by level, as the schema's nodes are numbered: an array is the node of the same
         // place.
@@ -458,6 +501,10 @@ impl ArrayBuilder {
             next += 1;
         }
         let tables = Tables { extents: extents.into(), _pointers: pointers };
+        let mut owners: Box<[_]> = self.take_owners().collect();
+        if let Some(queue) = queue.filter(|_| !owners.is_empty()) {
+            owners = Box::new([owner_on_queue(device, owners, queue)]);
+        }
         let built = Built { nodes: Nodes::from(nodes), _buffers: owners, below, tables };
         Ok(Tree::built(schema, device, ready, built))
     }

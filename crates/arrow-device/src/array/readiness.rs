@@ -115,6 +115,13 @@ impl ReadyWhen {
     }
 }
 
+/// Each of these once, with one of those that wait for it.
+pub(super) fn distinct_pending<'all, T>(
+    all: impl IntoIterator<Item = (T, &'all Pending)>,
+) -> Vec<(T, &'all Pending)> {
+    distinct(all, |one, other| one.1.is_same(other.1), |one| one.1.key())
+}
+
 /// So many are compared with each other; more have their keys in order.
 const FEW: usize = 8;
 

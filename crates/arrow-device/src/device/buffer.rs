@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::driver::{Addressing, Raw};
-use super::{Device, Memory};
-use super::{Owner, Queue};
-use crate::{DeviceId, Error, ErrorKind, Result};
+use super::{Device, Memory, Owner, Queue, host};
+use crate::device::deferred::{self, QueueUse};
+use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// Whatever has to stay alive so that bytes stay valid.
 pub trait KeepAlive: Send + Sync + 'static {}
@@ -17,6 +17,32 @@ impl<T: Send + Sync + 'static + ?Sized> KeepAlive for T {}
 
 /// A share of whatever keeps bytes valid.
 pub(crate) type BytesOwner = Arc<dyn KeepAlive>;
+
+/// Owners of bytes that a queue may still write. When nobody needs the bytes any more, the owners
+/// are kept until the queue has passed what was submitted by then.
+struct OwnersOnQueue {
+    owners: Box<[BytesOwner]>,
+    queue: Queue,
+    frees_host_memory: bool,
+}
+
+impl Drop for OwnersOnQueue {
+    fn drop(&mut self) {
+        let owners = std::mem::take(&mut self.owners);
+        deferred::defer(owners, vec![QueueUse::until_now(&self.queue)], self.frees_host_memory);
+    }
+}
+
+/// One owner in the place of these, of bytes on this device: it keeps them until the queue has
+/// passed what is submitted before it is dropped.
+pub(crate) fn owner_on_queue(
+    device: DeviceId,
+    owners: Box<[BytesOwner]>,
+    queue: &Queue,
+) -> BytesOwner {
+    let frees_host_memory = device.device_type == DeviceType::CPU;
+    Arc::new(OwnersOnQueue { owners, queue: queue.clone(), frees_host_memory })
+}
 
 /// How long a buffer is, as far as that is known without asking a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,8 +144,17 @@ impl Buffer {
     /// array of it, comes behind what has been submitted to the queue by then.
     ///
     /// For memory of [`foreign`](Self::foreign) that is still being filled; a
-    /// [`Memory`] knows its queues itself.
-    pub fn written_on(self, queue: &Queue) -> Self {
+    /// [`Memory`] knows its queues itself. When nobody needs the buffer any more, its owner is kept
+    /// until the queue has passed what was submitted by then.
+    pub fn written_on(mut self, queue: &Queue) -> Self {
+        // What uses the host's queue is over when the call is. Whoever made a known queue known
+        // keeps the bytes for it.
+        let is_known = self.in_flight().iter().any(|known| known.number() == queue.number());
+        if is_known || host::is_host(queue) {
+            return self;
+        }
+        let owner = self.owner.take();
+        self.owner = owner.map(|owner| owner_on_queue(self.device, Box::new([owner]), queue));
         let queues = self.in_flight().iter().chain([queue]).cloned().collect();
         self.in_flight_on(queues)
     }

@@ -36,12 +36,27 @@ use crate::{DeviceType, Error, ErrorKind, Result};
 /// ```
 pub struct Memory {
     block: ManuallyDrop<OwnedAllocation>,
-    /// The queues that were given the place, and have not been waited for since.
-    used_on: Vec<Queue>,
+    /// The queues that may still use it: those that [`spot`](Self::spot) was called with, and those
+    /// that were used here and have not been waited for since.
+    used_on: Vec<MemoryQueue>,
     /// How many bytes are written, from the first on.
     written: u64,
     /// After what it may be used.
     free_after: FreeAfter,
+}
+
+/// A queue that memory is used on.
+struct MemoryQueue {
+    queue: Queue,
+    /// Whether somebody else knows the place, and may submit work to the queue until the memory is
+    /// shared or dropped.
+    is_told: bool,
+}
+
+impl MemoryQueue {
+    fn is(&self, queue: &Queue) -> bool {
+        self.queue.number() == queue.number()
+    }
 }
 
 /// After what memory may be used by somebody who was not given it yet.
@@ -103,7 +118,7 @@ impl Memory {
                 if let Some(queue) = queue.filter(|queue| !host::is_host(queue)) {
                     // It may come into being in the order of the queue, and must not be freed
                     // before that.
-                    memory.used_on.push(queue.clone());
+                    memory.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
                     memory.free_after = FreeAfter::Allocation(queue.clone());
                 }
                 Ok(memory)
@@ -148,7 +163,7 @@ impl Memory {
         // What the allocator wrote is not the next owner's.
         self.written = 0;
         let is_fresh = matches!(&self.free_after, FreeAfter::Allocation(on)
-            if self.used_on.iter().all(|used| used.number() == on.number()));
+            if self.used_on.iter().all(|used| used.is(on)));
         if is_fresh || (self.is_the_drivers() && self.used_on.is_empty()) {
             return Ok(());
         }
@@ -226,6 +241,9 @@ impl Memory {
     /// queue that is named for the first time waits for the queue that the memory was allocated on.
     pub fn spot(&mut self, queue: &Queue) -> Result<Spot> {
         let spot = self.spot_to_fill(queue)?;
+        if let Some(used) = self.used_on.iter_mut().find(|used| used.is(queue)) {
+            used.is_told = true;
+        }
         if let FreeAfter::Allocation(first) = &self.free_after {
             // From now on somebody may submit work that nobody here knows of.
             self.free_after = FreeAfter::Work(first.clone());
@@ -267,7 +285,7 @@ impl Memory {
     /// Makes a queue that was not given the place yet wait until the memory may be used.
     fn order(&mut self, queue: &Queue) -> Result<()> {
         if let FreeAfter::Allocation(first) | FreeAfter::Work(first) = &self.free_after
-            && !self.used_on.iter().any(|known| known.number() == queue.number())
+            && !self.used_on.iter().any(|known| known.is(queue))
         {
             queue.wait(&first.record()?)?;
         }
@@ -287,21 +305,21 @@ impl Memory {
             FreeAfter::Allocation(_) | FreeAfter::Work(_) => {}
         }
         // What uses the host's queue is over when the call is.
-        let is_known = self.used_on.iter().any(|known| known.number() == queue.number());
+        let is_known = self.used_on.iter().any(|known| known.is(queue));
         if !is_known && !host::is_host(queue) {
-            self.used_on.push(queue.clone());
+            self.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
         }
     }
 
     /// Makes a queue wait for all that was submitted to the others that were given the place.
     fn order_behind_all(&self, queue: &Queue) -> Result<()> {
-        let others = self.used_on.iter().filter(|used| used.number() != queue.number());
-        others.into_iter().try_for_each(|used| queue.wait(&used.record()?))
+        let others = self.used_on.iter().filter(|used| !used.is(queue));
+        others.into_iter().try_for_each(|used| queue.wait(&used.queue.record()?))
     }
 
     /// Waits on the host until nothing that was submitted uses it.
     fn settle(&mut self) -> Result<()> {
-        self.used_on.iter().try_for_each(Queue::synchronize)?;
+        self.used_on.iter().try_for_each(|used| used.queue.synchronize())?;
         self.forget_queues();
         Ok(())
     }
@@ -309,7 +327,7 @@ impl Memory {
     /// Whether the host may write to it before this queue does anything with it: it is as the
     /// driver allocated it for the queue, or nothing that was submitted uses it.
     pub(crate) fn may_be_filled_by_host(&self, queue: &Queue) -> bool {
-        let is_alone = || self.used_on.iter().all(|used| used.number() == queue.number());
+        let is_alone = || self.used_on.iter().all(|used| used.is(queue));
         match &self.free_after {
             FreeAfter::Nothing => is_alone(),
             FreeAfter::Allocation(on) => on.number() == queue.number() && is_alone(),
@@ -317,10 +335,11 @@ impl Memory {
         }
     }
 
-    /// Forgets who was told where it is: it is there by now, and nothing that was submitted uses
-    /// it, so that it can go at once.
+    /// Forgets the queues that it was used on here: it is there by now, and nothing that was
+    /// submitted uses it, so that it can go at once. Queues that somebody else was told the place
+    /// for stay, because more work may be submitted to them.
     pub(crate) fn forget_queues(&mut self) {
-        self.used_on.clear();
+        self.used_on.retain(|used| used.is_told);
         self.free_after = FreeAfter::Nothing;
     }
 
@@ -331,7 +350,8 @@ impl Memory {
     /// filled is ready at once.
     pub fn into_buffer(self) -> Buffer {
         self.block.device.driver().share(self.block.raw);
-        let (written, in_flight) = (self.written, self.used_on.clone());
+        let in_flight = self.used_on.iter().map(|used| used.queue.clone()).collect();
+        let written = self.written;
         self.into_bytes(0, written).in_flight_on(in_flight)
     }
 
@@ -413,8 +433,11 @@ impl Memory {
         let region = Region { from, to, len };
         // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by
         // `keep_until_done`; this memory has no other user (`&mut self`).
-        unsafe { queue.copy(Route::FromHost, &[region]) }?;
-        queue.synchronize().inspect_err(|_| queue.keep_until_done(staged))?;
+        let submitted = unsafe { queue.copy(Route::FromHost, &[region]) };
+        // A copy that failed may have been submitted all the same.
+        submitted
+            .and_then(|()| queue.synchronize())
+            .inspect_err(|_| queue.keep_until_done(staged))?;
         // The queue came behind all others.
         self.forget_queues();
         self.written = self.written.max(len);
@@ -488,7 +511,7 @@ impl Drop for Memory {
         if self.used_on.is_empty() || block.len == 0 {
             return;
         }
-        let uses = self.used_on.drain(..).map(|queue| QueueUse::until_now(&queue)).collect();
+        let uses = self.used_on.drain(..).map(|used| QueueUse::until_now(&used.queue)).collect();
         let frees_host_memory = block.device.id().device_type == DeviceType::CPU;
         deferred::defer(block, uses, frees_host_memory);
     }
