@@ -1,4 +1,5 @@
-//! What a safe caller does between two legal steps with memory: memory stays allocated, and an array
+//! What a safe caller does between two legal steps with memory: memory stays allocated, and an
+//! array
 //! of the memory is not ready, as long as a queue that was named may use it.
 
 use arrow_device::deferred::{held_back, release_finished};
