@@ -503,7 +503,9 @@ impl ArrayBuilder {
         let tables = Tables { extents: extents.into(), _pointers: pointers };
         let mut owners: Box<[_]> = self.take_owners().collect();
         if let Some(queue) = queue.filter(|_| !owners.is_empty()) {
-            owners = Box::new([owner_on_queue(device, owners, queue)]);
+            // The buffers' own owners stay, the last one last: they tell what is of one allocation.
+            let kept = owner_on_queue(device, owners.clone(), queue);
+            owners = [kept].into_iter().chain(owners).collect();
         }
         let built = Built { nodes: Nodes::from(nodes), _buffers: owners, below, tables };
         Ok(Tree::built(schema, device, ready, built))
