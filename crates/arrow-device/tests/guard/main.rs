@@ -13,6 +13,8 @@
 mod exit;
 #[cfg(unix)]
 mod fork;
+#[cfg(unix)]
+mod fork_locks;
 #[cfg(panic = "unwind")]
 mod owners;
 #[cfg(panic = "unwind")]

@@ -1,0 +1,53 @@
+//! Locks that a thread of the parent holds at a `fork`, and locks that two threads take at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_device::{Buffer, DeviceId, DeviceType, ErrorKind};
+use arrow_device_testkit::process::{alone, forked};
+
+use crate::trap::Trap;
+
+fn expect(is_so: bool, what: impl Into<String>) -> Result<(), String> {
+    if is_so { Ok(()) } else { Err(what.into()) }
+}
+
+// Requirement: SAF-12
+#[test]
+fn two_runtimes_that_are_opened_at_once_by_one_id_are_told_apart() {
+    alone(|| {
+        let id = DeviceId::new(DeviceType(4712), 3);
+        for round in 0..300 {
+            // A process in which no driver was used before.
+            forked(|| {
+                let ready = Arc::new(AtomicUsize::new(0));
+                let open = |instance| {
+                    let ready = ready.clone();
+                    move || {
+                        let trap = Trap::of_runtime(id, instance);
+                        ready.fetch_add(1, Ordering::SeqCst);
+                        while ready.load(Ordering::SeqCst) < 2 {
+                            std::hint::spin_loop();
+                        }
+                        arrow_device::Device::new(trap)
+                    }
+                };
+                let (first, second) = (open(1), open(2));
+                let thread = std::thread::spawn(first);
+                let second = second();
+                let first = thread.join().unwrap();
+                // No driver says that this memory is its own.
+                let address = std::ptr::without_provenance(0x1001);
+                // SAFETY: nobody reads device memory here.
+                let buffer = unsafe { Buffer::foreign(id, address, 64, ()) };
+                let queue = second.open_queue().unwrap();
+                let told = buffer.on(&queue).map(drop).map_err(|error| error.kind());
+                drop(first);
+                expect(
+                    told == Err(ErrorKind::NotReachable),
+                    format!("round {round}: memory of no runtime in particular: {told:?}"),
+                )
+            });
+        }
+    });
+}
