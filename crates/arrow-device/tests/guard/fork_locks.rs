@@ -1,9 +1,9 @@
 //! Locks that a thread of the parent holds at a `fork`, and locks that two threads take at once.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use arrow_device::{Buffer, DeviceId, DeviceType, ErrorKind};
+use arrow_device::{Array, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Queue};
 use arrow_device_testkit::process::{alone, forked};
 
 use crate::trap::Trap;
@@ -49,5 +49,37 @@ fn two_runtimes_that_are_opened_at_once_by_one_id_are_told_apart() {
                 )
             });
         }
+    });
+}
+
+// Requirement: SAF-27, SAF-28
+#[test]
+fn a_child_uses_a_host_array_that_threads_of_its_parent_use() {
+    alone(|| {
+        // No driver was used here: a fork counts for host arrays too.
+        let array = Array::from_values(DataType::Int64, [Some(1_i64), None]).unwrap();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|threads| {
+            for _ in 0..3 {
+                threads.spawn(|| {
+                    let queue = Queue::host();
+                    while !stop.load(Ordering::Relaxed) {
+                        drop(array.on(&queue).unwrap());
+                    }
+                });
+            }
+            let forks = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                for _ in 0..300 {
+                    forked(|| {
+                        drop(array.on(&Queue::host()).unwrap());
+                        Ok(())
+                    });
+                }
+            }));
+            stop.store(true, Ordering::Relaxed);
+            if let Err(panic) = forks {
+                std::panic::resume_unwind(panic);
+            }
+        });
     });
 }
