@@ -87,7 +87,6 @@ impl<T: Locks> PerFork<T> {
 
     /// The value that this process has made, or makes now. No thread of another process has a lock
     /// of it.
-    #[cold]
     #[inline(never)]
     pub(crate) fn of_this_process(&self) -> &T {
         loop {
@@ -99,6 +98,7 @@ impl<T: Locks> PerFork<T> {
     }
 
     /// Puts a new value before the others, unless another thread does at this moment.
+    #[cold]
     fn renew(&self) {
         // From here on there are locks that a child could wait for.
         process::watch();

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use arrow_device::{Array, Buffer, DataType, DeviceId, DeviceType, ErrorKind, Queue};
+use arrow_device::{
+    Array, Buffer, DataType, Device, DeviceId, DeviceType, ErrorKind, Queue, Recycler,
+};
 use arrow_device_testkit::process::{alone, forked};
 
 use crate::trap::Trap;
@@ -81,5 +83,50 @@ fn a_child_uses_a_host_array_that_threads_of_its_parent_use() {
                 std::panic::resume_unwind(panic);
             }
         });
+    });
+}
+
+// Requirement: SAF-27
+#[test]
+fn a_child_allocates_from_a_recycler_that_a_thread_of_its_parent_asks() {
+    alone(|| {
+        // No driver was used here: a fork counts for a recycler too.
+        let recycler = Recycler::new(u64::MAX);
+        let device = Device::host().with_allocator(recycler.clone());
+        // So many that whoever counts them has the lock nearly always.
+        let blocks: Vec<_> = (0..4000).map(|_| device.allocate(64).unwrap()).collect();
+        let lent = device.allocate(128).unwrap();
+        drop(blocks);
+        let (begun, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    begun.store(true, Ordering::Relaxed);
+                    assert_eq!(recycler.kept(), 4000 * 64);
+                }
+            });
+            while !begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            let forks = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                for _ in 0..20 {
+                    forked(|| {
+                        drop(device.allocate(64).unwrap());
+                        expect(recycler.kept() == 64, "it keeps what this process gave back")?;
+                        // SAFETY: the parent has the memory in another process.
+                        drop(unsafe { std::ptr::read(&raw const lent) });
+                        expect(recycler.kept() == 64 + 128, "and what was lent at the fork")?;
+                        recycler.clear();
+                        expect(recycler.kept() == 0, "it is empty")
+                    });
+                }
+            }));
+            stop.store(true, Ordering::Relaxed);
+            if let Err(panic) = forks {
+                std::panic::resume_unwind(panic);
+            }
+        });
+        drop(lent);
+        assert_eq!(recycler.kept(), 4000 * 64 + 128);
     });
 }
