@@ -3,6 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use std::pin::pin;
+use std::sync::{Barrier, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use arrow_device::copy::{Copying, Job, Options};
 use arrow_device::{
     Array, Buffer, DataType, Device, DeviceId, DeviceType, ErrorKind, Queue, Recycler,
 };
@@ -128,5 +133,58 @@ fn a_child_allocates_from_a_recycler_that_a_thread_of_its_parent_asks() {
         });
         drop(lent);
         assert_eq!(recycler.kept(), 4000 * 64 + 128);
+    });
+}
+
+fn start(array: &Array, executor: &dyn arrow_device::copy::Executor) -> Copying {
+    let plan = array.plan_copy(&Queue::host(), &Options::new().always(true)).unwrap();
+    plan.start(executor)
+}
+
+// Requirement: SAF-27
+#[test]
+fn a_copy_on_a_thread_of_the_parent_is_refused_to_a_child_that_waits_for_it() {
+    alone(|| {
+        // No driver was used here: a fork counts for a copy too.
+        let array = Array::from_values(DataType::Int64, [Some(1_i64), None]).unwrap();
+        let go = Arc::new(Barrier::new(2));
+        let executor = |job: Job| {
+            let go = go.clone();
+            drop(std::thread::spawn(move || {
+                go.wait();
+                job();
+            }));
+        };
+        let [waited, polled] = [0; 2].map(|_| start(&array, &executor));
+        forked(|| {
+            let mut polled = pin!(polled);
+            expect(!polled.is_done(), "it is not done")?;
+            let answer = polled.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            let kind = answer.map(|copy| copy.map(drop).map_err(|error| error.kind()));
+            expect(kind == Poll::Ready(Err(ErrorKind::Unsupported)), format!("{kind:?}"))?;
+            let kind = waited.wait().map(drop).map_err(|error| error.kind());
+            expect(kind == Err(ErrorKind::Unsupported), format!("{kind:?}"))
+        });
+    });
+}
+
+// Requirement: SAF-27, SAF-28
+#[test]
+fn a_child_takes_what_was_copied_before_the_fork_and_what_it_copies_itself() {
+    alone(|| {
+        let array = Array::from_values(DataType::Int64, [Some(1_i64), None]).unwrap();
+        let jobs = Mutex::new(Vec::new());
+        let [done, later] = [0; 2].map(|_| start(&array, &|job| jobs.lock().unwrap().push(job)));
+        let job_of_child = jobs.lock().unwrap().pop().unwrap();
+        jobs.lock().unwrap().pop().unwrap()();
+        assert!(done.is_done() && !later.is_done());
+        forked(|| {
+            job_of_child();
+            for copying in [done, later] {
+                let copy = copying.wait().map_err(|error| error.to_string())?;
+                expect(copy.equals(&array).unwrap(), "it is the copy")?;
+            }
+            Ok(())
+        });
     });
 }
