@@ -96,22 +96,17 @@ mod tests {
 
     use crate::{Array, Buffer, DataType, Device, Queue, deferred::held_back};
 
-    /// An array of four numbers that holds `owner`.
-    fn host_array(owner: &Arc<()>) -> Array {
-        let values: &'static [i64; 4] = &[1, 2, 3, 4];
-        let (id, address) = (Device::host().id(), values.as_ptr().cast());
-        // SAFETY: the values stay for ever.
-        let buffer = unsafe { Buffer::foreign(id, address, 32, owner.clone()) };
-        let array = Array::builder(DataType::Int64).len(4);
-        array.buffers([None, Some(buffer)]).finish_ready().unwrap()
-    }
-
     // Requirement: SAF-27, SAF-28
     #[test]
     fn a_child_uses_and_keeps_an_array_whose_uses_a_thread_of_the_parent_had_locked() {
         alone(|| {
             let owner = Arc::new(());
-            let array = host_array(&owner);
+            let values: &'static [i64; 4] = &[1, 2, 3, 4];
+            let (id, address) = (Device::host().id(), values.as_ptr().cast());
+            // SAFETY: the values stay for ever.
+            let buffer = unsafe { Buffer::foreign(id, address, 32, owner.clone()) };
+            let array = Array::builder(DataType::Int64).len(4);
+            let array = array.buffers([None, Some(buffer)]).finish_ready().unwrap();
             drop(array.on(&Queue::host()).unwrap());
             let (locked, wait) = mpsc::channel();
             let (end, ended) = mpsc::channel::<()>();

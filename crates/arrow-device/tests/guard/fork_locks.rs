@@ -1,13 +1,11 @@
 //! Locks that a thread of the parent holds at a `fork`, and locks that two threads take at once.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
 use std::pin::pin;
-use std::sync::{Barrier, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use arrow_device::copy::{Copying, Job, Options};
+use arrow_device::copy::{Copying, Executor, Job, Options};
 use arrow_device::{
     Array, Buffer, DataType, Device, DeviceId, DeviceType, ErrorKind, Queue, Recycler,
 };
@@ -36,7 +34,7 @@ fn two_runtimes_that_are_opened_at_once_by_one_id_are_told_apart() {
                         while ready.load(Ordering::SeqCst) < 2 {
                             std::hint::spin_loop();
                         }
-                        arrow_device::Device::new(trap)
+                        Device::new(trap)
                     }
                 };
                 let (first, second) = (open(1), open(2));
@@ -136,7 +134,7 @@ fn a_child_allocates_from_a_recycler_that_a_thread_of_its_parent_asks() {
     });
 }
 
-fn start(array: &Array, executor: &dyn arrow_device::copy::Executor) -> Copying {
+fn start(array: &Array, executor: &dyn Executor) -> Copying {
     let plan = array.plan_copy(&Queue::host(), &Options::new().always(true)).unwrap();
     plan.start(executor)
 }
