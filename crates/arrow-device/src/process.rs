@@ -3,8 +3,8 @@
 //! A child of `fork` has the memory of its parent, and neither the parent's other threads nor its
 //! devices: a driver that was used before the fork may hang there, and a lock that another thread
 //! held at the fork is never given back. Processes are therefore numbered, whatever belongs to a
-//! driver remembers the number of its process, and a lock that stands in a static is a
-//! [`PerProcess`].
+//! driver remembers the number of its process, a lock that stands in a static is a [`PerProcess`],
+//! and a lock of an object that children use is in a `PerFork`.
 //!
 //! A process that is about to end takes its drivers down, in an order that nobody knows. After that
 //! has begun, no driver is called.
@@ -81,7 +81,8 @@ pub(crate) fn of_the_parent() -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// Begins to count forks, and to see the end. Called when a driver is about to be used.
+/// Begins to count forks, and to see the end. Called when a driver is about to be used, or a lock
+/// to be made that a child could wait for.
 pub(crate) fn watch() {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     // Not a `Once`: a child of `fork` would wait for ever for a thread that was in the middle of

@@ -2,22 +2,24 @@
 //! each queue.
 
 use std::mem::ManuallyDrop;
+use std::sync::MutexGuard;
 
 use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Storage, Tree};
 use crate::DeviceType;
 use crate::device::deferred::{self, LastQueueUses, QueueUse};
-use crate::sync::lock;
 
 impl Tree {
     /// Whether no queue was ever told where the data is.
     pub(crate) fn is_unused(&self) -> bool {
-        self.notes.get().is_none_or(|notes| lock(&notes.uses).is_empty())
+        // A lock that a thread of the parent had at a fork may stand for a use.
+        let is_empty = |uses: MutexGuard<'_, LastQueueUses>| uses.is_empty();
+        self.notes.all().all(|notes| notes.lock(|notes| &notes.uses).is_some_and(is_empty))
     }
 
     /// Notes a use, unless one is known on the same queue that ends later.
     pub(crate) fn note_use(&self, used: QueueUse) {
-        let not_needed = lock(&self.notes().uses).note(used);
+        let not_needed = self.notes.lock(|notes| &notes.uses).note(used);
         // Its event is destroyed without the lock.
         drop(not_needed);
     }
@@ -33,7 +35,7 @@ impl Drop for Tree {
         }
         let is_plain =
             matches!((&self.ready, &*self.storage), (ReadyWhen::Now, _) | (_, Storage::Foreign(_)));
-        if is_plain && self.notes.get().is_none() {
+        if is_plain && self.notes.is_empty() {
             // SAFETY: dropped once, here, and `self` is being dropped.
             unsafe { ManuallyDrop::drop(&mut self.storage) }
             deferred::tick();
@@ -47,11 +49,18 @@ impl Tree {
     /// Drops what may still be in use.
     #[inline(never)]
     fn drop_after_its_uses(&mut self) {
-        let notes = self.notes.take();
-        let last_uses = notes.as_ref().map(|notes| std::mem::take(&mut *lock(&notes.uses)));
-        let mut uses = last_uses.map_or_else(Vec::new, LastQueueUses::into_uses);
-        let counted = notes.as_ref().and_then(|notes| lock(&notes.counted).take());
-        drop(notes);
+        let (mut uses, mut counted) = (Vec::new(), None);
+        for notes in self.notes.all() {
+            let Some(mut last_uses) = notes.lock(|notes| &notes.uses) else {
+                // This is a child of `fork`, and a thread of the parent had the lock. Which queues
+                // use the data cannot be known: nothing is released.
+                deferred::count_abandoned();
+                return;
+            };
+            let last_uses = std::mem::take(&mut *last_uses);
+            uses.extend(last_uses.into_uses());
+            counted = counted.or_else(|| notes.lock(|notes| &notes.counted)?.take());
+        }
         if matches!(*self.storage, Storage::Built(_)) {
             // The work that makes the data may still run. (For an array that was imported this is
             // the producer's to know.)
@@ -76,5 +85,60 @@ impl Tree {
             let frees_host_memory = self.device.device_type == DeviceType::CPU;
             deferred::defer((storage, counted), uses, frees_host_memory);
         }
+    }
+}
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use std::sync::{Arc, mpsc};
+
+    use arrow_device_testkit::process::{alone, forked};
+
+    use crate::{Array, Buffer, DataType, Device, Queue, deferred::held_back};
+
+    // Requirement: SAF-27, SAF-28
+    #[test]
+    fn a_child_uses_and_keeps_an_array_whose_uses_a_thread_of_the_parent_had_locked() {
+        alone(|| {
+            let owner = Arc::new(());
+            let values: &'static [i64; 4] = &[1, 2, 3, 4];
+            let (id, address) = (Device::host().id(), values.as_ptr().cast());
+            // SAFETY: the values stay for ever.
+            let buffer = unsafe { Buffer::foreign(id, address, 32, owner.clone()) };
+            let array = Array::builder(DataType::Int64).len(4);
+            let array = array.buffers([None, Some(buffer)]).finish_ready().unwrap();
+            drop(array.on(&Queue::host()).unwrap());
+            let (locked, wait) = mpsc::channel();
+            let (end, ended) = mpsc::channel::<()>();
+            let of_thread = array.clone();
+            let holder = std::thread::spawn(move || {
+                let notes = &of_thread.tree().notes;
+                let uses = notes.lock(|notes| &notes.uses);
+                let waited = notes.lock(|notes| &notes.waited);
+                let counted = notes.lock(|notes| &notes.counted);
+                let as_owner = notes.lock(|notes| &notes.as_owner);
+                locked.send(()).unwrap();
+                let _ = ended.recv();
+                drop((uses, waited, counted, as_owner));
+            });
+            wait.recv().unwrap();
+            forked(|| {
+                let tree = array.tree();
+                drop(array.on(&Queue::host()).unwrap());
+                if tree.is_unused() {
+                    return Err("what cannot be known counts as no use".into());
+                }
+                drop(super::Tree::owner(tree));
+                // SAFETY: the share is the one of the thread, which this process does not have.
+                drop(unsafe { std::ptr::read(&raw const array) });
+                drop(array);
+                match (Arc::strong_count(&owner), held_back().abandoned) {
+                    (2, 1) => Ok(()),
+                    other => Err(format!("owners and what was abandoned: {other:?}")),
+                }
+            });
+            drop(end);
+            holder.join().unwrap();
+        });
     }
 }

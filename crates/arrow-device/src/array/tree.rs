@@ -4,10 +4,9 @@
 //! the producer's own structs are the table of nodes; of one that was put together here it is a
 //! table of ours. An [`Array`](super::Array) is a tree, the number of a node, and a window on it.
 
-use std::alloc::Layout;
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use super::Array;
 use super::node::{ArrayNode, Nodes, Tables};
@@ -18,10 +17,10 @@ use crate::device::deferred::LastQueueUses;
 use crate::device::driver::Raw;
 use crate::device::{BytesOwner, Memory};
 use crate::numbered::numbered;
+use crate::pool::per_fork::{Locks, PerFork};
 use crate::pool::shared::Shared;
 use crate::process::MadeIn;
 use crate::schema::Schema;
-use crate::sync::lock;
 use crate::{Device, DeviceId, DeviceType, Extent, Queue};
 
 /// A tree: nodes, when they are ready, and whatever keeps them alive.
@@ -32,7 +31,7 @@ pub(crate) struct Tree {
     made_in: MadeIn,
     pub(super) storage: ManuallyDrop<Storage>,
     /// What is noted later. Most trees pass through without.
-    pub(super) notes: OnceLock<Shared<Notes>>,
+    pub(super) notes: PerFork<Notes>,
 }
 
 /// What is noted of a tree in the course of its life.
@@ -46,6 +45,13 @@ pub(super) struct Notes {
     pub(super) counted: Mutex<Option<CountedBytes>>,
     /// What keeps buffers alive that were made of this tree, while there are any.
     pub(super) as_owner: Mutex<Weak<Shared<Tree>>>,
+}
+
+impl Locks for Notes {
+    fn are_free(&self) -> bool {
+        let Self { waited, uses, counted, as_owner } = self;
+        waited.are_free() && uses.are_free() && counted.are_free() && as_owner.are_free()
+    }
 }
 
 /// What keeps a tree's data alive.
@@ -87,7 +93,7 @@ impl Tree {
     ) -> Self {
         let storage = ManuallyDrop::new(storage);
         let made_in = MadeIn::this();
-        Self { schema, device, ready, made_in, storage, notes: OnceLock::new() }
+        Self { schema, device, ready, made_in, storage, notes: PerFork::new() }
     }
 
     /// Says that the data was there in an earlier process than the one that made the tree.
@@ -102,15 +108,6 @@ impl Tree {
         self.device.device_type != DeviceType::CPU && !self.made_in.is_this()
     }
 
-    pub(super) fn notes(&self) -> &Notes {
-        let new = || {
-            let notes = Shared::new(Notes::default());
-            // As the allocator does where nobody can be told.
-            notes.unwrap_or_else(|_| std::alloc::handle_alloc_error(Layout::new::<Notes>()))
-        };
-        self.notes.get_or_init(new)
-    }
-
     /// A tree that was put together here.
     pub(crate) fn built(schema: Schema, device: DeviceId, ready: ReadyWhen, built: Built) -> Self {
         Self::new(schema, device, ready, Storage::Built(built))
@@ -119,7 +116,7 @@ impl Tree {
     /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which
     /// tells that they are of one allocation.
     pub(crate) fn owner(tree: &Shared<Self>) -> BytesOwner {
-        let mut known = lock(&tree.notes().as_owner);
+        let mut known = tree.notes.lock(|notes| &notes.as_owner);
         if let Some(owner) = known.upgrade() {
             return owner;
         }
@@ -144,7 +141,8 @@ impl Tree {
     #[inline(always)]
     pub(crate) fn count_as_imported(&self) {
         if account::any_counts() {
-            *lock(&self.notes().counted) = self.count(Direction::Imported);
+            let counted = self.count(Direction::Imported);
+            *self.notes.lock(|notes| &notes.counted) = counted;
         }
     }
 

@@ -4,7 +4,6 @@ use super::readiness::Pending;
 use super::tree::Tree;
 use super::{Array, View};
 use crate::device::driver::Driver;
-use crate::sync::lock;
 use crate::{Device, Error, ErrorKind, Queue, Result, process};
 
 /// When an array's data may be used.
@@ -121,11 +120,11 @@ impl Tree {
         self.require_reach(queue)?;
         self.check_process()?;
         let pending = self.ready.pending();
-        if pending.is_empty() || lock(&self.notes().waited).contains(&queue.number()) {
+        if pending.is_empty() || self.notes.lock(|notes| &notes.waited).contains(&queue.number()) {
             return Ok(());
         }
         pending.iter().try_for_each(|pending| self.wait_for(queue, pending))?;
-        let mut waited = lock(&self.notes().waited);
+        let mut waited = self.notes.lock(|notes| &notes.waited);
         if !waited.contains(&queue.number()) {
             waited.push(queue.number());
         }

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::plan::Plan;
 use super::route::CopyRoute;
 use crate::ffi::guard;
-use crate::sync::lock;
-use crate::{Array, Error, ErrorKind, Result};
+use crate::pool::per_fork::PerFork;
+use crate::process::MadeIn;
+use crate::{Array, Error, ErrorKind, Result, process};
 
 /// Work for an [`Executor`].
 pub type Job = Box<dyn FnOnce() + Send>;
@@ -34,8 +35,28 @@ impl<F: Fn(Job)> Executor for F {
 pub struct Copying(Arc<CopyState>);
 
 struct CopyState {
-    state: Mutex<CopyOutcome>,
+    made_in: MadeIn,
+    /// One, which was made with this: a child of `fork` makes none of its own.
+    state: PerFork<Mutex<CopyOutcome>>,
     changed: Condvar,
+}
+
+impl CopyState {
+    fn new() -> Self {
+        let state = PerFork::new();
+        let _: &Mutex<CopyOutcome> = state.of_this_process();
+        Self { made_in: MadeIn::this(), state, changed: Condvar::new() }
+    }
+
+    /// Nothing in a child of `fork` where a thread of the parent has the lock for ever.
+    fn lock(&self) -> Option<MutexGuard<'_, CopyOutcome>> {
+        self.state.all().next()?.lock(|state| state)
+    }
+
+    /// In a child of `fork`: that nobody may be left to do the work.
+    fn refusal(&self) -> Option<Error> {
+        (!self.made_in.is_this()).then(|| process::of_the_parent().during("copy"))
+    }
 }
 
 #[derive(Default)]
@@ -62,7 +83,7 @@ impl Plan {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn start(self, executor: &dyn Executor) -> Copying {
-        let shared = Arc::new(CopyState { state: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(CopyState::new());
         let promise = CopyPromise(Some(shared.clone()));
         match self.route {
             CopyRoute::Staged | CopyRoute::ToHost | CopyRoute::Gather => {
@@ -76,37 +97,50 @@ impl Plan {
 
 impl Copying {
     /// Waits for the result, which may in turn be ready after an event only.
+    ///
+    /// In a child of `fork` a copy that has no result yet is [`ErrorKind::Unsupported`]: the thread
+    /// that copies may be one of the parent's.
     pub fn wait(self) -> Result<Array> {
-        let mut state = lock(&self.0.state);
+        let mut state = self.0.lock();
         loop {
-            if let Some(result) = state.result.take() {
+            if let Some(result) = state.as_mut().and_then(|state| state.result.take()) {
                 return result;
             }
-            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = match (state, self.0.refusal()) {
+                (Some(state), None) => {
+                    Some(self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner))
+                }
+                (_, refusal) => return Err(refusal.unwrap_or_else(process::of_the_parent)),
+            };
         }
     }
 
     /// Whether there is a result. Never waits.
     pub fn is_done(&self) -> bool {
-        lock(&self.0.state).result.is_some()
+        self.0.lock().is_some_and(|state| state.result.is_some())
     }
 }
 
 impl Future for Copying {
     type Output = Result<Array>;
 
+    /// In a child of `fork` a copy that has no result yet is [`ErrorKind::Unsupported`], as for
+    /// [`wait`](Copying::wait).
+    ///
     /// # Panics
     /// Never; a future that is polled again after its result was taken stays pending.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Wakers are cloned and dropped without the lock, since both are the executor's code.
         let mut mine = Some(context.waker().clone());
-        let mut state = lock(&self.0.state);
-        let outcome = match state.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
+        let mut state = self.0.lock();
+        let result = state.as_mut().and_then(|state| state.result.take());
+        let outcome = match (result, self.0.refusal(), &mut state) {
+            (Some(result), ..) => Poll::Ready(result),
+            (None, None, Some(state)) => {
                 mine = std::mem::replace(&mut state.waker, mine);
                 Poll::Pending
             }
+            (None, refusal, _) => Poll::Ready(Err(refusal.unwrap_or_else(process::of_the_parent))),
         };
         drop(state);
         drop(mine);
@@ -122,11 +156,14 @@ impl CopyPromise {
     fn fulfil(&mut self, result: Result<Array>) {
         let Some(shared) = self.0.take() else { return };
         let waker = {
-            let mut state = lock(&shared.state);
+            // Where there is no lock, this is a child of `fork`, in which nobody waits.
+            let Some(mut state) = shared.lock() else { return };
             state.result = Some(result);
             state.waker.take()
         };
-        shared.changed.notify_all();
+        if shared.made_in.is_this() {
+            shared.changed.notify_all();
+        }
         if let Some(waker) = waker {
             // A panic in a waker is its executor's fault; the result is there by now.
             let _ = guard::or_panicked(|| {
@@ -176,7 +213,7 @@ mod tests {
     fn an_executor_may_finish_the_copy_while_its_waker_is_cloned() {
         let (sender, receiver) = mpsc::channel();
         std::thread::spawn(move || {
-            let shared = Arc::new(CopyState { state: Mutex::default(), changed: Condvar::new() });
+            let shared = Arc::new(CopyState::new());
             WAITING.set(Some(CopyPromise(Some(shared.clone()))));
             let raw = RawWaker::new(std::ptr::null(), &VTABLE);
             // SAFETY: the functions of the table ignore the data, and what they use is the calling
@@ -199,7 +236,7 @@ mod tests {
                 panic!("planted");
             }
         }
-        let shared = Arc::new(CopyState { state: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(CopyState::new());
         let promise = CopyPromise(Some(shared.clone()));
         let mut copying = pin!(Copying(shared));
         let waker = Waker::from(Arc::new(Panics));

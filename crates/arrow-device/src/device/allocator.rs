@@ -2,11 +2,12 @@
 //! [`Recycler`], which keeps what was freed for the next time.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::driver::Raw;
 use super::{Device, Memory, Owner, Queue};
 use crate::Result;
+use crate::pool::per_fork::PerFork;
 use crate::sync::lock;
 
 /// Where memory comes from: a pool, an arena, a stream-ordered allocator of somebody else's.
@@ -40,7 +41,8 @@ where
 /// faults than the copy does, and fresh device memory may wait for the device. A block comes back
 /// after its last use has passed. It serves requests from its own length down to half of it. What
 /// does not fit within the bound is freed, the oldest first. What is kept holds its device open,
-/// until [`clear`](Self::clear) or the last clone of the recycler is dropped.
+/// until [`clear`](Self::clear) or the last clone of the recycler is dropped. A child of `fork`
+/// begins with nothing kept.
 ///
 /// On a device of handles (OpenCL, Vulkan) a block is kept with the handles of the parts that a
 /// copy divided it into. The next copy that divides it in the same way, as batches of as many rows
@@ -62,23 +64,30 @@ pub struct Recycler(Arc<RecyclerInner>);
 
 struct RecyclerInner {
     bound: u64,
-    free: Mutex<Vec<Memory>>,
+    /// A child of `fork` has a list of its own.
+    free: PerFork<Mutex<Vec<Memory>>>,
+}
+
+impl RecyclerInner {
+    fn free(&self) -> MutexGuard<'_, Vec<Memory>> {
+        lock(self.free.of_this_process())
+    }
 }
 
 impl Recycler {
     /// One that keeps at most this many bytes.
     pub fn new(bound: u64) -> Self {
-        Self(Arc::new(RecyclerInner { bound, free: Mutex::default() }))
+        Self(Arc::new(RecyclerInner { bound, free: PerFork::new() }))
     }
 
     /// How many bytes it keeps at the moment.
     pub fn kept(&self) -> u64 {
-        lock(&self.0.free).iter().map(Memory::len).sum()
+        self.0.free().iter().map(Memory::len).sum()
     }
 
     /// Frees what it keeps.
     pub fn clear(&self) {
-        let all = std::mem::take(&mut *lock(&self.0.free));
+        let all = std::mem::take(&mut *self.0.free());
         // The driver is called without the lock.
         drop(all);
     }
@@ -87,7 +96,7 @@ impl Recycler {
 impl Allocator for Recycler {
     fn allocate(&self, device: &Device, len: u64, _queue: Option<&Queue>) -> Result<Memory> {
         let kept = {
-            let mut free = lock(&self.0.free);
+            let mut free = self.0.free();
             let fits = |memory: &Memory| {
                 Arc::ptr_eq(memory.device().driver(), device.driver())
                     && memory.len() >= len
@@ -127,7 +136,7 @@ impl Drop for Lent {
         if whole.len() > home.bound {
             return;
         }
-        let mut free = lock(&home.free);
+        let mut free = home.free();
         free.push(whole);
         let mut kept: u64 = free.iter().map(Memory::len).sum();
         let mut rest = Vec::new();

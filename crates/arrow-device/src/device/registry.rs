@@ -29,12 +29,20 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     // The driver's guard has begun to count forks.
     USED.store(true, Ordering::Release);
     let (id, runtime) = (device.id(), device.driver().runtime());
-    if all(id).iter().any(|other| other.driver().runtime() != runtime) {
-        AMBIGUOUS.store(true, Ordering::Relaxed);
-    }
+    // Dropped without the lock: each may be the last share of a device that is closed meanwhile.
+    let mut others = Vec::new();
+    // One lock for the question and the answer: of two devices that are opened at once, one sees
+    // the other.
     let mut open = crate::sync::lock(OPEN.get());
     open.retain(|(_, known)| known.strong_count() > 0);
+    let of_this_id = open.iter().filter(|(known, _)| *known == id);
+    others.extend(of_this_id.filter_map(|(_, other)| other.upgrade()).map(Device::from_opened));
+    if others.iter().any(|other| other.driver().runtime() != runtime) {
+        AMBIGUOUS.store(true, Ordering::Relaxed);
+    }
     open.push((id, Arc::downgrade(opened)));
+    drop(open);
+    drop(others);
 }
 
 /// Whether an id may stand for several runtimes.

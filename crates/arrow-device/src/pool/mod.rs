@@ -3,4 +3,5 @@
 
 pub(crate) mod block;
 pub(crate) mod list;
+pub(crate) mod per_fork;
 pub(crate) mod shared;

@@ -13,6 +13,9 @@
 mod exit;
 #[cfg(unix)]
 mod fork;
+#[cfg(unix)]
+mod fork_locks;
+#[cfg(unix)]
 mod fork_releases;
 #[cfg(panic = "unwind")]
 mod owners;

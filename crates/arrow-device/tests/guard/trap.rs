@@ -219,8 +219,18 @@ impl Trap {
         let inner = beneath.driver().clone();
         let properties = inner.properties().clone().with_host_access(HostAccess::Mapped);
         let trap = Self::default();
-        let driver = TrapDriver { inner, properties, trap: trap.clone() };
+        let (id, runtime) = (inner.id(), inner.runtime());
+        let driver = TrapDriver { id, runtime, inner, properties, trap: trap.clone() };
         (trap, manual, Device::new(driver))
+    }
+
+    /// A driver that was not opened yet, of this device of one runtime of several.
+    pub(crate) fn of_runtime(id: DeviceId, instance: usize) -> impl Driver {
+        let (_, beneath) = Manual::open();
+        let inner = beneath.driver().clone();
+        let properties = inner.properties().clone();
+        let runtime = Runtime { name: "one of several", instance };
+        TrapDriver { id, runtime, inner, properties, trap: Self::default() }
     }
 
     /// From now on this operation panics.
@@ -253,6 +263,8 @@ impl Trap {
 
 #[derive(Debug)]
 struct TrapDriver {
+    id: DeviceId,
+    runtime: Runtime,
     inner: Arc<dyn Driver>,
     properties: Properties,
     trap: Trap,
@@ -267,11 +279,11 @@ impl Drop for TrapDriver {
 
 unsafe impl Driver for TrapDriver {
     fn id(&self) -> DeviceId {
-        self.inner.id()
+        self.id
     }
 
     fn runtime(&self) -> Runtime {
-        self.inner.runtime()
+        self.runtime
     }
 
     fn properties(&self) -> &Properties {
@@ -280,7 +292,7 @@ unsafe impl Driver for TrapDriver {
 
     fn reaches(&self, memory: DeviceId) -> Result<()> {
         self.trap.enter(Op::Reaches);
-        self.inner.reaches(memory)
+        if memory == self.id { Ok(()) } else { self.inner.reaches(memory) }
     }
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
