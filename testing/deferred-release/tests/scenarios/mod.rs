@@ -253,7 +253,7 @@ where
     let (point, end) = lane.timeline.record(|| end_of_event(&lane.queue));
     let end = end.calling_back(move || {
         drop(timeline.oldest(u64::MAX));
-        drop(inner.in_turn());
+        drop(inner.in_turn(2));
     });
     waiting.hold(vec![Use::new(lane.timeline.clone(), point, end)], &kept);
     let looking = spawn_where_schedules_are_random(&waiting);

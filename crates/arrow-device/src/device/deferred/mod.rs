@@ -34,7 +34,7 @@
 // `timeline` has the order of uses and the list of what waits, `uses` what drivers are asked,
 // `release` the end of what is held back, and `shortage` what an allocation without memory waits
 // for. A thing is looked at when it is held back, and then whenever the turn of its queue comes:
-// each drop, import and allocation asks one queue about the oldest thing that waits for it. A
+// each drop, import and allocation asks four queues about the oldest thing that waits for each. A
 // whole sweep asks each queue about its oldest thing, and goes on with the next one as long as
 // what is asked about has passed. So each question but the last of a queue releases something, and
 // n things cost O(n) questions, however often somebody comes by.
@@ -65,6 +65,10 @@ use self::wait::Wait;
 use crate::device::driver::Runtime;
 use crate::process::{self, PerProcess};
 use crate::{Error, ErrorKind, Result};
+
+/// How many queues are asked by whoever comes by: all queues of most programs, so that memory comes
+/// back as soon as it can.
+const AT_ONCE: usize = 4;
 
 /// What is held back in this process.
 static HOLDINGS: PerProcess<Holdings> = PerProcess::new(Holdings {
@@ -136,9 +140,11 @@ pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_
     if !ended.is_empty() {
         release::release_now(ended, &holdings.counts);
     }
-    let is_new = |other: &Arc<QueueTimeline>| !timelines.iter().any(|own| Arc::ptr_eq(own, other));
-    let other = holdings.waiting.in_turn().filter(is_new);
-    timelines.extend(other);
+    for other in holdings.waiting.in_turn(AT_ONCE) {
+        if !timelines.iter().any(|known| Arc::ptr_eq(known, &other)) {
+            timelines.push(other);
+        }
+    }
     holdings.look_at(timelines);
 }
 
@@ -177,7 +183,7 @@ pub(crate) fn count_abandoned() {
     counts().abandoned.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Asks one queue about what it holds back, if anything is. Called where foreign code may run: in
+/// Asks a few queues about what they hold back, if anything is. Called where foreign code may run: in
 /// drops, imports, allocations.
 #[inline(always)]
 pub(crate) fn tick() {
@@ -192,7 +198,7 @@ fn look_in_turn() {
     // Whoever is in the middle of a release looks when the release is done.
     if !release::is_releasing() {
         let holdings = HOLDINGS.get();
-        holdings.look_at(holdings.waiting.in_turn());
+        holdings.look_at(holdings.waiting.in_turn(AT_ONCE));
     }
 }
 

@@ -419,14 +419,17 @@ impl<K: TimelineKinds> WaitingTimelines<K> {
         }
     }
 
-    /// The next timeline in turn.
-    pub(crate) fn in_turn(&self) -> Option<Arc<Timeline<K>>> {
+    /// The next timelines in turn, so many at most, each once.
+    pub(crate) fn in_turn(&self, most: usize) -> Vec<Arc<Timeline<K>>> {
         let mut listed = lock(&self.0);
         let later = (Bound::Excluded(listed.turn), Bound::Unbounded);
-        let next = listed.by_number.range(later).next().or(listed.by_number.iter().next());
-        let (number, timeline) = next.map(|(number, timeline)| (*number, timeline.clone()))?;
-        listed.turn = number;
-        Some(timeline)
+        let earlier = (Bound::Unbounded, Bound::Included(listed.turn));
+        let (later, earlier) = (listed.by_number.range(later), listed.by_number.range(earlier));
+        let next: Vec<_> = later.chain(earlier).take(most).collect();
+        let turn = next.last().map(|(number, _)| **number);
+        let timelines = next.into_iter().map(|(_, timeline)| timeline.clone()).collect();
+        listed.turn = turn.unwrap_or(listed.turn);
+        timelines
     }
 
     /// All timelines that have waiters at the moment.
