@@ -111,6 +111,16 @@ impl Holdings {
     }
 }
 
+impl Holdings {
+    /// Looks at these timelines, and at the next ones in turn as long as something is released: an
+    /// event of somebody else's has a timeline of its own, and there may be very many.
+    fn look_on(&self, mut timelines: Vec<Arc<QueueTimeline>>) {
+        while self.look_at(timelines) > 0 {
+            timelines = self.waiting.in_turn(AT_ONCE);
+        }
+    }
+}
+
 /// Drops `what` after all the uses have ended: now, if they have. `frees_host_memory` says whether
 /// an allocation on the host may succeed after that.
 pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_memory: bool) {
@@ -145,7 +155,7 @@ pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_
             timelines.push(other);
         }
     }
-    holdings.look_at(timelines);
+    holdings.look_on(timelines);
 }
 
 /// Drops `what` after all the uses have ended, and asks nobody yet: for what was submitted only
@@ -198,7 +208,7 @@ fn look_in_turn() {
     // Whoever is in the middle of a release looks when the release is done.
     if !release::is_releasing() {
         let holdings = HOLDINGS.get();
-        holdings.look_at(holdings.waiting.in_turn(AT_ONCE));
+        holdings.look_on(holdings.waiting.in_turn(AT_ONCE));
     }
 }
 
