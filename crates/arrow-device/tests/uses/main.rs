@@ -6,7 +6,6 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
-mod attacked_memory;
 mod deferred;
 mod destructors;
 mod events;

@@ -1,6 +1,14 @@
 //! What a safe caller does between two legal steps with memory: memory stays allocated, and an
 //! array
 //! of the memory is not ready, as long as a queue that was named may use it.
+//!
+//! A program of its own: these tests leave memory behind that is held back for ever.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block
+)]
 
 use arrow_device::deferred::{held_back, release_finished};
 use std::sync::Arc;
