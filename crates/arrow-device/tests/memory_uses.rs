@@ -97,16 +97,21 @@ fn what_a_write_reads_is_kept_after_a_copy_that_failed() {
     process::alone(|| {
         for copies in [ManualCopies::Failing, ManualCopies::Panicking] {
             let (manual, device) = with_copies(copies);
+            let before = held_back().in_use;
             let queue = device.open_queue().unwrap();
             let mut memory = device.allocate(64).unwrap();
             memory.write(&queue, &[1; 64]).unwrap_err();
             assert!(!manual.is_idle(&queue));
-            assert_eq!(held_back().in_use, 1, "the source of the copy, {copies:?}");
+            assert_eq!(held_back().in_use, before + 1, "the source of the copy, {copies:?}");
             drop(memory);
-            assert_eq!(held_back().in_use, 2, "the source and the destination, {copies:?}");
+            assert_eq!(
+                held_back().in_use,
+                before + 2,
+                "the source and the destination, {copies:?}"
+            );
             manual.complete(&queue);
             release_finished();
-            assert!(held_back().is_nothing());
+            assert_eq!(held_back().in_use, before);
         }
     });
 }
@@ -197,7 +202,7 @@ fn the_owner_of_a_refused_array_is_kept_for_the_queue_that_was_named() {
 // Requirement: SAF-25
 #[test]
 fn a_queue_waits_once_for_each_event_of_children_that_share_them() {
-    const COUNT: usize = 32;
+    const COUNT: usize = if cfg!(miri) { 4 } else { 32 };
     let (manual, device) = Manual::open();
     let column = |_| {
         let queue = device.open_queue().unwrap();
