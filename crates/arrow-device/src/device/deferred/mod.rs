@@ -193,8 +193,8 @@ pub(crate) fn count_abandoned() {
     counts().abandoned.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Asks a few queues about what they hold back, if anything is. Called where foreign code may run: in
-/// drops, imports, allocations.
+/// Asks a few queues about what they hold back, if anything is. Called where foreign code may run:
+/// in drops, imports, allocations.
 #[inline(always)]
 pub(crate) fn tick() {
     // Relaxed: what another thread holds back at this moment may wait for the next call.
