@@ -150,7 +150,7 @@ impl Buffer {
         // What uses the host's queue is over when the call is. Whoever made a known queue known
         // keeps the bytes for it.
         let is_known = self.in_flight().iter().any(|known| known.number() == queue.number());
-        if is_known || host::is_host(queue) {
+        if is_known || host::is_host(queue.device()) {
             return self;
         }
         let owner = self.owner.take();

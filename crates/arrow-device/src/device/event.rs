@@ -8,7 +8,6 @@ use super::driver::{Raw, Runtime, SyncEvent};
 use super::{Device, KeepAlive, Owner, Queue};
 use crate::Result;
 use crate::device::deferred::{EventPoint, QueueTimeline};
-use crate::process::MadeIn;
 
 /// A point in a queue's order: passed when all work that was submitted before it has finished.
 ///
@@ -21,7 +20,6 @@ struct EventInner {
     raw: Raw<Event>,
     owned: bool,
     point: EventPoint,
-    made_in: MadeIn,
     /// What keeps an event alive that somebody else made.
     _owner: Option<Box<dyn KeepAlive>>,
 }
@@ -34,8 +32,7 @@ impl Event {
         point: EventPoint,
         owner: Option<Box<dyn KeepAlive>>,
     ) -> Self {
-        let made_in = MadeIn::this();
-        Self(Arc::new(EventInner { device, raw, owned, point, made_in, _owner: owner }))
+        Self(Arc::new(EventInner { device, raw, owned, point, _owner: owner }))
     }
 
     /// An event of this crate, which stands for a point of its queue's timeline. It keeps a queue
@@ -138,7 +135,7 @@ impl Event {
     }
 
     pub(crate) fn is_of_this_process(&self) -> bool {
-        self.0.made_in.is_this()
+        self.0.device.is_of_this_process()
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {

@@ -201,7 +201,7 @@ impl Device {
 
     /// Whether it is the host, or was opened by this process and not before a `fork`.
     pub(super) fn is_of_this_process(&self) -> bool {
-        self.opened.made_in.is_this() || host::is_of_host(self.driver())
+        self.opened.made_in.is_this() || host::is_host(self)
     }
 
     pub(crate) fn account(&self) -> &Account {

@@ -29,19 +29,10 @@ pub(super) fn queue() -> Queue {
     QUEUE.get_or_init(|| Queue::adopted(device(), Raw::NULL, None)).clone()
 }
 
-/// Whether a queue is the host's: what it was given is done already, always.
-pub(super) fn is_host(queue: &Queue) -> bool {
-    is_host_device(queue.device())
-}
-
-/// Whether a device is the host, and not merely one of the host's type.
-pub(super) fn is_host_device(device: &Device) -> bool {
-    is_of_host(device.driver())
-}
-
-/// Whether a driver is the host's own.
-pub(super) fn is_of_host(driver: &std::sync::Arc<dyn Driver>) -> bool {
-    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), driver))
+/// Whether a device is the host, and not merely one of the host's type: what a queue of the host
+/// was given is done already, always.
+pub(super) fn is_host(device: &Device) -> bool {
+    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), device.driver()))
 }
 
 /// A device of host memory that is not the host, for tests.

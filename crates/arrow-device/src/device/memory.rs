@@ -115,7 +115,7 @@ impl Memory {
                 // SAFETY: a queue that is named is alive in its owner and belongs to this device.
                 let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
                 let mut memory = Self::new(device, raw, len, MemoryHome::Driver, true);
-                if let Some(queue) = queue.filter(|queue| !host::is_host(queue)) {
+                if let Some(queue) = queue.filter(|queue| !host::is_host(queue.device())) {
                     // It may come into being in the order of the queue, and must not be freed
                     // before that.
                     memory.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
@@ -167,7 +167,7 @@ impl Memory {
         if is_fresh || (self.is_the_drivers() && self.used_on.is_empty()) {
             return Ok(());
         }
-        let Some(queue) = queue.filter(|queue| !host::is_host(queue)) else {
+        let Some(queue) = queue.filter(|queue| !host::is_host(queue.device())) else {
             return self.settle();
         };
         self.order_behind_all(queue)?;
@@ -298,7 +298,7 @@ impl Memory {
         match &self.free_after {
             FreeAfter::Nothing => {}
             // The host has waited, and nobody else has to.
-            _ if host::is_host(queue) => self.free_after = FreeAfter::Nothing,
+            _ if host::is_host(queue.device()) => self.free_after = FreeAfter::Nothing,
             FreeAfter::Allocation(first) if first.number() != queue.number() => {
                 self.free_after = FreeAfter::Work(first.clone());
             }
@@ -306,7 +306,7 @@ impl Memory {
         }
         // What uses the host's queue is over when the call is.
         let is_known = self.used_on.iter().any(|known| known.is(queue));
-        if !is_known && !host::is_host(queue) {
+        if !is_known && !host::is_host(queue.device()) {
             self.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
         }
     }

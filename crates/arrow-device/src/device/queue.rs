@@ -22,7 +22,6 @@ struct QueueInner {
     device: Device,
     raw: Raw<Queue>,
     owned: bool,
-    number: u64,
     timeline: Arc<QueueTimeline>,
     /// What keeps a queue open that somebody else opened.
     owner: Option<Box<dyn KeepAlive>>,
@@ -47,9 +46,8 @@ impl Queue {
         owned: bool,
         owner: Option<Box<dyn KeepAlive>>,
     ) -> Self {
-        let number = deferred::next_number();
-        let timeline = deferred::timeline_on(&device, number);
-        Self(Arc::new(QueueInner { device, raw, owned, number, timeline, owner }))
+        let timeline = deferred::timeline_on(&device);
+        Self(Arc::new(QueueInner { device, raw, owned, timeline, owner }))
     }
 
     /// The queue of the host, where work is done as it is submitted.
@@ -154,7 +152,7 @@ impl Queue {
 
     /// A number that no other queue of this process has, ever.
     pub(crate) fn number(&self) -> u64 {
-        self.0.number
+        self.0.timeline.number()
     }
 
     /// The order in which this queue passes uses.

@@ -54,9 +54,7 @@ use std::time::{Duration, Instant};
 pub(crate) use self::shortage::Shortage;
 pub use self::shortage::{allocation_timeout, set_allocation_timeout};
 pub use self::thread::ReleaseThread;
-pub(crate) use self::uses::{
-    EventPoint, LastQueueUses, QueueTimeline, QueueUse, next_number, timeline_on,
-};
+pub(crate) use self::uses::{EventPoint, LastQueueUses, QueueTimeline, QueueUse, timeline_on};
 
 use self::release::{Counts, HeldThing, Thing};
 use self::timeline::{ListedTimelines, UsesLeft, WaitingTimelines};
@@ -71,10 +69,7 @@ use crate::{Error, ErrorKind, Result};
 const AT_ONCE: usize = 4;
 
 /// What is held back in this process.
-static HOLDINGS: PerProcess<Holdings> = PerProcess::new(Holdings {
-    waiting: WaitingTimelines(Mutex::new(ListedTimelines::new())),
-    counts: Counts::new(),
-});
+static HOLDINGS: PerProcess<Holdings> = PerProcess::new(Holdings::new());
 
 struct Holdings {
     waiting: WaitingTimelines<OfDrivers>,
@@ -83,14 +78,16 @@ struct Holdings {
 
 impl Default for Holdings {
     fn default() -> Self {
-        Self {
-            waiting: WaitingTimelines(Mutex::new(ListedTimelines::new())),
-            counts: Counts::new(),
-        }
+        Self::new()
     }
 }
 
 impl Holdings {
+    const fn new() -> Self {
+        let waiting = WaitingTimelines(Mutex::new(ListedTimelines::new()));
+        Self { waiting, counts: Counts::new() }
+    }
+
     /// Looks at these timelines, and releases what no queue uses any more. Returns how many things
     /// that were.
     fn look_at(&self, timelines: impl IntoIterator<Item = Arc<QueueTimeline>>) -> usize {
@@ -109,9 +106,7 @@ impl Holdings {
         };
         timelines.into_iter().map(look).sum()
     }
-}
 
-impl Holdings {
     /// Looks at these timelines, and at the next ones in turn as long as something is released: an
     /// event of somebody else's has a timeline of its own, and there may be very many.
     fn look_on(&self, mut timelines: Vec<Arc<QueueTimeline>>) {
@@ -130,26 +125,16 @@ pub(crate) fn defer<T: Send + 'static>(what: T, uses: Vec<QueueUse>, frees_host_
         return;
     }
     let holdings = HOLDINGS.get();
+    let (ended, open): (Vec<_>, Vec<_>) = uses.into_iter().partition(QueueUse::has_ended);
     // Uses that have ended go as `what` does: the owners of their events are foreign code, too.
-    let open = uses.iter().filter(|used| !used.has_ended()).count();
-    if open == 0 {
-        release::release_now((what, uses), &holdings.counts);
+    let what = (what, ended);
+    if open.is_empty() {
+        release::release_now(what, &holdings.counts);
         tick();
         return;
     }
-    let (ended, uses): (Vec<_>, Vec<_>) = match open == uses.len() {
-        true => (Vec::new(), uses),
-        false => uses.into_iter().partition(QueueUse::is_known_to_have_ended),
-    };
-    let mut timelines: Vec<_> = uses.iter().map(|used| used.timeline().clone()).collect();
-    if uses.is_empty() {
-        release::release_now((what, ended), &holdings.counts);
-        return;
-    }
-    defer_unasked(what, uses, frees_host_memory);
-    if !ended.is_empty() {
-        release::release_now(ended, &holdings.counts);
-    }
+    let mut timelines: Vec<_> = open.iter().map(|used| used.timeline().clone()).collect();
+    defer_unasked(what, open, frees_host_memory);
     for other in holdings.waiting.in_turn(AT_ONCE) {
         if !timelines.iter().any(|known| Arc::ptr_eq(known, &other)) {
             timelines.push(other);
@@ -246,9 +231,9 @@ pub fn release_finished() -> usize {
 ///
 /// An error of the kind [`TimedOut`](ErrorKind::TimedOut) says how much is left. After the process
 /// has begun to end, what is left stays, and the error is of the kind
-/// [`ShutDown`](ErrorKind::ShutDown). A destructor that
-/// is being run by this module would wait for itself, and gets an error at once. Not to be called
-/// while a lock is held that somebody's destructor may want.
+/// [`ShutDown`](ErrorKind::ShutDown). A destructor that is being run by this module would wait for
+/// itself, and gets an error at once. Not to be called while a lock is held that somebody's
+/// destructor may want.
 ///
 /// ```
 /// arrow_device::deferred::wait_until_released(std::time::Duration::from_secs(1))?;

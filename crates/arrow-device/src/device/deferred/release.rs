@@ -6,16 +6,15 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::timeline::UsesLeft;
 use crate::process::MadeIn;
 use crate::sync::lock;
+use crate::unwind;
 
 /// Counts of one process.
-#[derive(Default)]
 pub(super) struct Counts {
     pub(super) in_use: AtomicUsize,
     pub(super) being_released: AtomicUsize,
@@ -81,7 +80,7 @@ impl<T: Send> HeldThing for Thing<T> {
 
     fn drop_thing(&self) -> bool {
         let what = lock(&self.what).take();
-        drop_quietly(what)
+        unwind::is_well(|| drop(what))
     }
 }
 
@@ -91,14 +90,6 @@ impl<T> Drop for Thing<T> {
         // uses have ended, is not released by the end of the list either.
         std::mem::forget(lock(&self.what).take());
     }
-}
-
-/// Drops foreign code's value; returns whether its destructor returned. A panic ends here, and the
-/// panic's payload, the destructor of which may panic as well, is not dropped.
-fn drop_quietly<T>(what: T) -> bool {
-    // After a panic the value is not looked at again.
-    let dropped = catch_unwind(AssertUnwindSafe(|| drop(what)));
-    dropped.map_err(std::mem::forget).is_ok()
 }
 
 /// The release that a thread is in the middle of. It lies on the stack of [`within_release`].
@@ -172,7 +163,7 @@ pub(super) fn release_now<T: Send + 'static>(what: T, counts: &Counts) {
         counts.being_released.fetch_add(1, Ordering::SeqCst);
         release(vec![Arc::new(Thing { uses_left, frees_host_memory: false, what })]);
     } else {
-        let is_dropped = within_release(|| drop_quietly(what));
+        let is_dropped = within_release(|| unwind::is_well(|| drop(what)));
         if !is_dropped {
             super::count_abandoned();
         }

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::release::{self, HeldThing};
 use super::wait::Wait;
-use super::{HOLDINGS, Holdings, QueueTimeline};
-use crate::device::driver::Runtime;
+use super::{HOLDINGS, QueueTimeline};
 use crate::device::host::LARGEST_MEMORY;
 use crate::{Device, DeviceType, Error};
 
@@ -50,39 +49,23 @@ pub(crate) struct Shortage {
     has_looked: bool,
 }
 
-/// Which things help.
-struct Helps {
-    is_host: bool,
-    runtime: Runtime,
-}
-
-impl Helps {
-    fn is_on(&self, timeline: &QueueTimeline) -> bool {
-        self.is_host || timeline.about().runtime == self.runtime
-    }
-
-    fn is_by(&self, thing: &dyn HeldThing) -> bool {
-        !self.is_host || thing.frees_host_memory()
-    }
-}
-
 impl Shortage {
     /// The shortage of an allocation of so many bytes on this device, which has just failed for the
     /// first time.
     pub(crate) fn on(device: &Device, len: u64) -> Self {
-        let runtime = device.driver().runtime();
-        let helps = Helps { is_host: device.id().device_type == DeviceType::CPU, runtime };
         let began = Instant::now();
-        let mut timelines = Vec::new();
         // A destructor that allocates would wait for things that only its own thread releases.
-        if !release::is_releasing() && len <= LARGEST_MEMORY {
-            for timeline in HOLDINGS.get().waiting.all() {
-                let newest = timeline.newest(|thing| helps.is_by(&**thing));
-                if let (true, Some(newest)) = (helps.is_on(&timeline), newest) {
-                    timelines.push((timeline, newest));
-                }
-            }
-        }
+        let may_wait = !release::is_releasing() && len <= LARGEST_MEMORY;
+        let timelines = if may_wait { HOLDINGS.get().waiting.all() } else { Vec::new() };
+        let runtime = device.driver().runtime();
+        let is_host = device.id().device_type == DeviceType::CPU;
+        let that_helps = |timeline: Arc<QueueTimeline>| {
+            let is_of_runtime = is_host || timeline.about().runtime == runtime;
+            let helps = |thing: &Arc<dyn HeldThing>| !is_host || thing.frees_host_memory();
+            let newest = timeline.newest(helps).filter(|_| is_of_runtime)?;
+            Some((timeline, newest))
+        };
+        let timelines = timelines.into_iter().filter_map(that_helps).collect();
         let deadline = began.checked_add(allocation_timeout());
         Self { timelines, began, deadline, has_looked: false }
     }
@@ -99,12 +82,9 @@ impl Shortage {
             holdings.look_at(self.timelines.iter().map(|(timeline, _)| timeline.clone()));
         }
         let is_helped = || done() != before;
-        is_helped() || self.wait_in_turn(holdings, &is_helped)
-    }
-
-    fn wait_in_turn(&self, holdings: &Holdings, is_helped: &dyn Fn() -> bool) -> bool {
         let (wanted, deadline) = (|| self.timelines.clone(), self.deadline);
-        Wait { holdings, wanted: &wanted, deadline, is_patient: false }.run(is_helped)
+        let wait = Wait { holdings, wanted: &wanted, deadline, is_patient: false };
+        is_helped() || wait.run(&is_helped)
     }
 
     /// The error of the last attempt, which says how long was waited, if anything was waited for.

@@ -163,6 +163,10 @@ impl<K: TimelineKinds> Timeline<K> {
         }
     }
 
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     pub(crate) fn about(&self) -> &K::About {
         &self.about
     }

@@ -53,16 +53,12 @@ pub(crate) enum EventPoint {
     Alone(OnceLock<Arc<QueueTimeline>>),
 }
 
-/// A number that no other timeline, and no other queue, of this process has.
-pub(crate) fn next_number() -> u64 {
+/// The timeline of a queue of this device, with a number that no other timeline of this process has.
+pub(crate) fn timeline_on(device: &Device) -> Arc<QueueTimeline> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// The timeline of a queue of this device.
-pub(crate) fn timeline_on(device: &Device, number: u64) -> Arc<QueueTimeline> {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let runtime = device.driver().runtime();
-    let made_in = (!host::is_host_device(device)).then(MadeIn::this);
+    let made_in = (!host::is_host(device)).then(MadeIn::this);
     let owner = TimelineOwner { runtime, made_in };
     Arc::new(Timeline::new(number, owner))
 }
@@ -89,7 +85,7 @@ impl EventPoint {
             Self::OnQueue(timeline, point) => (timeline.clone(), *point),
             Self::Alone(own) => {
                 let make = || {
-                    let timeline = timeline_on(event.device(), next_number());
+                    let timeline = timeline_on(event.device());
                     timeline.take_point();
                     timeline
                 };
