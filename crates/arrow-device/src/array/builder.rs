@@ -535,12 +535,15 @@ impl ArrayParts<'_> {
         if self.device.device_type == DeviceType::CPU {
             return Ok(());
         }
-        queue.reaches(self.device)?;
-        if self.device == queue.device().id() && !self.is_of(queue.device()) {
-            let message = "the memory is of another runtime that is open by this id, or none says that it has it";
-            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
-        }
-        Ok(())
+        // SAFETY: the buffer or the tree keeps the memory, and its maker promised that it is on
+        // this device and what the convention says, which is what `buffers[i]` of an array is.
+        unsafe { queue.reaches_memory(self.device, || self.telling_memory()) }
+    }
+
+    /// Memory of the array that tells which runtime the array is of.
+    fn telling_memory(&self) -> Option<Raw<Memory>> {
+        let below = || self.sources.iter().find_map(|source| source.tree().telling_memory());
+        self.memory.or_else(below)
     }
 
     /// Whether the memory is of this device's runtime, where several are open by its id.
@@ -548,8 +551,7 @@ impl ArrayParts<'_> {
         if !Device::ids_are_ambiguous() {
             return true;
         }
-        let below = || self.sources.iter().find_map(|source| source.tree().telling_memory());
-        let Some(memory) = self.memory.or_else(below) else { return true };
+        let Some(memory) = self.telling_memory() else { return true };
         // SAFETY: the buffer or the tree keeps the memory, and its maker promised that it is on
         // this device and what the convention says, which is what `buffers[i]` of an array is.
         unsafe { device.holds(memory) }

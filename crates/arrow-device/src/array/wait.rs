@@ -133,12 +133,8 @@ impl Tree {
 
     /// Whether work on a queue may touch the data.
     pub(crate) fn require_reach(&self, queue: &Queue) -> Result<()> {
-        queue.reaches(self.device)?;
-        if self.device == queue.device().id() && !self.is_with(queue) {
-            let message = "the memory is of another runtime that is open by this id, or none says that it has it; copy the data first";
-            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
-        }
-        Ok(())
+        // SAFETY: this tree keeps the memory.
+        unsafe { queue.reaches_memory(self.device, || self.telling_memory()) }
     }
 
     pub(crate) fn wait_for(&self, queue: &Queue, pending: &Pending) -> Result<()> {

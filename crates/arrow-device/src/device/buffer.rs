@@ -207,14 +207,9 @@ impl Buffer {
     /// other memory carries no event: order the queue behind the work that writes it first. (An
     /// [`Array`](crate::Array) carries one and needs no such care.)
     pub fn on(&self, queue: &Queue) -> Result<BufferView> {
-        queue.reaches(self.device)?;
-        let may_be_of_another =
-            self.device == queue.device().id() && Device::ids_are_ambiguous() && !self.is_null();
+        let memory = || (!self.is_null()).then_some(self.base);
         // SAFETY: this buffer keeps the memory, and its maker promised that it is on this device.
-        if may_be_of_another && !unsafe { queue.device().holds(self.base) } {
-            let message = "the memory is of another runtime that is open by this id, or none says that it has it";
-            return Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device));
-        }
+        unsafe { queue.reaches_memory(self.device, memory) }?;
         let others = self.in_flight().iter().filter(|known| known.number() != queue.number());
         others.into_iter().try_for_each(|known| queue.wait(&known.record()?))?;
         Ok(BufferView { buffer: self.clone(), queue: queue.clone() })

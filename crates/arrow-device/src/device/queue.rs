@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::driver::{Driver, Raw, Region, Route, Waiting};
 use super::{Allocator, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
-use crate::{DeviceId, Error, ErrorKind, Result};
+use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// An ordered lane of work on a device: a CUDA stream, an OpenCL command queue, the host's own
 /// program order.
@@ -148,6 +148,31 @@ impl Queue {
     /// Whether work on this queue may touch memory on that device.
     pub fn reaches(&self, memory: DeviceId) -> Result<()> {
         self.driver().reaches(memory)
+    }
+
+    /// Whether work on this queue may touch memory on that device. Which memory, is asked where the
+    /// device's id may stand for several runtimes: `memory` tells a part of the memory, if there is
+    /// any.
+    ///
+    /// # Safety
+    /// What `memory` tells is a `buffers[i]` of an array that claims to be on that device, or what
+    /// may become one, and is alive.
+    pub(crate) unsafe fn reaches_memory(
+        &self,
+        device: DeviceId,
+        memory: impl FnOnce() -> Option<Raw<Memory>>,
+    ) -> Result<()> {
+        self.reaches(device)?;
+        let is_told_by_id = device != self.device().id()
+            || device.device_type == DeviceType::CPU
+            || !Device::ids_are_ambiguous();
+        let memory = if is_told_by_id { None } else { memory() };
+        // SAFETY: the memory is as the caller promises.
+        if memory.is_none_or(|memory| unsafe { self.device().holds(memory) }) {
+            return Ok(());
+        }
+        let message = "the memory is of another runtime that is open by this id, or none says that it has it; copy the data first";
+        Err(Error::new(ErrorKind::NotReachable, message).on_device(device))
     }
 
     /// A number that no other queue of this process has, ever.

@@ -87,6 +87,8 @@ fn runtimes_that_cannot_tell_are_open_by_one_id() {
         part().finish_on(mine).unwrap();
         assert_eq!(part().finish_on(other).unwrap_err().kind(), ErrorKind::NotReachable);
     }
+    // Host memory is of no runtime that is open by another id.
+    Buffer::from(vec![1_i32]).on(&Queue::host()).unwrap();
 }
 
 // Requirement: SAF-12
