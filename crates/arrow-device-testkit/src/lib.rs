@@ -173,6 +173,8 @@ pub mod application;
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
+#[cfg(unix)]
+pub mod forks;
 pub mod generate;
 pub mod golden;
 pub mod hostile;
@@ -216,11 +218,21 @@ pub fn assert_complaint(verdict: Verdict, expected: &str) {
     assert!(complaint.contains(expected), "`{complaint}` does not say `{expected}`");
 }
 
+/// Calls a function when it is dropped.
+#[derive(Debug)]
+pub struct OnDrop<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 /// Has everything released whose last use has passed, and waits for the threads that are releasing
 /// some of it, at most 20 seconds.
 ///
-/// What is held back is held back for all tests of a program, and another test's thread may be the
-/// one that releases.
+/// What is held back is held back for all tests of a program, and the thread of another test may
+/// release it.
 pub fn release_what_has_passed() {
     let patience = Instant::now() + Duration::from_secs(20);
     deferred::release_finished();
