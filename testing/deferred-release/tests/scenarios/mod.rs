@@ -20,74 +20,44 @@ struct Case {
     without: &'static [(&'static str, Scenario)],
 }
 
-const CASES: &[Case] = &[
-    Case {
-        name: "two uses of one queue end at once (1)",
-        sound: two_uses_of_one_queue_end_at_once::<rules::All>,
-        without: &[
-            (
-                "a point is taken before its event is recorded",
-                two_uses_of_one_queue_end_at_once::<rules::RecordsFirst>,
-            ),
-            (
-                "the highest point is kept",
-                two_uses_of_one_queue_end_at_once::<rules::LastNotedIsKept>,
-            ),
-        ],
-    },
-    Case {
-        name: "a queue is found idle while another thread submits (2)",
-        sound: a_queue_is_found_idle_while_another_thread_submits::<rules::All>,
-        without: &[(
-            "points are read before the queue is asked",
-            a_queue_is_found_idle_while_another_thread_submits::<rules::IdleFirst>,
-        )],
-    },
-    Case {
-        name: "uses end while waiters are being added (3)",
-        sound: uses_end_while_waiters_are_being_added::<rules::All>,
-        without: &[(
-            "uses are counted first",
-            uses_end_while_waiters_are_being_added::<rules::CountsOneByOne>,
-        )],
-    },
-    Case {
-        name: "two threads look at one timeline (4)",
-        sound: two_threads_look_at_one_timeline::<rules::All>,
-        without: &[(
-            "waiters stay while a driver is asked",
-            two_threads_look_at_one_timeline::<rules::TakesWaitersOff>,
-        )],
-    },
-    Case {
-        name: "a driver that is asked calls back (5)",
-        sound: a_driver_that_is_asked_calls_back::<rules::All>,
-        without: &[
-            // A thread that waits for itself under a lock cannot be unwound by loom.
-            #[cfg(not(loom))]
-            (
-                "no driver is asked under a lock",
-                a_driver_that_is_asked_calls_back::<rules::AsksUnderLock>,
-            ),
-        ],
-    },
-    Case {
-        name: "a timeline leaves the list while a waiter is added (6)",
-        sound: a_timeline_leaves_while_a_waiter_is_added::<rules::All>,
-        without: &[(
-            "a timeline looks before it leaves",
-            a_timeline_leaves_while_a_waiter_is_added::<rules::LeavesBlindly>,
-        )],
-    },
-    Case {
-        name: "a driver cannot tell (7)",
-        sound: a_driver_cannot_tell::<rules::All>,
-        without: &[(
-            "an unknown answer has not passed",
-            a_driver_cannot_tell::<rules::UnknownPasses>,
-        )],
-    },
-];
+macro_rules! cases {
+    ($($name:literal: $scenario:ident {$($(#[$condition:meta])? $rule:literal: $kinds:ident,)*})*) => {
+        const CASES: &[Case] = &[$(Case {
+            name: $name,
+            sound: $scenario::<rules::All>,
+            without: &[$($(#[$condition])? ($rule, $scenario::<rules::$kinds>)),*],
+        }),*];
+    };
+}
+
+cases! {
+    "two uses of one queue end at once (1)": two_uses_of_one_queue_end_at_once {
+        "a point is taken before its event is recorded": RecordsFirst,
+        "the highest point is kept": LastNotedIsKept,
+    }
+    "a queue is found idle while another thread submits (2)":
+    a_queue_is_found_idle_while_another_thread_submits {
+        "points are read before the queue is asked": IdleFirst,
+    }
+    "uses end while waiters are being added (3)": uses_end_while_waiters_are_being_added {
+        "uses are counted first": CountsOneByOne,
+    }
+    "two threads look at one timeline (4)": two_threads_look_at_one_timeline {
+        "waiters stay while a driver is asked": TakesWaitersOff,
+    }
+    "a driver that is asked calls back (5)": a_driver_that_is_asked_calls_back {
+        // A thread that waits for itself under a lock cannot be unwound by loom.
+        #[cfg(not(loom))]
+        "no driver is asked under a lock": AsksUnderLock,
+    }
+    "a timeline leaves the list while a waiter is added (6)":
+    a_timeline_leaves_while_a_waiter_is_added {
+        "a timeline looks before it leaves": LeavesBlindly,
+    }
+    "a driver cannot tell (7)": a_driver_cannot_tell {
+        "an unknown answer has not passed": UnknownPasses,
+    }
+}
 
 /// Runs all: each scenario survives with all rules, and does not without one of its own.
 pub(crate) fn run_all(survives: impl Fn(Scenario) -> bool) {
@@ -98,6 +68,11 @@ pub(crate) fn run_all(survives: impl Fn(Scenario) -> bool) {
         }
     }
 }
+
+/// Timelines of the model, with all rules or without one.
+trait ModelKinds: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()> {}
+
+impl<K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>> ModelKinds for K {}
 
 /// A queue of the model, with the library's view of it.
 struct Lane<K: TimelineKinds> {
@@ -111,7 +86,7 @@ impl<K: TimelineKinds> Clone for Lane<K> {
     }
 }
 
-impl<K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>> Lane<K> {
+impl<K: ModelKinds> Lane<K> {
     fn new(number: u64) -> Self {
         let queue = Arc::new(ModelQueue::default());
         Self { queue, timeline: Arc::new(Timeline::new(number, ())) }
@@ -143,10 +118,7 @@ fn sweep<K: TimelineKinds<Entry = Thing>>(waiting: &WaitingTimelines<K>) {
     }
 }
 
-fn two_uses_of_one_queue_end_at_once<K>()
-where
-    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
-{
+fn two_uses_of_one_queue_end_at_once<K: ModelKinds>() {
     let lane = Lane::<K>::new(1);
     let uses = Arc::new(Mutex::new(LastUses::<K>::default()));
     let end_a_use = {
@@ -173,10 +145,7 @@ where
     assert!(kept.is_released());
 }
 
-fn a_queue_is_found_idle_while_another_thread_submits<K>()
-where
-    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
-{
+fn a_queue_is_found_idle_while_another_thread_submits<K: ModelKinds>() {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();
     lane.queue.submit();
@@ -198,10 +167,7 @@ where
     assert!(first.is_released() && second.is_released());
 }
 
-fn uses_end_while_waiters_are_being_added<K>()
-where
-    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
-{
+fn uses_end_while_waiters_are_being_added<K: ModelKinds>() {
     let (one, two) = (Lane::<K>::new(1), Lane::<K>::new(2));
     let waiting = nothing_waits();
     one.queue.submit();
@@ -221,10 +187,7 @@ where
     assert!(kept.is_released());
 }
 
-fn two_threads_look_at_one_timeline<K>()
-where
-    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
-{
+fn two_threads_look_at_one_timeline<K: ModelKinds>() {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();
     lane.queue.submit();
@@ -241,10 +204,7 @@ where
     assert!(kept.is_released(), "overlooked");
 }
 
-fn a_driver_that_is_asked_calls_back<K>()
-where
-    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
-{
+fn a_driver_that_is_asked_calls_back<K: ModelKinds>() {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();
     lane.queue.submit();
@@ -266,18 +226,14 @@ where
 
 /// Another thread that looks. Random schedules want one; where all schedules are explored, the
 /// harm needs no other thread, and without one there are few schedules.
-fn spawn_where_schedules_are_random<K>(waiting: &Arc<WaitingTimelines<K>>) -> Option<JoinHandle<()>>
-where
-    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
-{
+fn spawn_where_schedules_are_random<K: ModelKinds>(
+    waiting: &Arc<WaitingTimelines<K>>,
+) -> Option<JoinHandle<()>> {
     let waiting = waiting.clone();
     cfg!(not(loom)).then(|| spawn(move || sweep(&waiting)))
 }
 
-fn a_timeline_leaves_while_a_waiter_is_added<K>()
-where
-    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
-{
+fn a_timeline_leaves_while_a_waiter_is_added<K: ModelKinds>() {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();
     lane.queue.submit();
@@ -298,10 +254,7 @@ where
     assert!(waiting.all().is_empty(), "nothing waits, and the timeline is still in the list");
 }
 
-fn a_driver_cannot_tell<K>()
-where
-    K: TimelineKinds<End = ModelEnd, Entry = Thing, About = ()>,
-{
+fn a_driver_cannot_tell<K: ModelKinds>() {
     let lane = Lane::<K>::new(1);
     let waiting = nothing_waits();
     lane.queue.submit();
