@@ -8,7 +8,8 @@ use crate::meter::{Counted, Meter};
 
 /// Questions whether an event has passed, or a queue is idle, while things are held back.
 const TO_HOLD: &str = "questions to hold back";
-/// The same, while things are released of which the queue has passed all.
+/// Questions whether an event has passed, or a queue is idle, while things are released whose work
+/// is complete.
 const TO_RELEASE: &str = "questions to release";
 
 pub(super) const COUNTED: &[Counted] = &[

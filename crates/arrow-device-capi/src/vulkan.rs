@@ -193,7 +193,7 @@ pub unsafe extern "C" fn ardev_buffer_adopt_vulkan(
 /// Memory that is bound as the caller says.
 ///
 /// # Safety
-/// All of it is true until the owner is dropped (UNS-18).
+/// What the caller says of the buffer stays true until the owner is dropped (UNS-18).
 pub(crate) unsafe fn adopt(
     device: &Device,
     binding: &ArdevVulkanBinding,

@@ -34,7 +34,7 @@ struct Shared {
 /// What becomes of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManualCopies {
-    /// There are none.
+    /// The device refuses to copy.
     #[default]
     Unsupported,
     /// A copy is submitted, and moves no byte.

@@ -6,19 +6,11 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use arrow_device::deferred::{held_back, release_finished};
 use arrow_device::{Array, Buffer, DataType, Device, Queue};
+use arrow_device_testkit::OnDrop;
 use arrow_device_testkit::manual::Manual;
 use arrow_device_testkit::process::{alone, forked};
 
 use crate::trap::Trap;
-
-/// Calls a function when it is dropped.
-struct AtDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for AtDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
 
 // Requirement: SAF-28
 #[test]
@@ -57,7 +49,7 @@ fn a_child_that_begins_in_a_release_releases_nothing_of_its_parent() {
         let queue = device.open_queue().unwrap();
         manual.submit(&queue);
         let owner = Arc::new(());
-        queue.keep_until_done(AtDrop(|| {
+        queue.keep_until_done(OnDrop(|| {
             // SAFETY: the child only counts, and ends by `_exit` below.
             CHILD.store(unsafe { libc::fork() }, Ordering::SeqCst);
         }));

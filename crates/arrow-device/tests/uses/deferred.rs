@@ -5,29 +5,13 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use arrow_device::deferred::{held_back, release_finished, wait_until_released};
-use arrow_device::{Array, Device, ErrorKind, Queue};
+use arrow_device::{Array, ErrorKind, Queue};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::manual::Manual;
-use arrow_device_testkit::{process, release_until};
+use arrow_device_testkit::{OnDrop, process, release_until};
 
+use super::busy_queue;
 use super::events::Scene;
-
-/// Calls a function when it is dropped.
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
-/// A queue with work on it that is complete when a test says so.
-fn busy_queue() -> (Manual, Device, Queue) {
-    let (manual, device) = Manual::open();
-    let queue = device.open_queue().unwrap();
-    manual.submit(&queue);
-    (manual, device, queue)
-}
 
 /// An array that was used, and dropped while the queue was still at it.
 fn used_and_dropped() -> (Manual, Queue, Arc<Ledger>) {

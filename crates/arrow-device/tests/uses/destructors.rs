@@ -7,33 +7,17 @@ use std::time::Duration;
 
 use arrow_device::deferred::{ReleaseThread, held_back, release_finished, wait_until_released};
 use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Event, Queue};
-use arrow_device_testkit::manual::Manual;
-use arrow_device_testkit::{process, release_until};
+use arrow_device_testkit::{OnDrop, process, release_until};
 
-/// Calls a function when it is dropped.
-struct AtEnd<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for AtEnd<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
-/// A queue with work on it that is complete when a test says so.
-fn busy_queue() -> (Manual, Device, Queue) {
-    let (manual, device) = Manual::open();
-    let queue = device.open_queue().unwrap();
-    manual.submit(&queue);
-    (manual, device, queue)
-}
+use super::busy_queue;
 
 /// What a wait said that was called by a destructor.
 type Said = Arc<Mutex<Option<Result<(), ErrorKind>>>>;
 
 /// A destructor that waits for all releases.
-fn waits(said: &Said) -> AtEnd<impl FnMut() + Send + Sync + 'static> {
+fn waits(said: &Said) -> OnDrop<impl FnMut() + Send + Sync + 'static> {
     let said = said.clone();
-    AtEnd(move || {
+    OnDrop(move || {
         let waited = wait_until_released(Duration::from_secs(30));
         *said.lock().unwrap() = Some(waited.map_err(|error| error.kind()));
     })
@@ -106,7 +90,7 @@ fn a_thread_that_ends_does_not_wait_for_itself() {
         let said = Said::default();
         let wait = Mutex::new(Some(waits(&said)));
         let ending = std::thread::spawn(move || {
-            let at_end = AtEnd(move || {
+            let at_end = OnDrop(move || {
                 queue.keep_until_done(wait.lock().unwrap().take());
                 manual.complete(&queue);
                 release_finished();

@@ -10,3 +10,14 @@ mod deferred;
 mod destructors;
 mod events;
 mod shortage;
+
+use arrow_device::{Device, Queue};
+use arrow_device_testkit::manual::Manual;
+
+/// A queue with work on it that is complete when a test says so.
+fn busy_queue() -> (Manual, Device, Queue) {
+    let (manual, device) = Manual::open();
+    let queue = device.open_queue().unwrap();
+    manual.submit(&queue);
+    (manual, device, queue)
+}
