@@ -1,5 +1,5 @@
-//! A child of `fork`: OpenCL does not work there if the parent has used OpenCL, and says so. Otherwise
-//! OpenCL works in the child as in any process.
+//! OpenCL in a child of `fork`: what the parent has opened is refused, and a child whose parent has
+//! not used OpenCL opens devices as any process does.
 
 use arrow_device_testkit::forks;
 use arrow_device_testkit::process::alone;

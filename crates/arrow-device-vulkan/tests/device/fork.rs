@@ -1,5 +1,5 @@
-//! A child of `fork`: Vulkan does not work there if the parent has used Vulkan, and says so. Otherwise
-//! Vulkan works in the child as in any process.
+//! Vulkan in a child of `fork`: what the parent has opened is refused, and a child whose parent has
+//! not used Vulkan opens devices as any process does.
 
 use arrow_device_testkit::forks;
 use arrow_device_testkit::process::alone;

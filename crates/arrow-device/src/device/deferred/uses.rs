@@ -53,7 +53,7 @@ pub(crate) enum EventPoint {
     Alone(OnceLock<Arc<QueueTimeline>>),
 }
 
-/// The timeline of a queue of this device, with a number that no other timeline of this process has.
+/// The timeline of a queue of this device. No other timeline of this process has its number.
 pub(crate) fn timeline_on(device: &Device) -> Arc<QueueTimeline> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
