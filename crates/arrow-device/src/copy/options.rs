@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::device::Owner;
 use crate::{Allocator, Queue};
 
 /// Choices for a copy: see [`Array::copy_with`](crate::Array::copy_with). Without any it is a
@@ -77,7 +78,7 @@ impl Options {
     /// [`Recycler`](crate::Recycler). Without it the one of the queue's device is asked, if it has
     /// one: [`Device::with_allocator`](crate::Device::with_allocator).
     pub fn allocator(mut self, allocator: impl Allocator) -> Self {
-        self.allocator = Some(Arc::new(allocator));
+        self.allocator = Some(Arc::new(Owner::in_any_process(allocator)));
         self
     }
 

@@ -167,7 +167,8 @@ impl Device {
     /// it opens, and by copies to these queues, comes from there. The device itself, and what else
     /// refers to it, stays as it is.
     pub fn with_allocator(&self, allocator: impl Allocator) -> Self {
-        Self { opened: self.opened.clone(), allocator: Some(Arc::new(allocator)) }
+        let allocator = Arc::new(Owner::on(self.id(), allocator));
+        Self { opened: self.opened.clone(), allocator: Some(allocator) }
     }
 
     /// What this process holds of the device at the moment, in bytes.

@@ -2,9 +2,10 @@
 
 use std::mem::ManuallyDrop;
 
-use super::deferred;
-use crate::process::MadeIn;
-use crate::{DeviceId, DeviceType, unwind};
+use super::allocator::Allocator;
+use super::{Device, Memory, Queue, deferred};
+use crate::process::{self, MadeIn};
+use crate::{DeviceId, DeviceType, Result, unwind};
 
 /// Something of the caller's, whose drop is foreign code: a panic there ends here and is counted.
 /// What belongs to a device is not dropped in a child of `fork`, where the device is not.
@@ -20,6 +21,21 @@ impl<T> Owner<T> {
         let is_host = device.device_type == DeviceType::CPU;
         let made_in = if is_host { None } else { Some(MadeIn::this()) };
         Self { made_in, what: ManuallyDrop::new(what) }
+    }
+
+    /// The owner of something that is good in every process.
+    pub(crate) fn in_any_process(what: T) -> Self {
+        Self { made_in: None, what: ManuallyDrop::new(what) }
+    }
+}
+
+impl<A: Allocator> Allocator for Owner<A> {
+    fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory> {
+        if !self.made_in.is_none_or(MadeIn::is_this) {
+            // The allocator may wait for a lock that another thread of the parent held.
+            return Err(process::of_the_parent().during("allocate"));
+        }
+        self.what.allocate(device, len, queue)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A child of `fork`: what was the parent's is not touched there, and nothing hangs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::abi::dlpack::{DLDevice, DLDeviceType, DLManagedTensorVersioned};
@@ -277,6 +277,31 @@ fn owners_on_the_parents_devices_are_not_dropped_in_a_child() {
             )?;
             drop(host);
             expect(Arc::strong_count(&here) == 1, "the owner on the host is kept")
+        });
+    });
+}
+
+// Requirement: SAF-27, SAF-28
+#[test]
+fn an_allocator_of_the_parents_device_is_neither_asked_nor_dropped_in_a_child() {
+    alone(|| {
+        let (_, _, device) = Trap::open();
+        let held = Arc::new(());
+        let also_held = held.clone();
+        let questions = Arc::new(AtomicUsize::new(0));
+        let asked = questions.clone();
+        let device = device.with_allocator(move |device: &Device, len: u64, _: Option<&Queue>| {
+            let _ = &also_held;
+            asked.fetch_add(1, Ordering::Relaxed);
+            device.allocate(len)
+        });
+        forked(|| {
+            let error = device.allocate(64).unwrap_err();
+            expect(error.kind() == ErrorKind::Unsupported, error.to_string())?;
+            expect(questions.load(Ordering::Relaxed) == 0, "the allocator was asked")?;
+            drop(device);
+            expect(Arc::strong_count(&held) == 2, "the allocator was dropped")?;
+            expect(held_back().abandoned == 1, "the allocator was not counted")
         });
     });
 }

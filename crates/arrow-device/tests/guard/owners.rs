@@ -3,9 +3,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arrow_device::copy::Options;
 use arrow_device::deferred::{held_back, release_finished};
 use arrow_device::driver::Raw;
-use arrow_device::{Buffer, Device, Event, Memory};
+use arrow_device::{Allocator, Buffer, Device, Event, Memory, Queue};
 use arrow_device_testkit::manual::Manual;
 use arrow_device_testkit::process::alone;
 use arrow_device_testkit::release_what_has_passed;
@@ -27,7 +28,7 @@ impl Drop for Panicking {
 /// Gives an owner to the library and has it dropped.
 type Scenario = fn(&Device, &Manual, Panicking);
 
-const SCENARIOS: [(&str, Scenario); 8] = [
+const SCENARIOS: [(&str, Scenario); 11] = [
     ("an event's", |device, _, owner| {
         // SAFETY: the null event is never asked about.
         drop(unsafe { Event::adopt_of(device, Raw::NULL, owner) });
@@ -72,7 +73,29 @@ const SCENARIOS: [(&str, Scenario); 8] = [
         queue.keep_until_done(owner);
         release_what_has_passed();
     }),
+    ("an allocator's", |device, _, owner| drop(device.with_allocator(allocator_of(owner)))),
+    ("that of an allocator of a copy", |_, _, owner| {
+        drop(Options::new().allocator(allocator_of(owner)));
+    }),
+    ("that of an allocator whose device is kept by a use", |device, manual, owner| {
+        let with_allocator = device.with_allocator(allocator_of(owner));
+        let queue = with_allocator.open_queue().unwrap();
+        drop(with_allocator);
+        manual.submit(&queue);
+        queue.keep_until_done(());
+        manual.complete(&queue);
+        drop(queue);
+        release_what_has_passed();
+    }),
 ];
+
+/// An allocator that holds an owner.
+fn allocator_of(owner: Panicking) -> impl Allocator {
+    move |device: &Device, len: u64, _: Option<&Queue>| {
+        let _ = &owner;
+        device.allocate(len)
+    }
+}
 
 // Requirement: SAF-30
 #[test]
