@@ -58,12 +58,25 @@ pub(super) fn with_waking<T>(credit: &ProducerCredit, body: impl FnOnce() -> T) 
     if around != 0 {
         let _ = AROUND.try_with(|calls| calls.borrow_mut().push(around));
     }
+    let restore = Restore { around };
     let outcome = body();
-    if around != 0 {
-        let _ = AROUND.try_with(|calls| calls.borrow_mut().pop());
-    }
-    WAKING.set(around);
+    drop(restore);
     outcome
+}
+
+/// Sets back which stream is being woken, also where the waking unwinds: a stream that stayed noted
+/// would never be polled on this thread again.
+struct Restore {
+    around: usize,
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        if self.around != 0 {
+            let _ = AROUND.try_with(|calls| calls.borrow_mut().pop());
+        }
+        WAKING.set(self.around);
+    }
 }
 
 pub(super) fn is_waking(credit: &ProducerCredit) -> bool {
@@ -79,4 +92,21 @@ pub(super) fn is_waking(credit: &ProducerCredit) -> bool {
 pub(super) fn wake_elsewhere(waker: Waker) -> bool {
     let thread = thread::Builder::new().name("arrow-device waker".into());
     thread.spawn(|| wake(Some(waker))).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    // Requirement: SAF-30
+    #[test]
+    #[cfg(panic = "unwind")]
+    fn no_stream_is_being_woken_after_a_waking_that_unwound() {
+        let (outer, inner) = (ProducerCredit::new(), ProducerCredit::new());
+        let nested = || with_waking(&outer, || with_waking(&inner, || panic!("planted")));
+        assert!(catch_unwind(AssertUnwindSafe(nested)).is_err());
+        assert!(!is_waking(&outer) && !is_waking(&inner));
+    }
 }

@@ -43,10 +43,24 @@ impl Counts {
     /// Does something in which this thread has an event in hand that is kept for something held
     /// back.
     pub(super) fn in_hand<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.being_released.fetch_add(1, Ordering::SeqCst);
-        let result = work();
-        self.being_released.fetch_sub(1, Ordering::SeqCst);
-        result
+        let _one = InHand::new(&self.being_released);
+        work()
+    }
+}
+
+/// One more thing in hand, as long as this value lives.
+struct InHand<'a>(&'a AtomicUsize);
+
+impl<'a> InHand<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -316,10 +316,11 @@ impl<K: TimelineKinds> Waiters<K> {
 /// Counts the entries of these waiters down, and destroys their ends: without a lock.
 fn count_down<K: TimelineKinds>(waiters: Vec<Waiter<K>>, over: &mut Vec<K::Entry>) {
     for Waiter { end, entry } in waiters {
-        drop(end);
+        // Counted before the end is destroyed, which may take its time.
         if entry.uses_left().one_has_ended() {
             over.push(entry);
         }
+        drop(end);
     }
 }
 
