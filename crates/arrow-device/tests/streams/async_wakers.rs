@@ -3,12 +3,13 @@
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use arrow_device::async_stream::Drive;
-use arrow_device_testkit::pushed::{Outcome, Sink};
+use arrow_device::async_stream::{AsyncStream, Drive, Task};
+use arrow_device_testkit::pushed::{Outcome, Sink, Source};
+use futures_core::Stream;
 
 use super::async_producer::{Scripted, assert_nothing_left, good, produce};
 
@@ -173,4 +174,44 @@ fn a_request_makes_no_callback_even_where_it_wakes_somebody_who_asks_another_str
         sink.settle().unwrap();
     }
     assert_nothing_left(&alive, "one stream inside another's request");
+}
+
+/// A waker that panics, with something that panics in its turn when it is dropped.
+#[cfg(panic = "unwind")]
+struct PanicsTwice;
+
+#[cfg(panic = "unwind")]
+impl Wake for PanicsTwice {
+    fn wake(self: Arc<Self>) {
+        std::panic::resume_unwind(Box::new(Stubborn));
+    }
+}
+
+#[cfg(panic = "unwind")]
+struct Stubborn;
+
+#[cfg(panic = "unwind")]
+impl Drop for Stubborn {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new(()));
+    }
+}
+
+// Requirement: ASY-4, SAF-30, SAF-31
+#[test]
+#[cfg(all(panic = "unwind", not(miri)))]
+fn a_task_is_taken_once_whatever_a_waker_does() {
+    let (mut stream, handler) = AsyncStream::new(1);
+    let source = Source::new(handler.into_raw(), 2, None);
+    for _ in 0..3 {
+        let waker = Waker::from(Arc::new(PanicsTwice));
+        let polled = Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker));
+        if let Poll::Ready(task) = polled {
+            assert!(task.is_none_or(|task| task.and_then(Task::extract).is_ok()));
+        }
+        source.run();
+        assert_eq!(source.refusal(), None, "a task that the consumer has was refused");
+    }
+    drop(stream);
+    source.settle().unwrap();
 }

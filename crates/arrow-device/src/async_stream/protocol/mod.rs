@@ -92,8 +92,10 @@ impl Rules for Sound {}
 /// here.
 pub(crate) fn wake(waker: Option<Waker>) {
     if let Some(waker) = waker {
-        // A panic in a waker is its executor's fault; what it was to be told is in the state that
-        // it looks at next.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
+        let woken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
+        // A panic in a waker is its executor's fault; what the executor was to be told is in the
+        // state that it looks at next. What the panic carries is not dropped, because its `Drop`
+        // may panic as well.
+        let _ = woken.map_err(std::mem::forget);
     }
 }
