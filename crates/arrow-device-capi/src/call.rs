@@ -21,6 +21,8 @@ pub(crate) unsafe fn run(error: *mut ArdevError, body: impl FnOnce() -> Result<(
         catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(panicked(payload)));
     let Err(failure) = outcome else { return 0 };
     let told = ArdevError::of(&failure);
+    // What the error came from is somebody else's, and its drop may panic.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(failure))).map_err(std::mem::forget);
     if !error.is_null() {
         // SAFETY: `error` is null or may be written, as the caller promises.
         unsafe { error.write(told) };

@@ -357,11 +357,13 @@ impl std::error::Error for Error {
     }
 }
 
-/// An error, its cause, the cause of that, and so on.
+/// An error, its cause, the cause of that, and so on: as many as somebody may want to read, because
+/// a cause may be its own cause.
 pub(crate) fn chain<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
+    const MOST_CAUSES: usize = 64;
+    std::iter::successors(Some(error), |error| error.source()).take(MOST_CAUSES)
 }
 
 /// The kind of an error, and the `errno` value that came with it.

@@ -117,7 +117,7 @@ impl Producer {
                 Err(error) => {
                     let stream = self.stream.take();
                     guard::silent(|| drop(stream));
-                    self.failure = Some(LastError::new(&error));
+                    self.failure = Some(LastError::of(error));
                 }
             }
         }
@@ -132,6 +132,14 @@ impl Producer {
 }
 
 impl LastError {
+    /// Tells an error and drops it. Both call what the error came with, which may panic: what
+    /// panicked while it was told is told instead.
+    fn of(error: Error) -> Self {
+        let told = guard::or_panicked(|| Ok(Self::new(&error)));
+        guard::silent(|| drop(error));
+        told.unwrap_or_else(|panic| Self::new(&panic))
+    }
+
     /// An error as C is told it: its text is followed by that of its cause, and so on. What another
     /// party said is said again as it was, however often it is handed on.
     fn new(error: &Error) -> Self {
@@ -172,7 +180,7 @@ unsafe extern "C" fn get_schema<S: CStream>(stream: *mut S, out: *mut ArrowSchem
     let (schema, errno) = match producer.schema() {
         Ok(schema) => (schema, 0),
         Err(error) => {
-            let LastError { errno, text } = LastError::new(&error);
+            let LastError { errno, text } = LastError::of(error);
             producer.last_error = Some(text);
             (ArrowSchema::empty(), errno)
         }

@@ -289,3 +289,75 @@ fn only_streams_on_the_host_are_handed_to_those_who_know_no_devices() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(out.is_released());
 }
+
+/// An error whose parts panic where they are told to.
+#[derive(Debug)]
+struct BadError {
+    cause: BadCause,
+    panics_in_drop: bool,
+}
+
+/// The cause of an error, which panics when it is shown, or is its own cause.
+#[derive(Debug)]
+enum BadCause {
+    Unshowable,
+    Endless,
+}
+
+impl fmt::Display for BadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("what went wrong")
+    }
+}
+
+impl fmt::Display for BadCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unshowable => panic!("planted in a text"),
+            Self::Endless => f.write_str("itself"),
+        }
+    }
+}
+
+impl std::error::Error for BadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.cause)
+    }
+}
+
+impl std::error::Error for BadCause {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(self)
+    }
+}
+
+impl Drop for BadError {
+    fn drop(&mut self) {
+        if self.panics_in_drop {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+}
+
+// Requirement: STR-5, SAF-30, SAF-31
+#[test]
+#[cfg(panic = "unwind")]
+fn an_error_that_panics_when_it_is_told_or_dropped_is_an_error() {
+    for panics_in_drop in [false, true] {
+        let error = BadError { cause: BadCause::Unshowable, panics_in_drop };
+        let mut stream = Seen::of([Err(Error::other(error))]);
+        let failed = Err((libc::EFAULT, "panicked: planted in a text".to_owned()));
+        assert_eq!(stream.next(), failed);
+        assert_eq!(stream.next(), failed);
+    }
+}
+
+// Requirement: STR-5, SAF-31
+#[test]
+fn an_error_that_is_its_own_cause_has_a_text_with_an_end() {
+    let error = BadError { cause: BadCause::Endless, panics_in_drop: false };
+    let mut stream = Seen::of([Err(Error::other(error))]);
+    let (code, text) = stream.next().unwrap_err();
+    assert_eq!(code, ErrorKind::Peer.errno());
+    assert!(text.starts_with("peer error: what went wrong: itself: itself") && text.len() < 4096);
+}
