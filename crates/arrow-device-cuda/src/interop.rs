@@ -66,8 +66,8 @@ pub unsafe fn stream(queue: &Queue, context: &Arc<CudaContext>) -> Result<Arc<Cu
         let message = format!("the queue is one of {}", queue.device().id());
         return Err(Error::new(ErrorKind::InvalidArgument, message).on_device(device.id()));
     }
-    // SAFETY: the queue is one of the runtime and of the device of this primary context, so that its
-    // handle is a stream of the context; the queue is kept as long as the result (UNS-29).
+    // SAFETY: the queue is one of the runtime and of the device of this primary context, so that
+    // its handle is a stream of the context; the queue is kept as long as the result (UNS-29).
     Ok(unsafe { context.wrap_borrowed_stream(queue.raw().as_ptr().cast()) })
 }
 
@@ -94,8 +94,8 @@ pub fn cuda_event(event: &Event, stream: &Arc<CudaStream>) -> Result<CudaEvent> 
 /// no queue, this waits for all work of the context: the slice may come from another thread, whose
 /// stream is another one.
 ///
-/// `cudarc` frees a slice behind the last read that it knows of. Where several streams have read the
-/// slice before, and none of them waited for another, the slice's stream has to wait for them
+/// `cudarc` frees a slice behind the last read that it knows of. Where several streams have read
+/// the slice before, and none of them waited for another, the slice's stream has to wait for them
 /// ([`CudaStream::join`]) before the slice is handed over.
 pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
     let device = device_of(slice.context())?;
@@ -174,11 +174,11 @@ pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
 pub struct Elements<'view, T> {
     address: CUdeviceptr,
     len: usize,
-    /// The view's.
+    /// The view's stream.
+    reader: Arc<CudaStream>,
+    /// What `DeviceSlice::stream` tells, and nobody else's value: whoever reads on it has asked for
+    /// it, as `cudarc` does when it submits the read to another stream.
     stream: Arc<CudaStream>,
-    /// What is told to be the stream of the elements, and nobody else's value: whoever reads on it
-    /// has asked for it, as `cudarc` does when it submits the read to another stream.
-    told: Arc<CudaStream>,
     elements: PhantomData<&'view [T]>,
 }
 
@@ -222,19 +222,19 @@ pub fn slice<'view, T: Plain>(
     Ok(Elements {
         address: begin.wrapping_add(bytes(elements.start)),
         len: elements.len(),
-        stream: stream.clone(),
-        told: stream.context().default_stream(),
+        reader: stream.clone(),
+        stream: stream.context().default_stream(),
         elements: PhantomData,
     })
 }
 
 impl<T> Elements<'_, T> {
     /// Whether a read that is about to be submitted to a stream is one that the view covers.
-    fn admit(&self, reader: &CudaStream) -> std::result::Result<(), DriverError> {
-        if std::ptr::eq(reader, Arc::as_ptr(&self.told)) || *reader != *self.stream {
+    fn admit(&self, stream: &CudaStream) -> std::result::Result<(), DriverError> {
+        if std::ptr::eq(stream, Arc::as_ptr(&self.stream)) || *stream != *self.reader {
             return Err(DriverError(cudaError_enum::CUDA_ERROR_NOT_PERMITTED));
         }
-        if reader.capture_status()? != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
+        if stream.capture_status()? != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
             return Err(DriverError(cudaError_enum::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
         }
         Ok(())
@@ -248,7 +248,7 @@ impl<T> DeviceSlice<T> for Elements<'_, T> {
 
     /// A stream of the context, on which the elements are not read.
     fn stream(&self) -> &Arc<CudaStream> {
-        &self.told
+        &self.stream
     }
 }
 

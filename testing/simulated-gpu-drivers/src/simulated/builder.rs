@@ -110,8 +110,9 @@ impl Builder {
         self.begin(copied.unwrap_or_else(|problem| failed(&problem)))
     }
 
-    /// Loads the copy that the process before this one has made, by [`Simulated::path`]: the machine
-    /// is this process's own. For a test whose child finds the library by the system's search path.
+    /// Loads the copy that the process before this one has made, by [`Simulated::path`]: the
+    /// machine is this process's own. For a test whose child finds the library by the system's
+    /// search path.
     ///
     /// # Panics
     /// Where the library cannot be loaded.
