@@ -233,6 +233,9 @@ fn a_view_of_another_runtime_is_for_another_stream_also_where_the_handles_are_eq
         let context = CudaContext::new(0).unwrap();
         let stream = context.default_stream();
         assert_eq!(queue.raw().as_ptr(), stream.cu_stream().cast());
+        let far = CudaContext::new(1).unwrap().default_stream();
+        let of_each = [&stream, &far].map(|stream| interop::queue(stream).unwrap());
+        assert!(!of_each[0].is_same(&of_each[1]) && !of_each[0].is_same(&queue));
         let error = interop::slice::<i32>(&view.root(), 1, 0..2, &stream).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         // SAFETY: nothing is made.
