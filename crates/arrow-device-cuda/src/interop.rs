@@ -14,8 +14,8 @@
 //!     Array::builder(DataType::Int32).len(3).buffers(buffers).finish_on(&queue)?;
 //!
 //! let view = array.on(&queue)?;
-//! let numbers = interop::slice::<i32>(&view, view.buffer(1), 3, &stream)?;
-//! assert_eq!(stream.clone_dtoh(&numbers.as_view())?, [1, 2, 3]);
+//! let numbers = interop::slice::<i32>(&view.root(), 1, 0..3, &stream)?;
+//! assert_eq!(stream.clone_dtoh(&numbers)?, [1, 2, 3]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -25,17 +25,15 @@
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ops::Range;
 use std::sync::Arc;
 
+use ::cudarc::driver::sys::{CUdeviceptr, CUstreamCaptureStatus, cudaError_enum};
 use ::cudarc::driver::{
-    CudaContext, CudaEvent, CudaSlice, CudaStream, CudaView, DevicePtr, DriverError,
+    CudaContext, CudaEvent, CudaSlice, CudaStream, DevicePtr, DeviceSlice, DriverError, SyncOnDrop,
 };
 use arrow_device::driver::Raw;
-use arrow_device::{
-    Buffer, BufferPlace, Device, Error, ErrorKind, Event, Plain, Queue, Result, View,
-};
+use arrow_device::{Buffer, Device, Error, ErrorKind, Event, NodeView, Plain, Queue, Result};
 
 /// `cudaStreamPerThread`.
 const PER_THREAD: usize = 2;
@@ -63,12 +61,13 @@ pub fn queue(stream: &Arc<CudaStream>) -> Result<Queue> {
 /// with it (UNS-29).
 pub unsafe fn stream(queue: &Queue, context: &Arc<CudaContext>) -> Result<Arc<CudaStream>> {
     let device = device_of(context)?;
-    queue.reaches(device.id())?;
-    if queue.device().id().id != device.id().id {
+    let is_of = |device: &Device| (device.driver().runtime(), device.id().id);
+    if is_of(queue.device()) != is_of(&device) {
         let message = format!("the queue is one of {}", queue.device().id());
         return Err(Error::new(ErrorKind::InvalidArgument, message).on_device(device.id()));
     }
-    // SAFETY: it is a stream of this context; that it lives long enough is promised by the caller.
+    // SAFETY: the queue is one of the runtime and of the device of this primary context, so that
+    // its handle is a stream of the context; the queue is kept as long as the result (UNS-29).
     Ok(unsafe { context.wrap_borrowed_stream(queue.raw().as_ptr().cast()) })
 }
 
@@ -92,17 +91,24 @@ pub fn cuda_event(event: &Event, stream: &Arc<CudaStream>) -> Result<CudaEvent> 
 /// Whatever `cudarc` knows to write there is ordered before what is submitted to the slice's stream
 /// from now on, and whoever uses the buffer is ordered behind that stream. An array of it is best
 /// finished on the [`queue`] of the stream. For a slice of the per-thread default stream, which is
-/// no queue, this waits.
+/// no queue, this waits for all work of the context: the slice may come from another thread, whose
+/// stream is another one.
+///
+/// `cudarc` frees a slice behind the last read that it knows of. Where several streams have read
+/// the slice before, and none of them waited for another, the slice's stream has to wait for them
+/// ([`CudaStream::join`]) before the slice is handed over.
 pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
     let device = device_of(slice.context())?;
     let stream = slice.stream().clone();
     let (address, guard) = slice.device_ptr(&stream);
     drop(guard);
+    // `device_ptr` leaves its errors there.
+    slice.context().check_err().map_err(said)?;
     let base = std::ptr::with_exposed_provenance::<c_void>(address as usize);
     let len = slice.num_bytes() as u64;
     let written_on = queue(&stream).ok();
     if written_on.is_none() {
-        stream.synchronize().map_err(said)?;
+        stream.context().synchronize().map_err(said)?;
     }
     // SAFETY: UNS-17: the slice has so many bytes on this device, which stay until it is dropped;
     // nobody has it to write there.
@@ -113,15 +119,71 @@ pub fn buffer<T: Send + Sync + 'static>(slice: CudaSlice<T>) -> Result<Buffer> {
     })
 }
 
-/// Elements of a buffer of an array, as `cudarc` takes them, as long as the view is there.
+/// Elements of a buffer of an array, which `cudarc` reads where it takes a [`DevicePtr`], on the
+/// stream of the view.
+///
+/// The stream of the view waits for the data, and the memory is kept until that stream has passed
+/// what was submitted. No other stream reads the elements: an array that several streams read has a
+/// view for each of them. Reads are refused
+///
+/// * on another stream than the view's, of this or of another device;
+/// * in [`memcpy_dtod`](CudaStream::memcpy_dtod) to another context, which submits the read to a
+///   stream that it does not name. [`Array::copy_to`](arrow_device::Array::copy_to) copies from
+///   device to device;
+/// * on a stream that is capturing a graph, because the graph may run after the view.
+///
+/// A read that is refused is given the address null, with which `cudarc`'s copies fail. The reason
+/// is in the context of the stream, as other errors are that `cudarc` cannot return: the next call
+/// fails with it, or [`CudaContext::check_err`] tells it.
+///
+/// A kernel is given the address as an argument, and is launched before the guard is dropped:
+///
+/// ```no_run
+/// # use cudarc::driver::{CudaFunction, DevicePtr, DriverError, LaunchConfig, PushKernelArg};
+/// # fn launch(
+/// #     elements: &arrow_device_cuda::interop::Elements<'_, i32>,
+/// #     stream: &cudarc::driver::CudaStream,
+/// #     kernel: &CudaFunction,
+/// # ) -> Result<(), DriverError> {
+/// let (address, _guard) = elements.device_ptr(stream);
+/// let mut launch = stream.launch_builder(kernel);
+/// launch.arg(&address);
+/// // SAFETY: the kernel takes an address of elements of this type, and only reads there.
+/// unsafe { launch.launch(LaunchConfig::for_num_elems(3)) }?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The calls of a group of NCCL are submitted at the end of the group, and not when `cudarc` takes
+/// the address. Such a group ends before the view is dropped (UNS-15).
+///
+/// The elements end with their view:
+///
+/// ```compile_fail,E0505
+/// # use std::sync::Arc;
+/// # use arrow_device::View;
+/// # use cudarc::driver::CudaStream;
+/// # fn lend(view: View, stream: &Arc<CudaStream>) -> Result<(), Box<dyn std::error::Error>> {
+/// let numbers = arrow_device_cuda::interop::slice::<i32>(&view.root(), 1, 0..3, stream)?;
+/// drop(view);
+/// stream.clone_dtoh(&numbers)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Elements<'view, T> {
-    /// Given up in the end, and never freed: the memory is the array's.
-    slice: ManuallyDrop<CudaSlice<T>>,
-    view: PhantomData<&'view View>,
+    address: CUdeviceptr,
+    len: usize,
+    /// The view's stream.
+    reader: Arc<CudaStream>,
+    /// What `DeviceSlice::stream` tells, and nobody else's value: whoever reads on it has asked for
+    /// it, as `cudarc` does when it submits the read to another stream.
+    stream: Arc<CudaStream>,
+    elements: PhantomData<&'view [T]>,
 }
 
-/// The first `len` elements of a buffer of a view, whose queue is this stream.
+/// Elements of a buffer of a node of a view, whose queue is this stream. They begin at the
+/// beginning of the buffer: the node's offset is not added.
 ///
 /// The elements are of a type of which all bytes are a value, because nobody looked at them:
 ///
@@ -130,53 +192,73 @@ pub struct Elements<'view, T> {
 /// # use arrow_device::View;
 /// # use cudarc::driver::CudaStream;
 /// # fn lend(view: &View, stream: &Arc<CudaStream>) -> arrow_device::Result<()> {
-/// let flags = arrow_device_cuda::interop::slice::<bool>(view, view.buffer(1), 3, stream)?;
+/// let flags = arrow_device_cuda::interop::slice::<bool>(&view.root(), 1, 0..3, stream)?;
 /// # Ok(())
 /// # }
 /// ```
 pub fn slice<'view, T: Plain>(
-    view: &'view View,
-    buffer: BufferPlace<'view>,
-    len: usize,
+    node: &NodeView<'view>,
+    buffer: usize,
+    elements: Range<usize>,
     stream: &Arc<CudaStream>,
 ) -> Result<Elements<'view, T>> {
+    let view = node.view();
     let refuse = |message: String| {
         let error = Error::new(ErrorKind::InvalidArgument, message).during("lend a buffer");
         Err(error.on_device(view.array().device()))
     };
-    let device = view.queue().device().id().id;
-    let is_ordered = view.queue().raw().as_ptr() == stream.cu_stream().cast::<c_void>();
-    if !is_ordered || usize::try_from(device) != Ok(stream.context().ordinal()) {
+    if !view.queue().is_same(&queue(stream)?) {
         return refuse("the view is for another stream".into());
     }
-    let there = buffer.extent().at_least();
-    if (len as u64).saturating_mul(size_of::<T>() as u64) > there {
-        return refuse(format!("{len} elements asked for, and the buffer has {there} bytes"));
+    let place = node.buffer(buffer);
+    let there = place.extent().at_least();
+    let bytes = |elements: usize| (elements as u64).saturating_mul(size_of::<T>() as u64);
+    if elements.start > elements.end || bytes(elements.end) > there {
+        return refuse(format!(
+            "elements {elements:?} asked for, and the buffer has {there} bytes"
+        ));
     }
-    let address = buffer.location().address().expose_provenance() as u64;
-    // SAFETY: the memory has room for so many elements, and any bytes are a `T` (UNS-27); the slice
-    // is never freed, and only shown to be read.
-    let upgrade = || unsafe { stream.upgrade_device_ptr::<T>(address, len) };
-    // It makes events and panics where the driver makes none.
-    let slice = catch_unwind(AssertUnwindSafe(upgrade)).map_err(|_| {
-        Error::new(ErrorKind::Driver, "the driver made no event").during("lend a buffer")
-    })?;
-    Ok(Elements { slice: ManuallyDrop::new(slice), view: PhantomData })
+    let begin = place.location().address().expose_provenance() as u64;
+    Ok(Elements {
+        address: begin.wrapping_add(bytes(elements.start)),
+        len: elements.len(),
+        reader: stream.clone(),
+        stream: stream.context().default_stream(),
+        elements: PhantomData,
+    })
 }
 
 impl<T> Elements<'_, T> {
-    /// The elements, to be read.
-    pub fn as_view(&self) -> CudaView<'_, T> {
-        self.slice.as_view()
+    /// Whether a read that is about to be submitted to a stream is one that the view covers.
+    fn admit(&self, stream: &CudaStream) -> std::result::Result<(), DriverError> {
+        if std::ptr::eq(stream, Arc::as_ptr(&self.stream)) || *stream != *self.reader {
+            return Err(DriverError(cudaError_enum::CUDA_ERROR_NOT_PERMITTED));
+        }
+        if stream.capture_status()? != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
+            return Err(DriverError(cudaError_enum::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
+        }
+        Ok(())
     }
 }
 
-impl<T> Drop for Elements<'_, T> {
-    fn drop(&mut self) {
-        // SAFETY: nobody has it after this.
-        let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
-        // What frees the memory is the array.
-        let _ = slice.leak();
+impl<T> DeviceSlice<T> for Elements<'_, T> {
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A stream of the context, on which the elements are not read.
+    fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+}
+
+impl<T> DevicePtr<T> for Elements<'_, T> {
+    fn device_ptr<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        let admitted = self.admit(stream);
+        let address = if admitted.is_ok() { self.address } else { 0 };
+        stream.context().record_err(admitted);
+        // The view orders the stream before the read, and ends behind it.
+        (address, SyncOnDrop::Record(None))
     }
 }
 

@@ -95,6 +95,11 @@ pub struct NodeView<'view> {
 }
 
 impl<'view> NodeView<'view> {
+    /// The view that the node is of.
+    pub fn view(&self) -> &'view View {
+        self.view
+    }
+
     /// Its type.
     pub fn data_type(&self) -> &DataType {
         self.array.data_type()

@@ -65,6 +65,16 @@ impl Queue {
         self.0.raw
     }
 
+    /// Whether both are one queue of the runtime, so that work on the one is in order with work on
+    /// the other. Handles alone do not tell: the default stream of each CUDA device is null.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let (device, another) = (self.device(), other.device());
+        Arc::ptr_eq(&self.0, &other.0)
+            || (self.0.raw == other.0.raw
+                && device.id().id == another.id().id
+                && device.driver().runtime() == another.driver().runtime())
+    }
+
     /// An event behind everything submitted so far.
     pub fn record(&self) -> Result<Event> {
         self.prepare_event()?.record().map_err(|(error, _)| error)
@@ -276,6 +286,17 @@ impl Drop for PreparedEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_is_the_same_however_it_was_come_by() {
+        // SAFETY: the host's queue has no object.
+        let adopted = unsafe { Device::host().adopt_queue(Raw::NULL) };
+        assert!(adopted.is_same(&Queue::host()) && adopted.is_same(&adopted.clone()));
+        let handle = std::ptr::without_provenance_mut::<c_void>(8);
+        // SAFETY: nothing is submitted to it, and the host's driver looks at no handle.
+        let another = unsafe { Device::host().adopt_queue(Raw::from_ptr(handle)) };
+        assert!(!adopted.is_same(&another));
+    }
 
     #[test]
     fn what_keeps_a_queue_open_goes_with_its_last_clone() {

@@ -1,6 +1,7 @@
 //! [`Builder`]: what a simulated driver is to be like.
 
 use std::fmt::Write;
+use std::path::PathBuf;
 
 use libloading::Library;
 
@@ -106,7 +107,20 @@ impl Builder {
     /// Where the library is not there, or cannot be copied or loaded: there is no test then.
     pub fn load(self) -> Simulated {
         let copied = Copied::new(self.vendor.file_name(), &self.without);
-        let file = copied.unwrap_or_else(|problem| failed(&problem));
+        self.begin(copied.unwrap_or_else(|problem| failed(&problem)))
+    }
+
+    /// Loads the copy that the process before this one has made, by [`Simulated::path`]: the
+    /// machine is this process's own. For a test whose child finds the library by the system's
+    /// search path.
+    ///
+    /// # Panics
+    /// Where the library cannot be loaded.
+    pub fn open(self, path: impl Into<PathBuf>) -> Simulated {
+        self.begin(Copied::of_another_process(path.into()))
+    }
+
+    fn begin(self, file: Copied) -> Simulated {
         // SAFETY: the library is this project's own; loading it runs nothing of it.
         let loaded = unsafe { Library::new(file.path()) };
         let library = loaded

@@ -13,10 +13,12 @@ const VARIABLE: &str = "ARROW_DEVICE_SIMULATED_DRIVER";
 
 const BUILT: &str = "libsimulated_gpu_drivers.so";
 
-/// A copy in a folder of its own. Both go when it is dropped; who has loaded it keeps it.
+/// A copy in a folder of its own. Both go when it is dropped, by whoever made the copy; who has
+/// loaded it keeps it.
 #[derive(Debug)]
 pub(super) struct Copied {
     path: PathBuf,
+    is_ours: bool,
 }
 
 impl Copied {
@@ -34,7 +36,12 @@ impl Copied {
         std::fs::create_dir_all(&folder).map_err(said)?;
         let path = folder.join(name);
         std::fs::write(&path, bytes).map_err(said)?;
-        Ok(Self { path })
+        Ok(Self { path, is_ours: true })
+    }
+
+    /// The copy that another process has made.
+    pub(super) fn of_another_process(path: PathBuf) -> Self {
+        Self { path, is_ours: false }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -44,6 +51,9 @@ impl Copied {
 
 impl Drop for Copied {
     fn drop(&mut self) {
+        if !self.is_ours {
+            return;
+        }
         // What cannot be removed stays in the folder for temporary files.
         let _ = std::fs::remove_file(&self.path);
         if let Some(folder) = self.path.parent() {
