@@ -8,6 +8,7 @@ use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Storage, Tree};
 use crate::DeviceType;
 use crate::device::deferred::{self, LastQueueUses, QueueUse};
+use crate::nesting;
 
 impl Tree {
     /// Whether no queue was ever told where the data is.
@@ -37,7 +38,7 @@ impl Drop for Tree {
             matches!((&self.ready, &*self.storage), (ReadyWhen::Now, _) | (_, Storage::Foreign(_)));
         if is_plain && self.notes.is_empty() {
             // SAFETY: dropped once, here, and `self` is being dropped.
-            unsafe { ManuallyDrop::drop(&mut self.storage) }
+            unsafe { nesting::drop_bounded(&mut self.storage) }
             deferred::tick();
         } else {
             self.drop_after_its_uses();
@@ -76,9 +77,10 @@ impl Tree {
         // SAFETY: taken once, here, by the drop of `self`.
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
         if uses.is_empty() {
-            drop(storage);
-            // Counted until the release, which is over.
-            drop(counted);
+            // Counted until the release.
+            let mut both = ManuallyDrop::new((storage, counted));
+            // SAFETY: dropped once, here.
+            unsafe { nesting::drop_bounded(&mut both) }
             deferred::tick();
         } else {
             // Counted until the release, which is later.

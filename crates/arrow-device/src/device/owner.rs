@@ -5,17 +5,17 @@ use std::mem::ManuallyDrop;
 use super::allocator::Allocator;
 use super::{Device, Memory, Queue, deferred};
 use crate::process::{self, MadeIn};
-use crate::{DeviceId, DeviceType, Result, unwind};
+use crate::{DeviceId, DeviceType, Result, nesting, unwind};
 
 /// Something of the caller's, whose drop is foreign code: a panic there ends here and is counted.
 /// What belongs to a device is not dropped in a child of `fork`, where the device is not.
-pub(crate) struct Owner<T> {
+pub(crate) struct Owner<T: 'static> {
     /// Nothing where the owner is on the host, and good in every process.
     made_in: Option<MadeIn>,
     what: ManuallyDrop<T>,
 }
 
-impl<T> Owner<T> {
+impl<T: 'static> Owner<T> {
     /// The owner of something on this device.
     pub(crate) fn on(device: DeviceId, what: T) -> Self {
         let is_host = device.device_type == DeviceType::CPU;
@@ -39,14 +39,14 @@ impl<A: Allocator> Allocator for Owner<A> {
     }
 }
 
-impl<T> Drop for Owner<T> {
+impl<T: 'static> Drop for Owner<T> {
     #[inline]
     fn drop(&mut self) {
         let what = &mut self.what;
         let is_dropped = self.made_in.is_none_or(MadeIn::is_this)
             && unwind::is_well(|| {
                 // SAFETY: dropped once, here, and `self` is being dropped.
-                unsafe { ManuallyDrop::drop(what) }
+                unsafe { nesting::drop_bounded(what) }
             });
         if !is_dropped {
             deferred::count_abandoned();

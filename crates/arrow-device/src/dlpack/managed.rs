@@ -12,6 +12,7 @@ use crate::abi::dlpack::{
     DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION,
     DLPackVersion, DLTensor,
 };
+use crate::nesting;
 use crate::{Error, ErrorKind, Result};
 
 /// One of DLPack's two forms: [`DLManagedTensorVersioned`], and [`DLManagedTensor`], which was
@@ -157,11 +158,25 @@ impl<F: Form> Drop for Managed<F> {
     fn drop(&mut self) {
         let deleter: Deleter<F> = self.read(F::DELETER);
         if let Some(deleter) = deleter {
-            // SAFETY: `dlpack.h`: "Destructor - this should be called to destruct the manager_ctx";
-            // it may be called once, on any thread, and with the pointer that was handed over. This
-            // owner is the only one and is gone after this.
-            unsafe { deleter(self.raw.as_ptr()) }
+            let mut deletion = ManuallyDrop::new(Deletion { tensor: self.raw, deleter });
+            // SAFETY: dropped once, here.
+            unsafe { nesting::drop_bounded(&mut deletion) }
         }
+    }
+}
+
+/// A tensor of which nothing but the end is left. The tensor's owner may be another such tensor.
+struct Deletion<F: Form> {
+    tensor: NonNull<F>,
+    deleter: unsafe extern "C" fn(*mut F),
+}
+
+impl<F: Form> Drop for Deletion<F> {
+    fn drop(&mut self) {
+        // SAFETY: `dlpack.h`: "Destructor - this should be called to destruct the manager_ctx"; it
+        // may be called once, on any thread, and with the pointer that was handed over. The
+        // `Managed` that made this was the only owner, and is gone.
+        unsafe { (self.deleter)(self.tensor.as_ptr()) }
     }
 }
 

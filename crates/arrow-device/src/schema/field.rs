@@ -1,8 +1,10 @@
 //! A named column: its type, whether it may hold nulls, and its metadata.
 
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::{DataType, Metadata, Text};
+use crate::nesting;
 use crate::{Error, ErrorKind, Result};
 
 /// A type with a name, a nullability and metadata.
@@ -154,6 +156,20 @@ impl Field {
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         self.data_type.check()
+    }
+}
+
+impl Drop for Field {
+    /// A type may be nested deeper than the stack reaches.
+    #[inline]
+    fn drop(&mut self) {
+        let is_dictionary = matches!(self.data_type, DataType::Dictionary { .. });
+        if is_dictionary || self.data_type.is_nested() {
+            let data_type = std::mem::replace(&mut self.data_type, DataType::Null);
+            let mut data_type = ManuallyDrop::new(data_type);
+            // SAFETY: dropped once, here.
+            unsafe { nesting::drop_bounded(&mut data_type) }
+        }
     }
 }
 

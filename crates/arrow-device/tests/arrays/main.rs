@@ -19,6 +19,7 @@ mod judged;
 mod matrix;
 mod memory;
 mod moves;
+mod nesting;
 mod schemas;
 mod threads;
 mod validate_data;

@@ -1,0 +1,147 @@
+//! Drops that nest: an array that owns an array that owns an array, a million times over.
+//!
+//! Whoever exports an array that was imported makes such an owner, and so do a buffer of an array
+//! in another array and the C structs of a peer between every two of them. Each drop would call the
+//! next one, until the stack ends. Here a thread goes a few drops deep; what would be dropped
+//! further down is put on a list, and dropped when the outermost drop is done. A peer's callback
+//! that stands between two drops does not matter, since the count is of the thread.
+
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+use crate::device::deferred;
+use crate::process::MadeIn;
+use crate::unwind;
+
+/// How many drops of this module a thread is inside of at most. A peer's callbacks between them may
+/// need a lot of stack each.
+const DEEPEST: usize = 16;
+
+thread_local! {
+    /// How many drops of this module this thread is inside of.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// What waits for the end of the outermost drop, the last one first. Null outside of a drop, so
+    /// that nothing is left when the thread ends, and no destructor is needed.
+    static WAITING: Cell<*mut Waiting> = const { Cell::new(ptr::null_mut()) };
+}
+
+struct Waiting {
+    what: Box<dyn Droppable>,
+    made_in: MadeIn,
+    next: *mut Waiting,
+}
+
+/// Whatever can be dropped, which is everything.
+trait Droppable {}
+
+impl<T> Droppable for T {}
+
+/// Drops a value: now, or, where this thread is deep in other drops, before the outermost one
+/// returns.
+///
+/// # Safety
+/// As for [`ManuallyDrop::drop`]: the value is not used after this, and not dropped again.
+#[inline(always)]
+pub(crate) unsafe fn drop_bounded<T: 'static>(what: &mut ManuallyDrop<T>) {
+    let depth = DEPTH.get();
+    if depth >= DEEPEST {
+        // SAFETY: the value is not used after this, as the caller promises.
+        drop_later(unsafe { ManuallyDrop::take(what) });
+        return;
+    }
+    DEPTH.set(depth + 1);
+    let restore = Restore(depth);
+    // SAFETY: the value is not used after this, and not dropped again, as the caller promises.
+    unsafe { ManuallyDrop::drop(what) };
+    drop(restore);
+    if depth == 0 && !WAITING.get().is_null() {
+        drop_waiting();
+    }
+}
+
+/// Sets the depth back, also where a drop panics.
+struct Restore(usize);
+
+impl Drop for Restore {
+    #[inline(always)]
+    fn drop(&mut self) {
+        DEPTH.set(self.0);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn drop_later<T: 'static>(what: T) {
+    let (what, made_in) = (Box::new(what), MadeIn::this());
+    let waiting = Box::new(Waiting { what, made_in, next: WAITING.get() });
+    WAITING.set(Box::into_raw(waiting));
+}
+
+#[cold]
+#[inline(never)]
+fn drop_waiting() {
+    DEPTH.set(1);
+    let _restore = Restore(0);
+    while !WAITING.get().is_null() {
+        // SAFETY: `drop_later` made it with `Box::into_raw`, and it is taken off the list here.
+        let Waiting { what, made_in, next } = *unsafe { Box::from_raw(WAITING.get()) };
+        WAITING.set(next);
+        if !made_in.is_this() {
+            // One of the drops forked, and this is the child: the parent releases what is left.
+            std::mem::forget(what);
+            deferred::count_abandoned();
+        } else if !unwind::is_well(|| drop(what)) {
+            deferred::count_abandoned();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    static DROPS: AtomicUsize = AtomicUsize::new(0);
+
+    /// One of many, each of which owns the next.
+    struct Nested {
+        next: ManuallyDrop<Option<Box<Nested>>>,
+        panics: bool,
+    }
+
+    impl Drop for Nested {
+        fn drop(&mut self) {
+            DROPS.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: dropped once, here.
+            unsafe { drop_bounded(&mut self.next) }
+            if self.panics {
+                std::panic::resume_unwind(Box::new(()));
+            }
+        }
+    }
+
+    fn nested(count: usize, panics_at: usize) -> Nested {
+        let one = |next, panics| Nested { next: ManuallyDrop::new(next), panics };
+        let innermost = one(None, false);
+        (1..count).fold(innermost, |inner, at| one(Some(Box::new(inner)), at == panics_at))
+    }
+
+    #[test]
+    fn each_of_many_nested_values_is_dropped_once() {
+        let count = if cfg!(miri) { 100 } else { 1_000_000 };
+        let before = DROPS.load(Ordering::Relaxed);
+        drop(nested(count, count));
+        if cfg!(panic = "unwind") {
+            let panicking = nested(count, count - 3);
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(panicking))).is_err());
+            // What waits at a panic is dropped by the next one that comes by.
+            drop(nested(1, 1));
+            drop(nested(2, 2));
+            assert_eq!(DROPS.load(Ordering::Relaxed) - before, 2 * count + 3);
+        }
+        assert_eq!((DEPTH.get(), WAITING.get()), (0, ptr::null_mut()));
+    }
+}
