@@ -8,6 +8,7 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
+use std::ffi::{CStr, CString};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -17,9 +18,10 @@ use arrow_device::async_stream::{AsyncProducer, AsyncStream};
 use arrow_device::copy::Options;
 use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Managed, Order, Tensor};
 use arrow_device::{
-    Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Error, Queue, Recycler, Schema,
+    Array, ArrayStream, Batch, Buffer, DataType, DeviceType, Error, ErrorKind, Queue, Recycler,
+    Schema,
 };
-use arrow_device_testkit::allocations::{Counting, count};
+use arrow_device_testkit::allocations::{Counting, count, peak};
 use arrow_device_testkit::consumer::{move_out, release};
 use arrow_device_testkit::kinds::Kind;
 use arrow_device_testkit::ledger::Ledger;
@@ -459,4 +461,48 @@ fn the_older_form_is_imported_without_an_allocation_too() {
     let raw = managed().into_raw();
     let (allocations, imported) = count(|| unsafe { Tensor::import(raw, Order::Host) });
     assert_eq!((allocations, imported.unwrap().len()), (0, 64));
+}
+
+unsafe extern "C" fn release_nothing(schema: *mut ArrowSchema) {
+    unsafe { (*schema).release = None };
+}
+
+/// The most bytes that the import of a schema takes whose root has itself as its children.
+fn peak_of_endless(children: usize, name: &CStr, metadata: &[u8]) -> usize {
+    let mut root = ArrowSchema {
+        format: c"+s".as_ptr(),
+        name: name.as_ptr(),
+        metadata: metadata.as_ptr().cast(),
+        release: Some(release_nothing),
+        ..ArrowSchema::empty()
+    };
+    let mut table = vec![&raw mut root; children];
+    (root.n_children, root.children) = (children as i64, table.as_mut_ptr());
+    let (bytes, imported) = peak(|| unsafe { Schema::import(&raw mut root) });
+    let error = imported.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    bytes
+}
+
+// Requirement: SAF-32
+#[test]
+#[cfg(not(miri))]
+fn a_schema_without_end_is_refused_within_64_mib() {
+    let megabyte = 1 << 20;
+    let mut metadata = vec![0_u8; 12 + megabyte];
+    let lengths = [1_i32, 0, megabyte as i32].map(i32::to_ne_bytes);
+    metadata[..12].copy_from_slice(lengths.as_flattened());
+    let name = CString::new(vec![b'a'; megabyte]).unwrap();
+    for children in [1, 2, 7, 1000, 200_000] {
+        let cases: [(&str, &CStr, &[u8]); 4] = [
+            ("nothing but fields", c"", &[0; 4]),
+            ("long metadata", c"", &metadata),
+            ("long names", &name, &[0; 4]),
+            ("names of some bytes", c"some bytes more", &[0; 4]),
+        ];
+        for (what, name, metadata) in cases {
+            let bytes = peak_of_endless(children, name, metadata);
+            assert!(bytes <= 64 << 20, "{what}, {children} children: {} MiB", bytes >> 20);
+        }
+    }
 }

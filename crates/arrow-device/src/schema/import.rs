@@ -14,7 +14,7 @@ use std::ffi::{CStr, c_char};
 use super::check::Check;
 use super::kind::{Kind, NO_TEXT, Role, is_whole, key_of, whole};
 use super::kinds::{Kinds, not_utf8};
-use super::metadata::encoded;
+use super::metadata::{MAX_ENCODED_BYTES, encoded};
 use super::storage::{Draft, Packed, PackedRoom, Record};
 use super::table::{MAX_DEPTH, MAX_NODES};
 use super::text::TextSpan;
@@ -37,7 +37,9 @@ impl Schema {
     /// * `release` can be called once, on this thread (UNS-6).
     ///
     /// Counts that are negative or too large, missing tables, unknown formats, trees without end
-    /// and the like need not be ruled out: they are errors.
+    /// and the like need not be ruled out: they are errors. So are more than 64 levels, more than
+    /// 262,144 fields, and names and metadata of more than 24 MiB together, so that no schema makes
+    /// an import take more than about 64 MiB.
     pub unsafe fn import(schema: *mut ArrowSchema) -> Result<Self> {
         // SAFETY: UNS-1, which the caller promises.
         let Some(source) = (unsafe { schema.as_mut() }) else {
@@ -343,12 +345,22 @@ impl<'memory> SchemaReader<'memory> {
         // SAFETY: the metadata is not null, and in the encoding of the C data interface, as the
         // caller promises.
         let bytes = unsafe { encoded(node.metadata) }?.unwrap_or_default();
-        let start = u32::try_from(self.memory.metadata.len() + 1);
-        self.memory.metadata.extend_from_slice(bytes);
-        start.map_err(|_| {
-            let message = "the metadata of a schema together is 4 GiB or longer";
-            Error::new(ErrorKind::LimitExceeded, message)
-        })
+        let metadata = &mut self.memory.metadata;
+        let (start, needed) = (metadata.len(), metadata.len() + bytes.len());
+        if needed + self.draft.packed().text.len() > MAX_ENCODED_BYTES {
+            let message = format!(
+                "the names and the metadata of a schema together are longer than {} MiB",
+                MAX_ENCODED_BYTES >> 20
+            );
+            return Err(Error::new(ErrorKind::LimitExceeded, message));
+        }
+        if needed > metadata.capacity() {
+            // Twice as much, as usual, but never more than there may be.
+            let room = needed.max((2 * start).min(MAX_ENCODED_BYTES));
+            metadata.reserve_exact(room - start);
+        }
+        metadata.extend_from_slice(bytes);
+        Ok(start as u32 + 1)
     }
 
     /// Looks at what can only be seen when the children were read too.

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) const MAX_PAIRS: usize = 1 << 16;
 
 /// No more bytes than this, lengths included, are taken from another party or written.
-pub(crate) const MAX_ENCODED_BYTES: usize = 64 << 20;
+pub(crate) const MAX_ENCODED_BYTES: usize = 24 << 20;
 
 /// Key-value pairs that belong to a field. Keys and values are bytes; a key may occur twice; order
 /// is kept.
@@ -46,7 +46,7 @@ impl Metadata {
     /// No pairs.
     pub const EMPTY: Self = Self(None);
 
-    /// These pairs, in this order. At most 65536 of them and 64 MiB in all.
+    /// These pairs, in this order. At most 65536 of them and 24 MiB in all.
     pub fn from_pairs<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         pairs: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self> {
@@ -245,7 +245,7 @@ pub(crate) fn encoded_len(mut length_at: impl FnMut(usize) -> Result<i32>) -> Re
         };
         match usize::try_from(len) {
             Ok(len) if len <= MAX_ENCODED_BYTES.saturating_sub(end) => end += len,
-            Ok(_) => return Err(refused(ErrorKind::LimitExceeded, "; 64 MiB in all is the limit")),
+            Ok(_) => return Err(refused(ErrorKind::LimitExceeded, "; 24 MiB in all is the limit")),
             Err(_) => return Err(refused(ErrorKind::Malformed, "")),
         }
     }
@@ -287,7 +287,7 @@ fn ends_early(len: usize) -> Error {
 
 #[cold]
 fn too_large() -> Error {
-    Error::new(ErrorKind::LimitExceeded, "metadata is larger than 64 MiB")
+    Error::new(ErrorKind::LimitExceeded, "metadata is larger than 24 MiB")
 }
 
 /// Text as it is, other bytes escaped, all of it on one line.

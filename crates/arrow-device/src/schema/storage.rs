@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use super::Text;
 use super::check::Check;
 use super::kind::Named;
+use super::metadata::MAX_ENCODED_BYTES;
 use super::node::SchemaNode;
 use super::rules::Rule;
 use super::text::TextSpan;
@@ -86,8 +87,9 @@ impl PackedRoom {
     }
 }
 
-/// Together names are shorter than the longest length, which has a meaning of its own, see `Text`.
-const LONGEST_TEXT: usize = u32::MAX as usize - 1;
+/// Names and formats together are no longer than this: a hostile schema may lead to one long name
+/// a quarter of a million times.
+const LONGEST_TEXT: usize = MAX_ENCODED_BYTES;
 
 /// A table that is being written, which nobody else has yet.
 pub(super) struct Draft(Unique<Table>);
@@ -221,7 +223,10 @@ impl Draft {
     fn add_more_text(&mut self, with_nul: &[u8]) -> Result<()> {
         let text = with_nul.len();
         if text > LONGEST_TEXT - self.0.packed.text.count {
-            let message = "the names of a schema together are 4 GiB or longer";
+            let message = format!(
+                "the names of a schema together are longer than {} MiB",
+                LONGEST_TEXT >> 20
+            );
             return Err(Error::new(ErrorKind::LimitExceeded, message));
         }
         self.grow(PackedRoom { text, ..PackedRoom::default() })?;

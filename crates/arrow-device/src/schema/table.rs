@@ -18,7 +18,7 @@ use crate::{Error, ErrorKind, NodePath, Result, Step};
 /// No schema is deeper than this many levels below its root.
 pub(crate) const MAX_DEPTH: usize = 64;
 /// No schema has more nodes than this, dictionaries included.
-pub(crate) const MAX_NODES: usize = 1 << 20;
+pub(crate) const MAX_NODES: usize = 1 << 18;
 
 /// The type of an array or a record batch: a root [`Field`], and the flat table by which arrays are
 /// checked and walked.

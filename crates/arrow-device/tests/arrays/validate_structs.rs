@@ -236,7 +236,7 @@ fn trees_without_end_are_refused() {
     }
     let (kind, message) = broken(|it| it.structs[0].n_children = i64::MAX);
     assert_eq!(kind, ErrorKind::LimitExceeded);
-    assert!(message.contains("more than 1048576 structs"), "{message}");
+    assert!(message.contains("more than 262144 structs"), "{message}");
 }
 
 #[test]
