@@ -1,5 +1,7 @@
 //! Whether two arrays hold the same values.
 
+use std::ops::Range;
+
 use super::follow::is_followed;
 use super::lists::Lists;
 use crate::{Array, DataType, HostArray, Result};
@@ -26,86 +28,101 @@ impl Array {
             return Ok(false);
         }
         let (one, other) = (self.host()?, other.host()?);
-        if have_no_width(&one)? && have_no_width(&other)? {
-            return Ok(true);
-        }
-        for index in 0..one.len() {
-            if !are_equal((&one, index), (&other, index))? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        let all = 0..one.len();
+        are_equal((&one, all.clone()), (&other, all))
     }
 }
 
-/// Whether the elements of an array have nothing in which two of them could differ: they take no
-/// byte, and nobody says of one that it is null. There may be more of them than any loop reaches.
-fn have_no_width(host: &HostArray) -> Result<bool> {
-    match host.data_type() {
-        DataType::Null => Ok(true),
-        _ if !host.array().node().buffer(0).is_null() => Ok(false),
-        DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0) => Ok(true),
-        DataType::FixedSizeList(..) => have_no_width(&host.node_child(0)?),
-        DataType::Struct(fields) => {
-            for number in 0..fields.len() {
-                if !have_no_width(&host.node_child(number)?)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
-        }
-        _ => Ok(false),
+/// Elements of an array.
+type Elements<'a> = (&'a HostArray, Range<usize>);
+
+/// Whether elements of arrays of the same type are the same, as many of the one as of the other.
+///
+/// There may be more of them than a loop could visit, where they take no memory: elements without
+/// width, and those of a run.
+fn are_equal((a, here): Elements<'_>, (b, there): Elements<'_>) -> Result<bool> {
+    if here.len() != there.len() {
+        return Ok(false);
     }
+    let mut done = 0;
+    while done < here.len() {
+        match same_from((a, here.start + done), (b, there.start + done))? {
+            0 => return Ok(false),
+            same => done = done.saturating_add(same),
+        }
+    }
+    Ok(true)
 }
 
-/// Whether two elements of arrays of the same type are the same.
-fn are_equal(one: (&HostArray, usize), other: (&HostArray, usize)) -> Result<bool> {
+/// How many elements from these two on are certainly the same, in arrays of the same type: 0 where
+/// these two are not. There may be fewer elements.
+fn same_from(one: (&HostArray, usize), other: (&HostArray, usize)) -> Result<usize> {
+    const ALL: usize = usize::MAX;
     let ((a, i), (b, j)) = (one, other);
-    if matches!(a.data_type(), DataType::Null) {
-        return Ok(true);
+    match a.data_type() {
+        DataType::Null => return Ok(ALL),
+        DataType::RunEndEncoded { .. } => {
+            let ((values, run, left), (other_values, other_run, other_left)) =
+                (a.run_at(i)?, b.run_at(j)?);
+            return Ok(match same_from((&values, run), (&other_values, other_run))? {
+                0 => 0,
+                _ => left.min(other_left),
+            });
+        }
+        _ => {}
     }
     let (found, others) = match (a.follow(i)?, b.follow(j)?) {
         (Some(found), Some(others)) => (found, others),
         (one, other) => {
             // A dictionary says null in two ways.
-            return Ok((one.is_none() || a.is_null(i)?) && (other.is_none() || b.is_null(j)?));
+            let are_null = (one.is_none() || a.is_null(i)?) && (other.is_none() || b.is_null(j)?);
+            return Ok(are_null.into());
         }
     };
+    // How many elements are present together with these two, as far as one look tells.
+    let present = if says_who_is_null(a) || says_who_is_null(b) { 1 } else { ALL };
     match a.data_type() {
         DataType::Union { type_ids, .. }
             if a.variant(type_ids, i)? != b.variant(type_ids, j)? =>
         {
-            Ok(false)
+            Ok(0)
         }
         data_type if is_followed(data_type) => {
-            are_equal((&found.0, found.1), (&others.0, others.1))
+            Ok(same_from((&found.0, found.1), (&others.0, others.1))?.min(1))
         }
+        DataType::FixedSizeBinary(0) | DataType::FixedSizeList(_, 0) => Ok(present),
         DataType::Struct(fields) => {
             let (i, j) = (a.array().offset() + i, b.array().offset() + j);
+            let mut same = present;
             for number in 0..fields.len() {
-                if !are_equal((&a.node_child(number)?, i), (&b.node_child(number)?, j))? {
-                    return Ok(false);
+                same =
+                    same.min(same_from((&a.node_child(number)?, i), (&b.node_child(number)?, j))?);
+                if same == 0 {
+                    break;
                 }
             }
-            Ok(true)
+            Ok(same)
         }
         data_type if data_type.is_nested() => {
             let (lists, other_lists) = (Lists::of(a)?, Lists::of(b)?);
             let range = lists.at(a, i)?.unwrap_or(0..0);
             let others = other_lists.at(b, j)?.unwrap_or(0..0);
-            if range.len() != others.len() {
-                return Ok(false);
-            }
-            if have_no_width(lists.items())? && have_no_width(other_lists.items())? {
-                return Ok(true);
-            }
-            for (i, j) in range.zip(others) {
-                if !are_equal((lists.items(), i), (other_lists.items(), j))? {
-                    return Ok(false);
+            let (items, other_items) = (lists.items(), other_lists.items());
+            if let DataType::FixedSizeList(_, size) = data_type {
+                // The items of all lists lie one behind the other.
+                let same = same_from((items, range.start), (other_items, others.start))?;
+                let whole_lists = same / usize::try_from(*size).unwrap_or(1).max(1);
+                if whole_lists > 0 {
+                    return Ok(whole_lists.min(present));
                 }
             }
-            Ok(true)
+            Ok(are_equal((items, range), (other_items, others))?.into())
         }
-        _ => Ok(a.leaf(i)? == b.leaf(j)?),
+        _ => Ok((a.leaf(i)? == b.leaf(j)?).into()),
     }
+}
+
+/// Whether an array has a bitmap of which elements are null.
+fn says_who_is_null(host: &HostArray) -> bool {
+    !host.array().node().buffer(0).is_null()
 }

@@ -35,7 +35,9 @@ impl HostArray {
             DataType::Union { mode, type_ids, .. } => {
                 self.follow_variant(*mode, type_ids, index).map(Some)
             }
-            DataType::RunEndEncoded { .. } => self.follow_run(index).map(Some),
+            DataType::RunEndEncoded { .. } => {
+                self.run_at(index).map(|(values, run, _)| Some((values, run)))
+            }
             _ => Ok(Rows::of(self)?.is_present(index).then(|| (self.clone(), index))),
         }
     }
@@ -97,7 +99,9 @@ impl HostArray {
         }
     }
 
-    fn follow_run(&self, index: usize) -> Result<(Self, usize)> {
+    /// The values of all runs, the number of the run that an element is in, and how many elements
+    /// there are from this one to the end of the run.
+    pub(super) fn run_at(&self, index: usize) -> Result<(Self, usize, usize)> {
         let ends = self.node_child(0)?;
         let values = self.node_child(1)?;
         let end_type = ends.data_type();
@@ -123,7 +127,7 @@ impl HostArray {
         if !is_in_order {
             return Err(ends.invalid(format!("run ends are not in order around run {from}")));
         }
-        Ok((values, from))
+        Ok((values, from, (end - element) as usize))
     }
 
     /// An element of an integer type. As wide as none of them needs, so that all fit.

@@ -2,7 +2,7 @@
 
 use super::examples::examples;
 use super::unaligned;
-use crate::{Array, Buffer, DataType, Field, UnionMode};
+use crate::{Array, Batch, Buffer, DataType, Field, UnionMode};
 
 #[test]
 fn every_type_equals_its_copy_and_none_equals_another() {
@@ -165,6 +165,45 @@ fn elements_without_width_are_not_compared_one_by_one() {
     for data_type in types_without_width().into_iter().chain([lists_without_width()]) {
         let compared = receiver.recv_timeout(std::time::Duration::from_secs(20));
         assert_eq!(compared, Ok(data_type));
+    }
+}
+
+#[test]
+fn runs_are_not_compared_element_by_element() {
+    let long = 1 << 58;
+    let runs = |lengths: [usize; 3], values: [Option<i32>; 3]| {
+        let data_type = DataType::run_end_encoded(DataType::Int64, DataType::Int32);
+        let values = Array::from_values(DataType::Int32, values).unwrap();
+        Array::from_runs(data_type, lengths, values).unwrap()
+    };
+    let shapes: [fn(Array) -> Array; 4] = [
+        |runs| runs,
+        |runs| Batch::from_columns([("runs", runs)]).unwrap().into(),
+        |runs| {
+            let data_type = DataType::fixed_size_list(runs.data_type().clone(), 4);
+            let builder = Array::builder(data_type).len(runs.len() / 4).buffers([None]);
+            builder.children([runs]).finish_ready().unwrap()
+        },
+        |runs| {
+            let data_type = DataType::large_list(runs.data_type().clone());
+            let offsets = Some(vec![0_i64, 5, runs.len() as i64].into());
+            let builder = Array::builder(data_type).len(2).buffers([None, offsets]);
+            builder.children([runs]).finish_ready().unwrap()
+        },
+    ];
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for shape in shapes {
+            let one = shape(runs([long, long, 4], [Some(1), Some(1), None]));
+            let same = shape(runs([2 * long - 8, 8, 4], [Some(1), Some(1), None]));
+            let other = shape(runs([long, long + 1, 3], [Some(1), Some(1), None]));
+            sender.send((one.equals(&same).unwrap(), one.equals(&other).unwrap())).unwrap();
+        }
+    });
+    for _ in shapes {
+        // Each takes microseconds; a loop over so many elements takes years.
+        let compared = receiver.recv_timeout(std::time::Duration::from_secs(20));
+        assert_eq!(compared, Ok((true, false)));
     }
 }
 
