@@ -24,3 +24,4 @@ mod nulls;
 mod sizes;
 #[path = "../support/mod.rs"]
 mod support;
+mod turns;
