@@ -10,6 +10,7 @@
     clippy::unwrap_used
 )]
 
+mod answers;
 mod conformance;
 #[cfg(target_os = "linux")]
 mod examples;
