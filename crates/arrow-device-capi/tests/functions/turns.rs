@@ -3,6 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -224,7 +225,10 @@ fn a_stream_that_was_handed_on_tells_nothing() {
 #[cfg(unix)]
 mod in_a_child {
     use super::*;
+    use crate::support::lab::Lab;
+    use crate::support::objects::{copy, numbers};
     use arrow_device_testkit::process::{alone, forked};
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
     // Requirement: SAF-27
     #[test]
@@ -273,6 +277,109 @@ mod in_a_child {
             assert!(!stream.next().unwrap());
             drop(is_asked);
             stream.free();
+        });
+    }
+
+    /// A device whose callbacks wait for the test, once `is_armed` says so; with what tells of such
+    /// a wait and what ends it.
+    struct Waiting {
+        device: *mut ArdevDevice,
+        is_armed: Arc<AtomicBool>,
+        is_asked: Receiver<()>,
+        goes_on: Sender<()>,
+    }
+
+    impl Waiting {
+        /// Waits in the function of this name.
+        fn in_function(function: &'static str) -> Self {
+            let ((asked, is_asked), (goes_on, go_on)) = (mpsc::channel(), mpsc::channel());
+            let (is_armed, go_on) = (Arc::new(AtomicBool::new(false)), Mutex::new(go_on));
+            let armed = is_armed.clone();
+            let hook = move |called: &str| {
+                if called == function && armed.swap(false, Ordering::SeqCst) {
+                    asked.send(()).unwrap();
+                    go_on.lock().unwrap().recv().unwrap();
+                }
+            };
+            let lab = Lab { says: AtomicI32::new(1), hook: Box::new(hook) };
+            Self { device: lab.register(7000).0, is_armed, is_asked, goes_on }
+        }
+
+        fn queue(&self) -> *mut ArdevQueue {
+            made(|out, error| unsafe { ardev_queue_open(self.device, out, error) }).unwrap()
+        }
+
+        /// Asks on another thread, and once more in a child while that one waits.
+        fn ask_in_a_child(&self, ask: &(impl Fn() -> Result<()> + Sync), end: impl FnOnce()) {
+            self.is_armed.store(true, Ordering::SeqCst);
+            std::thread::scope(|threads| {
+                let asking = threads.spawn(ask);
+                self.is_asked.recv_timeout(PATIENCE).expect("the driver is asked");
+                let in_child = || {
+                    forked(|| {
+                        let outcome = ask();
+                        end();
+                        match outcome.map_err(|error| error.kind()) {
+                            Err(ErrorKind::Unsupported) => Ok(()),
+                            other => Err(format!("{other:?}")),
+                        }
+                    });
+                };
+                // The thread goes on in any case, for the test ends after it.
+                let outcome = catch_unwind(AssertUnwindSafe(in_child));
+                self.goes_on.send(()).unwrap();
+                assert!(asking.join().unwrap().is_ok());
+                outcome.unwrap_or_else(|panic| resume_unwind(panic));
+            });
+        }
+    }
+
+    /// A pointer that threads may have.
+    struct Anywhere<T>(*mut T);
+
+    // SAFETY: rule 4 of the header: functions can be called on any thread, with the same objects.
+    unsafe impl<T> Sync for Anywhere<T> {}
+
+    impl<T> Anywhere<T> {
+        fn get(&self) -> *mut T {
+            self.0
+        }
+    }
+
+    // Requirement: SAF-27
+    #[test]
+    fn a_buffer_that_another_thread_asked_for_its_place_at_the_fork_answers() {
+        alone(|| {
+            let lab = Waiting::in_function("wait");
+            let (own, other) = (lab.queue(), lab.queue());
+            let buffer =
+                made(|out, error| unsafe { ardev_buffer_allocate(own, 64, out, error) }).unwrap();
+            let (buffer, other) = (Anywhere(buffer), Anywhere(other));
+            let ask = || {
+                let mut place = ArdevPlace { base: ptr::null(), offset: 0, size: 0 };
+                call(|error| unsafe {
+                    ardev_buffer_place(buffer.get(), other.get(), &mut place, error)
+                })
+            };
+            lab.ask_in_a_child(&ask, || unsafe { ardev_buffer_free(buffer.get()) });
+        });
+    }
+
+    // Requirement: SAF-27
+    #[test]
+    fn a_view_that_another_thread_asked_for_a_buffer_at_the_fork_answers() {
+        alone(|| {
+            let lab = Waiting::in_function("map");
+            let array = copy(&numbers(5), lab.queue(), ptr::null()).unwrap();
+            let view =
+                made(|out, error| unsafe { ardev_view_open(array.0, ptr::null(), out, error) });
+            let view = Anywhere(view.unwrap());
+            let ask = || {
+                let mut place = ArdevPlace { base: ptr::null(), offset: 0, size: 0 };
+                call(|error| unsafe { ardev_view_buffer(view.get(), 1, &mut place, error) })
+            };
+            lab.ask_in_a_child(&ask, || unsafe { ardev_view_free(view.get()) });
+            unsafe { ardev_view_free(view.get()) };
         });
     }
 }
