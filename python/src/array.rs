@@ -214,7 +214,7 @@ impl PyArray {
         let queue = queue.get().queue().clone();
         let view = py.detach(|| self.array.on(&queue)).or_raise()?;
         let mut used_on = self.used_on.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known = |known: &View| known.queue().raw() == queue.raw();
+        let is_known = |known: &View| known.queue().is_same_as(&queue);
         if !used_on.iter().any(is_known) {
             used_on.push(view);
         }

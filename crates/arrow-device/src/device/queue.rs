@@ -65,6 +65,14 @@ impl Queue {
         self.0.raw
     }
 
+    /// Whether this is the other queue: a clone of it, or the same lane of work that was adopted
+    /// twice. A handle alone does not tell, because the default queue of each device is 0, and
+    /// runtimes give their handles without asking each other.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let place = |queue: &Self| (queue.device().id(), queue.driver().runtime());
+        self.raw() == other.raw() && place(self) == place(other)
+    }
+
     /// An event behind everything submitted so far.
     pub fn record(&self) -> Result<Event> {
         self.prepare_event()?.record().map_err(|(error, _)| error)
