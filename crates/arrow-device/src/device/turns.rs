@@ -104,9 +104,7 @@ static WAITING: PerProcess<WaitingPlace> =
 
 impl<T> Turns<T> {
     /// Shares the value.
-    pub fn new(value: T) -> Self {
-        // From here on there are turns that a child could wait for.
-        process::watch();
+    pub const fn new(value: T) -> Self {
         Self { holder: AtomicU64::new(0), value: Mutex::new(Some(value)) }
     }
 
@@ -117,6 +115,8 @@ impl<T> Turns<T> {
     /// [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, if another thread of the
     /// parent had it at the fork.
     pub fn take_turn(&self, what: &str) -> Result<Turn<'_, T>> {
+        // From here on there are turns that a child could wait for.
+        process::watch();
         let this = Holder::this();
         loop {
             let taken = self.holder.compare_exchange(
@@ -204,6 +204,12 @@ impl<T> Drop for Turns<T> {
             std::mem::forget(value);
             deferred::count_abandoned();
         }
+    }
+}
+
+impl<T: Default> Default for Turns<T> {
+    fn default() -> Self {
+        Self::new(T::default())
     }
 }
 
