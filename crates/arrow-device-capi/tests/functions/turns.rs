@@ -365,6 +365,34 @@ mod in_a_child {
         });
     }
 
+    unsafe extern "C" fn submit(context: *mut c_void) -> c_int {
+        unsafe { &*context.cast::<AtomicBool>() }.store(true, Ordering::SeqCst);
+        0
+    }
+
+    // Requirement: SAF-27
+    #[test]
+    fn nothing_is_submitted_to_a_queue_of_the_parent() {
+        alone(|| {
+            let lab = Lab { says: AtomicI32::new(1), hook: Box::new(|_| ()) };
+            let (device, _) = lab.register(7002);
+            let queue = made(|out, error| unsafe { ardev_queue_open(device, out, error) }).unwrap();
+            let is_submitted = AtomicBool::new(false);
+            let context = (&raw const is_submitted).cast_mut().cast();
+            let ask =
+                || call(|error| unsafe { ardev_queue_submit(queue, Some(submit), context, error) });
+            forked(|| {
+                let kind = ask().err().map(|error| error.kind());
+                match (kind, is_submitted.load(Ordering::SeqCst)) {
+                    (Some(ErrorKind::Unsupported), false) => Ok(()),
+                    other => Err(format!("{other:?}")),
+                }
+            });
+            ask().unwrap();
+            assert!(is_submitted.load(Ordering::SeqCst));
+        });
+    }
+
     // Requirement: SAF-27
     #[test]
     fn a_view_that_another_thread_asked_for_a_buffer_at_the_fork_answers() {
