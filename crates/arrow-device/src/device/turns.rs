@@ -13,7 +13,8 @@ use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 
 /// A value that several threads share and that one of them has at a time, for an object of a face
-/// whose functions run foreign code: a stream whose source is a callback, memory that a driver maps.
+/// whose functions run foreign code: a stream whose source is a callback, memory that a driver
+/// maps.
 ///
 /// A lock would hang where that code calls the face with the same object, and in a child of `fork`
 /// where another thread of the parent had the lock. A turn is an error there:
