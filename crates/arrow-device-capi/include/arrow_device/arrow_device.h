@@ -39,8 +39,8 @@
 //    `context` ends with a call of its `release`, which is made once; also when the function that
 //    it was given to fails, and never after that. A callback may call the library, unless its
 //    comment says that it may not; what would wait for the call that it is made in is EINVAL. In a
-//    child of fork, objects of a device that was used before are ENOSYS, and so is an object that
-//    another thread of the parent was in a call of.
+//    child of fork, whatever needs a device of the parent's other than the host is ENOSYS, and so
+//    is an object that another thread of the parent was in a call of.
 //
 // 5. Waiting. Only what says so waits, and a call for a stream, a buffer or a view that another
 //    thread is in a call of: such calls take turns. A `queue` is a lane of work on a device; work
