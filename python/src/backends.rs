@@ -4,9 +4,9 @@
 //! the process, with one queue for the package's own copies, so that arrays of other libraries on
 //! the same device can be waited for and copied.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use arrow_device::driver::PerProcess;
+use arrow_device::driver::{PerProcess, Turns};
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
 
 use crate::found::{Found, index, number};
@@ -93,6 +93,17 @@ pub(crate) struct Opened {
 
 /// A child of `fork` opens devices anew, where that is possible.
 static OPENED: PerProcess<Mutex<Vec<Opened>>> = PerProcess::new(Mutex::new(Vec::new()));
+/// Two threads do not both open a device. No lock is held meanwhile: a release on the way may need
+/// Python, which a thread may have that looks at the list.
+static OPENING: PerProcess<Turns<()>> = PerProcess::new(Turns::new(()));
+
+fn opened() -> MutexGuard<'static, Vec<Opened>> {
+    OPENED.get().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn known(id: DeviceId) -> Option<Opened> {
+    opened().iter().find(|known| known.asked == id || is_same(known.device.id(), id)).cloned()
+}
 
 /// All devices that there are, and for each backend without one the reason.
 pub(crate) fn found() -> (Vec<Found>, Vec<(&'static str, Error)>) {
@@ -116,25 +127,26 @@ pub(crate) fn backend(of: DeviceType) -> Option<&'static Backend> {
 
 /// Opens a device, or finds it open.
 pub(crate) fn open(id: DeviceId) -> Result<Opened> {
-    // Held while the driver opens it, so that two threads do not both do that; nothing here calls
-    // back into Python.
-    let mut opened = OPENED.get().lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) =
-        opened.iter().find(|known| known.asked == id || is_same(known.device.id(), id))
-    {
-        return Ok(known.clone());
+    if let Some(known) = known(id) {
+        return Ok(known);
+    }
+    let _turn = OPENING.get().take_turn("the list of open devices")?;
+    if let Some(known) = known(id) {
+        return Ok(known);
     }
     let device = match (Device::find(id), backend(id.device_type)) {
         (Some(device), _) => device,
         (None, Some(backend)) => (backend.open)(id)?,
         (None, None) => return Err(no_backend(id)),
     };
-    if let Some(known) = opened.iter().find(|known| known.device.id() == device.id()) {
-        return Ok(known.clone());
+    let of_device = |known: &&Opened| known.device.id() == device.id();
+    let found = opened().iter().find(of_device).cloned();
+    if let Some(found) = found {
+        return Ok(found);
     }
     let queue = if device.id() == DeviceId::CPU { Queue::host() } else { device.open_queue()? };
     let entry = Opened { asked: id, device, queue };
-    opened.push(entry.clone());
+    opened().push(entry.clone());
     Ok(entry)
 }
 
@@ -145,8 +157,7 @@ pub(crate) fn called(id: DeviceId) -> DeviceId {
     match id.device_type {
         DeviceType::CPU => DeviceId::CPU,
         DeviceType::VULKAN => {
-            let opened = OPENED.get().lock().unwrap_or_else(PoisonError::into_inner);
-            opened.iter().find(|known| known.device.id() == id).map_or(id, |known| known.asked)
+            opened().iter().find(|known| known.device.id() == id).map_or(id, |known| known.asked)
         }
         _ => id,
     }
@@ -164,6 +175,5 @@ fn is_same(one: DeviceId, other: DeviceId) -> bool {
 }
 
 fn is_open(of: DeviceType) -> bool {
-    let opened = OPENED.get().lock().unwrap_or_else(PoisonError::into_inner);
-    opened.iter().any(|known| known.device.id().device_type == of)
+    opened().iter().any(|known| known.device.id().device_type == of)
 }

@@ -41,7 +41,11 @@ impl Items {
                 ErrorKind::Peer
             };
             let text = exception.to_string();
-            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(exception);
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            let earlier = failure.replace(exception);
+            drop(failure);
+            // Runs code of Python's.
+            drop(earlier);
             Error::new(kind, text)
         })
     }

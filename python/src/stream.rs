@@ -1,10 +1,9 @@
 //! `Stream`: arrays of one schema on one type of device, one after the other.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
+use arrow_device::driver::Turns;
 use arrow_device::{Array, ArrayStream, DeviceType, Error, ErrorKind, Queue, Result, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -36,11 +35,9 @@ use crate::{backends, capsule, kwargs, take};
 pub(crate) struct PyStream {
     schema: Schema,
     device_type: DeviceType,
-    /// `None` once it was handed over. Locked only while Python is detached, for what is called
-    /// under it may need Python.
-    stream: Mutex<Option<ArrayStream>>,
-    /// The thread that reads now; 0 for none.
-    reader: AtomicUsize,
+    /// `None` once it was handed over. Waited for only while Python is detached, for whoever has
+    /// the turn may need Python.
+    stream: Turns<Option<ArrayStream>>,
     failure: Failure,
     host_copies: bool,
     _live: Live,
@@ -69,8 +66,7 @@ impl PyStream {
         Self {
             schema: stream.schema().clone(),
             device_type: stream.device_type(),
-            stream: Mutex::new(Some(stream)),
-            reader: AtomicUsize::new(0),
+            stream: Turns::new(Some(stream)),
             failure,
             host_copies: false,
             _live: Live::new(Kind::Stream),
@@ -83,17 +79,17 @@ impl PyStream {
         py: Python<'_>,
         work: impl FnOnce(&mut Option<ArrayStream>) -> T + Send,
     ) -> PyResult<T> {
-        let me = this_thread();
-        if self.reader.load(Ordering::Relaxed) == me {
-            return Err(PyRuntimeError::new_err("the stream is being read by this thread already"));
+        let used = py.detach(|| -> Result<T> {
+            let mut stream = self.stream.take_turn("the stream")?;
+            Ok(work(&mut stream))
+        });
+        match used {
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => {
+                let message = "the stream is being read by this thread already";
+                Err(PyRuntimeError::new_err(message))
+            }
+            used => used.or_raise(),
         }
-        Ok(py.detach(|| {
-            let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-            self.reader.store(me, Ordering::Relaxed);
-            let outcome = work(&mut stream);
-            self.reader.store(0, Ordering::Relaxed);
-            outcome
-        }))
     }
 
     /// Takes the stream out, to hand it over.
@@ -123,14 +119,6 @@ impl PyStream {
 
 fn handed_over() -> PyErr {
     invalid("the stream was handed over already; it can be read once")
-}
-
-/// A number for this thread that no other running thread has, and that is not 0.
-fn this_thread() -> usize {
-    thread_local! {
-        static PLACE: Cell<u8> = const { Cell::new(0) };
-    }
-    PLACE.with(|place| std::ptr::from_ref(place).addr())
 }
 
 /// A stream of an object: what it says itself, one array, or an iterable of arrays.

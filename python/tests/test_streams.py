@@ -2,6 +2,8 @@
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 
 import pyarrow as pa
@@ -353,3 +355,37 @@ def test_streams_leave_nothing_behind():
         next(ad.stream(DeviceStreamOnly(ad.stream(TABLE))))
         ad.stream(pa.array([n]) for n in range(3)).__arrow_c_device_stream__()
     until(lambda: live() == before)
+
+
+def test_a_child_of_fork_is_told_that_another_thread_was_reading():
+    """In a process of its own, because libraries of other tests have threads."""
+    script = """
+import array, os, threading, arrow_device as ad
+
+chunk = ad.array(array.array("q", [1]))
+asked, go_on = threading.Event(), threading.Event()
+
+def chunks():
+    yield chunk
+    asked.set()
+    go_on.wait()
+
+s = ad.stream(chunks())
+next(s)
+reader = threading.Thread(target=lambda: next(s, None))
+reader.start()
+asked.wait()
+child = os.fork()
+if child == 0:
+    try:
+        next(s)
+    except ad.NotSupportedError as error:
+        os._exit(0 if "fork" in str(error) else 1)
+    os._exit(2)
+_, status = os.waitpid(child, 0)
+go_on.set()
+reader.join()
+print(status)
+"""
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert process.stdout == "0\n", process

@@ -98,7 +98,7 @@ static int lab_synchronize(void* context, void* handle) {
   return 0;
 }
 
-static int lab_is_idle(void* context, void* handle, bool* out) {
+static int lab_is_idle(void* context, void* handle, int32_t* out) {
   struct queue* queue = (struct queue*)handle;
   struct lab* lab = (struct lab*)context;
   pthread_mutex_lock(&lab->lock);
@@ -126,7 +126,7 @@ static void lab_destroy_event(void* context, void* handle) {
   free(event);
 }
 
-static int lab_is_complete(void* context, void* handle, bool* out) {
+static int lab_is_complete(void* context, void* handle, int32_t* out) {
   struct event* event = (struct event*)handle;
   struct lab* lab = (struct lab*)context;
   pthread_mutex_lock(&lab->lock);

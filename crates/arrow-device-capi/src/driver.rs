@@ -49,7 +49,8 @@ type Take = unsafe extern "C" fn(context: *mut c_void, handle: *mut c_void);
 type Give = unsafe extern "C" fn(context: *mut c_void, out: *mut *mut c_void) -> c_int;
 type Convert =
     unsafe extern "C" fn(*mut c_void, handle: *mut c_void, out: *mut *mut c_void) -> c_int;
-type Ask = unsafe extern "C" fn(*mut c_void, handle: *mut c_void, out: *mut bool) -> c_int;
+/// An integer, because a Rust `bool` may hold 0 and 1 only, and C code may write anything.
+type Ask = unsafe extern "C" fn(*mut c_void, handle: *mut c_void, out: *mut i32) -> c_int;
 type Order = unsafe extern "C" fn(*mut c_void, queue: *mut c_void) -> c_int;
 type Wait = unsafe extern "C" fn(*mut c_void, queue: *mut c_void, event: *mut c_void) -> c_int;
 type WaitOnHost = unsafe extern "C" fn(*mut c_void, event: *mut c_void, timeout: i64) -> c_int;
@@ -362,11 +363,11 @@ unsafe impl Driver for Table {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        let mut out = false;
+        let mut out = 0;
         // SAFETY: a function of the table, called as the header says.
         let code =
             unsafe { (self.functions.is_idle)(self.context(), queue.as_ptr(), &raw mut out) };
-        self.answer(code, "is_idle").map(|()| out)
+        self.answer(code, "is_idle").map(|()| out != 0)
     }
 
     /// A table makes its events when it records them.
@@ -405,11 +406,11 @@ unsafe impl Driver for Table {
         if event.is_null() {
             return Ok(true);
         }
-        let mut out = false;
+        let mut out = 0;
         // SAFETY: a function of the table, called as the header says.
         let code =
             unsafe { (self.functions.is_complete)(self.context(), event.as_ptr(), &raw mut out) };
-        self.answer(code, "is_complete").map(|()| out)
+        self.answer(code, "is_complete").map(|()| out != 0)
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {

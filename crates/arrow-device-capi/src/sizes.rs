@@ -2,7 +2,8 @@
 //!
 //! What a C struct says of a column of text does not tell how many bytes it has: the last offset
 //! does, which lies on the device. All last offsets of a tree are read at once. The sizes of the
-//! data buffers of views are host memory.
+//! data buffers of views are host memory, or memory of the device where its runtime tells so; those
+//! are read one by one.
 
 use std::ffi::c_int;
 
@@ -13,7 +14,7 @@ use arrow_device::{
 };
 
 use crate::array::ArdevArray;
-use crate::call::{Out, get, invalid, null, run};
+use crate::call::{Out, get, null, run};
 use crate::error::ArdevError;
 use crate::queue::ArdevQueue;
 
@@ -144,22 +145,13 @@ impl Reads {
     }
 }
 
-/// The size of a data buffer of views, or of the sizes themselves, which are the last buffer and
-/// host memory.
+/// The size of a data buffer of views, or of the sizes themselves, which are the last buffer.
 fn view_size(node: &NodeView<'_>, index: usize) -> Result<u64> {
     let last = node.buffer_count().saturating_sub(1);
-    let data_buffers = last.saturating_sub(2);
     if index == last {
-        return Ok(8 * data_buffers as u64);
+        return Ok(8 * last.saturating_sub(2) as u64);
     }
-    let sizes = node.buffer(last).location().address().cast::<i64>();
-    if sizes.is_null() {
-        return Ok(0);
-    }
-    // SAFETY: the specification has "an int64 for each variadic buffer", and on every device it is
-    // host memory, as the convention in the header says; it need not be aligned.
-    let size = unsafe { sizes.wrapping_add(index.saturating_sub(2)).read_unaligned() };
-    u64::try_from(size).map_err(|_| invalid(format!("the size of a data buffer is {size}")))
+    node.data_buffer_len(index)
 }
 
 /// Reads numbers with one list of copies and one wait.

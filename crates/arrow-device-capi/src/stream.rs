@@ -2,11 +2,13 @@
 
 use std::ffi::c_int;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
 use arrow_device::async_stream::{AsyncStream, Blocking, block_on};
-use arrow_device::{ArrayStream, Result};
+use arrow_device::driver::Turns;
+use arrow_device::{Array, ArrayStream, DeviceType, Error, Result, Schema};
 
 use crate::array::ArdevArray;
 use crate::call::{Out, free, get, invalid, run};
@@ -14,48 +16,100 @@ use crate::error::ArdevError;
 use crate::queue::ArdevQueue;
 use crate::schema::ArdevSchema;
 
-/// Calls come one at a time, whatever threads they are made on.
-pub struct ArdevStream(Mutex<StreamState>);
+/// What a stream is of is told at any time. Calls that take arrays out come one at a time, whatever
+/// threads they are made on, and hold no lock: a source may ask its own stream.
+pub struct ArdevStream {
+    /// What is left. Changed by whoever has the turn.
+    rest: Turns<StreamRest>,
+    /// Noted once it is known.
+    of: OnceLock<StreamOf>,
+    /// Whether nothing is left, because the stream was handed on, or failed before it began.
+    is_empty: AtomicBool,
+}
 
-enum StreamState {
+/// What all arrays of a stream have in common.
+struct StreamOf {
+    schema: Schema,
+    device_type: DeviceType,
+}
+
+enum StreamRest {
     Open(ArrayStream),
     /// What an asynchronous producer will fill, which has not said of what type.
     Awaited(AsyncStream),
-    /// Handed on, or failed before it began.
+    /// In use, or as [`ArdevStream::is_empty`] says.
     Empty,
 }
 
+/// What errors call a stream.
+const STREAM: &str = "the stream";
+
 impl ArdevStream {
     pub(crate) fn new(stream: ArrayStream) -> Self {
-        Self(Mutex::new(StreamState::Open(stream)))
+        let of = StreamOf { schema: stream.schema().clone(), device_type: stream.device_type() };
+        Self::with_rest(StreamRest::Open(stream), OnceLock::from(of))
     }
 
     pub(crate) fn awaited(stream: AsyncStream) -> Self {
-        Self(Mutex::new(StreamState::Awaited(stream)))
+        Self::with_rest(StreamRest::Awaited(stream), OnceLock::new())
     }
 
-    /// Uses the stream. Waits until it is there.
-    fn with<T>(&self, act: impl FnOnce(&mut ArrayStream) -> Result<T>) -> Result<T> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut stream = take(&mut state)?;
+    fn with_rest(rest: StreamRest, of: OnceLock<StreamOf>) -> Self {
+        Self { rest: Turns::new(rest), of, is_empty: AtomicBool::new(false) }
+    }
+
+    /// What the stream is of. Waits only until an asynchronous producer has said it.
+    fn of(&self) -> Result<&StreamOf> {
+        if self.is_empty.load(Ordering::Acquire) {
+            return Err(empty());
+        }
+        if let Some(of) = self.of.get() {
+            return Ok(of);
+        }
+        let mut rest = self.rest.take_turn(STREAM)?;
+        *rest = StreamRest::Open(self.open(&mut rest)?);
+        self.of.get().ok_or_else(empty)
+    }
+
+    /// The next array. Waits until the stream is there.
+    fn next(&self) -> Result<Option<Array>> {
+        let mut rest = self.rest.take_turn(STREAM)?;
+        let mut stream = self.open(&mut rest)?;
         // A stream that panics is empty after that.
-        let outcome = act(&mut stream);
-        *state = StreamState::Open(stream);
-        outcome
+        let next = stream.next().transpose();
+        *rest = StreamRest::Open(stream);
+        next
     }
 
     /// Takes the stream out. Waits until it is there.
     pub(crate) fn take(&self) -> Result<ArrayStream> {
-        take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut rest = self.rest.take_turn(STREAM)?;
+        let stream = self.open(&mut rest)?;
+        self.is_empty.store(true, Ordering::Release);
+        Ok(stream)
+    }
+
+    /// Takes out what is left as an open stream, which is noted to be of its type.
+    fn open(&self, rest: &mut StreamRest) -> Result<ArrayStream> {
+        let opened = match std::mem::replace(rest, StreamRest::Empty) {
+            StreamRest::Open(stream) => return Ok(stream),
+            StreamRest::Awaited(stream) => wait_until_open(stream),
+            StreamRest::Empty => Err(empty()),
+        };
+        let Ok(stream) = &opened else {
+            self.is_empty.store(true, Ordering::Release);
+            return opened;
+        };
+        // Whoever has the turn is alone here, so the value is not there yet.
+        let _ = self
+            .of
+            .set(StreamOf { schema: stream.schema().clone(), device_type: stream.device_type() });
+        opened
     }
 }
 
-fn take(state: &mut StreamState) -> Result<ArrayStream> {
-    match std::mem::replace(state, StreamState::Empty) {
-        StreamState::Open(stream) => Ok(stream),
-        StreamState::Awaited(stream) => wait_until_open(stream),
-        StreamState::Empty => Err(invalid("the stream was handed on, or failed before it began")),
-    }
+fn empty() -> Error {
+    invalid("the stream was handed on, or failed before it began")
 }
 
 /// Waits for the schema, and makes the rest a stream that waits for each array.
@@ -115,7 +169,7 @@ pub unsafe extern "C" fn ardev_stream_schema(
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
         let stream = unsafe { get(stream, "stream") }?;
-        out.give(ArdevSchema(stream.with(|stream| Ok(stream.schema().clone()))?))
+        out.give(ArdevSchema(stream.of()?.schema.clone()))
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -132,7 +186,7 @@ pub unsafe extern "C" fn ardev_stream_device_type(
         let out = unsafe { Out::new(out, 0, "out") }?;
         // SAFETY: rule 2 of the header.
         let stream = unsafe { get(stream, "stream") }?;
-        out.put(stream.with(|stream| Ok(stream.device_type().0))?)
+        out.put(stream.of()?.device_type.0)
     };
     // SAFETY: rule 1 of the header.
     unsafe { run(error, body) }
@@ -149,7 +203,7 @@ pub unsafe extern "C" fn ardev_stream_next(
         let out = unsafe { Out::object(out) }?;
         // SAFETY: rule 2 of the header.
         let stream = unsafe { get(stream, "stream") }?;
-        match stream.with(|stream| stream.next().transpose())? {
+        match stream.next()? {
             Some(array) => out.give(ArdevArray(array)),
             None => Ok(()),
         }

@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
 
+use arrow_device::driver::Turns;
 use arrow_device::{Extent, HostArray, HostBytes, Result, View};
 
 use crate::array::ArdevArray;
@@ -73,7 +73,7 @@ fn size_of_extent(extent: Extent) -> i64 {
 
 /// Buffers that are shown to the host from the first question on, until the end.
 struct HostView {
-    shown: Mutex<Vec<(usize, HostBytes<'static>)>>,
+    shown: Turns<Vec<(usize, HostBytes<'static>)>>,
     /// Borrowed by what is shown, and so not in a box of its own.
     array: NonNull<HostArray>,
 }
@@ -86,7 +86,7 @@ unsafe impl Sync for HostView {}
 impl HostView {
     fn new(array: HostArray) -> Self {
         let array = NonNull::from(Box::leak(Box::new(array)));
-        Self { shown: Mutex::default(), array }
+        Self { shown: Turns::new(Vec::new()), array }
     }
 
     fn array(&self) -> &HostArray {
@@ -95,7 +95,7 @@ impl HostView {
     }
 
     fn buffer(&self, index: usize) -> Result<ArdevPlace> {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.take_turn("the view")?;
         let place = |bytes: &HostBytes<'_>| match bytes.len() {
             0 => ArdevPlace::NOWHERE,
             size => {
@@ -117,7 +117,11 @@ impl HostView {
 
 impl Drop for HostView {
     fn drop(&mut self) {
-        self.shown.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        // In a child of `fork` where a thread of the parent was asking, what is shown stays, and so
+        // does the array.
+        let Ok(mut shown) = self.shown.take_turn("the view") else { return };
+        shown.clear();
+        drop(shown);
         // SAFETY: made by `Box::leak` in `new`; nothing that is shown is left.
         drop(unsafe { Box::from_raw(self.array.as_ptr()) });
     }

@@ -154,6 +154,9 @@ pub unsafe extern "C" fn ardev_queue_submit(
         // SAFETY: rule 2 of the header.
         let queue = unsafe { get(queue, "queue") }?;
         let submit = submit.ok_or_else(|| null("submit"))?;
+        // An error in a child of `fork`, where a thread of the parent may have the lock for ever,
+        // and where the process is about to end.
+        queue.0.reaches(queue.0.device().id())?;
         let mut code = 0;
         built::while_locked(&queue.0, &mut || {
             // SAFETY: the header asks for a function that can be called so.

@@ -37,11 +37,15 @@
 //    only freeing an object while another call uses it is the caller's mistake. Callbacks that the
 //    caller gives are called on any thread, and must not throw or longjmp. What is given with a
 //    `context` ends with a call of its `release`, which is made once; also when the function that
-//    it was given to fails, and never after that.
+//    it was given to fails, and never after that. A callback may call the library, unless its
+//    comment says that it may not; what would wait for the call that it is made in is EINVAL. In a
+//    child of fork, whatever needs a device of the parent's other than the host is ENOSYS, and so
+//    is an object that another thread of the parent was in a call of.
 //
-// 5. Waiting. Only what says so waits. A `queue` is a lane of work on a device; work submitted
-//    later does not start before earlier work is done. Where NULL is allowed for a queue, it stands
-//    for the host, which waits.
+// 5. Waiting. Only what says so waits, and a call for a stream, a buffer or a view that another
+//    thread is in a call of: such calls take turns. A `queue` is a lane of work on a device; work
+//    submitted later does not start before earlier work is done. Where NULL is allowed for a queue,
+//    it stands for the host, which waits.
 //
 // Sizes are bytes; lengths, and the offsets of arrays, are elements. A timeout is in nanoseconds,
 // negative for none.
@@ -246,7 +250,8 @@ int ardev_queue_adopt(const struct ardev_device* device, void* ARDEV_NULLABLE ha
 int ardev_queue_handle(const struct ardev_queue* queue, void** out, struct ardev_error* ARDEV_NULLABLE error);
 
 // Calls `submit` once, while nobody else submits to the queue, as Vulkan asks of whoever calls
-// vkQueueSubmit; for other types of device it is just called. It calls nothing of this library.
+// vkQueueSubmit; for other types of device it is just called. It calls nothing of this library. In
+// a child of fork it is not called (ENOSYS).
 // What it returns but 0 is the error.
 int ardev_queue_submit(const struct ardev_queue* queue, int (*submit)(void* context), void* ARDEV_NULLABLE context,
                        struct ardev_error* ARDEV_NULLABLE error);
@@ -538,7 +543,9 @@ void ardev_view_free(struct ardev_view* ARDEV_NULLABLE view);
 // ----------------------------------------------------------------------------------------- streams
 
 // Arrays of one type on one type of device, one after the other. Each can be taken out once. After
-// the end and after an error there is nothing more.
+// the end and after an error there is nothing more. The schema and the type of device are told at
+// any time, also to a source by its own stream, and while another thread waits for an array; calls
+// that take arrays out take turns.
 struct ardev_stream;
 
 int ardev_stream_import(struct ArrowDeviceArrayStream* c_stream, struct ardev_stream** out,
@@ -578,7 +585,8 @@ int ardev_stream_export_host(const struct ardev_stream* stream, struct ArrowArra
 
 // A stream that an asynchronous producer fills: give `handler` to the producer, which releases it;
 // or call its `release` if there is no producer after all. At most `window` arrays are asked for
-// ahead of those taken out. All functions of the stream wait for the producer; freeing it cancels.
+// ahead of those taken out. All functions of the stream wait for the producer, those for the schema
+// and the type of device only until it has told them; freeing the stream cancels.
 int ardev_stream_from_async(size_t window, struct ArrowAsyncDeviceStreamHandler** handler, struct ardev_stream** out,
                             struct ardev_error* ARDEV_NULLABLE error);
 

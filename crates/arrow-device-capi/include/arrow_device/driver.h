@@ -31,8 +31,9 @@ struct ardev_region {
 // memory of the process any more: then everything waits no longer), and only submit work unless
 // they say that they wait. They do not throw, and use no queue, event, memory, array or stream of
 // this library. Handles of queues, events and memory are the table's own. An event of NULL has
-// passed: a device whose work is done when it is submitted needs no other. Memory safety rests on
-// this: docs/safety.md has it in full (DRV-1 to DRV-25).
+// passed: a device whose work is done when it is submitted needs no other. `is_idle` and
+// `is_complete` write 0 for no, and any other number for yes. Memory safety rests on this:
+// docs/safety.md has it in full (DRV-1 to DRV-25).
 struct ardev_driver {
   // Sizeof(struct ardev_driver); EINVAL if it is less, and nothing else is looked at.
   size_t struct_size;
@@ -58,14 +59,14 @@ struct ardev_driver {
   void (*close_queue)(void* context, void* queue);
   // Waits until the queue has finished everything.
   int (*synchronize)(void* context, void* queue);
-  int (*is_idle)(void* context, void* queue, bool* out);
+  int (*is_idle)(void* context, void* queue, int32_t* out);
 
   // Records a new event behind all that was submitted to the queue. It may outlive the queue.
   int (*record)(void* context, void* queue, void** out);
   void (*destroy_event)(void* context, void* event);
   // Makes the queue wait for the event. EXDEV if it cannot: then the host waits instead.
   int (*wait)(void* context, void* queue, void* event);
-  int (*is_complete)(void* context, void* event, bool* out);
+  int (*is_complete)(void* context, void* event, int32_t* out);
   // Waits until the event has passed; ETIMEDOUT if it has not by then.
   int (*wait_on_host)(void* context, void* event, int64_t timeout);
 

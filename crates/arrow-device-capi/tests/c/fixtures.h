@@ -61,10 +61,10 @@ static int lab_synchronize(void* context, void* queue) {
   (void)queue;
   return 0;
 }
-static int lab_yes(void* context, void* handle, bool* out) {
+static int lab_yes(void* context, void* handle, int32_t* out) {
   (void)context;
   (void)handle;
-  *out = true;
+  *out = 1;
   return 0;
 }
 static int lab_record(void* context, void* queue, void** out) {

@@ -21,3 +21,10 @@ fn a_context_is_not_asked_for() {
         streams::no_other_context_is_taken(DeviceType::CUDA.0);
     });
 }
+
+#[test]
+fn sizes_of_views_may_lie_on_the_device() {
+    process::alone(|| {
+        streams::sizes_of_views_may_lie_on_the_device(&Bench::cuda(), DeviceType::CUDA.0);
+    });
+}

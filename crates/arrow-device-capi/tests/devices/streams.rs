@@ -1,14 +1,16 @@
 //! What holds for streams and events of the application's on CUDA and on ROCm: the driver's own, in
 //! and out.
 
+use std::ffi::c_void;
 use std::ptr;
 
-use arrow_device::ErrorKind;
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
+use arrow_device::{Array, DataType, Device, DeviceId, DeviceType, ErrorKind};
 use arrow_device_capi::*;
 use arrow_device_testkit::release_until;
 use gpu_backends::Bench;
 
-use crate::support::face::{Owned, call, made};
+use crate::support::face::{Owned, call, import, made};
 use crate::support::objects::{END, Ends, copy, int64, numbers, parts, values_of};
 
 /// Makes a stream or an event, as the application does.
@@ -128,4 +130,43 @@ pub(crate) fn no_other_context_is_taken(device_type: i32) {
     let refused =
         made(|out, error| unsafe { ardev_device_open_with(device_type, 0, 2, out, error) });
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unsupported);
+}
+
+/// A producer that leaves the sizes of a view array's buffers on the device is understood.
+pub(crate) fn sizes_of_views_may_lie_on_the_device(_bench: &Bench, device_type: i32) {
+    unsafe extern "C" fn release(array: *mut ArrowArray) {
+        unsafe { (*array).release = None };
+    }
+    let c_device = open(device_type);
+    let device = Device::find(DeviceId::new(DeviceType(device_type), 0)).unwrap();
+    let queue = device.open_queue().unwrap();
+    let texts = ["short", "a text that is too long to be part of a view"];
+    let host = Array::from_texts(DataType::Utf8View, texts.map(Some)).unwrap();
+    let there = host.copy_to(&queue).unwrap();
+    let mut sizes = queue.allocate(8).unwrap();
+    sizes.write(&queue, &(texts[1].len() as i64).to_ne_bytes()).unwrap();
+    let view = there.on(&queue).unwrap();
+    let at = |index: usize| view.buffer(index).location().address();
+    let sizes_at = sizes.spot(&queue).unwrap().base.as_ptr().cast_const();
+    assert_eq!(there.buffer_count(), 4);
+    let mut table: [*const c_void; 4] = [ptr::null(), at(1), at(2), sizes_at];
+    let (mut c_schema, mut c_array) = (ArrowSchema::empty(), ArrowDeviceArray::empty());
+    host.schema().unwrap().export(&mut c_schema).unwrap();
+    c_array.device_type = device_type;
+    c_array.device_id = 0;
+    c_array.array.length = 2;
+    c_array.array.n_buffers = 4;
+    c_array.array.buffers = table.as_mut_ptr().cast();
+    c_array.array.release = Some(release);
+    queue.synchronize().unwrap();
+    let array = import(&mut c_schema, &mut c_array).unwrap();
+    let (mut found, mut count) = ([7_u64; 4], 0);
+    call(|error| unsafe {
+        ardev_array_buffer_sizes(array.0, ptr::null(), found.as_mut_ptr(), 4, &mut count, error)
+    })
+    .unwrap();
+    assert_eq!((found, count), ([0, 32, texts[1].len() as u64, 8], 4));
+    drop(array);
+    drop(view);
+    unsafe { ardev_device_free(c_device) };
 }

@@ -10,6 +10,7 @@
     clippy::unwrap_used
 )]
 
+mod answers;
 mod conformance;
 #[cfg(target_os = "linux")]
 mod examples;
@@ -24,3 +25,4 @@ mod nulls;
 mod sizes;
 #[path = "../support/mod.rs"]
 mod support;
+mod turns;

@@ -3,6 +3,7 @@
 
 pub(crate) mod face;
 pub(crate) mod interface;
+pub(crate) mod lab;
 pub(crate) mod objects;
 pub(crate) mod software;
 

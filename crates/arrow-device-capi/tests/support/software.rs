@@ -145,8 +145,8 @@ unsafe extern "C" fn synchronize(context: *mut c_void, queue: *mut c_void) -> c_
     code(unsafe { behind(context).driver.synchronize(Raw::from_ptr(queue)) })
 }
 
-unsafe extern "C" fn is_idle(context: *mut c_void, queue: *mut c_void, out: *mut bool) -> c_int {
-    give(unsafe { behind(context).driver.is_idle(Raw::from_ptr(queue)) }, out, |idle| idle)
+unsafe extern "C" fn is_idle(context: *mut c_void, queue: *mut c_void, out: *mut i32) -> c_int {
+    give(unsafe { behind(context).driver.is_idle(Raw::from_ptr(queue)) }, out, i32::from)
 }
 
 unsafe extern "C" fn record(
@@ -180,14 +180,12 @@ unsafe extern "C" fn wait(context: *mut c_void, queue: *mut c_void, event: *mut 
     }
 }
 
-unsafe extern "C" fn is_complete(
-    context: *mut c_void,
-    event: *mut c_void,
-    out: *mut bool,
-) -> c_int {
+unsafe extern "C" fn is_complete(context: *mut c_void, event: *mut c_void, out: *mut i32) -> c_int {
     let Behind { driver, fault, .. } = behind(context);
     let lies = *fault == Fault::KnowsNoEvents;
-    give(unsafe { driver.is_complete(Raw::from_ptr(event)) }, out, |passed| passed || lies)
+    give(unsafe { driver.is_complete(Raw::from_ptr(event)) }, out, |passed| {
+        i32::from(passed || lies)
+    })
 }
 
 unsafe extern "C" fn wait_on_host(context: *mut c_void, event: *mut c_void, timeout: i64) -> c_int {

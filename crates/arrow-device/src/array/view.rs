@@ -130,6 +130,15 @@ impl<'view> NodeView<'view> {
         place(&self.array, index)
     }
 
+    /// How long a data buffer of a view type is, by the sizes that the producer gave along; data
+    /// buffers have the numbers from 2 on. 0 for a number that no data buffer has.
+    ///
+    /// The sizes are host memory, or memory of the device where its runtime tells so: then this
+    /// waits until they are read.
+    pub fn data_buffer_len(&self, index: usize) -> Result<u64> {
+        self.array.data_buffer_len(index)
+    }
+
     /// A child, as it is: a parent's offset and length do not apply to it.
     pub fn child(&self, index: usize) -> Result<Self> {
         Ok(Self { array: self.array.node_child(index)?, view: self.view })

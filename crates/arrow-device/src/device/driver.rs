@@ -29,6 +29,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+pub use super::turns::{Turn, Turns};
 use super::{Event, Memory, Queue};
 pub use crate::process::{LibraryUse, PerProcess};
 use crate::{DeviceId, Error, ErrorKind, Result};

@@ -18,6 +18,7 @@ mod owner;
 pub(crate) mod queue;
 mod registry;
 pub(crate) mod staging;
+mod turns;
 
 pub use account::Held;
 pub use allocator::{Allocator, Recycler};

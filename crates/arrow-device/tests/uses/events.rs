@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::deferred::release_finished;
-use arrow_device::driver::Readiness;
+use arrow_device::driver::{Raw, Readiness};
 use arrow_device::{Array, Buffer, DataType, Device, Queue, Ready, Schema};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::manual::{Manual, shown_event};
@@ -301,4 +301,18 @@ fn a_device_without_events_is_waited_for_before_the_export() {
         assert!(c_array.sync_event.is_null());
         consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
     }
+}
+
+#[test]
+fn a_queue_is_known_by_its_device_and_not_by_its_handle_alone() {
+    let ((_, one), (_, other)) = (Manual::open(), Manual::open());
+    let adopt = |device: &Device| {
+        // SAFETY: no work is submitted to the queue, and `Manual` looks up what it is asked for.
+        unsafe { device.adopt_queue(Raw::from_bits(7)) }
+    };
+    let (first, again, foreign) = (adopt(&one), adopt(&one), adopt(&other));
+    assert_eq!(first.raw(), foreign.raw());
+    assert!(first.is_same(&first.clone()) && first.is_same(&again));
+    assert!(!first.is_same(&foreign));
+    assert!(!first.is_same(&one.open_queue().unwrap()));
 }

@@ -1,0 +1,317 @@
+//! [`Turns`]: a value that calls take turns at while they may run foreign code.
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use super::deferred;
+use crate::numbered::numbered;
+use crate::process::{self, PerProcess};
+use crate::sync::lock;
+use crate::{Error, ErrorKind, Result};
+
+/// A value that several threads share and that one of them has at a time, for an object of a face
+/// whose functions run foreign code: a stream whose source is a callback, memory that a driver
+/// maps.
+///
+/// A lock would hang where that code calls the face with the same object, and in a child of `fork`
+/// where another thread of the parent had the lock. A turn is an error there:
+/// [`InvalidArgument`](ErrorKind::InvalidArgument) for the thread that has the turn, and
+/// [`Unsupported`](ErrorKind::Unsupported) in the child. Other threads wait.
+///
+/// ```
+/// use arrow_device::ErrorKind;
+/// use arrow_device::driver::Turns;
+///
+/// let names = Turns::new(vec!["a"]);
+/// let mut turn = names.take_turn("the list")?;
+/// turn.push("b");
+/// // What runs during the turn, on this thread, gets no second one.
+/// let refused = names.take_turn("the list").unwrap_err();
+/// assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+/// drop(turn);
+/// assert_eq!(names.take_turn("the list")?.len(), 2);
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+///
+/// The drop of a `Turns` in a child of `fork` leaks the value if a thread of the parent had a turn
+/// at the fork, and counts it as [`abandoned`](crate::deferred::HeldBack::abandoned).
+pub struct Turns<T> {
+    /// Whose turn it is: a [`Holder`] as a number, or 0.
+    holder: AtomicU64,
+    /// Locked by the holder, and so never waited for. `None` only while this is dropped.
+    value: Mutex<Option<T>>,
+}
+
+/// The value of a [`Turns`], until this is dropped. Stays on its thread.
+#[must_use]
+pub struct Turn<'turns, T> {
+    of: &'turns Turns<T>,
+    /// `None` only while this is dropped.
+    value: Option<MutexGuard<'turns, Option<T>>>,
+}
+
+/// Which thread of which process has a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Holder {
+    thread: u32,
+    /// Less than 2^31.
+    process: u32,
+}
+
+/// Others wait for the turn.
+const IS_AWAITED: u64 = 1 << 63;
+
+impl Holder {
+    /// This thread. The number of a thread is not 0, and stays in a child of `fork`.
+    fn this() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        thread_local! {
+            static NUMBER: Cell<u32> = const { Cell::new(0) };
+        }
+        let thread = NUMBER.with(|number| {
+            while number.get() == 0 {
+                number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+            }
+            number.get()
+        });
+        Self { thread, process: process::generation() }
+    }
+
+    fn number(self) -> u64 {
+        u64::from(self.process) << 32 | u64::from(self.thread)
+    }
+
+    /// Whose number this is.
+    fn of(number: u64) -> Self {
+        let [number, process] = [number, (number & !IS_AWAITED) >> 32].map(|it| it & 0xffff_ffff);
+        let narrow = |half: u64| u32::try_from(half).unwrap_or(u32::MAX);
+        Self { thread: narrow(number), process: narrow(process) }
+    }
+}
+
+/// Where threads wait for a turn, at whatever value. A child of `fork` has a place of its own.
+#[derive(Default)]
+struct WaitingPlace {
+    door: Mutex<()>,
+    /// A turn that was awaited has ended.
+    ended: Condvar,
+}
+
+static WAITING: PerProcess<WaitingPlace> =
+    PerProcess::new(WaitingPlace { door: Mutex::new(()), ended: Condvar::new() });
+
+impl<T> Turns<T> {
+    /// Shares the value.
+    pub const fn new(value: T) -> Self {
+        Self { holder: AtomicU64::new(0), value: Mutex::new(Some(value)) }
+    }
+
+    /// Waits until no other thread has the value. `what` is what errors call the value.
+    ///
+    /// # Errors
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if this thread has it, and
+    /// [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, if another thread of the
+    /// parent had it at the fork.
+    pub fn take_turn(&self, what: &str) -> Result<Turn<'_, T>> {
+        // From here on there are turns that a child could wait for.
+        process::watch();
+        let this = Holder::this();
+        loop {
+            let taken = self.holder.compare_exchange(
+                0,
+                this.number(),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            let Err(holder) = taken else { break };
+            self.wait_for(holder, this, what)?;
+        }
+        let value = match self.value.try_lock() {
+            Ok(value) => value,
+            Err(TryLockError::Poisoned(value)) => value.into_inner(),
+            // Whoever has the turn has the lock, so this does not come.
+            Err(TryLockError::WouldBlock) => lock(&self.value),
+        };
+        Ok(Turn { of: self, value: Some(value) })
+    }
+
+    /// Waits until the turn of this holder has ended, or a little less.
+    #[cold]
+    fn wait_for(&self, number: u64, this: Holder, what: &str) -> Result<()> {
+        let holder = Holder::of(number);
+        if holder.thread == this.thread {
+            let message = format!(
+                "this thread is in another call of {what}, and would wait for itself: a callback asks its own object"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        if holder.process != this.process {
+            let message = format!(
+                "this is a child of `fork`, and a thread of its parent was in a call of {what} at the fork"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let place = WAITING.get();
+        let door = lock(&place.door);
+        // The end of a turn looks at this bit, and then passes the door, which is shut until the
+        // wait has begun.
+        let is_noted = self.holder.compare_exchange(
+            number,
+            number | IS_AWAITED,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        if is_noted.is_ok() {
+            drop(place.ended.wait(door).unwrap_or_else(PoisonError::into_inner));
+        }
+        Ok(())
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        drop(self.value.take());
+        if self.of.holder.swap(0, Ordering::Release) & IS_AWAITED != 0 {
+            let place = WAITING.get();
+            drop(lock(&place.door));
+            place.ended.notify_all();
+        }
+    }
+}
+
+impl<T> Deref for Turn<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        numbered(self.value.as_deref().and_then(Option::as_ref))
+    }
+}
+
+impl<T> DerefMut for Turn<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        numbered(self.value.as_deref_mut().and_then(Option::as_mut))
+    }
+}
+
+impl<T> Drop for Turns<T> {
+    fn drop(&mut self) {
+        // Nobody borrows this any more: a turn that has not ended is one of the parent's.
+        if *self.holder.get_mut() != 0 {
+            let value = self.value.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+            // The value may be half changed.
+            std::mem::forget(value);
+            deferred::count_abandoned();
+        }
+    }
+}
+
+impl<T: Default> Default for Turns<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
+impl<T> fmt::Debug for Turns<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Turns")
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Turn<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Turn({:?})", **self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    // Requirement: SAF-24
+    #[test]
+    fn a_turn_inside_a_turn_is_an_error() {
+        let turns = Turns::new(7);
+        let turn = turns.take_turn("it").unwrap();
+        let error = turns.take_turn("the number").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.message().contains("in another call of the number"), "{error}");
+        drop(turn);
+        assert_eq!(*turns.take_turn("it").unwrap(), 7);
+    }
+
+    #[test]
+    fn threads_take_turns() {
+        let turns = Turns::new(0_u32);
+        let rounds = if cfg!(miri) { 20 } else { 2000 };
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    for _ in 0..rounds {
+                        let mut turn = turns.take_turn("it").unwrap();
+                        let seen = *turn;
+                        std::thread::yield_now();
+                        *turn = seen + 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*turns.take_turn("it").unwrap(), 4 * rounds);
+    }
+
+    #[test]
+    fn a_thread_waits_until_the_turn_of_another_one_has_ended() {
+        let turns = Turns::new(Vec::new());
+        let (sender, receiver) = mpsc::channel();
+        std::thread::scope(|threads| {
+            let mut turn = turns.take_turn("it").unwrap();
+            let waiting = threads.spawn(|| {
+                sender.send(()).unwrap();
+                turns.take_turn("it").map(|mut turn| turn.push(2))
+            });
+            receiver.recv().unwrap();
+            while turns.holder.load(Ordering::Relaxed) & IS_AWAITED == 0 {
+                std::thread::yield_now();
+            }
+            turn.push(1);
+            drop(turn);
+            assert!(waiting.join().unwrap().is_ok());
+        });
+        assert_eq!(*turns.take_turn("it").unwrap(), [1, 2]);
+    }
+
+    // Requirement: SAF-27
+    #[test]
+    fn a_turn_of_the_parent_is_an_error_in_a_child() {
+        let value = std::sync::Arc::new(());
+        let turns = Turns::new(value.clone());
+        // As a child sees a turn of another thread of its parent.
+        let this = Holder::this();
+        let parent = Holder { thread: this.thread + 1000, process: this.process + 1 };
+        turns.holder.store(parent.number() | IS_AWAITED, Ordering::Relaxed);
+        assert!(Holder::of(parent.number() | IS_AWAITED) == parent);
+        let error = turns.take_turn("it").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        drop(turns);
+        assert_eq!(std::sync::Arc::strong_count(&value), 2, "the value is not touched");
+        // Given back for the checkers of leaks.
+        // SAFETY: the share that `turns` had was forgotten, and nobody uses it any more.
+        unsafe { std::sync::Arc::decrement_strong_count(std::sync::Arc::as_ptr(&value)) };
+    }
+
+    #[test]
+    #[cfg(panic = "unwind")]
+    fn a_panic_ends_the_turn() {
+        let turns = Turns::new(1);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _turn = turns.take_turn("it").unwrap();
+            panic!("planted");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*turns.take_turn("it").unwrap(), 1);
+    }
+}
