@@ -116,6 +116,7 @@ mod error;
 mod ffi;
 mod node_path;
 mod numbered;
+mod once;
 mod pool;
 mod process;
 mod schema;
