@@ -14,6 +14,8 @@ mod exit;
 #[cfg(unix)]
 mod fork;
 #[cfg(unix)]
+mod fork_cells;
+#[cfg(unix)]
 mod fork_locks;
 #[cfg(unix)]
 mod fork_releases;
