@@ -30,7 +30,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::{Event, Memory, Queue};
-pub use crate::process::{LibraryUse, PerProcess};
+pub use crate::process::{ForkMutex, LibraryUse, PerProcess};
 use crate::{DeviceId, Error, ErrorKind, Result};
 
 /// A raw handle of a runtime: a pointer, an opaque handle or an index, as that runtime has it.
