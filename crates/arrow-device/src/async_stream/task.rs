@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::foreign::{ForeignTask, extract};
 use super::state::{StreamInfo, StreamState};
 use crate::abi::ArrowDeviceArray;
-use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
+use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema, process};
 
 /// One array of an [`AsyncStream`](super::AsyncStream), not extracted yet.
 ///
@@ -49,6 +49,7 @@ impl Task {
     /// * What the producer says, if it cannot give the array. It goes on to end the stream with an
     ///   error, which tells more.
     /// * What [`Array::import`] has against it.
+    /// * [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`: the producer is the parent's.
     /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch), if it lies on another type of device than
     ///   the stream says.
     pub fn extract(self) -> Result<Array> {
@@ -57,6 +58,9 @@ impl Task {
 
     /// [`extract`](Self::extract), which says with an error who found it.
     pub(super) fn extract_or(mut self) -> Result<Array, (Error, FoundBy)> {
+        if !self.shared.made_in.is_this() {
+            return Err((process::of_the_parent().during("extract_data"), FoundBy::Consumer));
+        }
         let Some(c_task) = self.foreign.c_task.take() else {
             let error = Error::new(ErrorKind::Released, "the task is extracted already");
             return Err((error, FoundBy::Consumer));
@@ -99,6 +103,16 @@ pub(super) enum FoundBy {
     Producer,
     /// The consumer, in what the producer gave.
     Consumer,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if !self.shared.made_in.is_this() {
+            // The producer is the parent's.
+            self.foreign.c_task = None;
+            self.shared.leave();
+        }
+    }
 }
 
 impl fmt::Debug for Task {

@@ -19,6 +19,8 @@ mod fork_cells;
 mod fork_locks;
 #[cfg(unix)]
 mod fork_releases;
+#[cfg(unix)]
+mod fork_streams;
 #[cfg(panic = "unwind")]
 mod owners;
 #[cfg(panic = "unwind")]
