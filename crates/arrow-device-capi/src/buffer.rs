@@ -1,8 +1,9 @@
 //! Bytes for arrays that the caller makes.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
+use arrow_device::driver::ForkMutex;
 use arrow_device::{Buffer, DeviceId, DeviceType, Memory, Queue, Result};
 
 use crate::call::{Out, free, get, invalid, null, run, values};
@@ -12,7 +13,7 @@ use crate::queue::ArdevQueue;
 use crate::view::ArdevPlace;
 
 #[derive(Debug)]
-pub struct ArdevBuffer(Mutex<BufferState>);
+pub struct ArdevBuffer(ForkMutex<BufferState>);
 
 #[derive(Debug)]
 enum BufferState {
@@ -25,7 +26,7 @@ enum BufferState {
 
 impl ArdevBuffer {
     fn new(state: BufferState) -> Self {
-        Self(Mutex::new(state))
+        Self(ForkMutex::new(state))
     }
 
     /// Memory that is this program's alone.
@@ -33,13 +34,13 @@ impl ArdevBuffer {
         Self::new(BufferState::Own(memory))
     }
 
-    fn state(&self) -> MutexGuard<'_, BufferState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> Result<MutexGuard<'_, BufferState>> {
+        self.0.lock()
     }
 
     /// The bytes, which nobody writes to from now on.
     pub(crate) fn share(&self) -> Result<Buffer> {
-        let mut state = self.state();
+        let mut state = self.state()?;
         let buffer = match std::mem::replace(&mut *state, BufferState::Gone) {
             BufferState::Own(memory) => memory.into_buffer(),
             BufferState::Shared(buffer) => buffer,
@@ -50,7 +51,7 @@ impl ArdevBuffer {
     }
 
     fn place(&self, queue: &Queue) -> Result<ArdevPlace> {
-        match &mut *self.state() {
+        match &mut *self.state()? {
             BufferState::Own(memory) => {
                 let (spot, len) = (memory.spot(queue)?, memory.len());
                 // SAFETY: the header asks whoever is told the place to have all bytes written, by

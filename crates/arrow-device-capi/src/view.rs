@@ -3,8 +3,8 @@
 use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
 
+use arrow_device::driver::ForkMutex;
 use arrow_device::{Extent, HostArray, HostBytes, Result, View};
 
 use crate::array::ArdevArray;
@@ -73,7 +73,7 @@ fn size_of_extent(extent: Extent) -> i64 {
 
 /// Buffers that are shown to the host from the first question on, until the end.
 struct HostView {
-    shown: Mutex<Vec<(usize, HostBytes<'static>)>>,
+    shown: ForkMutex<Vec<(usize, HostBytes<'static>)>>,
     /// Borrowed by what is shown, and so not in a box of its own.
     array: NonNull<HostArray>,
 }
@@ -86,7 +86,7 @@ unsafe impl Sync for HostView {}
 impl HostView {
     fn new(array: HostArray) -> Self {
         let array = NonNull::from(Box::leak(Box::new(array)));
-        Self { shown: Mutex::default(), array }
+        Self { shown: ForkMutex::default(), array }
     }
 
     fn array(&self) -> &HostArray {
@@ -95,7 +95,7 @@ impl HostView {
     }
 
     fn buffer(&self, index: usize) -> Result<ArdevPlace> {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.shown.lock();
         let place = |bytes: &HostBytes<'_>| match bytes.len() {
             0 => ArdevPlace::NOWHERE,
             size => {
@@ -103,21 +103,30 @@ impl HostView {
                 ArdevPlace { base: bytes.as_ptr().cast(), offset: 0, size }
             }
         };
-        if let Some((_, bytes)) = shown.iter().find(|(known, _)| *known == index) {
+        let known = shown.as_ref().ok();
+        let known = known.and_then(|shown| shown.iter().find(|(known, _)| *known == index));
+        if let Some((_, bytes)) = known {
             return Ok(place(bytes));
         }
         // SAFETY: the box lives until `drop`, which ends what is shown first.
         let array: &'static HostArray = unsafe { self.array.as_ref() };
         let bytes = array.buffer(index)?;
         let found = place(&bytes);
-        shown.push((index, bytes));
+        match &mut shown {
+            Ok(shown) => shown.push((index, bytes)),
+            // A child of `fork`, where a thread of the parent has the list for ever.
+            Err(_) => std::mem::forget(bytes),
+        }
         Ok(found)
     }
 }
 
 impl Drop for HostView {
     fn drop(&mut self) {
-        self.shown.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        // Where a thread of the parent has the list for ever, nobody uses what is in it.
+        if let Some(shown) = self.shown.get_mut() {
+            shown.clear();
+        }
         // SAFETY: made by `Box::leak` in `new`; nothing that is shown is left.
         drop(unsafe { Box::from_raw(self.array.as_ptr()) });
     }

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -13,7 +13,7 @@ use arrow_device::async_stream::{
 };
 use arrow_device::copy::{Job, Options};
 use arrow_device::{Array, DataType, DeviceType, Error, ErrorKind, Queue, Result, Schema};
-use arrow_device_testkit::process::{alone, forked};
+use arrow_device_testkit::process::{alone, forked, while_threads_work};
 use futures_core::Stream;
 
 fn expect(is_so: bool, what: impl Into<String>) -> Result<(), String> {
@@ -52,29 +52,6 @@ impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
-}
-
-/// Runs `body` until it has returned as often, while `threads` do `work` again and again.
-fn while_threads_work(threads: usize, work: impl Fn() + Sync, body: impl FnOnce()) {
-    let (begun, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
-                    work();
-                    begun.fetch_add(1, Ordering::Relaxed);
-                }
-            });
-        }
-        while begun.load(Ordering::Relaxed) < threads {
-            std::thread::yield_now();
-        }
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-        stop.store(true, Ordering::Relaxed);
-        if let Err(panic) = outcome {
-            std::panic::resume_unwind(panic);
-        }
-    });
 }
 
 // Requirement: SAF-27
