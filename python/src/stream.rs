@@ -1,10 +1,11 @@
 //! `Stream`: arrays of one schema on one type of device, one after the other.
 
 use std::cell::Cell;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use arrow_device::abi::{ArrowArrayStream, ArrowDeviceArrayStream};
+use arrow_device::driver::ForkMutex;
 use arrow_device::{Array, ArrayStream, DeviceType, Error, ErrorKind, Queue, Result, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
@@ -38,7 +39,7 @@ pub(crate) struct PyStream {
     device_type: DeviceType,
     /// `None` once it was handed over. Locked only while Python is detached, for what is called
     /// under it may need Python.
-    stream: Mutex<Option<ArrayStream>>,
+    stream: ForkMutex<Option<ArrayStream>>,
     /// The thread that reads now; 0 for none.
     reader: AtomicUsize,
     failure: Failure,
@@ -69,7 +70,7 @@ impl PyStream {
         Self {
             schema: stream.schema().clone(),
             device_type: stream.device_type(),
-            stream: Mutex::new(Some(stream)),
+            stream: ForkMutex::new(Some(stream)),
             reader: AtomicUsize::new(0),
             failure,
             host_copies: false,
@@ -77,7 +78,8 @@ impl PyStream {
         }
     }
 
-    /// Does something with the stream while no other thread can.
+    /// Does something with the stream while no other thread can. An error in a child of `fork`
+    /// where a thread of the parent was reading.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -87,13 +89,14 @@ impl PyStream {
         if self.reader.load(Ordering::Relaxed) == me {
             return Err(PyRuntimeError::new_err("the stream is being read by this thread already"));
         }
-        Ok(py.detach(|| {
-            let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = py.detach(|| {
+            let mut stream = self.stream.lock()?;
             self.reader.store(me, Ordering::Relaxed);
             let outcome = work(&mut stream);
             self.reader.store(0, Ordering::Relaxed);
-            outcome
-        }))
+            Ok(outcome)
+        });
+        outcome.or_raise()
     }
 
     /// Takes the stream out, to hand it over.

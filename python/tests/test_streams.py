@@ -2,7 +2,10 @@
 
 import asyncio
 import gc
+import os
+import signal
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -353,3 +356,37 @@ def test_streams_leave_nothing_behind():
         next(ad.stream(DeviceStreamOnly(ad.stream(TABLE))))
         ad.stream(pa.array([n]) for n in range(3)).__arrow_c_device_stream__()
     until(lambda: live() == before)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_stream_that_a_thread_of_the_parent_reads_is_refused_in_a_child():
+    reads, go_on = threading.Event(), threading.Event()
+
+    def chunks():
+        yield pa.array([1])
+        reads.set()
+        go_on.wait()
+
+    s = ad.stream(chunks())
+    thread = threading.Thread(target=lambda: list(s))
+    thread.start()
+    assert reads.wait(20)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            next(s)
+        except Exception as error:
+            code = 0 if "fork" in str(error) else 2
+        finally:
+            os._exit(code)
+    patience = time.monotonic() + 20
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < patience:
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    go_on.set()
+    thread.join()
+    assert ended == (child, 0), "it hangs or is no error"
