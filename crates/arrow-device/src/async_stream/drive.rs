@@ -148,16 +148,18 @@ where
             let message = "the stream is over, and was polled again";
             return Poll::Ready(Err(Error::new(ErrorKind::InvalidArgument, message)));
         }
-        if !this.calls.outlet.made_in.is_this() {
-            this.stage = DriveStage::Over;
-            return Poll::Ready(Err(process::of_the_parent()));
-        }
-        if is_waking(&this.calls.outlet.credit) {
-            this.calls.outlet.credit.poll_again(context.waker(), wake_elsewhere);
+        let outlet = &this.calls.outlet;
+        if outlet.made_in.is_this() && is_waking(&outlet.credit) {
+            outlet.credit.poll_again(context.waker(), wake_elsewhere);
             return Poll::Pending;
         }
         let mut turn = TURN;
         loop {
+            // Each time: a callback of the consumer may have forked.
+            if !this.calls.outlet.made_in.is_this() {
+                this.stage = DriveStage::Over;
+                return Poll::Ready(Err(process::of_the_parent()));
+            }
             let need = match (this.stage, &this.ahead) {
                 (DriveStage::Start, _) => Need::Leave,
                 (_, None) => Need::Request,
@@ -419,6 +421,9 @@ impl HandlerCalls {
     /// Calls `release`, once.
     fn release(&mut self) {
         let Some(place) = self.place.take() else { return };
+        if !self.outlet.made_in.is_this() {
+            return;
+        }
         self.outlet.credit.close();
         // SAFETY: the last call on the handler, and the only one of this, since the place was
         // taken.
