@@ -23,6 +23,10 @@ use crate::site::Site;
 ///
 /// Make it first and let it go last. When it is dropped it looks for what was left behind, and
 /// panics if there are reports that nobody has taken, unless the thread is panicking already.
+///
+/// In a child of `fork` the devices of the parent's simulator answer with errors, and its drop does
+/// nothing. Its other functions panic there where a thread of the parent was in the simulator at
+/// the fork. A child can make a simulator of its own.
 pub struct Sim {
     engine: Arc<Engine>,
     devices: Vec<(SimDriver, Device)>,

@@ -98,8 +98,8 @@ pub fn forked(body: impl FnOnce() -> Result<(), String>) {
     }
 }
 
-/// Runs `body` while as many threads do `work` again and again, and have done it once before: a fork
-/// in `body` falls into the middle of some of it.
+/// Runs `body` while as many threads do `work` again and again, and have done it once before: a
+/// fork in `body` falls into the middle of some of it.
 ///
 /// # Panics
 /// If `body` or `work` does.
@@ -107,9 +107,9 @@ pub fn while_threads_work(threads: usize, work: impl Fn() + Sync, body: impl FnO
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     /// Ends the threads even where `body` panics.
-    struct End<'a>(&'a AtomicBool);
+    struct StopOnDrop<'a>(&'a AtomicBool);
 
-    impl Drop for End<'_> {
+    impl Drop for StopOnDrop<'_> {
         fn drop(&mut self) {
             self.0.store(true, Ordering::Relaxed);
         }
@@ -117,7 +117,7 @@ pub fn while_threads_work(threads: usize, work: impl Fn() + Sync, body: impl FnO
 
     let (begun, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let _end = End(&stop);
+        let _stop = StopOnDrop(&stop);
         for _ in 0..threads {
             scope.spawn(|| {
                 work();

@@ -4,8 +4,8 @@
 //! page without rights for ever. A child of `fork` has a range of its own, because both mappings
 //! are shared, and what the child wrote there would be in the memory of its parent.
 //!
-//! Freed parts are used again only after everything behind them was: an address that was freed stays
-//! wrong for long.
+//! Freed parts are used again only after everything behind them was: an address that was freed
+//! stays wrong for long.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;

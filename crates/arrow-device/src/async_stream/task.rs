@@ -49,7 +49,8 @@ impl Task {
     /// * What the producer says, if it cannot give the array. It goes on to end the stream with an
     ///   error, which tells more.
     /// * What [`Array::import`] has against it.
-    /// * [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`: the producer is the parent's.
+    /// * [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, because the producer is the
+    ///   parent's.
     /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch), if it lies on another type of device than
     ///   the stream says.
     pub fn extract(self) -> Result<Array> {

@@ -47,8 +47,8 @@ enum ElementOwner {
 
 /// What was imported, as it came or as an array.
 struct ImportedTensor {
-    /// A share of an [`Array`], or null as long as nothing was shared. Set once. No thread waits for
-    /// another one that makes the array, because a child of `fork` would wait for ever.
+    /// A share of an [`Array`], or null as long as nothing was shared. Set once. No thread waits
+    /// for another one that makes the array, because a child of `fork` would wait for ever.
     array: AtomicPtr<c_void>,
     /// What the array will own: this tensor's as long as `array` is null, and then of the thread
     /// that has set `array`, which moves it to the array.

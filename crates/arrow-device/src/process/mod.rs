@@ -223,7 +223,7 @@ impl Default for LibraryUse {
 /// ```
 ///
 /// Forks are counted from the first use of a driver on: of a [`LibraryUse`], or of a
-/// [`Device`](crate::Device) that is not the host.
+/// [`Device`](crate::Device) that is not the host. A [`ForkMutex`] counts as well.
 pub struct PerProcess<T: 'static> {
     /// That of the first process.
     first: T,
