@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -225,6 +225,43 @@ fn a_producer_of_the_parent_calls_no_consumer_in_a_child() {
         drop(kept);
         let calls = CALLS.load(Ordering::SeqCst) - before;
         assert_eq!(calls, 8, "an error and a release of each, in the parent");
+    });
+}
+
+/// What a callback of the consumer forks into: 0 in the child.
+static CHILD: AtomicI32 = AtomicI32::new(-1);
+
+// Requirement: SAF-27
+#[test]
+fn a_child_that_begins_in_a_call_of_a_consumer_makes_no_more_calls() {
+    unsafe extern "C" fn forks(
+        _: *mut ArrowAsyncDeviceStreamHandler,
+        schema: *mut ArrowSchema,
+    ) -> c_int {
+        drop(unsafe { Schema::import(schema) });
+        // SAFETY: the child only looks at the outcome, and ends by `_exit` below.
+        CHILD.store(unsafe { libc::fork() }, Ordering::SeqCst);
+        0
+    }
+    alone(|| {
+        let mut handler = ArrowAsyncDeviceStreamHandler { on_schema: Some(forks), ..counting() };
+        let producer = AsyncProducer::new(schema(), DeviceType::CPU, Never);
+        let mut drive = unsafe { producer.drive(&raw mut handler) }.unwrap();
+        let polled = Pin::new(&mut drive).poll(&mut Context::from_waker(Waker::noop()));
+        let child = CHILD.load(Ordering::SeqCst);
+        if child == 0 {
+            let kind = polled.map(|end| end.map_err(|error| error.kind()));
+            drop(drive);
+            let is_well = kind == Poll::Ready(Err(ErrorKind::Unsupported))
+                && CALLS.load(Ordering::SeqCst) == 0;
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(if is_well { 42 } else { 1 }) }
+        }
+        let mut status = 0;
+        // SAFETY: the child is this process's, and nobody else waits for it.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(libc::WEXITSTATUS(status), 42, "the child went on with the parent's consumer");
+        assert!(polled.is_pending());
     });
 }
 
