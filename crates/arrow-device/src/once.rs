@@ -41,11 +41,15 @@ impl<T> OnceArc<T> {
     /// A share of the value, which is made now if there is none.
     #[inline(always)]
     pub(crate) fn share_or_make(&self, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
-        let value = ptr::from_ref(self.get_or_make(make));
-        // SAFETY: a value that a cell has is one of `Arc::into_raw`, and the cell keeps its share.
+        self.get_or_make(make);
+        // The pointer itself, which may be used for the counts beside the value, as a reference to
+        // the value may not.
+        let value = self.0.load(Ordering::Acquire).cast_const();
+        // SAFETY: there is a value by now, whose pointer is one of `Arc::into_raw`, and the cell
+        // keeps its share.
         unsafe { Arc::increment_strong_count(value) };
-        // SAFETY: a value that a cell has is one of `Arc::into_raw`, and the share that is taken
-        // here was added above.
+        // SAFETY: the pointer is one of `Arc::into_raw`, and the share that is taken here was added
+        // above.
         unsafe { Arc::from_raw(value) }
     }
 
