@@ -87,8 +87,7 @@ impl AsyncStream {
     /// [`opened`](Self::opened), for a future that is written by hand.
     pub fn poll_opened(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
         if !self.shared.made_in.is_this() {
-            self.over = true;
-            return Poll::Ready(Err(process::of_the_parent().during("on_schema")));
+            return Poll::Ready(Err(self.refused().during("on_schema")));
         }
         match ready!(self.shared.consumer.poll_opened(context.waker())) {
             Ok(()) => Poll::Ready(Ok(())),
@@ -114,6 +113,13 @@ impl AsyncStream {
         Arrays { stream: Some(self), failed: None }
     }
 
+    /// Ends the stream in a child of `fork`.
+    #[cold]
+    fn refused(&mut self) -> Error {
+        self.over = true;
+        process::of_the_parent()
+    }
+
     fn tell(&self, failure: super::Failure) -> Error {
         // There is one error.
         let _ = self.shared.error_metadata.set(failure.metadata);
@@ -132,8 +138,7 @@ impl Stream for AsyncStream {
             return Poll::Ready(None);
         }
         if !self.shared.made_in.is_this() {
-            self.over = true;
-            return Poll::Ready(Some(Err(process::of_the_parent())));
+            return Poll::Ready(Some(Err(self.refused())));
         }
         let Self { shared, inbox, .. } = &mut *self;
         match ready!(shared.consumer.poll(inbox, context.waker())) {

@@ -54,14 +54,15 @@ impl Task {
     /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch), if it lies on another type of device than
     ///   the stream says.
     pub fn extract(self) -> Result<Array> {
+        if !self.shared.made_in.is_this() {
+            return Err(process::of_the_parent().during("extract_data"));
+        }
         self.extract_or().map_err(|(error, _)| error)
     }
 
-    /// [`extract`](Self::extract), which says with an error who found it.
+    /// [`extract`](Self::extract), which says with an error who found it, for whoever has just
+    /// looked that this is no child of `fork`.
     pub(super) fn extract_or(mut self) -> Result<Array, (Error, FoundBy)> {
-        if !self.shared.made_in.is_this() {
-            return Err((process::of_the_parent().during("extract_data"), FoundBy::Consumer));
-        }
         let Some(c_task) = self.foreign.c_task.take() else {
             let error = Error::new(ErrorKind::Released, "the task is extracted already");
             return Err((error, FoundBy::Consumer));
@@ -75,6 +76,13 @@ impl Task {
             return Err((error(), FoundBy::Producer));
         }
         self.import(c_array).map_err(|error| (error, FoundBy::Consumer))
+    }
+
+    /// Does without the producer, which is the parent's, in a child of `fork`.
+    #[cold]
+    fn leave(&mut self) {
+        self.foreign.c_task = None;
+        self.shared.leave();
     }
 
     /// The array that the producer put into this struct.
@@ -109,9 +117,7 @@ pub(super) enum FoundBy {
 impl Drop for Task {
     fn drop(&mut self) {
         if !self.shared.made_in.is_this() {
-            // The producer is the parent's.
-            self.foreign.c_task = None;
-            self.shared.leave();
+            self.leave();
         }
     }
 }
