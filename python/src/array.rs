@@ -1,8 +1,7 @@
 //! `Array`, and `RecordBatch`, which is one with columns.
 
-use std::sync::{Mutex, PoisonError};
-
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
+use arrow_device::driver::ForkMutex;
 use arrow_device::{Array, Batch, DataType, DeviceId, DeviceType, Queue, Ready, View};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
@@ -41,13 +40,13 @@ pub(crate) struct PyArray {
     host_copies: bool,
     /// Queues that were told to wait for this: the memory is kept until they have passed what is
     /// submitted before this goes.
-    used_on: Mutex<Vec<View>>,
+    used_on: ForkMutex<Vec<View>>,
     _live: Live,
 }
 
 impl PyArray {
     pub(crate) fn new(array: Array) -> Self {
-        let used_on = Mutex::default();
+        let used_on = ForkMutex::default();
         Self { array, host_copies: false, used_on, _live: Live::new(Kind::Array) }
     }
 
@@ -213,7 +212,7 @@ impl PyArray {
         };
         let queue = queue.get().queue().clone();
         let view = py.detach(|| self.array.on(&queue)).or_raise()?;
-        let mut used_on = self.used_on.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used_on = self.used_on.lock().or_raise()?;
         let is_known = |known: &View| known.queue().is_same(&queue);
         if !used_on.iter().any(is_known) {
             used_on.push(view);

@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use arrow_device::driver::PerProcess;
 use arrow_device::{Device, DeviceId, Error, ErrorKind, Result};
 use arrow_device_sim::Sim;
 
@@ -12,9 +13,10 @@ use crate::found::Found;
 const DEVICES: usize = 2;
 
 fn simulator() -> &'static Sim {
-    static SIMULATOR: OnceLock<Sim> = OnceLock::new();
+    // A child of `fork` has a simulator of its own.
+    static SIMULATOR: PerProcess<OnceLock<Sim>> = PerProcess::new(OnceLock::new());
     // Its reports name lines of programs, and those are Python's here.
-    SIMULATOR.get_or_init(|| Sim::builder().devices(DEVICES).backtraces(false).build())
+    SIMULATOR.get().get_or_init(|| Sim::builder().devices(DEVICES).backtraces(false).build())
 }
 
 pub(crate) fn list() -> Result<Vec<Found>> {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr::NonNull;
 
 use arrow_device::driver::Turns;
-use arrow_device::{Extent, HostArray, HostBytes, Result, View};
+use arrow_device::{ErrorKind, Extent, HostArray, HostBytes, Result, View};
 
 use crate::array::ArdevArray;
 use crate::call::{Out, free, get, invalid, run};
@@ -95,7 +95,12 @@ impl HostView {
     }
 
     fn buffer(&self, index: usize) -> Result<ArdevPlace> {
-        let mut shown = self.shown.take_turn("the view")?;
+        let mut shown = match self.shown.take_turn("the view") {
+            Ok(turn) => Some(turn),
+            // A child of `fork`, where a thread of the parent has the list for ever.
+            Err(error) if error.kind() == ErrorKind::Unsupported => None,
+            Err(error) => return Err(error),
+        };
         let place = |bytes: &HostBytes<'_>| match bytes.len() {
             0 => ArdevPlace::NOWHERE,
             size => {
@@ -103,25 +108,32 @@ impl HostView {
                 ArdevPlace { base: bytes.as_ptr().cast(), offset: 0, size }
             }
         };
-        if let Some((_, bytes)) = shown.iter().find(|(known, _)| *known == index) {
+        let mut all_shown = shown.iter().flat_map(|shown| shown.iter());
+        if let Some((_, bytes)) = all_shown.find(|(known, _)| *known == index) {
             return Ok(place(bytes));
         }
         // SAFETY: the box lives until `drop`, which ends what is shown first.
         let array: &'static HostArray = unsafe { self.array.as_ref() };
         let bytes = array.buffer(index)?;
         let found = place(&bytes);
-        shown.push((index, bytes));
+        match &mut shown {
+            Some(shown) => shown.push((index, bytes)),
+            None => std::mem::forget(bytes),
+        }
         Ok(found)
     }
 }
 
 impl Drop for HostView {
     fn drop(&mut self) {
-        // In a child of `fork` where a thread of the parent was asking, what is shown stays, and so
-        // does the array.
-        let Ok(mut shown) = self.shown.take_turn("the view") else { return };
-        shown.clear();
-        drop(shown);
+        match self.shown.take_turn("the view") {
+            Ok(mut shown) => shown.clear(),
+            // A child of `fork`, where a thread of the parent has the list for ever. What is in the
+            // list is never used again.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {}
+            // A call of this thread goes on, which the header forbids.
+            Err(_) => return,
+        }
         // SAFETY: made by `Box::leak` in `new`; nothing that is shown is left.
         drop(unsafe { Box::from_raw(self.array.as_ptr()) });
     }

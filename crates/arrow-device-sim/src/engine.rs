@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, MutexGuard};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use arrow_device::driver::Raw;
+use arrow_device::driver::{ForkMutex, LibraryUse, Raw};
 use arrow_device::{DeviceId, Error, ErrorKind, Queue, Result};
 
 use crate::allocation::{Allocation, FIRST_PART, PartHandle, Placement};
@@ -29,7 +29,9 @@ use crate::track::{Access, What};
 const MOST_REPORTS: usize = 1000;
 
 pub(crate) struct Engine {
-    state: Mutex<State>,
+    state: ForkMutex<State>,
+    /// The process that the simulator began in.
+    home: LibraryUse,
     /// Told when work has run, or the thread that runs it has stopped.
     pub(crate) turn: Condvar,
     /// Which simulator of the process this is.
@@ -128,8 +130,12 @@ impl Engine {
             work_time: settings.work_time,
             waited: Duration::ZERO,
         };
+        let home = LibraryUse::new();
+        // The process that a first call comes from is kept.
+        let _ = home.enter();
         Self {
-            state: Mutex::new(state),
+            state: ForkMutex::new(state),
+            home,
             turn: Condvar::new(),
             number,
             backtraces: settings.backtraces,
@@ -139,8 +145,17 @@ impl Engine {
 
     /// Locks. A panic cannot leave the state half changed where it matters: nothing in this crate
     /// panics under the lock.
+    ///
+    /// # Panics
+    /// In a child of `fork`, where a thread of the parent had the lock at the fork.
+    #[expect(clippy::panic, reason = "a lock that is never given back would hang the child")]
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(|error| panic!("the software device: {error}"))
+    }
+
+    /// Whether this is a child of the process that the simulator began in.
+    pub(crate) fn is_of_a_parent(&self) -> bool {
+        self.home.enter().is_err_and(|error| error.kind() == ErrorKind::Unsupported)
     }
 
     /// Does something under the lock; what it throws away is dropped after.

@@ -98,6 +98,42 @@ pub fn forked(body: impl FnOnce() -> Result<(), String>) {
     }
 }
 
+/// Runs `body` while as many threads do `work` again and again, and have done it once before: a
+/// fork in `body` falls into the middle of some of it.
+///
+/// # Panics
+/// If `body` or `work` does.
+pub fn while_threads_work(threads: usize, work: impl Fn() + Sync, body: impl FnOnce()) {
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    /// Ends the threads even where `body` panics.
+    struct StopOnDrop<'a>(&'a AtomicBool);
+
+    impl Drop for StopOnDrop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+
+    let (begun, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
+        for _ in 0..threads {
+            scope.spawn(|| {
+                work();
+                begun.fetch_add(1, Ordering::Relaxed);
+                while !stop.load(Ordering::Relaxed) {
+                    work();
+                }
+            });
+        }
+        while begun.load(Ordering::Relaxed) < threads {
+            std::thread::yield_now();
+        }
+        body();
+    });
+}
+
 /// How a process ended that was allowed to crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

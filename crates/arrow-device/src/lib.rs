@@ -117,6 +117,7 @@ mod ffi;
 mod nesting;
 mod node_path;
 mod numbered;
+mod once;
 mod pool;
 mod process;
 mod schema;

@@ -14,6 +14,7 @@ pub(super) const FOLDER: &str = "crates/arrow-device/src/";
 /// The rooms of the library: what stands at the root of its source, from the bottom up.
 const ROOMS: &[&str] = &[
     "sync",
+    "once",
     "numbered",
     "node_path",
     "device_id",

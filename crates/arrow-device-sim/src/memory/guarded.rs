@@ -1,14 +1,19 @@
 //! Address space without access rights, and a second mapping of the same pages for the engine.
 //!
 //! There is one range for the whole process; it is never given back, so that a late read meets a
-//! page without rights for ever. Freed parts are used again only after everything behind them was:
-//! an address that was freed stays wrong for long.
+//! page without rights for ever. A child of `fork` has a range of its own, because both mappings
+//! are shared, and what the child wrote there would be in the memory of its parent.
+//!
+//! Freed parts are used again only after everything behind them was: an address that was freed
+//! stays wrong for long.
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+
+use arrow_device::driver::{ForkMutex, PerProcess};
 
 use super::PAGE;
 
@@ -24,14 +29,15 @@ const STEP: usize = 1 << 22;
 /// What is asked for first, where that was made smaller.
 static FIRST: AtomicUsize = AtomicUsize::new(LARGEST);
 
-static REGION: OnceLock<Option<Region>> = OnceLock::new();
+static REGION: PerProcess<OnceLock<Option<Region>>> = PerProcess::new(OnceLock::new());
 
 struct Region {
     device: NonNull<u8>,
     engine: NonNull<u8>,
     len: usize,
     file: c_int,
-    free: Mutex<Free>,
+    /// Forks are counted from the making of this lock on.
+    free: ForkMutex<Free>,
 }
 
 // SAFETY: two addresses of mappings that live as long as the process; who may use which part is
@@ -42,7 +48,7 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 fn region() -> Option<&'static Region> {
-    REGION.get_or_init(Region::open).as_ref()
+    REGION.get().get_or_init(Region::open).as_ref()
 }
 
 /// Asks for less, if nothing was asked for yet.
@@ -90,7 +96,7 @@ impl Region {
             unsafe { libc::munmap(device.as_ptr().cast(), len) };
             return None;
         };
-        let free = Mutex::new(Free { parts: BTreeMap::from([(0, len)]), cursor: 0, opened: 0 });
+        let free = ForkMutex::new(Free { parts: BTreeMap::from([(0, len)]), cursor: 0, opened: 0 });
         Some(Self { device, engine, len, file, free })
     }
 }
@@ -130,7 +136,7 @@ impl Range {
     pub(super) fn reserve(len: usize) -> Option<Self> {
         let region = region()?;
         let len = len.max(1).checked_next_multiple_of(PAGE)?;
-        let mut free = region.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = region.free.lock().ok()?;
         let whole = len.checked_add(PAGE)?;
         let offset = free.take(whole)?;
         if free.opened < offset + whole {
@@ -169,6 +175,11 @@ impl Range {
 
 impl Drop for Range {
     fn drop(&mut self) {
+        let own = REGION.get().get().and_then(Option::as_ref);
+        if !own.is_some_and(|own| ptr::eq(own, self.region)) {
+            // A child of `fork`: the pages are its parent's, too.
+            return;
+        }
         // A freed page is nobody's to read, mapped or not.
         self.set_host_readable(false);
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -176,8 +187,9 @@ impl Drop for Range {
         // SAFETY: gives back the pages of this part of our own file; nobody reads them before they
         // are written again.
         unsafe { libc::fallocate(self.region.file, how, offset, len) };
-        let mut free = self.region.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.give(self.offset, self.len + PAGE);
+        if let Ok(mut free) = self.region.free.lock() {
+            free.give(self.offset, self.len + PAGE);
+        }
     }
 }
 

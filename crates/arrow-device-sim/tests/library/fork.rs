@@ -1,9 +1,9 @@
 //! The software device in a child of `fork`: the parent's does not work there, and a new one does.
 
 use arrow_device::deferred::{held_back, release_finished};
-use arrow_device::{Array, DataType, Error, ErrorKind};
+use arrow_device::{Array, DataType, Error, ErrorKind, Queue};
 use arrow_device_sim::Sim;
-use arrow_device_testkit::process::{alone, forked};
+use arrow_device_testkit::process::{alone, forked, while_threads_work};
 
 fn numbers() -> Array {
     Array::from_values(DataType::Int64, [1_i64, 2, 3].map(Some)).unwrap()
@@ -55,5 +55,58 @@ fn a_child_of_fork_has_software_devices_of_its_own_and_not_its_parents() {
             if held_back().abandoned > before { Ok(()) } else { Err("nothing is counted".into()) }
         });
         std::mem::forget(sim);
+    });
+}
+
+// Requirement: SAF-27
+#[test]
+fn memory_of_a_child_is_not_the_memory_of_its_parent() {
+    alone(|| {
+        let array =
+            |values: [i64; 3]| Array::from_values(DataType::Int64, values.map(Some)).unwrap();
+        let there_and_back = |queue: &Queue, values| {
+            let there = array(values).copy_to(queue).unwrap();
+            std::thread::sleep(std::time::Duration::from_micros(200));
+            there.to_host().unwrap().equals(&array(values)).unwrap()
+        };
+        let sim = Sim::builder().seed(1).backtraces(false).build();
+        let queue = sim.device().open_queue().unwrap();
+        let work = || assert!(there_and_back(&queue, [1, 2, 3]), "a child has overwritten it");
+        while_threads_work(1, work, || {
+            for seed in 0..20 {
+                forked(|| {
+                    let own = Sim::builder().seed(seed).backtraces(false).build();
+                    let queue = own.device().open_queue().unwrap();
+                    let is_whole = (0..100).all(|_| there_and_back(&queue, [7, 8, 9]));
+                    if is_whole { Ok(()) } else { Err("the parent has overwritten it".into()) }
+                });
+            }
+        });
+        std::mem::forget(sim);
+    });
+}
+
+// Requirement: SAF-27
+#[test]
+fn a_simulator_of_the_parent_ends_in_a_child_and_says_nothing() {
+    alone(|| {
+        let sim = Sim::builder().seed(1).backtraces(false).build();
+        let (device, pump) = (sim.device(), sim.pump());
+        let there = numbers().copy_to(&device.open_queue().unwrap()).unwrap();
+        let work = || assert_eq!(sim.allocated() > 0, !there.is_empty());
+        while_threads_work(2, work, || {
+            for _ in 0..100 {
+                forked(|| {
+                    // SAFETY: the parent has both in another process.
+                    drop(unsafe {
+                        (std::ptr::read(&raw const pump), std::ptr::read(&raw const sim))
+                    });
+                    Ok(())
+                });
+            }
+        });
+        assert!(there.to_host().unwrap().equals(&numbers()).unwrap(), "memory was given back");
+        drop((there, device, pump));
+        assert_eq!(sim.finish().len(), 0);
     });
 }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_core::Stream;
 
+use crate::process::{self, MadeIn};
 use crate::sync::lock;
 
 /// An iterator over a stream, which blocks the thread that asks for the next item until it is
@@ -16,6 +17,11 @@ use crate::sync::lock;
 /// With [`Arrays`](super::Arrays) it is an iterator of results of arrays, as an
 /// [`ArrayStream`](crate::ArrayStream) wants one. Do not use it on the thread of an executor that
 /// has to drive the producer.
+///
+/// # Panics
+/// In a child of `fork`, where the loop was made before the fork and the stream has nothing yet:
+/// whoever would wake the loop is a thread of the parent's. The streams of this crate give an error
+/// there instead.
 ///
 /// ```
 /// use arrow_device::async_stream::{AsyncStream, Blocking, block_on};
@@ -67,6 +73,10 @@ impl<S: Stream + Unpin> FusedIterator for Blocking<S> {}
 
 /// Runs a future on this thread, and blocks it where there is nothing to do.
 ///
+/// # Panics
+/// Where the future forks the process, and has nothing to do in the child: whoever would wake it is
+/// a thread of the parent's.
+///
 /// ```
 /// assert_eq!(arrow_device::async_stream::block_on(async { 7 }), 7);
 /// ```
@@ -89,7 +99,7 @@ struct Sleeper {
 
 impl Sleeper {
     fn new() -> Self {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(Bell::new());
         Self { waker: Waker::from(bell.clone()), bell }
     }
 
@@ -105,8 +115,9 @@ impl Sleeper {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bell {
+    made_in: MadeIn,
     rang: AtomicBool,
     /// Somebody sleeps, or is about to.
     sleeps: AtomicBool,
@@ -115,7 +126,20 @@ struct Bell {
 }
 
 impl Bell {
+    fn new() -> Self {
+        Self {
+            made_in: MadeIn::watched(),
+            rang: AtomicBool::new(false),
+            sleeps: AtomicBool::new(false),
+            lock: Mutex::new(()),
+            changed: Condvar::new(),
+        }
+    }
+
     /// Waits until it has rung since the last time.
+    ///
+    /// # Panics
+    /// In a child of the process that has made it, unless it has rung already.
     fn wait(&self) {
         for _ in 0..LOOKS {
             // A look that changes nothing is cheap for whoever rings.
@@ -124,6 +148,7 @@ impl Bell {
             }
             std::hint::spin_loop();
         }
+        assert!(self.made_in.is_this(), "{}", process::of_the_parent());
         let mut locked = lock(&self.lock);
         // In one order with `ring`: either this thread sees that it rang, or that one sees that
         // somebody sleeps, and then it gets the lock only once this thread waits.
@@ -136,7 +161,8 @@ impl Bell {
 
     fn ring(&self) {
         let rang = self.rang.swap(true, Ordering::SeqCst);
-        if !rang && self.sleeps.load(Ordering::SeqCst) {
+        // Whoever slept at a fork sleeps in the parent alone.
+        if !rang && self.sleeps.load(Ordering::SeqCst) && self.made_in.is_this() {
             drop(lock(&self.lock));
             self.changed.notify_one();
         }
@@ -159,7 +185,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_woken_each_time() {
-        let (here, there) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
+        let (here, there) = (Arc::new(Bell::new()), Arc::new(Bell::new()));
         let turns = if cfg!(miri) { 5 } else { 2000 };
         std::thread::scope(|threads| {
             threads.spawn(|| {
@@ -179,7 +205,7 @@ mod tests {
     // Requirement: SAF-26
     #[test]
     fn a_ring_before_the_wait_counts_once() {
-        let bell = Arc::new(Bell::default());
+        let bell = Arc::new(Bell::new());
         bell.ring();
         bell.ring();
         bell.wait();

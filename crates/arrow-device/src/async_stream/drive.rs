@@ -22,10 +22,11 @@ use super::protocol::producer::{Need, Next};
 use super::tickets::{Pinned, Places, Tickets};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
 use crate::ffi::guard;
+use crate::process::{self, MadeIn, PerProcess};
 use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
-static PRODUCERS: Tickets<Arc<Outlet>> = Tickets::new();
-static PLACES: Places<ArrowAsyncProducer> = Places::new();
+static PRODUCERS: PerProcess<Tickets<Arc<Outlet>>> = PerProcess::new(Tickets::new());
+static PLACES: PerProcess<Places<ArrowAsyncProducer>> = PerProcess::new(Places::new());
 
 /// So many tasks are sent before other futures of the executor get their turn.
 const TURN: usize = 32;
@@ -77,14 +78,15 @@ impl<S> AsyncProducer<S> {
         // SAFETY: UNS-10, which the caller promises.
         let handler = unsafe { Handler::new(handler) }?;
         let additional_metadata = encoded(&self.metadata);
-        let outlet = Outlet { promise: self.promise, credit: ProducerCredit::new() };
+        let (made_in, credit) = (MadeIn::watched(), ProducerCredit::new());
+        let outlet = Outlet { made_in, promise: self.promise, credit };
         let outlet = Arc::new(outlet);
-        let place = PLACES.put(ArrowAsyncProducer {
+        let place = PLACES.get().put(ArrowAsyncProducer {
             device_type: outlet.promise.device_type.0,
             request: Some(request),
             cancel: Some(cancel),
             additional_metadata,
-            private_data: PRODUCERS.issue(outlet.clone()),
+            private_data: PRODUCERS.get().issue(outlet.clone()),
         });
         handler.show(&place);
         let calls = HandlerCalls { handler, place: Some(place), outlet, _metadata: self.metadata };
@@ -109,6 +111,8 @@ pub enum Ending {
 /// The future that fills a consumer's handler. Made by [`AsyncProducer::drive`].
 ///
 /// Its result says how the stream ended: the error is the source's, or what the consumer answered.
+/// In a child of `fork` the future ends with [`ErrorKind::Unsupported`], and calls nobody: the
+/// consumer is the parent's.
 ///
 /// It looks one array ahead, once the consumer has asked for the first, so that the consumer learns
 /// of the end without asking for more. It is woken from inside the consumer's calls. An executor
@@ -144,12 +148,18 @@ where
             let message = "the stream is over, and was polled again";
             return Poll::Ready(Err(Error::new(ErrorKind::InvalidArgument, message)));
         }
-        if is_waking(&this.calls.outlet.credit) {
-            this.calls.outlet.credit.poll_again(context.waker(), wake_elsewhere);
+        let outlet = &this.calls.outlet;
+        if outlet.made_in.is_this() && is_waking(&outlet.credit) {
+            outlet.credit.poll_again(context.waker(), wake_elsewhere);
             return Poll::Pending;
         }
         let mut turn = TURN;
         loop {
+            // Each time: a callback of the consumer may have forked.
+            if !this.calls.outlet.made_in.is_this() {
+                this.stage = DriveStage::Over;
+                return Poll::Ready(Err(process::of_the_parent()));
+            }
             let need = match (this.stage, &this.ahead) {
                 (DriveStage::Start, _) => Need::Leave,
                 (_, None) => Need::Request,
@@ -271,6 +281,12 @@ impl<S> Drive<S> {
 
 impl<S> Drop for Drive<S> {
     fn drop(&mut self) {
+        let outlet = &self.calls.outlet;
+        if !outlet.made_in.is_this() {
+            // A share that is never given back: the parent's waker is not the child's to drop.
+            std::mem::forget(outlet.clone());
+            return;
+        }
         if self.stage == DriveStage::Over {
             return;
         }
@@ -405,6 +421,9 @@ impl HandlerCalls {
     /// Calls `release`, once.
     fn release(&mut self) {
         let Some(place) = self.place.take() else { return };
+        if !self.outlet.made_in.is_this() {
+            return;
+        }
         self.outlet.credit.close();
         // SAFETY: the last call on the handler, and the only one of this, since the place was
         // taken.
@@ -413,11 +432,11 @@ impl HandlerCalls {
         // SAFETY: the place holds our struct, which the handler's side does not use after its
         // `release` (UNS-10), except for `private_data` in late calls, which only read.
         let ticket = unsafe { (*place.as_ptr()).private_data };
-        drop(PRODUCERS.take(ticket));
+        drop(PRODUCERS.get().take(ticket));
         // SAFETY: the place holds our struct. The handler's side reads this member only before the
         // end of its `release`, which has returned.
         unsafe { (*place.as_ptr()).additional_metadata = ptr::null() };
-        PLACES.rest(place);
+        PLACES.get().rest(place);
     }
 }
 
@@ -456,5 +475,5 @@ unsafe fn find(producer: *mut ArrowAsyncProducer) -> Option<Arc<Outlet>> {
     // SAFETY: the place of a producer is never freed, and the member is written only where the
     // place is used again, which is after 64 others have come to rest behind it. A call comes
     // before that (UNS-10).
-    PRODUCERS.find(unsafe { (*producer).private_data })
+    PRODUCERS.get().find(unsafe { (*producer).private_data })
 }

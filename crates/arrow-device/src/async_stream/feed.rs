@@ -4,14 +4,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
 use super::protocol::wake;
 use crate::ffi::guard;
-use crate::sync::lock;
+use crate::process::{self, ForkMutex, MadeIn, OfProcess};
 use crate::{Error, ErrorKind, Result};
 
 /// Makes an iterator a stream: [`Feeder::run`] calls the iterator, and [`Fed`] is the stream of
@@ -20,6 +20,10 @@ use crate::{Error, ErrorKind, Result};
 /// At most `in_flight` items wait between the two; a bound of 0 is one of 1. The feeder stops, and
 /// its thread with it, after the end of the iterator, after an error, or when the stream is
 /// dropped.
+///
+/// In a child of `fork` the other end may be a thread of the parent's. There the stream gives the
+/// items that were waiting at the fork, and then one error, [`ErrorKind::Unsupported`], instead of
+/// what was still to come; and the feeder returns at once.
 ///
 /// ```
 /// use arrow_device::async_stream::{Blocking, feed};
@@ -50,10 +54,11 @@ pub fn feed<I, T>(iterator: I, in_flight: usize) -> (Feeder<I::IntoIter, T>, Fed
 where
     I: IntoIterator<Item = Result<T>>,
 {
-    let channel = Arc::new(Channel { state: Mutex::default(), room: Condvar::new() });
+    let made_in = MadeIn::watched();
+    let channel = Arc::new(Channel { made_in, state: ForkMutex::default(), room: Condvar::new() });
     let bound = in_flight.max(1);
     let iterator = iterator.into_iter();
-    (Feeder { iterator, bound, channel: channel.clone() }, Fed { channel })
+    (Feeder { iterator, bound, channel: channel.clone() }, Fed { channel, is_over: false })
 }
 
 /// The end of [`feed`] that calls the iterator.
@@ -68,10 +73,13 @@ pub struct Feeder<I, T> {
 /// The end of [`feed`] that is a [`Stream`].
 pub struct Fed<T> {
     channel: Arc<Channel<T>>,
+    /// Refused in a child of `fork`.
+    is_over: bool,
 }
 
 struct Channel<T> {
-    state: Mutex<FeedState<T>>,
+    made_in: MadeIn,
+    state: ForkMutex<FeedState<T>>,
     room: Condvar,
 }
 
@@ -79,7 +87,7 @@ struct FeedState<T> {
     items: VecDeque<Result<T>>,
     finished: bool,
     unwanted: bool,
-    waker: Option<Waker>,
+    waker: Option<OfProcess<Waker>>,
 }
 
 impl<T> Default for FeedState<T> {
@@ -91,10 +99,12 @@ impl<T> Default for FeedState<T> {
 impl<T, I: Iterator<Item = Result<T>>> Feeder<I, T> {
     /// Calls the iterator until it ends, and blocks this thread while enough is waiting. A panic of
     /// the iterator becomes an error of the stream.
+    ///
+    /// Returns at once in a child of the process that has made the feeder.
     pub fn run(mut self) {
         loop {
             {
-                let mut state = lock(&self.channel.state);
+                let Some(mut state) = self.channel.lock_here() else { return };
                 while state.items.len() >= self.bound && !state.unwanted {
                     state = self.channel.room.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
@@ -113,8 +123,13 @@ impl<T, I: Iterator<Item = Result<T>>> Feeder<I, T> {
 }
 
 impl<T> Channel<T> {
+    /// Locks the state. Nothing in a child of the process that has made the channel.
+    fn lock_here(&self) -> Option<MutexGuard<'_, FeedState<T>>> {
+        if self.made_in.is_this() { self.state.lock().ok() } else { None }
+    }
+
     fn push(&self, item: Option<Result<T>>, is_last: bool) {
-        let mut state = lock(&self.state);
+        let Some(mut state) = self.lock_here() else { return };
         state.finished |= is_last;
         let unwanted = if state.unwanted {
             item
@@ -125,13 +140,13 @@ impl<T> Channel<T> {
         let waker = state.waker.take();
         drop(state);
         drop(unwanted);
-        wake(waker);
+        wake(waker.and_then(OfProcess::take));
     }
 }
 
 impl<I, T> Drop for Feeder<I, T> {
     fn drop(&mut self) {
-        if !lock(&self.channel.state).finished {
+        if self.channel.lock_here().is_some_and(|state| !state.finished) {
             let message = "the iterator was dropped before its end";
             self.channel.push(Some(Err(Error::new(ErrorKind::Cancelled, message))), true);
         }
@@ -142,8 +157,10 @@ impl<T> Stream for Fed<T> {
     type Item = Result<T>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<T>>> {
-        let mut mine = Some(context.waker().clone());
-        let mut state = lock(&self.channel.state);
+        let mut mine = Some(OfProcess::new(context.waker().clone()));
+        let Some(mut state) = self.channel.lock_here() else {
+            return Poll::Ready(self.get_mut().next_in_a_child());
+        };
         let outcome = match state.items.pop_front() {
             Some(item) => Poll::Ready(Some(item)),
             None if state.finished => Poll::Ready(None),
@@ -159,9 +176,28 @@ impl<T> Stream for Fed<T> {
     }
 }
 
+impl<T> Fed<T> {
+    /// What the parent's feeder has left.
+    #[cold]
+    fn next_in_a_child(&mut self) -> Option<Result<T>> {
+        if self.is_over {
+            return None;
+        }
+        let refusal = match self.channel.state.lock() {
+            Ok(mut state) => match state.items.pop_front() {
+                None if !state.finished => process::of_the_parent(),
+                item_or_end => return item_or_end,
+            },
+            Err(refusal) => refusal,
+        };
+        self.is_over = true;
+        Some(Err(refusal))
+    }
+}
+
 impl<T> Drop for Fed<T> {
     fn drop(&mut self) {
-        let mut state = lock(&self.channel.state);
+        let Ok(mut state) = self.channel.state.lock() else { return };
         state.unwanted = true;
         let items = std::mem::take(&mut state.items);
         let waker = state.waker.take();

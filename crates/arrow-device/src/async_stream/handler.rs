@@ -16,10 +16,11 @@ use super::this_thread::this_thread;
 use super::tickets::{Pinned, Places, Tickets};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncTask, ArrowSchema};
 use crate::ffi::guard;
+use crate::process::PerProcess;
 use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
-static HANDLERS: Tickets<Arc<StreamState>> = Tickets::new();
-static PLACES: Places<ArrowAsyncDeviceStreamHandler> = Places::new();
+static HANDLERS: PerProcess<Tickets<Arc<StreamState>>> = PerProcess::new(Tickets::new());
+static PLACES: PerProcess<Places<ArrowAsyncDeviceStreamHandler>> = PerProcess::new(Places::new());
 
 /// The handler of an [`AsyncStream`](super::AsyncStream), for one producer to be given.
 ///
@@ -36,10 +37,10 @@ impl StreamHandler {
             on_next_task: Some(on_next_task),
             on_error: Some(on_error),
             release: Some(release),
-            private_data: HANDLERS.issue(shared),
+            private_data: HANDLERS.get().issue(shared),
             ..ArrowAsyncDeviceStreamHandler::empty()
         };
-        Self { place: Some(PLACES.put(handler)) }
+        Self { place: Some(PLACES.get().put(handler)) }
     }
 
     /// The C struct, to be given to a producer, which calls `release` on it in the end.
@@ -204,13 +205,13 @@ unsafe extern "C" fn release(handler: *mut ArrowAsyncDeviceStreamHandler) {
         // SAFETY: UNS-11: it is our handler, or was.
         let Some(ticket) = (unsafe { ticket_of(handler) }) else { return };
         // Nothing the second time.
-        let Some(shared) = HANDLERS.take(ticket) else { return };
+        let Some(shared) = HANDLERS.get().take(ticket) else { return };
         shared.consumer.released(this_thread());
         // SAFETY: the handler is ours, in its place, and this is the one call that got the ticket.
         // Nobody reads the member meanwhile: this is the last call.
         unsafe { (*handler).release = None };
         // SAFETY: it was put there, and rests once since the ticket was taken once.
-        unsafe { PLACES.rest_at(handler) };
+        unsafe { PLACES.get().rest_at(handler) };
     });
 }
 
@@ -229,7 +230,7 @@ unsafe fn ticket_of(handler: *mut ArrowAsyncDeviceStreamHandler) -> Option<*mut 
 unsafe fn find(handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Arc<StreamState>> {
     // SAFETY: UNS-11, which the caller promises.
     let ticket = unsafe { ticket_of(handler) };
-    ticket.and_then(|ticket| HANDLERS.find(ticket)).ok_or_else(|| refused(Refusal::Late))
+    ticket.and_then(|ticket| HANDLERS.get().find(ticket)).ok_or_else(|| refused(Refusal::Late))
 }
 
 /// Ends the stream with an error, which is also the answer to the producer.

@@ -132,8 +132,10 @@ unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDevi
         let made = guard::or_panicked(|| make(work, &outlet.promise, out));
         made.map_err(|error| {
             let answer = Error::from_peer(error.errno(), None);
-            let credit = &outlet.credit;
-            with_waking(credit, || credit.task_failed(error.during("extract_data").into()));
+            if outlet.made_in.is_this() {
+                let credit = &outlet.credit;
+                with_waking(credit, || credit.task_failed(error.during("extract_data").into()));
+            }
             answer
         })
     });

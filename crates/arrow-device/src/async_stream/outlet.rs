@@ -9,12 +9,15 @@ use std::thread;
 use super::failure::Failure;
 use super::protocol::producer::Credit;
 use super::protocol::{Sound, wake};
+use crate::process::MadeIn;
 use crate::{Array, DeviceType, Error, ErrorKind, Result, Schema};
 
 pub(super) type ProducerCredit = Credit<Sound, Failure>;
 
 /// What a stream and its tasks share.
 pub(super) struct Outlet {
+    /// In a child of this process the credit is not used.
+    pub(super) made_in: MadeIn,
     pub(super) promise: StreamPromise,
     pub(super) credit: ProducerCredit,
 }

@@ -9,8 +9,9 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::once::OnceSlice;
 
 /// So many bits of a ticket are the number of its slot.
 const NUMBER_BITS: u32 = if usize::BITS == 64 { 24 } else { 16 };
@@ -23,7 +24,7 @@ const CHUNKS: usize = (NUMBER_BITS - FIRST.ilog2()) as usize;
 
 /// What tickets stand for.
 pub(super) struct Slots<T> {
-    chunks: [OnceLock<Box<[TicketSlot<T>]>>; CHUNKS],
+    chunks: [OnceSlice<TicketSlot<T>>; CHUNKS],
     /// The free slot that was freed last, counted from 1 (0 where there is none), and above it how
     /// often this has changed, so that a slot which came back in the meantime is not taken for one
     /// that was there all the time.
@@ -52,7 +53,7 @@ unsafe impl<T: Send> Sync for TicketSlot<T> {}
 impl<T> Slots<T> {
     pub(super) const fn new() -> Self {
         Self {
-            chunks: [const { OnceLock::new() }; CHUNKS],
+            chunks: [const { OnceSlice::new() }; CHUNKS],
             free: AtomicU64::new(0),
             unused: AtomicUsize::new(0),
         }
@@ -106,7 +107,7 @@ impl<T> Slots<T> {
         }
         let number = self.unused.fetch_add(1, Ordering::Relaxed);
         let (chunk, index) = place(number);
-        let slots = self.chunks.get(chunk)?.get_or_init(|| fresh(FIRST << chunk));
+        let slots = self.chunks.get(chunk)?.get_or_make(|| fresh(FIRST << chunk));
         Some((number, slots.get(index)?))
     }
 

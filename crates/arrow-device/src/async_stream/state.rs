@@ -7,6 +7,7 @@ use super::failure::Failure;
 use super::foreign::{ForeignProducer, ForeignTask};
 use super::protocol::Sound;
 use super::protocol::consumer::Consumer;
+use crate::process::MadeIn;
 use crate::{DeviceType, Metadata, Schema};
 
 /// What a producer says about a whole stream, with its schema.
@@ -23,6 +24,8 @@ pub struct StreamInfo {
 
 /// What the stream, its tasks and its handler share.
 pub(super) struct StreamState {
+    /// In a child of this process nothing of the consumer is used.
+    pub(super) made_in: MadeIn,
     pub(super) consumer: Consumer<Sound, ForeignProducer, ForeignTask, Failure>,
     pub(super) info: OnceLock<Arc<StreamInfo>>,
     pub(super) error_metadata: OnceLock<Metadata>,
@@ -31,6 +34,14 @@ pub(super) struct StreamState {
 impl StreamState {
     pub(super) fn new(window: usize) -> Self {
         let consumer = Consumer::new(window as u64);
-        Self { consumer, info: OnceLock::new(), error_metadata: OnceLock::new() }
+        let made_in = MadeIn::watched();
+        Self { made_in, consumer, info: OnceLock::new(), error_metadata: OnceLock::new() }
+    }
+
+    /// Keeps the state for ever, in a child of `fork`: what came of the producer, and the waker of
+    /// the parent's, are not the child's to drop.
+    #[cold]
+    pub(super) fn leave(self: &Arc<Self>) {
+        std::mem::forget(self.clone());
     }
 }

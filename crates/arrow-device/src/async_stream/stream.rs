@@ -14,7 +14,7 @@ use super::protocol::consumer::Inbox;
 use super::state::{StreamInfo, StreamState};
 use super::task::{FoundBy, Task};
 use super::this_thread::this_thread;
-use crate::{Array, Error, ErrorKind, Metadata, Result};
+use crate::{Array, Error, ErrorKind, Metadata, Result, process};
 
 /// An asynchronous stream that another party produces: a [`Stream`] of [`Task`]s.
 ///
@@ -29,6 +29,9 @@ use crate::{Array, Error, ErrorKind, Metadata, Result};
 ///
 /// Dropping the stream, at any time, cancels it and discards the tasks that were not taken out.
 /// Those that were stay good.
+///
+/// In a child of `fork` the stream gives one error, [`ErrorKind::Unsupported`], and so does each
+/// task: the producer is the parent's, and is not called.
 ///
 /// ```no_run
 /// use arrow_device::abi::ArrowAsyncDeviceStreamHandler;
@@ -83,6 +86,9 @@ impl AsyncStream {
 
     /// [`opened`](Self::opened), for a future that is written by hand.
     pub fn poll_opened(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if !self.shared.made_in.is_this() {
+            return Poll::Ready(Err(self.refused().during("on_schema")));
+        }
         match ready!(self.shared.consumer.poll_opened(context.waker())) {
             Ok(()) => Poll::Ready(Ok(())),
             Err(failure) => {
@@ -107,6 +113,13 @@ impl AsyncStream {
         Arrays { stream: Some(self), failed: None }
     }
 
+    /// Ends the stream in a child of `fork`.
+    #[cold]
+    fn refused(&mut self) -> Error {
+        self.over = true;
+        process::of_the_parent()
+    }
+
     fn tell(&self, failure: super::Failure) -> Error {
         // There is one error.
         let _ = self.shared.error_metadata.set(failure.metadata);
@@ -123,6 +136,9 @@ impl Stream for AsyncStream {
     ) -> Poll<Option<Result<Task>>> {
         if self.over {
             return Poll::Ready(None);
+        }
+        if !self.shared.made_in.is_this() {
+            return Poll::Ready(Some(Err(self.refused())));
         }
         let Self { shared, inbox, .. } = &mut *self;
         match ready!(shared.consumer.poll(inbox, context.waker())) {
@@ -155,6 +171,11 @@ impl FusedStream for AsyncStream {
 
 impl Drop for AsyncStream {
     fn drop(&mut self) {
+        if !self.shared.made_in.is_this() {
+            self.inbox.take().into_iter().for_each(ForeignTask::leave);
+            self.shared.leave();
+            return;
+        }
         let tasks = self.shared.consumer.cancel();
         self.shared.consumer.pump(this_thread());
         drop(self.inbox.take());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::foreign::{ForeignTask, extract};
 use super::state::{StreamInfo, StreamState};
 use crate::abi::ArrowDeviceArray;
-use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema};
+use crate::{Array, DeviceType, Error, ErrorKind, Metadata, Result, Schema, process};
 
 /// One array of an [`AsyncStream`](super::AsyncStream), not extracted yet.
 ///
@@ -49,13 +49,19 @@ impl Task {
     /// * What the producer says, if it cannot give the array. It goes on to end the stream with an
     ///   error, which tells more.
     /// * What [`Array::import`] has against it.
+    /// * [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, because the producer is the
+    ///   parent's.
     /// * [`SchemaMismatch`](ErrorKind::SchemaMismatch), if it lies on another type of device than
     ///   the stream says.
     pub fn extract(self) -> Result<Array> {
+        if !self.shared.made_in.is_this() {
+            return Err(process::of_the_parent().during("extract_data"));
+        }
         self.extract_or().map_err(|(error, _)| error)
     }
 
-    /// [`extract`](Self::extract), which says with an error who found it.
+    /// [`extract`](Self::extract), which says with an error who found it, for whoever has just
+    /// looked that this is no child of `fork`.
     pub(super) fn extract_or(mut self) -> Result<Array, (Error, FoundBy)> {
         let Some(c_task) = self.foreign.c_task.take() else {
             let error = Error::new(ErrorKind::Released, "the task is extracted already");
@@ -70,6 +76,13 @@ impl Task {
             return Err((error(), FoundBy::Producer));
         }
         self.import(c_array).map_err(|error| (error, FoundBy::Consumer))
+    }
+
+    /// Does without the producer, which is the parent's, in a child of `fork`.
+    #[cold]
+    fn leave(&mut self) {
+        self.foreign.c_task = None;
+        self.shared.leave();
     }
 
     /// The array that the producer put into this struct.
@@ -99,6 +112,14 @@ pub(super) enum FoundBy {
     Producer,
     /// The consumer, in what the producer gave.
     Consumer,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if !self.shared.made_in.is_this() {
+            self.leave();
+        }
+    }
 }
 
 impl fmt::Debug for Task {

@@ -4,7 +4,8 @@
 //! `private_data` would then lead to freed memory. So `private_data` holds a *ticket*, a number
 //! that is looked up and never used again, and the structs that a peer holds pointers to lie in
 //! *places*, which go back to this module and not to the allocator. Whoever comes too late reads a
-//! struct of the right type, and finds that its ticket is no longer there.
+//! struct of the right type, and finds that its ticket is no longer there. A child of `fork` has
+//! tickets and places of its own: a call that comes through a struct of the parent's finds nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
@@ -16,6 +17,18 @@ use crate::sync::lock;
 
 /// What tickets stand for.
 pub(super) struct Tickets<T>(Mutex<BTreeMap<usize, T>>);
+
+impl<T> Default for Tickets<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<C> Default for Places<C> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl<T> Tickets<T> {
     pub(super) const fn new() -> Self {

@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::route::CopyRoute;
 use crate::ffi::guard;
 use crate::pool::per_fork::PerFork;
-use crate::process::MadeIn;
+use crate::process::{MadeIn, OfProcess};
 use crate::{Array, Error, ErrorKind, Result, process};
 
 /// Work for an [`Executor`].
@@ -62,7 +62,7 @@ impl CopyState {
 #[derive(Default)]
 struct CopyOutcome {
     result: Option<Result<Array>>,
-    waker: Option<Waker>,
+    waker: Option<OfProcess<Waker>>,
 }
 
 /// Whoever does the work. Dropped without a result it says that the work was cancelled.
@@ -131,7 +131,7 @@ impl Future for Copying {
     /// Never; a future that is polled again after its result was taken stays pending.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Wakers are cloned and dropped without the lock, since both are the executor's code.
-        let mut mine = Some(context.waker().clone());
+        let mut mine = Some(OfProcess::new(context.waker().clone()));
         let mut state = self.0.lock();
         let result = state.as_mut().and_then(|state| state.result.take());
         let outcome = match (result, self.0.refusal(), &mut state) {
@@ -164,7 +164,8 @@ impl CopyPromise {
         if shared.made_in.is_this() {
             shared.changed.notify_all();
         }
-        if let Some(waker) = waker {
+        // A waker of the parent's is not the child's to call.
+        if let Some(waker) = waker.and_then(OfProcess::take) {
             // A panic in a waker is its executor's fault; the result is there by now.
             let _ = guard::or_panicked(|| {
                 waker.wake();

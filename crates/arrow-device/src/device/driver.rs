@@ -31,7 +31,7 @@ use std::time::Duration;
 
 pub use super::turns::{Turn, Turns};
 use super::{Event, Memory, Queue};
-pub use crate::process::{LibraryUse, PerProcess};
+pub use crate::process::{ForkMutex, LibraryUse, PerProcess};
 use crate::{DeviceId, Error, ErrorKind, Result};
 
 /// A raw handle of a runtime: a pointer, an opaque handle or an index, as that runtime has it.

@@ -6,7 +6,7 @@
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::driver::{
@@ -14,31 +14,32 @@ use super::driver::{
     Waiting, not_reachable,
 };
 use super::{Device, Event, Memory, Queue};
+use crate::once::OnceArc;
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
-static DEVICE: OnceLock<Device> = OnceLock::new();
+static DEVICE: OnceArc<Device> = OnceArc::new();
 
 /// The one host device.
 pub(super) fn device() -> Device {
-    DEVICE.get_or_init(|| Device::of(std::sync::Arc::new(Host::new()))).clone()
+    DEVICE.get_or_make(|| Arc::new(Device::of(Arc::new(Host::new())))).clone()
 }
 
 /// The one host queue.
 pub(super) fn queue() -> Queue {
-    static QUEUE: OnceLock<Queue> = OnceLock::new();
-    QUEUE.get_or_init(|| Queue::adopted(device(), Raw::NULL, None)).clone()
+    static QUEUE: OnceArc<Queue> = OnceArc::new();
+    QUEUE.get_or_make(|| Arc::new(Queue::adopted(device(), Raw::NULL, None))).clone()
 }
 
 /// Whether a device is the host, and not merely one of the host's type: what a queue of the host
 /// was given is done already, always.
 pub(super) fn is_host(device: &Device) -> bool {
-    DEVICE.get().is_some_and(|host| std::sync::Arc::ptr_eq(host.driver(), device.driver()))
+    DEVICE.get().is_some_and(|host| Arc::ptr_eq(host.driver(), device.driver()))
 }
 
 /// A device of host memory that is not the host, for tests.
 #[cfg(test)]
 pub(super) fn another() -> Device {
-    Device::of(std::sync::Arc::new(Host::new()))
+    Device::of(Arc::new(Host::new()))
 }
 
 /// What Arrow recommends: a cache line, and the width of the widest vector registers.

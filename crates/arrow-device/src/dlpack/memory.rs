@@ -6,10 +6,12 @@
 //! for the first time.
 
 use std::alloc::Layout;
+use std::cell::UnsafeCell;
 use std::ffi::c_void;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use super::Dtype;
 use super::managed::{Exported, Form, Managed};
@@ -20,9 +22,9 @@ use crate::array::{BufferPointer, ReadyWhen, Storage, Tree};
 use crate::device::deferred;
 use crate::device::driver::Raw;
 use crate::ffi::release::release_share;
+use crate::once::OnceArc;
 use crate::pool::shared::Shared;
 use crate::process::MadeIn;
-use crate::sync::lock;
 use crate::{
     Array, ArrayBuilder, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Result, Schema,
 };
@@ -45,11 +47,12 @@ enum ElementOwner {
 
 /// What was imported, as it came or as an array.
 struct ImportedTensor {
-    /// A share of an [`Array`], or null as long as nothing was shared. Set once, under the lock. (A
-    /// cell that holds words which nobody has written yet would be made elsewhere and copied here.)
+    /// A share of an [`Array`], or null as long as nothing was shared. Set once. No thread waits
+    /// for another one that makes the array, because a child of `fork` would wait for ever.
     array: AtomicPtr<c_void>,
-    /// What the array will own, as long as there is none.
-    unshared: Mutex<Option<Exported>>,
+    /// What the array will own: this tensor's as long as `array` is null, and then of the thread
+    /// that has set `array`, which moves it to the array.
+    unshared: UnsafeCell<ManuallyDrop<Exported>>,
     /// How many bytes there are from the base on, at least.
     len: u64,
     /// What they are, if they lie one behind the other from the base on.
@@ -57,6 +60,10 @@ struct ImportedTensor {
     /// Which process took the tensor over. Nothing for host memory, which every one may give back.
     made_in: Option<MadeIn>,
 }
+
+// SAFETY: through a shared reference one thread reads `unshared`, once: the thread that changes
+// `array` from null. `Exported` is `Send`, and all other members are `Sync`.
+unsafe impl Sync for ImportedTensor {}
 
 impl ImportedTensor {
     #[inline]
@@ -70,23 +77,69 @@ impl ImportedTensor {
 
 impl Drop for ImportedTensor {
     fn drop(&mut self) {
-        if !self.made_in.is_none_or(MadeIn::is_this) {
-            // As an array on a device of the parent's, in a child of `fork`.
-            let unshared = self.unshared.get_mut().unwrap_or_else(PoisonError::into_inner);
-            if let Some(unshared) = unshared.take() {
-                std::mem::forget(unshared);
+        let array = *self.array.get_mut();
+        if array.is_null() {
+            if self.made_in.is_none_or(MadeIn::is_this) {
+                // SAFETY: `array` is null, so nobody has moved the value, and this is its end.
+                unsafe { ManuallyDrop::drop(self.unshared.get_mut()) };
+            } else {
+                // As an array on a device of the parent's, in a child of `fork`.
                 deferred::count_abandoned();
             }
         }
         // SAFETY: null, or the share that `share` gave away, which nobody else takes back.
-        drop(unsafe { Shared::<Array>::from_raw(*self.array.get_mut()) });
+        drop(unsafe { Shared::<Array>::from_raw(array) });
     }
 }
 
 /// What keeps the elements of an imported tensor, and the table of buffers of their array.
 struct KeptManaged {
     buffers: [BufferPointer; 2],
-    _managed: Option<Exported>,
+    /// Written before `state` says so, by the one thread that calls `give`.
+    managed: UnsafeCell<MaybeUninit<Exported>>,
+    /// [`AWAITED`], [`GIVEN`] or [`UNWANTED`].
+    state: AtomicU8,
+}
+
+/// The owner of the elements comes once the array is stored.
+const AWAITED: u8 = 0;
+/// The owner of the elements is there.
+const GIVEN: u8 = 1;
+/// Another thread's array was stored, which has the owner.
+const UNWANTED: u8 = 2;
+
+// SAFETY: through a shared reference `managed` is written, once, by the thread that has stored the
+// array; only `Drop` reads `managed`, which has the value for itself. `Exported` is `Send`.
+unsafe impl Sync for KeptManaged {}
+
+impl KeptManaged {
+    fn new(buffers: [BufferPointer; 2]) -> Self {
+        let managed = UnsafeCell::new(MaybeUninit::uninit());
+        Self { buffers, managed, state: AtomicU8::new(AWAITED) }
+    }
+
+    /// Takes the owner of the elements.
+    ///
+    /// # Safety
+    /// Called once for a value.
+    unsafe fn give(&self, managed: Exported) {
+        // SAFETY: this is the one call for this value, and nobody else writes or reads there before
+        // `Drop`, which has the value for itself.
+        unsafe { self.managed.get().write(MaybeUninit::new(managed)) };
+        self.state.store(GIVEN, Ordering::Release);
+    }
+}
+
+impl Drop for KeptManaged {
+    fn drop(&mut self) {
+        match *self.state.get_mut() {
+            // SAFETY: the state says that `give` has written the value, and this is its end.
+            GIVEN => unsafe { self.managed.get_mut().assume_init_drop() },
+            // A child of a fork between the storing of the array and the giving.
+            AWAITED => deferred::count_abandoned(),
+            _ => {}
+        }
+    }
 }
 
 impl TensorMemory {
@@ -107,7 +160,7 @@ impl TensorMemory {
         len: u64,
         elements: Option<Dtype>,
     ) -> Self {
-        let unshared = Mutex::new(Some(F::exported(managed)));
+        let unshared = UnsafeCell::new(ManuallyDrop::new(F::exported(managed)));
         let array = AtomicPtr::new(ptr::null_mut());
         let is_host = device.device_type == DeviceType::CPU;
         let made_in = if is_host { None } else { Some(MadeIn::this()) };
@@ -127,13 +180,23 @@ impl TensorMemory {
 
     #[cold]
     fn share<'a>(&self, imported: &'a ImportedTensor) -> &'a Array {
-        let mut unshared = lock(&imported.unshared);
-        if imported.array().is_none() {
-            let shared = self.array_of_imported(imported, unshared.take()).and_then(Shared::new);
-            let Ok(shared) = shared else {
-                std::alloc::handle_alloc_error(Layout::new::<KeptManaged>())
-            };
-            imported.array.store(Shared::into_raw(shared).cast_mut(), Ordering::Release);
+        let (before, after) = (Ordering::AcqRel, Ordering::Acquire);
+        let made = self.array_of_imported(imported);
+        let Ok((array, kept)) = made.and_then(|(array, kept)| Ok((Shared::new(array)?, kept)))
+        else {
+            std::alloc::handle_alloc_error(Layout::new::<KeptManaged>())
+        };
+        let fresh = Shared::into_raw(array).cast_mut();
+        if imported.array.compare_exchange(ptr::null_mut(), fresh, before, after).is_ok() {
+            // SAFETY: this thread alone has changed `array` from null, and nobody else reads the
+            // value from then on: `Drop` does only where `array` is null.
+            let unshared = unsafe { imported.unshared.get().read() };
+            // SAFETY: `kept` was made for this array, and this thread stores an array once.
+            unsafe { kept.give(ManuallyDrop::into_inner(unshared)) };
+        } else {
+            kept.state.store(UNWANTED, Ordering::Relaxed);
+            // SAFETY: `into_raw` gave the pointer just now, and nobody else has seen it.
+            drop(unsafe { Shared::<Array>::from_raw(fresh) });
         }
         match imported.array() {
             Some(array) => array,
@@ -141,24 +204,20 @@ impl TensorMemory {
         }
     }
 
-    /// An array whose structs are ours, as if it had been imported itself. An error where there is
-    /// no memory.
-    fn array_of_imported(
-        &self,
-        imported: &ImportedTensor,
-        managed: Option<Exported>,
-    ) -> Result<Array> {
+    /// An array whose structs are ours, as if it had been imported itself, and where the array
+    /// wants the owner of its elements. An error where there is no memory.
+    fn array_of_imported(&self, imported: &ImportedTensor) -> Result<(Array, Shared<KeptManaged>)> {
         let (schema, width) = schema_for(imported.elements)?;
         let length = imported.len.checked_div(width).unwrap_or(0);
         let buffers = [ptr::null(), self.base.as_ptr().cast_const().cast()].map(BufferPointer);
-        let kept = Shared::new(KeptManaged { buffers, _managed: managed })?;
+        let kept = Shared::new(KeptManaged::new(buffers))?;
         let base = ArrowArray {
             // At most the largest length of memory.
             length: length as i64,
             n_buffers: kept.buffers.len() as i64,
             buffers: kept.buffers.as_ptr().cast_mut().cast(),
             release: Some(release_share::<ArrowArray, KeptManaged>),
-            private_data: Shared::into_raw(kept).cast_mut(),
+            private_data: Shared::into_raw(kept.clone()).cast_mut(),
             ..ArrowArray::empty()
         };
         // SAFETY: this is the struct of an array of numbers: a table of two buffers, of which the
@@ -171,7 +230,7 @@ impl TensorMemory {
         if let Some(made_in) = imported.made_in {
             tree.set_made_in(made_in);
         }
-        Ok(Array::from_tree(Shared::new(tree)?))
+        Ok((Array::from_tree(Shared::new(tree)?), kept))
     }
 
     /// The array, if there is one.
@@ -225,8 +284,9 @@ pub(crate) fn array_of(
 
 /// The schema for an array of these elements, or of bytes, and how many bytes an element takes.
 fn schema_for(elements: Option<Dtype>) -> Result<(&'static Schema, u64)> {
-    static BYTES: OnceLock<Option<Schema>> = OnceLock::new();
-    let bytes = || BYTES.get_or_init(|| Schema::try_from(DataType::UInt8).ok()).as_ref();
+    static BYTES: OnceArc<Option<Schema>> = OnceArc::new();
+    let schema = || Arc::new(Schema::try_from(DataType::UInt8).ok());
+    let bytes = || BYTES.get_or_make(schema).as_ref();
     let plain = elements.and_then(|dtype| Some((plain_schema(dtype)?, dtype.byte_width()?)));
     let typed = plain.or_else(|| Some((bytes()?, 1)));
     typed.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, "there is no schema for bytes"))

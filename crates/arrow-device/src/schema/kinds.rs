@@ -4,7 +4,7 @@
 //! parsed, and those after it are told by comparing eight bytes.
 
 use std::ffi::{CStr, c_char};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use super::check::{Check, Nullability};
 use super::format::{self, FormatShape};
@@ -12,6 +12,7 @@ use super::kind::{Kind, NO_TEXT, Named, Role, is_whole, key_of};
 use super::rules::Rule;
 use super::storage::Draft;
 use super::{DataType, Field, Layout, Text};
+use crate::once::OnceArc;
 use crate::{Error, ErrorKind, Result};
 
 /// Kinds of the schemas that a thread has read.
@@ -194,9 +195,9 @@ impl Kind {
 
 /// A type of this shape, whose children are not the real ones.
 fn stand_in(shape: FormatShape) -> DataType {
-    static CHILD: LazyLock<Arc<Field>> =
-        LazyLock::new(|| Arc::new(Field::new(Text::EMPTY, DataType::Null, true)));
-    let child = || Arc::clone(&CHILD);
+    static CHILD: OnceArc<Field> = OnceArc::new();
+    let field = || Arc::new(Field::new(Text::EMPTY, DataType::Null, true));
+    let child = || CHILD.share_or_make(field);
     match shape {
         FormatShape::Leaf(leaf) => leaf,
         FormatShape::List(list) => list(child()),

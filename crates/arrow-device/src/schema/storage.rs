@@ -5,10 +5,10 @@
 //! moves to a larger block.
 
 use crate::numbered::fitted;
+use crate::once::{OnceArc, OnceSlice};
 use std::ffi::CStr;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
-use std::sync::OnceLock;
 
 use super::Text;
 use super::check::Check;
@@ -26,8 +26,8 @@ pub(super) struct Table {
     pub(super) packed: Packed,
     /// There from the start where the schema was made of fields; where it was imported, made when
     /// they are first asked for.
-    pub(super) nodes: OnceLock<Box<[SchemaNode]>>,
-    pub(super) image: OnceLock<Image>,
+    pub(super) nodes: OnceSlice<SchemaNode>,
+    pub(super) image: OnceArc<Image>,
 }
 
 /// The plain values, which lie in the block of their table. The last four are of imported schemas
@@ -131,7 +131,7 @@ impl Draft {
         let packed = Packed { checks, rules, records, kinds, metadata, text };
         Ok(Self(Unique::new(
             place,
-            Table { packed, nodes: OnceLock::new(), image: OnceLock::new() },
+            Table { packed, nodes: OnceSlice::new(), image: OnceArc::new() },
         )))
     }
 
@@ -143,7 +143,7 @@ impl Draft {
         let table = &mut draft.0;
         let fits = table.packed.checks.extend(&checks) && table.packed.rules.extend(&rules);
         fitted(fits);
-        table.nodes = OnceLock::from(nodes.into_boxed_slice());
+        table.nodes = OnceSlice::from(nodes.into_boxed_slice());
         Ok(draft)
     }
 

@@ -3,7 +3,6 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 use super::check::Check;
 use super::node::SchemaNode;
@@ -12,6 +11,7 @@ use super::storage::{Draft, Image, Table};
 use super::{DataType, Field, Metadata};
 use crate::ffi::node::ChildNumbers;
 use crate::numbered::numbered;
+use crate::once::OnceArc;
 use crate::pool::shared::Shared;
 use crate::{Error, ErrorKind, NodePath, Result, Step};
 
@@ -143,7 +143,7 @@ impl Schema {
 
     #[cold]
     fn make_nodes(&self) -> &[SchemaNode] {
-        self.0.nodes.get_or_init(|| self.0.packed.nodes())
+        self.0.nodes.get_or_make(|| self.0.packed.nodes())
     }
 
     /// What an imported array of this schema has to keep to, by node.
@@ -187,7 +187,7 @@ impl Schema {
         self.check(number).dictionary()
     }
 
-    pub(super) fn image(&self) -> &OnceLock<Image> {
+    pub(super) fn image(&self) -> &OnceArc<Image> {
         &self.0.image
     }
 

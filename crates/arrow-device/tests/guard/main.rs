@@ -14,9 +14,13 @@ mod exit;
 #[cfg(unix)]
 mod fork;
 #[cfg(unix)]
+mod fork_cells;
+#[cfg(unix)]
 mod fork_locks;
 #[cfg(unix)]
 mod fork_releases;
+#[cfg(unix)]
+mod fork_streams;
 #[cfg(panic = "unwind")]
 mod owners;
 #[cfg(panic = "unwind")]

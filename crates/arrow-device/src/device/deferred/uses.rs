@@ -1,7 +1,7 @@
 //! Timelines of queues and events: what a driver is asked of a use.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use super::release::HeldThing;
 use super::timeline;
@@ -11,6 +11,7 @@ use super::timeline::{
 use crate::device::driver::Runtime;
 use crate::device::host;
 use crate::device::queue::PreparedEvent;
+use crate::once::OnceArc;
 use crate::process::MadeIn;
 use crate::{Device, ErrorKind, Event, Queue, Result};
 
@@ -50,7 +51,7 @@ pub(crate) enum EventPoint {
     OnQueue(Arc<QueueTimeline>, u64),
     /// The event was not recorded by the library, and is the only point of a timeline of its own,
     /// which is made when it is needed.
-    Alone(OnceLock<Arc<QueueTimeline>>),
+    Alone(OnceArc<QueueTimeline>),
 }
 
 /// The timeline of a queue of this device. No other timeline of this process has its number.
@@ -65,7 +66,7 @@ pub(crate) fn timeline_on(device: &Device) -> Arc<QueueTimeline> {
 
 impl EventPoint {
     pub(crate) const fn alone() -> Self {
-        Self::Alone(OnceLock::new())
+        Self::Alone(OnceArc::new())
     }
 
     /// Notes that the event has passed.
@@ -89,7 +90,7 @@ impl EventPoint {
                     timeline.take_point();
                     timeline
                 };
-                (own.get_or_init(make).clone(), 1)
+                (own.share_or_make(make), 1)
             }
         }
     }

@@ -4,14 +4,20 @@
 //! devices: a driver that was used before the fork may hang there, and a lock that another thread
 //! held at the fork is never given back. Processes are therefore numbered, whatever belongs to a
 //! driver remembers the number of its process, a lock that stands in a static is a [`PerProcess`],
-//! and a lock of an object that children use is in a `PerFork`.
+//! and a lock of an object that children use is in a `PerFork`, where a child needs a value of its
+//! own, or is a [`ForkMutex`]. What is made when it is first asked for is in a cell of `once`.
 //!
 //! A process that is about to end takes its drivers down, in an order that nobody knows. After that
 //! has begun, no driver is called.
 
+mod fork_mutex;
+
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+pub use fork_mutex::ForkMutex;
+pub(crate) use fork_mutex::OfProcess;
 
 use crate::{Error, ErrorKind, Result};
 
@@ -48,6 +54,12 @@ impl MadeIn {
     #[inline(always)]
     pub(crate) fn this() -> Self {
         Self(STATE.load(Ordering::Relaxed) & !EXITING)
+    }
+
+    /// This process, whose forks are counted from now on.
+    pub(crate) fn watched() -> Self {
+        watch();
+        Self::this()
     }
 
     /// Whether this is that process, and its end has not begun: one load and one comparison.
@@ -211,7 +223,7 @@ impl Default for LibraryUse {
 /// ```
 ///
 /// Forks are counted from the first use of a driver on: of a [`LibraryUse`], or of a
-/// [`Device`](crate::Device) that is not the host.
+/// [`Device`](crate::Device) that is not the host. A [`ForkMutex`] counts as well.
 pub struct PerProcess<T: 'static> {
     /// That of the first process.
     first: T,

@@ -1,0 +1,228 @@
+//! Values that are made when they are first asked for, and then stay.
+//!
+//! No thread waits for another one that makes a value: both make one, the first to be done stores
+//! its own, and the other drops what it made. The standard library's `OnceLock` makes the second
+//! thread wait for the first, and a child of `fork` would wait for ever where the first is a thread
+//! of the parent. A value whose making is seen elsewhere does not belong in one of these.
+
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// A value, or nothing yet: one pointer.
+pub(crate) struct OnceArc<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
+
+impl<T> OnceArc<T> {
+    /// Nothing yet.
+    #[inline(always)]
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()), PhantomData)
+    }
+
+    /// The value, if there is one: one load.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<&T> {
+        // SAFETY: the member is null, or a pointer of `Arc::into_raw` that `get_or_make` has stored
+        // and whose share is given back by `Drop` alone, when nobody borrows `self` any more. The
+        // load acquires what was written before the pointer was stored.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The value, which is made now if there is none.
+    #[inline(always)]
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Arc<T>) -> &T {
+        match self.get() {
+            Some(value) => value,
+            None => self.store(make()),
+        }
+    }
+
+    /// A share of the value, which is made now if there is none.
+    #[inline(always)]
+    pub(crate) fn share_or_make(&self, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
+        self.get_or_make(make);
+        // The pointer itself, which may be used for the counts beside the value, as a reference to
+        // the value may not.
+        let value = self.0.load(Ordering::Acquire).cast_const();
+        // SAFETY: there is a value by now, whose pointer is one of `Arc::into_raw`, and the cell
+        // keeps its share.
+        unsafe { Arc::increment_strong_count(value) };
+        // SAFETY: the pointer is one of `Arc::into_raw`, and the share that is taken here was added
+        // above.
+        unsafe { Arc::from_raw(value) }
+    }
+
+    /// Stores the value, unless another thread has stored one.
+    #[cold]
+    fn store(&self, value: Arc<T>) -> &T {
+        let fresh = Arc::into_raw(value).cast_mut();
+        let none = ptr::null_mut();
+        let stored = self.0.compare_exchange(none, fresh, Ordering::AcqRel, Ordering::Acquire);
+        if stored.is_err() {
+            // SAFETY: `Arc::into_raw` gave the pointer above, and nobody else has seen it.
+            drop(unsafe { Arc::from_raw(fresh) });
+        }
+        match self.get() {
+            Some(value) => value,
+            None => unreachable!("a value that was stored stays"),
+        }
+    }
+}
+
+impl<T> Drop for OnceArc<T> {
+    fn drop(&mut self) {
+        let value = *self.0.get_mut();
+        if !value.is_null() {
+            // SAFETY: the pointer is one of `Arc::into_raw`, whose share the cell has, and nobody
+            // borrows the cell any more.
+            drop(unsafe { Arc::from_raw(value) });
+        }
+    }
+}
+
+/// Values in a row, or nothing yet, without more memory than the values take.
+pub(crate) struct OnceSlice<T> {
+    /// Null where there is nothing yet.
+    start: AtomicPtr<T>,
+    /// How many values there are, plus one; 0 where nobody has said so yet. Never changed after
+    /// that, and said before `start` is.
+    count: AtomicUsize,
+    owns: PhantomData<Arc<[T]>>,
+}
+
+impl<T> OnceSlice<T> {
+    /// Nothing yet.
+    #[inline(always)]
+    pub(crate) const fn new() -> Self {
+        let (start, count) = (AtomicPtr::new(ptr::null_mut()), AtomicUsize::new(0));
+        Self { start, count, owns: PhantomData }
+    }
+
+    /// The values, if they are there.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> Option<&[T]> {
+        let start = self.start.load(Ordering::Acquire);
+        if start.is_null() {
+            return None;
+        }
+        // The count was stored before the start, which the load above acquires.
+        let count = self.count.load(Ordering::Relaxed).wrapping_sub(1);
+        // SAFETY: `get_or_make` has stored the start and the count of one boxed slice, in which so
+        // many values are, and which `Drop` alone gives back, when nobody borrows `self` any more.
+        // The load of the start acquires what was written before.
+        Some(unsafe { std::slice::from_raw_parts(start, count) })
+    }
+
+    /// The values, which are made now if there are none: as many, whoever makes them.
+    #[inline(always)]
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Box<[T]>) -> &[T] {
+        match self.get() {
+            Some(values) => values,
+            None => self.store(make()),
+        }
+    }
+
+    /// Stores the values, unless another thread has stored some.
+    #[cold]
+    fn store(&self, values: Box<[T]>) -> &[T] {
+        let count = values.len() + 1;
+        let said = self.count.compare_exchange(0, count, Ordering::Relaxed, Ordering::Relaxed);
+        let agree = said.err().is_none_or(|said| said == count);
+        assert!(agree, "two threads made slices of two lengths");
+        let fresh = Box::into_raw(values);
+        let none = ptr::null_mut();
+        let (before, after) = (Ordering::AcqRel, Ordering::Acquire);
+        if self.start.compare_exchange(none, fresh.cast(), before, after).is_err() {
+            // SAFETY: `Box::into_raw` gave the pointer above, and nobody else has seen it.
+            drop(unsafe { Box::from_raw(fresh) });
+        }
+        match self.get() {
+            Some(values) => values,
+            None => unreachable!("values that were stored stay"),
+        }
+    }
+}
+
+impl<T> From<Box<[T]>> for OnceSlice<T> {
+    fn from(values: Box<[T]>) -> Self {
+        let count = AtomicUsize::new(values.len() + 1);
+        let start = AtomicPtr::new(Box::into_raw(values).cast());
+        Self { start, count, owns: PhantomData }
+    }
+}
+
+impl<T> Drop for OnceSlice<T> {
+    fn drop(&mut self) {
+        let start = *self.start.get_mut();
+        if !start.is_null() {
+            let values = ptr::slice_from_raw_parts_mut(start, *self.count.get_mut() - 1);
+            // SAFETY: the start and the count are those of one boxed slice that `Box::into_raw`
+            // gave, and nobody borrows the cell any more.
+            drop(unsafe { Box::from_raw(values) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Requirement: SAF-27
+    #[test]
+    fn nobody_waits_for_a_thread_that_makes_a_value() {
+        let (value, values) = (OnceArc::new(), OnceSlice::new());
+        // As if this thread had been in the middle of it at a fork.
+        let first = value.get_or_make(|| {
+            std::thread::scope(|threads| {
+                threads.spawn(|| assert_eq!(value.get_or_make(|| Arc::new("theirs")), &"theirs"));
+            });
+            Arc::new("mine")
+        });
+        assert_eq!((first, value.get()), (&"theirs", Some(&"theirs")));
+        let first = values.get_or_make(|| {
+            std::thread::scope(|threads| {
+                threads.spawn(|| assert_eq!(values.get_or_make(|| strings("theirs")).len(), 1));
+            });
+            strings("mine")
+        });
+        assert_eq!(first, ["theirs"]);
+    }
+
+    fn strings(text: &str) -> Box<[String]> {
+        Box::from([text.to_owned()])
+    }
+
+    #[test]
+    fn what_a_cell_has_is_dropped_once() {
+        let counted = Arc::new(());
+        let (value, values) = (OnceArc::new(), OnceSlice::new());
+        assert!(value.get().is_none() && values.get().is_none());
+        drop((OnceArc::<()>::new(), OnceSlice::<()>::new(), OnceSlice::<u8>::from(Box::default())));
+        let share = value.share_or_make(|| Arc::new(counted.clone()));
+        value.get_or_make(|| Arc::new(counted.clone()));
+        values.get_or_make(|| Box::from([counted.clone(), counted.clone()]));
+        drop(OnceSlice::from(Box::from([counted.clone()])));
+        assert_eq!((Arc::strong_count(&counted), Arc::strong_count(&share)), (4, 2));
+        drop((value, values));
+        assert_eq!((Arc::strong_count(&counted), Arc::strong_count(&share)), (2, 1));
+    }
+
+    #[test]
+    fn threads_that_race_have_one_value() {
+        for _ in 0..if cfg!(miri) { 4 } else { 200 } {
+            let (value, values) = (OnceArc::new(), OnceSlice::new());
+            let make = |number: usize| {
+                let value = ptr::from_ref(value.get_or_make(|| Arc::new(number))).addr();
+                let values = values.get_or_make(|| Box::from([number, number]));
+                assert_eq!(values.first(), values.last());
+                (value, values.as_ptr().addr())
+            };
+            let places = std::thread::scope(|threads| {
+                let racing = [1, 2, 3].map(|number| threads.spawn(move || make(number)));
+                racing.map(|thread| thread.join().unwrap())
+            });
+            assert_eq!(places, [make(4); 3]);
+        }
+    }
+}
