@@ -14,7 +14,7 @@ use super::protocol::consumer::Inbox;
 use super::state::{StreamInfo, StreamState};
 use super::task::{FoundBy, Task};
 use super::this_thread::this_thread;
-use crate::{Array, Error, ErrorKind, Metadata, Result};
+use crate::{Array, Error, ErrorKind, Metadata, Result, unwind};
 
 /// An asynchronous stream that another party produces: a [`Stream`] of [`Task`]s.
 ///
@@ -155,7 +155,8 @@ impl FusedStream for AsyncStream {
 
 impl Drop for AsyncStream {
     fn drop(&mut self) {
-        let tasks = self.shared.consumer.cancel();
+        let (tasks, waker) = self.shared.consumer.cancel();
+        unwind::is_well(|| drop(waker));
         self.shared.consumer.pump(this_thread());
         drop(self.inbox.take());
         drop(tasks);
