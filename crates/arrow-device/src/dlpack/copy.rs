@@ -34,7 +34,7 @@ impl Tensor {
         let submitted = self.gather(queue, Route::ToHost, to, 0);
         if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
             // What was submitted may still write there.
-            std::mem::forget(memory);
+            queue.keep_until_done(memory);
             return Err(error.during("copy a tensor to the host").on_device(self.device()));
         }
         // SAFETY: the elements are the first `len` bytes, and the wait for them is over.
@@ -167,7 +167,7 @@ pub(crate) fn read_bytes(
     // wait below has succeeded, or else until the queue has passed the copy.
     let submitted = unsafe { queue.copy(Route::ToHost, &[region]) };
     if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
-        std::mem::forget(memory);
+        queue.keep_until_done(memory);
         return Err(error);
     }
     // SAFETY: host memory of this length, written to as a whole by the copy that was waited for.

@@ -1,7 +1,10 @@
 //! Copies that are made for tensors: of memory from an allocator, and on a device that fails.
 
+use arrow_device::deferred::release_finished;
 use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Nulls, Tensor};
 use arrow_device::{Array, Batch, Buffer, DataType, Device, Extent, Memory, Queue, Result};
+use arrow_device_testkit::manual::{Manual, ManualCopies};
+use arrow_device_testkit::process;
 
 /// A queue of the host, whose allocator gives twice as much as it is asked for.
 fn generous() -> Queue {
@@ -37,4 +40,50 @@ fn a_tensor_has_only_the_bytes_of_its_elements_where_an_allocator_gives_more() {
         let view = copy.unwrap().on(&Queue::host()).unwrap();
         assert_eq!(view.extent(), Extent::Exact(len), "{name}");
     }
+}
+
+/// A tensor on a device whose copies are submitted and fail.
+fn with_failing_copies() -> (Manual, Queue, Tensor) {
+    let (manual, device) = Manual::open();
+    manual.set_copies(ManualCopies::Submitted);
+    let queue = device.open_queue().unwrap();
+    let mut memory = device.allocate(64).unwrap();
+    memory.write(&queue, &[1; 64]).unwrap();
+    let tensor = Tensor::from_buffer(memory.into_buffer(), Dtype::UINT8, &[64]).unwrap();
+    manual.set_copies(ManualCopies::Failing);
+    (manual, queue, tensor)
+}
+
+// Requirement: SAF-13, SAF-14
+#[test]
+fn what_a_failed_copy_writes_to_is_kept_until_the_queue_has_passed_it() {
+    process::alone(|| {
+        let (manual, queue, tensor) = with_failing_copies();
+        let nulls = Array::builder(DataType::Float64).len(512);
+        let bitmap = queue.device().allocate(64).unwrap();
+        let values = queue.device().allocate(4096).unwrap();
+        let share = |mut memory: Memory| {
+            manual.set_copies(ManualCopies::Submitted);
+            memory.write(&queue, &vec![0; memory.len() as usize]).unwrap();
+            manual.set_copies(ManualCopies::Failing);
+            Some(memory.into_buffer())
+        };
+        let nulls = nulls.buffers([share(bitmap), share(values)]).finish_ready().unwrap();
+        let counted = || Device::host().held().allocated;
+        let before = counted();
+        let nan = Conversion::new().on(&queue).nulls(Nulls::NaN);
+        let copies: [(&str, u64, &dyn Fn() -> Result<()>); 2] = [
+            ("a tensor to the host", 64, &|| tensor.copy_to_host(&queue).map(drop)),
+            ("a bitmap", 64, &|| nulls.to_tensor(&nan).map(drop)),
+        ];
+        for (name, len, copy) in copies {
+            copy().unwrap_err();
+            assert!(!manual.is_idle(&queue));
+            release_finished();
+            assert_eq!(counted(), before + len, "{name}: freed while the queue writes");
+            manual.complete(&queue);
+            release_finished();
+            assert_eq!(counted(), before, "{name}: kept for ever");
+        }
+    });
 }
