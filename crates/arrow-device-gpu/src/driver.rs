@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_device::driver::{
-    Allocation, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent,
-    Waiting, not_reachable,
+    Allocation, DefaultQueues, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
+    SyncEvent, Waiting, not_reachable,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -117,8 +117,13 @@ impl<A: Api> GpuDriver<A> {
             Kind::Managed if attribute(vendor.concurrent_managed_access)? == 0 => HostAccess::None,
             Kind::Managed => HostAccess::Mapped,
         };
+        let default_queues = DefaultQueues {
+            of_device: Raw::from_bits(vendor.legacy_default_stream),
+            of_thread: Some(Raw::from_bits(vendor.per_thread_default_stream)),
+        };
         let properties = Properties::new(crate::diagnosis::name(api, &device))
             .with_host_access(host_access)
+            .with_default_queues(default_queues)
             .with_gathered_writes(kind != Kind::Host);
         Ok(Self {
             api,
@@ -221,11 +226,13 @@ impl<A: Api> Drop for GpuDriver<A> {
 // is ("cuEventRecord: captures in hEvent the contents of hStream at the time of this call"), and a
 // stream that is told to wait starts nothing submitted later before that ("cuStreamWaitEvent: makes
 // all future work submitted to hStream wait for all work captured in hEvent"); HIP says the same of
-// its own. A stream that captures a graph, where neither holds, is refused. Streams are
-// synchronised by the function for it. `map` is for memory that the host reads at the address
-// itself. `sync_event` is the event's handle, told without a call. `reaches` says yes for this
-// device, for pinned and managed memory, which all devices of the runtime reach ("portable"), and
-// for peers whose access was enabled.
+// its own. A stream that captures a graph, where neither holds, is refused. The legacy default
+// stream waits for all blocking streams of its context, and the default streams of threads are such
+// ("The per-thread default stream is not a non-blocking stream and will synchronize with the legacy
+// default stream"); neither can be destroyed. Streams are synchronised by the function for it. `map`
+// is for memory that the host reads at the address itself. `sync_event` is the event's handle, told
+// without a call. `reaches` says yes for this device, for pinned and managed memory, which all
+// devices of the runtime reach ("portable"), and for peers whose access was enabled.
 unsafe impl<A: Api> Driver for GpuDriver<A> {
     fn id(&self) -> DeviceId {
         self.id

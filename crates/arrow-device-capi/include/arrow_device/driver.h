@@ -32,7 +32,7 @@ struct ardev_region {
 // they say that they wait. They do not throw, and use no queue, event, memory, array or stream of
 // this library. Handles of queues, events and memory are the table's own. An event of NULL has
 // passed: a device whose work is done when it is submitted needs no other. Memory safety rests on
-// this: docs/safety.md has it in full (DRV-1 to DRV-25).
+// this: docs/safety.md has it in full (DRV-1 to DRV-26).
 struct ardev_driver {
   // Sizeof(struct ardev_driver); EINVAL if it is less, and nothing else is looked at.
   size_t struct_size;

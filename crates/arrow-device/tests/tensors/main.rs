@@ -10,6 +10,7 @@
 
 mod dlpack_arrays;
 mod dlpack_copies;
+mod dlpack_deleters;
 mod dlpack_export;
 mod dlpack_import;
 // The page is read from the repository.
