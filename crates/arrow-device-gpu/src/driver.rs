@@ -229,10 +229,10 @@ impl<A: Api> Drop for GpuDriver<A> {
 // its own. A stream that captures a graph, where neither holds, is refused. The legacy default
 // stream waits for all blocking streams of its context, and the default streams of threads are such
 // ("The per-thread default stream is not a non-blocking stream and will synchronize with the legacy
-// default stream"); neither can be destroyed. Streams are synchronised by the function for it. `map`
-// is for memory that the host reads at the address itself. `sync_event` is the event's handle, told
-// without a call. `reaches` says yes for this device, for pinned and managed memory, which all
-// devices of the runtime reach ("portable"), and for peers whose access was enabled.
+// default stream"); neither can be destroyed. Streams are synchronised by the function for it.
+// `map` is for memory that the host reads at the address itself. `sync_event` is the event's
+// handle, told without a call. `reaches` says yes for this device, for pinned and managed memory,
+// which all devices of the runtime reach ("portable"), and for peers whose access was enabled.
 unsafe impl<A: Api> Driver for GpuDriver<A> {
     fn id(&self) -> DeviceId {
         self.id

@@ -118,7 +118,7 @@ impl Tensor {
     fn write_out<F: Form>(self, order: Order<'_>) -> Result<Managed<F>> {
         let is_on_host = self.device().device_type == DeviceType::CPU;
         match order {
-            Order::Host | Order::Unordered if is_on_host => self.write_for(order, HostConsumer),
+            Order::Host | Order::Unordered if is_on_host => self.write_for(order, FinishedUser),
             _ => self.write_for_device(order),
         }
     }
@@ -133,13 +133,17 @@ impl Tensor {
             }
         };
         match queue.filter(|queue| !queue.is_the_hosts()) {
-            Some(queue) => self.write_for(order, QueueConsumer(queue)),
-            None => self.write_for(order, HostConsumer),
+            Some(queue) => self.write_for(order, QueueUser(queue)),
+            None => self.write_for(order, FinishedUser),
         }
     }
 
     #[inline]
-    fn write_for<F: Form, C: Consumer>(self, order: Order<'_>, consumer: C) -> Result<Managed<F>> {
+    fn write_for<F: Form, C: TensorUser>(
+        self,
+        order: Order<'_>,
+        consumer: C,
+    ) -> Result<Managed<F>> {
         let device = self.device();
         let during = |error: Error| error.during("export").on_device(device);
         let c_device = device::dl_device(device).map_err(during)?;
@@ -216,23 +220,23 @@ impl Array {
 }
 
 /// Who uses the memory until the deleter is called.
-trait Consumer {
+trait TensorUser {
     /// Notes what the consumer has submitted by now, which may still use the memory.
     fn note_use(self, memory: &Tensor);
 }
 
 /// One whose work is done when it calls the deleter.
-struct HostConsumer;
+struct FinishedUser;
 
-impl Consumer for HostConsumer {
+impl TensorUser for FinishedUser {
     #[inline(always)]
     fn note_use(self, _memory: &Tensor) {}
 }
 
 /// One that works on this queue, whichever thread calls the deleter.
-struct QueueConsumer(Queue);
+struct QueueUser(Queue);
 
-impl Consumer for QueueConsumer {
+impl TensorUser for QueueUser {
     fn note_use(self, memory: &Tensor) {
         memory.memory().tree().note_use(QueueUse::until_now(&self.0));
     }
@@ -247,7 +251,7 @@ struct ManagedBlock<F, C> {
 }
 
 /// The deleter of everything that is exported here.
-extern "C" fn delete<F: Form, C: Consumer>(managed: *mut F) {
+extern "C" fn delete<F: Form, C: TensorUser>(managed: *mut F) {
     guard::silent(|| {
         let context = managed.wrapping_byte_add(F::CONTEXT).cast::<*mut c_void>();
         // SAFETY: DLPack's consumers call the deleter once with the pointer that they were given,
