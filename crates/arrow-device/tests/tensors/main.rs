@@ -8,6 +8,7 @@
     clippy::unwrap_used
 )]
 
+mod dlpack_advertised;
 mod dlpack_arrays;
 mod dlpack_copies;
 mod dlpack_deleters;
