@@ -259,7 +259,7 @@ fn stand_in(array: &Array, nulls: &Bound<'_, PyAny>, as_integers: bool) -> PyRes
 }
 
 /// Waits until a tensor may be used.
-fn wait(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
+pub(crate) fn wait(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
     if tensor.is_ready().is_ok_and(|ready| ready) {
         return Ok(());
     }
