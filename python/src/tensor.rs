@@ -178,6 +178,9 @@ impl PyTensor {
 
     /// DLPack: a capsule with the tensor. What cannot be handed over, or not in this way, is a
     /// ``BufferError``.
+    ///
+    /// ``stream`` waits for the data. The consumer may delete the tensor while that stream still
+    /// reads it, and keeps the stream open until then.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
