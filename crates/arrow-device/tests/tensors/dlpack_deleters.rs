@@ -8,6 +8,8 @@ use arrow_device::dlpack::{CopyPolicy, Dtype, Form, Managed, Order, Tensor};
 use arrow_device::{Device, Queue};
 use arrow_device_testkit::manual::{Manual, ManualCopies};
 use arrow_device_testkit::process::alone;
+#[cfg(all(unix, not(miri)))]
+use arrow_device_testkit::process::forked;
 
 fn on_device() -> (Manual, Device, Tensor) {
     let (manual, device) = Manual::open();
@@ -126,4 +128,29 @@ fn memory_is_released_at_once_where_no_queue_was_named_and_there_is_no_default()
         read_and_delete(tensor, order, || {});
         assert_eq!(manual.live_memory(), 0);
     }
+}
+
+// Requirement: SAF-27, SAF-28
+#[test]
+#[cfg(all(unix, not(miri)))]
+fn a_child_deletes_a_tensor_of_its_parent_and_calls_no_driver() {
+    alone(|| {
+        let (manual, device, tensor) = on_device();
+        let queue = device.open_queue().unwrap();
+        let managed: Managed<DLManagedTensorVersioned> =
+            tensor.export(Order::On(&queue), CopyPolicy::Never).unwrap();
+        manual.submit(&queue);
+        let asked = manual.questions();
+        forked(|| {
+            // SAFETY: the share is the one of the parent, which this process does not have.
+            drop(unsafe { std::ptr::read(&raw const managed) });
+            release_finished();
+            match (manual.live_memory(), manual.questions() - asked, held_back().in_use) {
+                (1, 0, 0) if held_back().abandoned > 0 => Ok(()),
+                found => Err(format!("memory, questions, things held back: {found:?}")),
+            }
+        });
+        delete(managed);
+        assert_kept_for(&manual, &queue, "after a fork");
+    });
 }
