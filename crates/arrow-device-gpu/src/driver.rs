@@ -182,18 +182,22 @@ impl<A: Api> GpuDriver<A> {
     ) -> Result<()> {
         let _entered = self.enter(operation)?;
         let functions = self.api.functions();
-        if let Some(is_capturing) = functions.stream_is_capturing {
-            let mut status = 0;
-            // SAFETY: the stream is alive, as the caller of every operation on a queue promises.
-            self.check(unsafe { is_capturing(stream, &mut status) }, operation)?;
-            if status != 0 {
-                let message =
-                    "the stream is capturing a graph; exchange data outside of the capture";
-                let error = Error::new(ErrorKind::Unsupported, message);
-                return Err(error.during(operation).on_device(self.id));
-            }
-        }
+        self.require_no_capture(stream, operation)?;
         self.check(function(functions), operation)
+    }
+
+    /// An error where the stream is capturing a graph, or would have to wait for one that is. To ask
+    /// this ends no capture.
+    fn require_no_capture(&self, stream: Handle, operation: &'static str) -> Result<()> {
+        let Some(is_capturing) = self.api.functions().stream_is_capturing else { return Ok(()) };
+        let mut status = 0;
+        // SAFETY: the stream is alive, as the caller of every operation on a queue promises.
+        self.check(unsafe { is_capturing(stream, &mut status) }, operation)?;
+        if status == 0 {
+            return Ok(());
+        }
+        let message = "the stream is capturing a graph; exchange data outside of the capture";
+        Err(Error::new(ErrorKind::Unsupported, message).during(operation).on_device(self.id))
     }
 
     fn take_event(&self) -> Option<Raw<Event>> {
@@ -303,7 +307,11 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        self.ask("ask a queue", |functions| {
+        let operation = "ask a queue";
+        // The question itself would end a capture.
+        let _entered = self.enter(operation)?;
+        self.require_no_capture(queue.as_ptr(), operation)?;
+        self.ask(operation, |functions| {
             // SAFETY: UNS-22, which the caller keeps.
             unsafe { (functions.stream_query)(queue.as_ptr()) }
         })

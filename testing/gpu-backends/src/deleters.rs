@@ -4,6 +4,7 @@
 //! before that.
 
 use arrow_device::abi::dlpack::DLManagedTensorVersioned;
+use arrow_device::deferred::{held_back, release_finished};
 use arrow_device::dlpack::{Conversion, CopyPolicy, Managed, Order};
 use arrow_device::driver::Raw;
 use arrow_device::{Array, DataType, Device, Queue};
@@ -41,7 +42,7 @@ fn read(machine: &Machine, managed: &Managed<DLManagedTensorVersioned>, stream: 
 fn delete(managed: Managed<DLManagedTensorVersioned>) {
     std::thread::spawn(move || drop(managed)).join().unwrap();
     // The driver reports what is freed before its use has ended.
-    arrow_device::deferred::release_finished();
+    release_finished();
 }
 
 fn open(machine: &Machine) -> (Device, Queue) {
@@ -131,10 +132,51 @@ pub fn on_a_stream_that_is_gone(machine: &Machine) {
     drop(named);
     read(machine, &managed, stream.bits());
     drop(consumer);
-    let before = arrow_device::deferred::held_back().in_use;
+    let before = held_back().in_use;
     std::thread::spawn(move || drop(managed)).join().unwrap();
-    arrow_device::deferred::release_finished();
-    assert_eq!(arrow_device::deferred::held_back().in_use, before + 1);
+    release_finished();
+    assert_eq!(held_back().in_use, before + 1);
     let mistakes = machine.take_mistakes();
     assert!(mistakes.iter().all(|mistake| mistake == "StreamDestroyed"), "{mistakes:?}");
+}
+
+/// The consumer captures a graph when its tensor dies: nothing of the deletion ends the capture, and
+/// the memory is released afterwards.
+pub fn in_a_capture(machine: &Machine) {
+    let (device, queue) = open(machine);
+    for is_default in [false, true] {
+        let managed;
+        let stream;
+        let consumer = device.open_queue().unwrap();
+        if is_default {
+            // The default stream would wait for this one.
+            let mut blocking = 0_usize;
+            let create = machine.name("cuStreamCreate", "hipStreamCreateWithFlags");
+            let out = std::ptr::from_mut(&mut blocking) as u64;
+            assert_eq!(machine.entered(|| machine.raw(create, &[out, 0])), 0);
+            stream = blocking;
+            managed = hand_over(numbers(&queue), Order::Host);
+        } else {
+            stream = consumer.raw().bits();
+            managed = hand_over(numbers(&queue), Order::On(&consumer));
+        }
+        read(machine, &managed, stream);
+        let capture = |name, more| {
+            machine.entered(|| assert_eq!(machine.raw(name, &[stream as u64, more]), 0, "{name}"));
+        };
+        capture(machine.name("cuStreamBeginCapture_v2", "hipStreamBeginCapture"), 0);
+        machine.take_mistakes();
+        let before = held_back().in_use;
+        std::thread::spawn(move || drop(managed)).join().unwrap();
+        release_finished();
+        assert_eq!(held_back().in_use, before + 1, "released without an event");
+        let mut graph = 0_u64;
+        let end = machine.name("cuStreamEndCapture", "hipStreamEndCapture");
+        capture(end, std::ptr::from_mut(&mut graph) as u64);
+        let mistakes = machine.take_mistakes();
+        assert!(mistakes.iter().all(|mistake| mistake == "Capture"), "{mistakes:?}");
+        unsafe { device.adopt_queue(Raw::from_bits(stream)) }.synchronize().unwrap();
+        settle();
+        assert_eq!(machine.take_mistakes(), [""; 0]);
+    }
 }

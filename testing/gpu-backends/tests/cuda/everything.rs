@@ -227,3 +227,9 @@ fn a_tensor_is_kept_for_a_stream_that_is_destroyed_after_it() {
 fn a_tensor_is_kept_for_good_where_its_stream_is_gone() {
     arrow_device_testkit::process::alone(|| deleters::on_a_stream_that_is_gone(&Bench::cuda()));
 }
+
+// Requirement: SAF-17, SAF-35
+#[test]
+fn a_tensor_that_dies_in_a_capture_does_not_end_it() {
+    deleters::in_a_capture(&Bench::cuda());
+}
