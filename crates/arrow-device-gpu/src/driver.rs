@@ -186,8 +186,8 @@ impl<A: Api> GpuDriver<A> {
         self.check(function(functions), operation)
     }
 
-    /// An error where the stream is capturing a graph, or would have to wait for one that is. To ask
-    /// this ends no capture.
+    /// An error where the stream is capturing a graph, or would have to wait for one that is. The
+    /// question ends no capture.
     fn require_no_capture(&self, stream: Handle, operation: &'static str) -> Result<()> {
         let Some(is_capturing) = self.api.functions().stream_is_capturing else { return Ok(()) };
         let mut status = 0;

@@ -44,7 +44,7 @@ pub fn exchanging_calls_nothing(machine: &Machine) {
         let managed =
             tensor.export::<DLManagedTensorVersioned>(Order::Unordered, CopyPolicy::IfNeeded);
         assert_eq!(machine.take_calls(), [""; 0], "{kind:?}");
-        // The consumer may have submitted work that still reads: one event behind that, and no more.
+        // The consumer may have submitted work that still reads: one event is recorded behind it.
         drop(managed.unwrap());
         let record = machine.name("cuEventRecord", "hipEventRecord");
         let calls = machine.take_calls();

@@ -140,8 +140,8 @@ pub fn on_a_stream_that_is_gone(machine: &Machine) {
     assert!(mistakes.iter().all(|mistake| mistake == "StreamDestroyed"), "{mistakes:?}");
 }
 
-/// The consumer captures a graph when its tensor dies: nothing of the deletion ends the capture, and
-/// the memory is released afterwards.
+/// The consumer captures a graph when its tensor dies: nothing of the deletion ends the capture,
+/// and the memory is released afterwards.
 pub fn in_a_capture(machine: &Machine) {
     let (device, queue) = open(machine);
     for is_default in [false, true] {

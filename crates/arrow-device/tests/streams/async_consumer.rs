@@ -4,8 +4,7 @@
 use std::ffi::c_int;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use arrow_device::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncTask};
 use arrow_device::async_stream::{AsyncStream, StreamHandler, Task};
@@ -94,27 +93,26 @@ fn nothing_is_asked_for_beyond_the_window() {
     source.settle().unwrap();
 }
 
-/// A waker whose drop panics, as often as it is dropped.
-struct StubbornWaker;
-
-impl Wake for StubbornWaker {
-    fn wake(self: Arc<Self>) {}
-}
-
-impl Drop for StubbornWaker {
-    fn drop(&mut self) {
-        panic!("planted");
-    }
-}
-
 // Requirement: ASY-7, SAF-30
 #[test]
 #[cfg(panic = "unwind")]
 fn a_producer_is_told_to_stop_where_the_drop_of_a_waker_panics() {
+    struct Stubborn;
+
+    impl std::task::Wake for Stubborn {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+
+    impl Drop for Stubborn {
+        fn drop(&mut self) {
+            panic!("planted");
+        }
+    }
+
     let (mut stream, source) = start(2, None);
     // The schema, so that there is somebody to tell.
     assert!(source.step());
-    let waker = Waker::from(Arc::new(StubbornWaker));
+    let waker = Waker::from(std::sync::Arc::new(Stubborn));
     assert!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)).is_pending());
     // The last share is the stream's.
     drop(waker);
