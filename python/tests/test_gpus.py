@@ -46,6 +46,11 @@ for kind in kinds:
 queue = ad.device(own).queue()
 again = ad.Queue.from_handle(own, queue.handle)
 assert again.handle == queue.handle and again.device == ad.device(own)
+try:
+    ad.Queue.from_handle(own, 2)
+    raise AssertionError("another thread has another one")
+except ad.DataError as error:
+    assert "on each thread" in str(error)
 numbers = ad.array(pa.array([1, 2, 3], pa.int32())).to(again)
 for stream in {streams}:
     ad.from_dlpack(numbers)
