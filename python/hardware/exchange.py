@@ -161,6 +161,30 @@ def what_is_passed_outlives_its_maker(library):
     return ""
 
 
+def ours_is_kept_while_their_stream_reads_it(library):
+    """They read ours on a stream that is busy, and let go at once: nobody waits for the stream."""
+    if not library.has_streams:
+        return "it shows no streams"
+    expected = list(range(library.many))
+    for _ in range(3):
+        there = ad.array(host(expected)).to(library.device)
+        there.wait()
+        with library.stream():
+            theirs = library.take(there)
+            del there
+            library.keep_busy()
+            copied = library.copied(theirs)
+            del theirs
+            gc.collect()
+            ad.release_finished()
+            # Whatever is given back is used again.
+            others = [ad.array(host([7] * library.many)).to(library.device) for _ in range(4)]
+            same(library.values(copied), expected, "ours, read after they let go")
+        del others, copied
+        release()
+    return ""
+
+
 def everything_is_freed(library):
     def counts():
         library.synchronize()
@@ -256,6 +280,7 @@ CHECKS = [
     their_stream_waits_for_ours,
     their_stream_is_our_queue,
     what_is_passed_outlives_its_maker,
+    ours_is_kept_while_their_stream_reads_it,
     everything_is_freed,
     what_cannot_be_a_tensor_is_refused,
     threads_exchange_at_once,

@@ -45,6 +45,10 @@ class Library:
         """An array of a tensor of others, by DLPack."""
         raise NotImplementedError
 
+    def copied(self, array):
+        """A copy of an array, by work that is submitted and not waited for."""
+        raise NotImplementedError
+
     def address(self, array):
         """Where its first element is, or None."""
         return None
@@ -131,6 +135,9 @@ class Torch(Library):
     def take(self, tensor):
         return self.library.from_dlpack(tensor)
 
+    def copied(self, array):
+        return array.clone()
+
     def address(self, array):
         return array.data_ptr()
 
@@ -192,6 +199,9 @@ class Cupy(Library):
 
     def take(self, tensor):
         return self.library.from_dlpack(tensor)
+
+    def copied(self, array):
+        return array.copy()
 
     def address(self, array):
         return array.data.ptr

@@ -423,6 +423,9 @@ impl PyArray {
     /// DLPack: a capsule with the array as a tensor. What cannot be one, or not in this way, is a
     /// ``BufferError``.
     ///
+    /// ``stream`` waits for the data. The consumer may delete the tensor while that stream still
+    /// reads it, and keeps the stream open until then.
+    ///
     /// Memory is shared and read-only where that is possible and ``copy`` is not true. The form of
     /// DLPack before 1.0, for which a consumer asks that passes no ``max_version``, cannot say
     /// read-only; memory is copied for it.

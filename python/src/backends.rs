@@ -89,6 +89,9 @@ pub(crate) struct Opened {
     asked: DeviceId,
     pub(crate) device: Device,
     pub(crate) queue: Queue,
+    /// The queue that other libraries are told of: the default one, on which most of them work, or
+    /// else the one above.
+    pub(crate) advertised: Queue,
 }
 
 /// A child of `fork` opens devices anew, where that is possible.
@@ -145,7 +148,8 @@ pub(crate) fn open(id: DeviceId) -> Result<Opened> {
         return Ok(found);
     }
     let queue = if device.id() == DeviceId::CPU { Queue::host() } else { device.open_queue()? };
-    let entry = Opened { asked: id, device, queue };
+    let advertised = device.default_queue().unwrap_or_else(|| queue.clone());
+    let entry = Opened { asked: id, device, queue, advertised };
     opened().push(entry.clone());
     Ok(entry)
 }

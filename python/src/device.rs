@@ -169,10 +169,15 @@ impl PyQueue {
     /// 1 are the default stream), a ``hipStream_t``, a ``cl_command_queue``, a ``VkQueue``.
     ///
     /// It has to stay open as long as this object and all that was used on it. A handle that is
-    /// none is a crash.
+    /// none is a crash. The default stream of a thread (2) is refused: it is another one on each
+    /// thread, and queues are used on all.
     #[staticmethod]
     fn from_handle(device: &Bound<'_, PyAny>, handle: usize) -> PyResult<Self> {
         let device = open(device.py(), named(device)?)?.device;
+        let of_thread = device.properties().default_queues.and_then(|queues| queues.of_thread);
+        if of_thread == Some(Raw::from_bits(handle)) {
+            return Err(invalid("the default stream of a thread is another one on each thread"));
+        }
         // SAFETY: what it asks is said above; Python programs pass handles as integers and answer
         // for them.
         Ok(Self::new(unsafe { device.adopt_queue(Raw::from_bits(handle)) }))

@@ -39,19 +39,17 @@ pub(crate) fn take(
     let export = object.getattr(intern!(py, "__dlpack__"))?;
     let of = object.call_method0(intern!(py, "__dlpack_device__"))?.extract::<(i32, i64)>()?;
     let asks_host = device == Some(DeviceId::CPU) && of.0 != DeviceType::CPU.0;
-    let (id, queue) = if asks_host { (DeviceId::CPU, Queue::host()) } else { place(py, of)? };
-    let passes_stream = streams::are_passed(id.device_type);
-
+    let mut given = if asks_host { (DeviceId::CPU, Queue::host()) } else { place(py, of)? };
     // Those that even old producers know.
-    let old = || {
+    let old = |(id, queue): &(DeviceId, Queue)| {
         let arguments = PyDict::new(py);
-        if passes_stream {
+        if streams::are_passed(id.device_type) {
             // The queue that will use the tensor is ours; the producer makes it wait.
             arguments.set_item(intern!(py, "stream"), queue.raw().bits())?;
         }
         PyResult::Ok(arguments)
     };
-    let new = old()?;
+    let new = old(&given)?;
     new.set_item(intern!(py, "max_version"), (DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION))?;
     if asks_host {
         let host = dl_device(DeviceId::CPU).or_refuse()?;
@@ -65,16 +63,18 @@ pub(crate) fn take(
         // A signature from before these arguments.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => {
             if asks_host {
-                place(py, of)?;
+                // It knows of no other device than its own, and gives the tensor there.
+                given = place(py, of)?;
             }
-            (export.call((), Some(&old()?))?, false)
+            (export.call((), Some(&old(&given)?))?, false)
         }
         Err(error) => return Err(error),
     };
     let capsule = made.cast_into::<PyCapsule>().map_err(|error| {
         PyTypeError::new_err(format!("__dlpack__ gives a capsule, and this gave {error}"))
     })?;
-    let order = if passes_stream { Order::On(&queue) } else { Order::Host };
+    let (id, queue) = &given;
+    let order = if streams::are_passed(id.device_type) { Order::On(queue) } else { Order::Host };
     let tensor = consume(&capsule, order)?;
     arrange(py, tensor, device, copy, copy == Some(true) && !was_told)
 }

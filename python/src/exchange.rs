@@ -3,18 +3,22 @@
 //!
 //! The table is a static of this library, and the types `Array` and `Tensor` carry a pointer to it.
 //! Its functions are called by foreign code that holds the interpreter's lock, the allocator
-//! excepted; they wait for nothing.
+//! excepted; they wait for no device.
+//!
+//! One stream of each device is advertised, and everything is in its order: it waits for what is
+//! handed out, and what is taken over is ready after what was submitted to it.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 
 use arrow_device::abi::dlpack::{
-    DLDeviceType, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_MAJOR_VERSION,
-    DLPACK_MINOR_VERSION, DLPackExchangeAPI, DLPackExchangeAPIHeader, DLPackVersion, DLTensor,
+    DLDevice, DLDeviceType, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_IS_COPIED,
+    DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION, DLPackExchangeAPI, DLPackExchangeAPIHeader,
+    DLPackVersion, DLTensor,
 };
-use arrow_device::dlpack::{Conversion, CopyPolicy, Dtype, Order, Tensor, device_id};
-use arrow_device::{Error, ErrorKind, Memory, Result};
+use arrow_device::dlpack::{self, Conversion, CopyPolicy, Dtype, Managed, Order, Tensor};
+use arrow_device::{DeviceType, Error, ErrorKind, Memory, Result};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -24,7 +28,7 @@ use crate::array::PyArray;
 use crate::backends;
 use crate::error::OrRaise;
 use crate::live::{Kind, Live};
-use crate::tensor::PyTensor;
+use crate::tensor::{self, PyTensor};
 
 struct Table(DLPackExchangeAPI);
 
@@ -87,11 +91,27 @@ unsafe extern "C" fn from_object(
                 return Err(PyTypeError::new_err(format!("this table is not for {class}")));
             }
         };
-        let managed = tensor.export(Order::Unordered, CopyPolicy::IfNeeded).or_refuse()?;
+        let managed = in_order(py, tensor)?;
         // SAFETY: the caller passes a place for the pointer.
         unsafe { out.write(managed.into_raw()) };
         Ok(())
     })
+}
+
+/// The tensor, for whoever works on the advertised stream of its device.
+fn in_order(py: Python<'_>, tensor: Tensor) -> PyResult<Managed<DLManagedTensorVersioned>> {
+    let device = tensor.device();
+    if device.device_type == DeviceType::CPU {
+        tensor::wait(py, &tensor)?;
+        return tensor.export(Order::Host, CopyPolicy::IfNeeded).or_refuse();
+    }
+    let export = || match backends::open(device) {
+        Ok(opened) => tensor.export(Order::On(&opened.advertised), CopyPolicy::IfNeeded),
+        // What is there needs no queue that waits.
+        Err(error) if !tensor.is_ready().is_ok_and(|is_ready| is_ready) => Err(error),
+        Err(_) => tensor.export(Order::Unordered, CopyPolicy::IfNeeded),
+    };
+    py.detach(export).or_refuse()
 }
 
 /// `managed_tensor_to_py_object_no_sync`: the tensor is ours from the call on, and deleted if it is
@@ -101,8 +121,10 @@ unsafe extern "C" fn to_object(
     out: *mut *mut c_void,
 ) -> c_int {
     answer(|py| {
-        // SAFETY: the caller hands over a tensor of its own.
-        let tensor = unsafe { Tensor::import(tensor, Order::Unordered) }.or_refuse()?;
+        let advertised =
+            |id| py.detach(|| backends::open(id)).map(|opened| Some(opened.advertised));
+        // SAFETY: UNS-23 to UNS-25: the caller hands over a tensor of its own.
+        let tensor = unsafe { Tensor::import_advertised(tensor, advertised) }.or_refuse()?;
         // SAFETY: UNS-26: `from_dlpack`, for which this function stands, tells its callers that
         // nobody may write to a tensor that is shared as long as it is.
         let tensor = unsafe { tensor.assume_frozen() };
@@ -113,11 +135,24 @@ unsafe extern "C" fn to_object(
     })
 }
 
-/// `current_work_stream`: none of our own, which is the device's default stream.
-unsafe extern "C" fn current_stream(_: DLDeviceType, _: i32, out: *mut *mut c_void) -> c_int {
-    // SAFETY: the caller passes a place for the pointer.
-    unsafe { out.write(ptr::null_mut()) };
-    0
+/// `current_work_stream`: the one that is advertised for the device, and none for the host.
+unsafe extern "C" fn current_stream(
+    device_type: DLDeviceType,
+    device_id: i32,
+    out: *mut *mut c_void,
+) -> c_int {
+    if device_type.0 == DeviceType::CPU.0 {
+        // SAFETY: the caller passes a place for the pointer.
+        unsafe { out.write(ptr::null_mut()) };
+        return 0;
+    }
+    answer(|py| {
+        let id = dlpack::device_id(DLDevice { device_type, device_id }).or_raise()?;
+        let opened = py.detach(|| backends::open(id)).or_raise()?;
+        // SAFETY: the caller passes a place for the pointer.
+        unsafe { out.write(opened.advertised.raw().as_ptr()) };
+        Ok(())
+    })
 }
 
 type SetError = Option<unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char)>;
@@ -194,9 +229,9 @@ impl AllocatedTensor {
         let bits = u64::from(dtype.bits) * u64::from(dtype.lanes);
         let bytes = elements.checked_mul(bits).map(|bits| bits.div_ceil(8));
         let bytes = bytes.ok_or_else(|| wrong("the tensor is larger than any memory"))?;
-        let opened = backends::open(device_id(wanted.device)?)?;
+        let opened = backends::open(dlpack::device_id(wanted.device)?)?;
         let mut memory = opened.device.allocate(bytes)?;
-        let data = memory.spot(&opened.queue)?.base.as_ptr();
+        let data = memory.spot(&opened.advertised)?.base.as_ptr();
         dims.extend(strides(&dims));
         let dl_tensor = DLTensor {
             data,

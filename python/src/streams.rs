@@ -46,7 +46,8 @@ pub(crate) fn order(py: Python<'_>, on: DeviceId, stream: Option<i64>) -> PyResu
         Meaning::Handle(handle) => {
             let device = device::open(py, on)?.device;
             // SAFETY: the protocol makes the integer a stream of this device, which stays open
-            // while the consumer uses it.
+            // until the deleter has returned (UNS-34). The default stream of a thread is told to
+            // wait on this thread, the consumer's.
             Ordered::On(unsafe { device.adopt_queue(Raw::from_bits(handle)) })
         }
     })

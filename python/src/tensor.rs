@@ -178,6 +178,9 @@ impl PyTensor {
 
     /// DLPack: a capsule with the tensor. What cannot be handed over, or not in this way, is a
     /// ``BufferError``.
+    ///
+    /// ``stream`` waits for the data. The consumer may delete the tensor while that stream still
+    /// reads it, and keeps the stream open until then.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -259,7 +262,7 @@ fn stand_in(array: &Array, nulls: &Bound<'_, PyAny>, as_integers: bool) -> PyRes
 }
 
 /// Waits until a tensor may be used.
-fn wait(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
+pub(crate) fn wait(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
     if tensor.is_ready().is_ok_and(|ready| ready) {
         return Ok(());
     }

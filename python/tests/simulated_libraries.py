@@ -77,8 +77,7 @@ class Foreign:
         self.of, self.managed = of, DLManagedTensorVersioned.from_address(address)
 
     def __del__(self):
-        # DLPack has no event for the way back: whoever lets go has done.
-        self.of.synchronize()
+        # As PyTorch and CuPy do: what was submitted may still run.
         self.managed.deleter(ctypes.addressof(self.managed))
 
 
@@ -159,6 +158,12 @@ class Simulated(Library):
         shape, strides = found.shape[: found.ndim], found.strides[: found.ndim]
         [dtype] = [each for each in DTYPES if code_of(each) == (found.code, found.bits)]
         return Array(self, Foreign(self, address), (found.data or 0) + found.byte_offset, shape, strides, dtype)
+
+    def copied(self, array):
+        owner = Allocation(self, array.shape[0] * np.dtype(array.dtype).itemsize)
+        self.driver.enter()
+        self.driver.call("cuMemcpyDtoDAsync_v2", owner.address, array.address, owner.size, self.current)
+        return Array(self, owner, owner.address, array.shape, array.strides, array.dtype)
 
     def asked_stream(self):
         return self.current

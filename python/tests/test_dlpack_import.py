@@ -236,6 +236,26 @@ def test_a_tensor_that_has_to_move_is_not_moved_without_a_copy(software):
         ad.from_dlpack(there, device="cpu", copy=False)
 
 
+# Requirement: DLP-8
+def test_an_old_producer_is_told_the_stream_that_copies_to_the_host(software):
+    class Old:
+        asked = []
+
+        def __init__(self):
+            self.source = ad.array(pa.array(range(100))).to(software)
+
+        def __dlpack__(self, stream=None):
+            self.asked.append(stream)
+            return self.source.__dlpack__(stream=stream)
+
+        def __dlpack_device__(self):
+            return self.source.__dlpack_device__()
+
+    assert values(ad.from_dlpack(Old(), device="cpu")) == list(range(100))
+    [stream] = Old.asked
+    assert stream is not None, "the producer ordered the default stream, and another one copied"
+
+
 # Requirement: DLP-12
 def test_read_only_is_kept_and_what_is_shared_stays_read_only():
     for flags in (READ_ONLY, 0):

@@ -139,9 +139,66 @@ def test_tensors_are_allocated_and_may_be_written():
 
 
 # Requirement: DLP-1
-def test_there_is_no_stream_but_the_default_one():
+def test_the_host_has_no_stream():
     out = ctypes.c_void_p(7)
     assert table().current_work_stream(1, 0, ctypes.byref(out)) == 0 and out.value is None
+
+
+def advertised(device):
+    """The stream that the table names for a device."""
+    out = ctypes.c_void_p()
+    assert table().current_work_stream(*device, ctypes.byref(out)) == 0
+    return out.value
+
+
+def handed_out(x):
+    """The address of the tensor that the table makes of an object."""
+    out = ctypes.c_void_p()
+    assert table().from_object(x, ctypes.byref(out)) == 0
+    return out.value
+
+
+def taken_over(address):
+    """The object that the table makes of a tensor."""
+    out = ctypes.py_object()
+    assert table().to_object(address, ctypes.byref(out)) == 0
+    value = out.value
+    ctypes.pythonapi.Py_DecRef(out)
+    return value
+
+
+# Requirement: DLP-8, SAF-36
+def test_what_goes_through_the_table_is_in_the_order_of_the_advertised_stream(software):
+    source = ad.array(pa.array(range(1000))).to(software)
+    assert not source.ready
+    there = taken_over(handed_out(source))
+    assert not there.ready and not source.ready, "nobody has waited"
+    assert there.to_array().to_host() == ad.array(pa.array(range(1000)))
+    again = taken_over(handed_out(there))
+    assert again.to_array().to_host() == ad.array(pa.array(range(1000)))
+
+
+# Requirement: DLP-8, SAF-36
+def test_each_device_has_one_advertised_stream(software):
+    device = ad.array(pa.array([1])).to(software).__dlpack_device__()
+    assert advertised(device) is not None
+    assert advertised(device) == advertised(device)
+    out = ctypes.c_void_p(7)
+    with pytest.raises(ad.DeviceError, match="no backend"):
+        table().current_work_stream(15, 0, ctypes.byref(out))
+    assert out.value == 7
+
+
+# Requirement: DLP-8, SAF-36
+def test_memory_of_the_table_is_filled_in_the_order_of_the_advertised_stream(software):
+    device_type, device_id = ad.array(pa.array([1])).to(software).__dlpack_device__()
+    shape = (ctypes.c_int64 * 1)(8)
+    like = DLTensor(device_type=device_type, device_id=device_id, ndim=1, code=0, bits=8, lanes=1,
+                    shape=ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)))
+    out = ctypes.c_void_p()
+    assert table().allocate(ctypes.byref(like), ctypes.byref(out), None, SetError(lambda *_: None)) == 0
+    there = taken_over(out.value)
+    assert not there.ready, "whoever fills it has submitted that to the advertised stream"
 
 
 # Requirement: DLP-10

@@ -46,6 +46,11 @@ for kind in kinds:
 queue = ad.device(own).queue()
 again = ad.Queue.from_handle(own, queue.handle)
 assert again.handle == queue.handle and again.device == ad.device(own)
+try:
+    ad.Queue.from_handle(own, 2)
+    raise AssertionError("another thread has another one")
+except ad.DataError as error:
+    assert "on each thread" in str(error)
 numbers = ad.array(pa.array([1, 2, 3], pa.int32())).to(again)
 for stream in {streams}:
     ad.from_dlpack(numbers)
@@ -59,6 +64,16 @@ for stream in {no_streams}:
     raise AssertionError(stream)
 again.synchronize()
 assert numbers.ready and ad.array(ad.from_dlpack(numbers)).to_host() == ad.array(pa.array([1, 2, 3], pa.int32()))
+
+# DLPack's table names the stream that most libraries work on.
+pointer = ctypes.pythonapi.PyCapsule_GetPointer
+pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+table = pointer(ad.Tensor.__dlpack_c_exchange_api__, b"dlpack_exchange_api")
+WorkStream = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+advertised = ctypes.c_void_p(7)
+function = WorkStream(ctypes.c_void_p.from_address(table + 48).value)
+assert function(ad.device(own).type_id, 0, ctypes.byref(advertised)) == 0
+assert advertised.value == {advertised}, advertised
 
 del there, numbers, again
 gc.collect()
@@ -77,10 +92,10 @@ assert driver.simulated_driver_count(None) > 10
 @pytest.mark.parametrize("code, variable", [
     (SIMULATED.format(
         own="cuda", managed="cuda_managed", variable="ARROW_DEVICE_CUDA_LIBRARY",
-        streams=[None, 1, 2, -1], no_streams=[0, -2]), "ARROW_DEVICE_CUDA_LIBRARY"),
+        streams=[None, 1, 2, -1], no_streams=[0, -2], advertised=1), "ARROW_DEVICE_CUDA_LIBRARY"),
     (SIMULATED.format(
         own="rocm", managed="", variable="ARROW_DEVICE_HIP_LIBRARY",
-        streams=[None, 0, -1], no_streams=[1, 2, -2]), "ARROW_DEVICE_HIP_LIBRARY"),
+        streams=[None, 0, -1], no_streams=[1, 2, -2], advertised=None), "ARROW_DEVICE_HIP_LIBRARY"),
 ], ids=["cuda", "rocm"])
 def test_a_gpu_gets_data_and_streams_of_others(code, variable):
     library = os.environ.get("ARROW_DEVICE_SIMULATED_DRIVER")

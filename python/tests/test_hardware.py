@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE.parent / "hardware"
 LIBRARIES = HERE / "simulated_libraries.py"
 FAULTY = HERE / "faulty_libraries.py"
-CHECKS = 10
+CHECKS = 11
 
 
 @pytest.fixture(scope="module")

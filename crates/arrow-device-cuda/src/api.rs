@@ -64,6 +64,8 @@ static VENDOR: Vendor = Vendor {
         default_pool: "cuDeviceGetDefaultMemPool",
         set_pool_access: "cuMemPoolSetAccess",
     },
+    legacy_default_stream: 1,
+    per_thread_default_stream: 2,
     library_use: LibraryUse::new(),
 };
 

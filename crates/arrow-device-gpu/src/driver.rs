@@ -13,8 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow_device::driver::{
-    Allocation, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent,
-    Waiting, not_reachable,
+    Allocation, DefaultQueues, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
+    SyncEvent, Waiting, not_reachable,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -117,8 +117,13 @@ impl<A: Api> GpuDriver<A> {
             Kind::Managed if attribute(vendor.concurrent_managed_access)? == 0 => HostAccess::None,
             Kind::Managed => HostAccess::Mapped,
         };
+        let default_queues = DefaultQueues {
+            of_device: Raw::from_bits(vendor.legacy_default_stream),
+            of_thread: Some(Raw::from_bits(vendor.per_thread_default_stream)),
+        };
         let properties = Properties::new(crate::diagnosis::name(api, &device))
             .with_host_access(host_access)
+            .with_default_queues(default_queues)
             .with_gathered_writes(kind != Kind::Host);
         Ok(Self {
             api,
@@ -177,18 +182,22 @@ impl<A: Api> GpuDriver<A> {
     ) -> Result<()> {
         let _entered = self.enter(operation)?;
         let functions = self.api.functions();
-        if let Some(is_capturing) = functions.stream_is_capturing {
-            let mut status = 0;
-            // SAFETY: the stream is alive, as the caller of every operation on a queue promises.
-            self.check(unsafe { is_capturing(stream, &mut status) }, operation)?;
-            if status != 0 {
-                let message =
-                    "the stream is capturing a graph; exchange data outside of the capture";
-                let error = Error::new(ErrorKind::Unsupported, message);
-                return Err(error.during(operation).on_device(self.id));
-            }
-        }
+        self.require_no_capture(stream, operation)?;
         self.check(function(functions), operation)
+    }
+
+    /// An error where the stream is capturing a graph, or would have to wait for one that is. The
+    /// question ends no capture.
+    fn require_no_capture(&self, stream: Handle, operation: &'static str) -> Result<()> {
+        let Some(is_capturing) = self.api.functions().stream_is_capturing else { return Ok(()) };
+        let mut status = 0;
+        // SAFETY: the stream is alive, as the caller of every operation on a queue promises.
+        self.check(unsafe { is_capturing(stream, &mut status) }, operation)?;
+        if status == 0 {
+            return Ok(());
+        }
+        let message = "the stream is capturing a graph; exchange data outside of the capture";
+        Err(Error::new(ErrorKind::Unsupported, message).during(operation).on_device(self.id))
     }
 
     fn take_event(&self) -> Option<Raw<Event>> {
@@ -221,11 +230,13 @@ impl<A: Api> Drop for GpuDriver<A> {
 // is ("cuEventRecord: captures in hEvent the contents of hStream at the time of this call"), and a
 // stream that is told to wait starts nothing submitted later before that ("cuStreamWaitEvent: makes
 // all future work submitted to hStream wait for all work captured in hEvent"); HIP says the same of
-// its own. A stream that captures a graph, where neither holds, is refused. Streams are
-// synchronised by the function for it. `map` is for memory that the host reads at the address
-// itself. `sync_event` is the event's handle, told without a call. `reaches` says yes for this
-// device, for pinned and managed memory, which all devices of the runtime reach ("portable"), and
-// for peers whose access was enabled.
+// its own. A stream that captures a graph, where neither holds, is refused. The legacy default
+// stream waits for all blocking streams of its context, and the default streams of threads are such
+// ("The per-thread default stream is not a non-blocking stream and will synchronize with the legacy
+// default stream"); neither can be destroyed. Streams are synchronised by the function for it.
+// `map` is for memory that the host reads at the address itself. `sync_event` is the event's
+// handle, told without a call. `reaches` says yes for this device, for pinned and managed memory,
+// which all devices of the runtime reach ("portable"), and for peers whose access was enabled.
 unsafe impl<A: Api> Driver for GpuDriver<A> {
     fn id(&self) -> DeviceId {
         self.id
@@ -296,7 +307,11 @@ unsafe impl<A: Api> Driver for GpuDriver<A> {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
-        self.ask("ask a queue", |functions| {
+        let operation = "ask a queue";
+        // The question itself would end a capture.
+        let _entered = self.enter(operation)?;
+        self.require_no_capture(queue.as_ptr(), operation)?;
+        self.ask(operation, |functions| {
             // SAFETY: UNS-22, which the caller keeps.
             unsafe { (functions.stream_query)(queue.as_ptr()) }
         })

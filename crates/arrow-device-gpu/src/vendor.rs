@@ -31,6 +31,11 @@ pub struct Vendor {
     pub libraries: &'static [&'static str],
     /// The names of the functions that both vendors have.
     pub functions: FunctionNames,
+    /// The handle of the stream that every blocking stream of the device is ordered with, the
+    /// default streams of threads among them.
+    pub legacy_default_stream: usize,
+    /// The handle of the default stream of the calling thread.
+    pub per_thread_default_stream: usize,
     /// Which process uses the library.
     pub library_use: LibraryUse,
 }

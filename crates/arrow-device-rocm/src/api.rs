@@ -65,6 +65,8 @@ static VENDOR: Vendor = Vendor {
         default_pool: "hipDeviceGetDefaultMemPool",
         set_pool_access: "hipMemPoolSetAccess",
     },
+    legacy_default_stream: 0,
+    per_thread_default_stream: 2,
     library_use: LibraryUse::new(),
 };
 

@@ -81,7 +81,7 @@ impl Manual {
 
     /// A device of its own that tells others in this way that data is complete.
     pub fn open_with(readiness: Readiness) -> (Self, Device) {
-        static NEXT: AtomicI64 = AtomicI64::new(1 << 40);
+        static NEXT: AtomicI64 = AtomicI64::new(1 << 24);
         let id = DeviceId::new(MANUAL, NEXT.fetch_add(1, Ordering::Relaxed));
         let properties = Properties::new("manual").with_readiness(readiness);
         let manual = Self(Arc::new(Shared { id, properties, state: Mutex::default() }));

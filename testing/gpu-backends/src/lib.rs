@@ -17,6 +17,7 @@
 
 pub mod calls;
 pub mod copies;
+pub mod deleters;
 pub mod exchange;
 pub mod faults;
 pub mod memory;

@@ -615,9 +615,12 @@ int ardev_tensor_import_legacy(struct DLManagedTensor* c_tensor, const struct ar
 #define ARDEV_COPYING_IF_NEEDED 1  // share where possible
 #define ARDEV_COPYING_ALWAYS 2     // so that nobody else has the memory
 
-// Hands a tensor over: whoever has `out` calls its deleter. The consumer's `queue` is made to wait
-// for the data; without one the host waits. The older form cannot say that memory is read-only, and
-// needs a copy of such memory.
+// Hands a tensor over: whoever has `out` calls its deleter, when all work on the tensor was
+// submitted. The consumer's `queue` is made to wait for the data, and the memory is released behind
+// it: the queue stays open until the deleter has returned. Without a queue the host waits for the
+// data, and the memory is released behind the default stream of the device (CUDA, ROCm); on other
+// devices the deleter then says that the work is done. The older form cannot say that memory is
+// read-only, and needs a copy of such memory.
 int ardev_tensor_export(const struct ardev_tensor* tensor, const struct ardev_queue* ARDEV_NULLABLE queue,
                         int32_t copying, struct DLManagedTensorVersioned** out,
                         struct ardev_error* ARDEV_NULLABLE error);

@@ -33,7 +33,7 @@ struct ardev_region {
 // this library. Handles of queues, events and memory are the table's own. An event of NULL has
 // passed: a device whose work is done when it is submitted needs no other. `is_idle` and
 // `is_complete` write 0 for no, and any other number for yes. Memory safety rests on this:
-// docs/safety.md has it in full (DRV-1 to DRV-25).
+// docs/safety.md has it in full (DRV-1 to DRV-26).
 struct ardev_driver {
   // Sizeof(struct ardev_driver); EINVAL if it is less, and nothing else is looked at.
   size_t struct_size;

@@ -5,7 +5,7 @@
 //! [`Memory`] own the handles and call the driver at the right time. A backend is written once
 //! against this page and works with everything in this crate, from any crate.
 //!
-//! Memory safety rests on the numbered obligations DRV-1 to DRV-25, which the [trait](Driver)
+//! Memory safety rests on the numbered obligations DRV-1 to DRV-26, which the [trait](Driver)
 //! lists. The numbers are those of `docs/safety.md`, where each obligation stands in full. What
 //! holds for every operation, in short:
 //!
@@ -158,6 +158,16 @@ pub enum Filled {
     After(Raw<Event>),
 }
 
+/// The queues of a runtime that are there without being opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DefaultQueues {
+    /// The one on which work is done of whoever names no queue. It comes behind every queue that
+    /// [`of_thread`](Self::of_thread) stands for.
+    pub of_device: Raw<Queue>,
+    /// A handle that stands for another queue on each thread.
+    pub of_thread: Option<Raw<Queue>>,
+}
+
 /// What a device is like. It does not change while the device is open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -177,6 +187,8 @@ pub struct Properties {
     /// Whether data from the host goes over fastest when the host gathers it in memory of
     /// [`Driver::allocate_staging`] first, so that few large pieces are copied.
     pub gathered_writes: bool,
+    /// The queues that others use without having opened one, where the runtime has such queues.
+    pub default_queues: Option<DefaultQueues>,
     /// A name to show to people.
     pub name: String,
 }
@@ -192,6 +204,7 @@ impl Properties {
             readiness: Readiness::Event,
             parts: false,
             gathered_writes: false,
+            default_queues: None,
             name: name.into(),
         }
     }
@@ -218,6 +231,12 @@ impl Properties {
     /// itself.
     pub fn with_gathered_writes(mut self, gathered_writes: bool) -> Self {
         self.gathered_writes = gathered_writes;
+        self
+    }
+
+    /// The same with these queues that nobody opens.
+    pub fn with_default_queues(mut self, default_queues: DefaultQueues) -> Self {
+        self.default_queues = Some(default_queues);
         self
     }
 
@@ -345,6 +364,9 @@ pub struct Allocation {
 ///   passed.
 /// * DRV-21: `DeviceLost` is said only when the device touches no memory of the process any more.
 /// * DRV-22: `sync_event` and `read_sync_event` are as the convention of the device's type says.
+/// * DRV-26: What `default_queues` of the properties names is open as long as the process. All that
+///   any thread had submitted to any of these queues is finished once `of_device` has passed what
+///   is submitted to it afterwards.
 ///
 /// Data:
 ///

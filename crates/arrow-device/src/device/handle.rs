@@ -155,6 +155,15 @@ impl Device {
         Queue::adopted(self.clone(), raw, Some(Box::new(owner)))
     }
 
+    /// The queue on which work is done of whoever names none, where the runtime has one: the legacy
+    /// default stream of CUDA and HIP. It is open as long as the process. Each call gives another
+    /// value for the same queue; keep one, so that the queue waits once for each array.
+    pub fn default_queue(&self) -> Option<Queue> {
+        let queues = self.properties().default_queues?;
+        // SAFETY: UNS-20: a queue of the runtime that is open as long as the process (DRV-26).
+        Some(unsafe { self.adopt_queue(queues.of_device) })
+    }
+
     /// Allocates memory on it.
     ///
     /// When there is none left, this releases what was waiting for its last use and tries again.

@@ -365,13 +365,14 @@ impl Memory {
         self.into_bytes(offset, len)
     }
 
-    /// Shares all of its bytes, for memory that may go to one other party, who may then write to
-    /// it.
+    /// Shares its first `len` bytes, for memory that may go to one other party, who may then write
+    /// to it. An allocator may have given more bytes than were asked for.
     ///
     /// # Safety
-    /// An array that is made of them is ready after the work that writes them, all of them.
-    pub(crate) unsafe fn into_unshared_buffer(self) -> Buffer {
-        let len = self.len();
+    /// `len` is not more than [`len`](Self::len). An array that is made of the bytes is ready after
+    /// the work that writes them, all of them.
+    pub(crate) unsafe fn into_unshared_buffer(self, len: u64) -> Buffer {
+        debug_assert!(len <= self.len());
         self.into_bytes(0, len)
     }
 

@@ -185,6 +185,23 @@ impl Queue {
         Err(Error::new(ErrorKind::NotReachable, message).on_device(device))
     }
 
+    /// The queue that has passed what was submitted here before, as soon as it has passed what is
+    /// submitted to it from now on, whichever thread asks: this one, or the default queue of the
+    /// device where this is another queue on each thread.
+    pub(crate) fn on_any_thread(&self) -> Self {
+        match self.driver().properties().default_queues {
+            Some(queues) if queues.of_thread == Some(self.raw()) => {
+                self.device().default_queue().unwrap_or_else(|| self.clone())
+            }
+            _ => self.clone(),
+        }
+    }
+
+    /// Whether it is the host's, whose work is done when the call is that submits it.
+    pub(crate) fn is_the_hosts(&self) -> bool {
+        super::host::is_host(self.device())
+    }
+
     /// A number that no other queue of this process has, ever.
     pub(crate) fn number(&self) -> u64 {
         self.0.timeline.number()

@@ -22,7 +22,9 @@ pub enum Order<'a> {
     On(&'a Queue),
     /// At once: the host has waited.
     Host,
-    /// By some agreement of the two sides. Nothing is waited for.
+    /// By some agreement of the two sides, such as a wait that the consumer makes itself. Nothing
+    /// is waited for, and an import counts as complete. To advertise a queue is no such agreement:
+    /// what is exchanged in its order is [`On`](Self::On) that queue.
     Unordered,
 }
 

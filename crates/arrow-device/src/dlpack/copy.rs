@@ -28,26 +28,27 @@ impl Tensor {
             return self.copy(&Queue::host());
         }
         let host = Device::host();
-        let bytes = self.compact_len()?;
-        let mut memory = host.allocate(bytes)?;
+        let len = self.compact_len()?;
+        let mut memory = host.allocate(len)?;
         let to = memory.spot(&Queue::host())?.base;
         let submitted = self.gather(queue, Route::ToHost, to, 0);
         if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
-            // Nobody knows whether the device still writes there.
-            std::mem::forget(memory);
+            // What was submitted may still write there.
+            queue.keep_until_done(memory);
             return Err(error.during("copy a tensor to the host").on_device(self.device()));
         }
-        // SAFETY: the elements are all of the memory, and the wait for them is over.
-        let bytes = unsafe { memory.into_unshared_buffer() };
+        // SAFETY: the elements are the first `len` bytes, and the wait for them is over.
+        let bytes = unsafe { memory.into_unshared_buffer(len) };
         self.compacted(bytes_of(bytes, |builder| builder.finish_ready())?)
     }
 
     fn copy_on(&self, queue: &Queue) -> Result<Self> {
-        let mut memory = allocate_near(self.memory(), queue, self.compact_len()?)?;
+        let len = self.compact_len()?;
+        let mut memory = allocate_near(self.memory(), queue, len)?;
         let to = memory.spot(queue)?.base;
         self.gather(queue, Route::Within, to, 0)?;
-        // SAFETY: the elements are all of the memory, and were submitted to the queue.
-        self.compacted(unsafe { finish(memory, queue) }?)
+        // SAFETY: the elements are the first `len` bytes, and were submitted to the queue.
+        self.compacted(unsafe { finish(memory, len, queue) }?)
     }
 
     /// The same elements, compact in this memory.
@@ -114,13 +115,15 @@ pub(crate) fn allocate_near(array: &Array, queue: &Queue, len: u64) -> Result<Me
     array.open_device()?.allocate(len)
 }
 
-/// What was written on this queue, as the memory of a tensor.
+/// The first `len` bytes, which were written on this queue, as the memory of a tensor.
 ///
 /// # Safety
-/// All of the memory is written by what was submitted to this queue, or was before.
-pub(crate) unsafe fn finish(memory: Memory, queue: &Queue) -> Result<Array> {
-    // SAFETY: promised by the caller: the array is ready after the queue.
-    let bytes = unsafe { memory.into_unshared_buffer() };
+/// The memory has `len` bytes, which are written by what was submitted to this queue, or were
+/// before.
+pub(crate) unsafe fn finish(memory: Memory, len: u64, queue: &Queue) -> Result<Array> {
+    // SAFETY: the caller's `len` bytes are written by work on the queue, or before it, and the
+    // array is ready after the queue.
+    let bytes = unsafe { memory.into_unshared_buffer(len) };
     bytes_of(bytes, |builder| builder.finish_on(queue))
 }
 
@@ -160,11 +163,11 @@ pub(crate) fn read_bytes(
     let base = view.buffer(buffer).location().spot().base;
     let region = Region { from: Spot { base, offset: start }, to, len };
     // SAFETY: UNS-21: the buffer has the bytes, by UNS-4 of an import or because the array was
-    // built with them, and the view keeps them; the target has room for them and is kept until the
-    // wait below has succeeded, or for ever.
+    // built with them, and the view keeps them; the target has room for them, and is kept until the
+    // wait below has succeeded, or else until the queue has passed the copy.
     let submitted = unsafe { queue.copy(Route::ToHost, &[region]) };
     if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
-        std::mem::forget(memory);
+        queue.keep_until_done(memory);
         return Err(error);
     }
     // SAFETY: host memory of this length, written to as a whole by the copy that was waited for.
@@ -178,11 +181,12 @@ pub(crate) fn upload(near: &Array, bytes: &[u8], dtype: Dtype, queue: &Queue) ->
     let Width::Bytes(size) = width else {
         return Err(Error::new(ErrorKind::Unsupported, format!("{dtype} is packed")));
     };
-    let mut memory = allocate_near(near, queue, bytes.len() as u64)?;
+    let len = bytes.len() as u64;
+    let mut memory = allocate_near(near, queue, len)?;
     memory.write(queue, bytes)?;
-    let count = (bytes.len() as u64).checked_div(size).unwrap_or(0);
+    let count = len.checked_div(size).unwrap_or(0);
     let dims = Dims::compact(&[count.cast_signed()])?;
-    // SAFETY: the bytes are all of the memory, and were waited for.
-    let memory = TensorMemory::of(unsafe { finish(memory, queue) }?);
+    // SAFETY: the first `len` bytes were written, and the write was waited for.
+    let memory = TensorMemory::of(unsafe { finish(memory, len, queue) }?);
     Ok(Tensor::new(memory, 0, dtype, width, dims, Origin::Own))
 }

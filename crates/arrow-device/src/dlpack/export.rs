@@ -2,6 +2,10 @@
 //!
 //! One block holds the struct, its shape and strides and the share of the memory. The deleter gives
 //! all of it back.
+//!
+//! A deleter carries no stream. PyTorch and CuPy call it when their object dies, without a wait for
+//! the work that they have submitted. So the queue of the consumer is kept with the share, and the
+//! deleter notes a use of the memory on that queue: the memory is released behind it.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -13,6 +17,7 @@ use crate::abi::dlpack::{
     DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLTensor,
 };
+use crate::device::deferred::QueueUse;
 use crate::device::driver::Addressing;
 use crate::ffi::guard;
 use crate::pool::block;
@@ -21,8 +26,9 @@ use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
 impl Tensor {
     /// Hands the tensor over in one of DLPack's forms.
     ///
-    /// The memory is kept until the consumer calls the deleter, which says that its work is done.
-    /// One block is allocated, or recycled; a copy of the data aside.
+    /// The memory is kept until the consumer calls the deleter, and on a device until the
+    /// consumer's queue has passed what was submitted before that call. The deleter waits for
+    /// nothing. One block is allocated, or recycled; a copy of the data aside.
     ///
     /// The flags are honest. Shared memory is read-only. Memory that was copied and that nobody
     /// else here has is flagged as copied, and the consumer may write to it. The older form has no
@@ -32,6 +38,13 @@ impl Tensor {
     ///
     /// `order` says how the consumer knows that the data is complete: [`Order::On`] makes its queue
     /// wait, and no host blocks; [`Order::Host`] waits here.
+    ///
+    /// It also says on which queue the consumer works. [`Order::On`] names it, and the queue is
+    /// kept open until the deleter was called (UNS-20, UNS-34). Otherwise the default queue of the
+    /// device counts as the consumer's, where the runtime has one
+    /// ([`default_queues`](crate::driver::Properties::default_queues)) and the device is open.
+    /// Where there is none, and for host memory without a queue of a device, the deleter says that
+    /// the consumer's work is done.
     pub fn export<F: Form>(self, order: Order<'_>, copying: CopyPolicy) -> Result<Managed<F>> {
         let must_copy = !F::IS_VERSIONED && self.origin() != Origin::Writable && !self.is_own();
         match copying {
@@ -103,6 +116,34 @@ impl Tensor {
     }
 
     fn write_out<F: Form>(self, order: Order<'_>) -> Result<Managed<F>> {
+        let is_on_host = self.device().device_type == DeviceType::CPU;
+        match order {
+            Order::Host | Order::Unordered if is_on_host => self.write_for(order, FinishedUser),
+            _ => self.write_for_device(order),
+        }
+    }
+
+    #[inline(never)]
+    fn write_for_device<F: Form>(self, order: Order<'_>) -> Result<Managed<F>> {
+        let queue = match order {
+            Order::On(queue) => Some(queue.on_any_thread()),
+            // Where the device is not open, nobody here can ask about its queues.
+            Order::Host | Order::Unordered => {
+                self.memory().open_device().ok().and_then(|device| device.default_queue())
+            }
+        };
+        match queue.filter(|queue| !queue.is_the_hosts()) {
+            Some(queue) => self.write_for(order, QueueUser(queue)),
+            None => self.write_for(order, FinishedUser),
+        }
+    }
+
+    #[inline]
+    fn write_for<F: Form, C: TensorUser>(
+        self,
+        order: Order<'_>,
+        consumer: C,
+    ) -> Result<Managed<F>> {
         let device = self.device();
         let during = |error: Error| error.during("export").on_device(device);
         let c_device = device::dl_device(device).map_err(during)?;
@@ -126,7 +167,7 @@ impl Tensor {
         };
         let (lengths, distances) = (self.shape(), self.strides());
         let ndim = lengths.len();
-        let numbers = size_of::<ManagedBlock<F>>().next_multiple_of(align_of::<i64>());
+        let numbers = size_of::<ManagedBlock<F, C>>().next_multiple_of(align_of::<i64>());
         let block = block::take(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?.as_ptr();
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
@@ -158,10 +199,10 @@ impl Tensor {
         // The context is the whole block: a consumer may hand back a pointer that stands for the
         // struct alone.
         let context = block.cast::<c_void>();
-        let managed = F::new(dl_tensor, flags, context, Some(delete::<F>));
-        let whole = ManagedBlock { managed, owner: self };
+        let managed = F::new(dl_tensor, flags, context, Some(delete::<F, C>));
+        let whole = ManagedBlock { managed, owner: self, consumer };
         // SAFETY: the block is as large as this and aligned to 16, and nobody else has it.
-        unsafe { block.cast::<ManagedBlock<F>>().write(whole) };
+        unsafe { block.cast::<ManagedBlock<F, C>>().write(whole) };
         // SAFETY: a tensor that was just made, with a deleter that can be called once on any
         // thread.
         unsafe { Managed::from_raw(block.cast::<F>()) }
@@ -178,25 +219,50 @@ impl Array {
     }
 }
 
+/// Who uses the memory until the deleter is called.
+trait TensorUser {
+    /// Notes what the consumer has submitted by now, which may still use the memory.
+    fn note_use(self, memory: &Tensor);
+}
+
+/// One whose work is done when it calls the deleter.
+struct FinishedUser;
+
+impl TensorUser for FinishedUser {
+    #[inline(always)]
+    fn note_use(self, _memory: &Tensor) {}
+}
+
+/// One that works on this queue, whichever thread calls the deleter.
+struct QueueUser(Queue);
+
+impl TensorUser for QueueUser {
+    fn note_use(self, memory: &Tensor) {
+        memory.memory().tree().note_use(QueueUse::until_now(&self.0));
+    }
+}
+
 /// What is handed over. Shape and strides follow.
 #[repr(C)]
-struct ManagedBlock<F> {
+struct ManagedBlock<F, C> {
     managed: F,
     owner: Tensor,
+    consumer: C,
 }
 
 /// The deleter of everything that is exported here.
-extern "C" fn delete<F: Form>(managed: *mut F) {
+extern "C" fn delete<F: Form, C: TensorUser>(managed: *mut F) {
     guard::silent(|| {
         let context = managed.wrapping_byte_add(F::CONTEXT).cast::<*mut c_void>();
         // SAFETY: DLPack's consumers call the deleter once with the pointer that they were given,
         // and change nothing in it.
         let block = unsafe { context.read() };
-        let Some(block) = NonNull::new(block.cast::<ManagedBlock<F>>()) else { return };
+        let Some(block) = NonNull::new(block.cast::<ManagedBlock<F, C>>()) else { return };
         // SAFETY: `write_out` wrote a whole block there, which nobody else frees.
-        let ManagedBlock { owner, .. } = unsafe { block.read() };
+        let ManagedBlock { owner, consumer, .. } = unsafe { block.read() };
         // SAFETY: the block came from the pool, and all that needs a drop was taken out.
         unsafe { block::give(block.cast()) };
+        consumer.note_use(&owner);
         drop(owner);
     });
 }

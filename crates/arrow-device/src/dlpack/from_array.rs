@@ -218,8 +218,8 @@ impl Tensor {
         queue.keep_until_done(staged);
         submitted?;
         let dims = self.dims().clone();
-        // SAFETY: the elements are all of the memory, and were submitted to the queue.
-        let memory = TensorMemory::of(unsafe { finish(memory, queue) }?);
+        // SAFETY: the elements are the first `len` bytes, and were submitted to the queue.
+        let memory = TensorMemory::of(unsafe { finish(memory, len, queue) }?);
         Ok(Self::new(memory, 0, self.dtype(), self.width(), dims, Origin::Own))
     }
 

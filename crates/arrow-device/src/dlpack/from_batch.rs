@@ -129,16 +129,17 @@ impl Batch {
         };
         let column_size = size(rows.unsigned_abs())?;
         let queue = conversion.queue_for(self.as_array())?;
-        let mut memory = allocate_near(self.as_array(), &queue, size(dims.count())?)?;
+        let len = size(dims.count())?;
+        let mut memory = allocate_near(self.as_array(), &queue, len)?;
         let base = memory.spot(&queue)?.base;
         let mut at = 0;
         for column in columns {
             column.gather(&queue, Route::Within, base, at)?;
             at += column_size;
         }
-        // SAFETY: the columns have `rows` elements each, which are all of the memory, and were
+        // SAFETY: the columns have `rows` elements each, which are the first `len` bytes, and were
         // submitted to the queue.
-        let memory = unsafe { finish(memory, &queue) }?;
+        let memory = unsafe { finish(memory, len, &queue) }?;
         Ok(Tensor::new(
             TensorMemory::of(memory),
             0,

@@ -21,7 +21,7 @@ use crate::abi::dlpack::{
 };
 use crate::device::deferred;
 use crate::device::driver::{Addressing, Raw};
-use crate::{Buffer, DeviceId, DeviceType, Error, ErrorKind, Extent, Result};
+use crate::{Buffer, DeviceId, DeviceType, Error, ErrorKind, Extent, Queue, Result};
 
 impl Tensor {
     /// Takes a tensor over from the producer that made it, in either form.
@@ -100,6 +100,37 @@ impl Tensor {
         }
         // SAFETY: UNS-24 and UNS-25, which the caller promises; the version is known.
         unsafe { Self::import_any(managed, flags, order) }
+    }
+
+    /// [`import`](Self::import) of a tensor whose producer works on a queue that is known by the
+    /// device, and that only the tensor tells: for
+    /// [`managed_tensor_to_py_object_no_sync`](crate::abi::dlpack::DLPackExchangeAPI) of a library
+    /// that advertises a stream for each device. The [module](super) has the rules of both sides.
+    ///
+    /// `queue_of` gives the queue that is advertised for the device: the tensor is ready after what
+    /// was submitted to it by now. Where there is none, and for host memory, for which nobody is
+    /// asked, the data is complete. An error of `queue_of` is returned after the tensor is deleted.
+    ///
+    /// # Errors
+    /// As of [`import`](Self::import), and those of `queue_of`.
+    ///
+    /// # Safety
+    /// As of [`import`](Self::import): UNS-23, UNS-24 and UNS-25.
+    pub unsafe fn import_advertised<F: Form>(
+        tensor: *mut F,
+        queue_of: impl FnOnce(DeviceId) -> Result<Option<Queue>>,
+    ) -> Result<Self> {
+        // SAFETY: UNS-23, which this function asks for, too.
+        let managed = unsafe { Managed::from_raw(tensor) }?;
+        managed.flags_if_known()?;
+        let id = device::device_id(managed.tensor().device);
+        let id = id.map_err(|error| error.during("import"))?;
+        let is_on_host = id.device_type == DeviceType::CPU;
+        let queue = if is_on_host { None } else { queue_of(id)? };
+        let order = queue.as_ref().map_or(Order::Host, Order::On);
+        // SAFETY: UNS-23 to UNS-25, which this function asks for, too; nobody else has the tensor
+        // from here on.
+        unsafe { Self::import(managed.into_raw(), order) }
     }
 
     /// # Safety

@@ -48,6 +48,31 @@
 //!   caller promises that nobody does ([`Tensor::assume_frozen`]).
 //! * **A copy is made only if it is allowed** ([`CopyPolicy`]).
 //!
+//! # When a consumer deletes
+//!
+//! A deleter carries no stream, and libraries call it when their object dies, without a wait for
+//! the work that they have submitted. An export therefore keeps the queue on which the consumer
+//! works: the one of [`Order::On`], or else the default queue of the device
+//! ([`Device::default_queue`](crate::Device::default_queue)). The deleter notes a use there, and
+//! the memory is released behind it. The deleter can be called on any thread and waits for
+//! nothing. What is kept of host memory is not more than before.
+//!
+//! # A stream that is advertised
+//!
+//! DLPack's table of functions for exchange without Python calls has no argument for a stream. A
+//! library tells by `current_work_stream` on which stream it works, and its other functions wait
+//! for nothing. Whoever offers such a table keeps one queue for each device, and to two rules:
+//!
+//! * What is handed out is in the order of the advertised queue: it is exported with [`Order::On`]
+//!   that queue, which waits for the data. [`Order::Unordered`] orders nothing, and data that is
+//!   not ready would be read too early.
+//! * What is taken over is ready after the advertised queue has passed what was submitted to it by
+//!   then: [`Tensor::import_advertised`]. The producer may have submitted its work just now, and
+//!   nothing says that it is done.
+//!
+//! The default queue of the device is the one to advertise, where there is one: other libraries
+//! work on it, too, and a queue that is opened here is not ordered with theirs.
+//!
 //! # What other libraries do
 //!
 //! | they | so here |

@@ -55,7 +55,7 @@ fn wrap(inner: ArrowArray) -> ArrowArray {
     }
 }
 
-// Requirement: SAF-35
+// Requirement: SAF-37
 #[test]
 fn an_array_that_went_out_and_in_a_million_times_is_released() {
     for relay in [|array| array, wrap] {
@@ -71,7 +71,7 @@ fn an_array_that_went_out_and_in_a_million_times_is_released() {
     }
 }
 
-// Requirement: SAF-35
+// Requirement: SAF-37
 #[test]
 fn an_array_whose_buffer_is_kept_by_another_array_many_times_is_released() {
     let owner = Arc::new(());
@@ -80,7 +80,7 @@ fn an_array_whose_buffer_is_kept_by_another_array_many_times_is_released() {
     assert_eq!(Arc::strong_count(&owner), 1);
 }
 
-// Requirement: SAF-35
+// Requirement: SAF-37
 #[test]
 fn memory_that_is_kept_by_other_memory_many_times_is_released() {
     let (host, owner) = (Device::host(), Arc::new(()));
@@ -93,7 +93,7 @@ fn memory_that_is_kept_by_other_memory_many_times_is_released() {
     assert_eq!(Arc::strong_count(&owner), 1);
 }
 
-// Requirement: SAF-35
+// Requirement: SAF-37
 #[test]
 fn a_tensor_that_went_out_and_in_many_times_is_released() {
     let owner = Arc::new(());
@@ -107,7 +107,7 @@ fn a_tensor_that_went_out_and_in_many_times_is_released() {
     assert_eq!(Arc::strong_count(&owner), 1);
 }
 
-// Requirement: SAF-35
+// Requirement: SAF-37
 #[test]
 fn a_type_that_is_nested_many_times_is_dropped() {
     let shapes: [fn(DataType) -> DataType; 4] = [

@@ -93,6 +93,35 @@ fn nothing_is_asked_for_beyond_the_window() {
     source.settle().unwrap();
 }
 
+// Requirement: ASY-7, SAF-30
+#[test]
+#[cfg(panic = "unwind")]
+fn a_producer_is_told_to_stop_where_the_drop_of_a_waker_panics() {
+    struct Stubborn;
+
+    impl std::task::Wake for Stubborn {
+        fn wake(self: std::sync::Arc<Self>) {}
+    }
+
+    impl Drop for Stubborn {
+        fn drop(&mut self) {
+            panic!("planted");
+        }
+    }
+
+    let (mut stream, source) = start(2, None);
+    // The schema, so that there is somebody to tell.
+    assert!(source.step());
+    let waker = Waker::from(std::sync::Arc::new(Stubborn));
+    assert!(Pin::new(&mut stream).poll_next(&mut Context::from_waker(&waker)).is_pending());
+    // The last share is the stream's.
+    drop(waker);
+    drop(stream);
+    source.run();
+    assert_eq!(source.cancels(), 1);
+    source.settle().unwrap();
+}
+
 #[test]
 fn a_quarter_of_a_wide_window_is_asked_for_again_at_once() {
     for (window, batch) in [(7, 1), (8, 2), (12, 3)] {

@@ -8,7 +8,10 @@
     clippy::unwrap_used
 )]
 
+mod dlpack_advertised;
 mod dlpack_arrays;
+mod dlpack_copies;
+mod dlpack_deleters;
 mod dlpack_export;
 mod dlpack_import;
 // The page is read from the repository.

@@ -1,7 +1,7 @@
 //! The CUDA devices on a simulated driver that has everything.
 
 use arrow_device_cuda::Kind;
-use gpu_backends::{Bench, calls, copies, faults, memory, mistakes};
+use gpu_backends::{Bench, calls, copies, deleters, faults, memory, mistakes};
 
 // Requirement: SYS-1
 #[test]
@@ -196,4 +196,40 @@ fn the_diagnosis_names_the_devices() {
 fn columns_go_over_in_many_chunks() {
     let bench = Bench::cuda();
     copies::columns_in_many_chunks(&bench.queues_of(0)[0]);
+}
+
+// Requirement: SAF-13, SAF-35
+#[test]
+fn a_tensor_is_kept_for_the_stream_that_its_consumer_named() {
+    deleters::on_a_stream_that_was_named(&Bench::cuda());
+}
+
+// Requirement: SAF-13, SAF-35
+#[test]
+fn a_tensor_is_kept_for_the_default_stream_where_none_was_named() {
+    deleters::on_the_default_stream(&Bench::cuda());
+}
+
+// Requirement: SAF-13, SAF-35
+#[test]
+fn a_tensor_is_kept_for_the_default_stream_of_another_thread_than_its_deleters() {
+    deleters::on_the_default_stream_of_another_thread(&Bench::cuda());
+}
+
+// Requirement: SAF-19, SAF-35
+#[test]
+fn a_tensor_is_kept_for_a_stream_that_is_destroyed_after_it() {
+    deleters::on_a_stream_that_is_destroyed_after_the_tensor(&Bench::cuda());
+}
+
+// Requirement: SAF-16, SAF-35
+#[test]
+fn a_tensor_is_kept_for_good_where_its_stream_is_gone() {
+    arrow_device_testkit::process::alone(|| deleters::on_a_stream_that_is_gone(&Bench::cuda()));
+}
+
+// Requirement: SAF-17, SAF-35
+#[test]
+fn a_tensor_that_dies_in_a_capture_does_not_end_it() {
+    deleters::in_a_capture(&Bench::cuda());
 }

@@ -345,15 +345,13 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         outcome
     }
 
-    /// Nothing more is wanted. Gives back what is in no inbox yet, to be discarded after a `pump`.
-    pub(crate) fn cancel(&self) -> VecDeque<T> {
+    /// Nothing more is wanted. Gives back what is in no inbox yet, to be discarded after a `pump`,
+    /// and the waker, whose drop is the executor's code and may panic.
+    pub(crate) fn cancel(&self) -> (VecDeque<T>, Option<Waker>) {
         let mut state = self.lock();
         state.cancelled = true;
         let waker = state.waker.take();
-        let tasks = std::mem::take(&mut state.tasks);
-        drop(state);
-        drop(waker);
-        tasks
+        (std::mem::take(&mut state.tasks), waker)
     }
 
     /// A task did not give its data. The producer goes on to report an error, or releases; either
