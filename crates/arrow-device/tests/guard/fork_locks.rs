@@ -145,7 +145,8 @@ fn a_copy_on_a_thread_of_the_parent_is_refused_to_a_child_that_waits_for_it() {
     alone(|| {
         // No driver was used here: a fork counts for a copy too.
         let array = Array::from_values(DataType::Int64, [Some(1_i64), None]).unwrap();
-        let go = Arc::new(Barrier::new(2));
+        // For both copies and this thread, so that none begins before the fork.
+        let go = Arc::new(Barrier::new(3));
         let executor = |job: Job| {
             let go = go.clone();
             drop(std::thread::spawn(move || {
@@ -163,6 +164,7 @@ fn a_copy_on_a_thread_of_the_parent_is_refused_to_a_child_that_waits_for_it() {
             let kind = waited.wait().map(drop).map_err(|error| error.kind());
             expect(kind == Err(ErrorKind::Unsupported), format!("{kind:?}"))
         });
+        go.wait();
     });
 }
 
