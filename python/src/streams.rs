@@ -45,6 +45,10 @@ pub(crate) fn order(py: Python<'_>, on: DeviceId, stream: Option<i64>) -> PyResu
         Meaning::NoSync => Ordered::Unordered,
         Meaning::Handle(handle) => {
             let device = device::open(py, on)?.device;
+            let default = device.default_queue();
+            if let Some(queue) = default.filter(|queue| queue.raw().bits() == handle) {
+                return Ok(Ordered::On(queue));
+            }
             // SAFETY: the protocol makes the integer a stream of this device, which stays open
             // until the deleter has returned (UNS-34). The default stream of a thread is told to
             // wait on this thread, the consumer's.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Driver, Properties, Raw, Readiness, Region, Route, Runtime, SyncEvent, Waiting,
+    DefaultQueues, Driver, Properties, Raw, Readiness, Region, Route, Runtime, SyncEvent, Waiting,
 };
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -81,9 +81,21 @@ impl Manual {
 
     /// A device of its own that tells others in this way that data is complete.
     pub fn open_with(readiness: Readiness) -> (Self, Device) {
+        Self::open_like(Properties::new("manual").with_readiness(readiness))
+    }
+
+    /// A device of its own with a queue that nobody has to open.
+    pub fn open_with_default_queue() -> (Self, Device) {
+        let default_queues = DefaultQueues { of_device: Raw::from_bits(1), of_thread: None };
+        let properties = Properties::new("manual").with_default_queues(default_queues);
+        let (manual, device) = Self::open_like(properties);
+        manual.state().queues.push((0, 0));
+        (manual, device)
+    }
+
+    fn open_like(properties: Properties) -> (Self, Device) {
         static NEXT: AtomicI64 = AtomicI64::new(1 << 24);
         let id = DeviceId::new(MANUAL, NEXT.fetch_add(1, Ordering::Relaxed));
-        let properties = Properties::new("manual").with_readiness(readiness);
         let manual = Self(Arc::new(Shared { id, properties, state: Mutex::default() }));
         let device = Device::new(ManualDriver(manual.clone()));
         (manual, device)

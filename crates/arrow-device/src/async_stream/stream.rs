@@ -14,7 +14,7 @@ use super::protocol::consumer::Inbox;
 use super::state::{StreamInfo, StreamState};
 use super::task::{FoundBy, Task};
 use super::this_thread::this_thread;
-use crate::{Array, Error, ErrorKind, Metadata, Result, process, unwind};
+use crate::{Array, Error, ErrorKind, Metadata, Result, process};
 
 /// An asynchronous stream that another party produces: a [`Stream`] of [`Task`]s.
 ///
@@ -176,8 +176,7 @@ impl Drop for AsyncStream {
             self.shared.leave();
             return;
         }
-        let (tasks, waker) = self.shared.consumer.cancel();
-        unwind::is_well(|| drop(waker));
+        let tasks = self.shared.consumer.cancel();
         self.shared.consumer.pump(this_thread());
         drop(self.inbox.take());
         drop(tasks);

@@ -1,14 +1,16 @@
 //! [`Device`]: a driver, shared.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::account::{Account, Held};
 use super::allocator::Allocator;
+use super::deferred::{QueueTimeline, timeline_on};
 use super::driver::{Driver, Properties, Raw};
 use super::guarded::Guarded;
 use super::staging::Staging;
 use super::{Memory, Owner, Queue, host, registry};
+use crate::pool::per_fork::PerFork;
 use crate::process::MadeIn;
 use crate::{DeviceId, Result};
 
@@ -39,6 +41,8 @@ pub(super) struct OpenDevice {
     staging: Staging,
     account: Account,
     made_in: MadeIn,
+    /// The timeline of the default queue: one, so that what waits for the queue waits together.
+    default_timeline: PerFork<Mutex<Option<Arc<QueueTimeline>>>>,
     driver: Arc<dyn Driver>,
 }
 
@@ -60,8 +64,9 @@ impl Device {
 
     pub(super) fn of(driver: Arc<dyn Driver>) -> Self {
         let (staging, account) = (Staging::default(), Account::default());
-        let made_in = MadeIn::this();
-        Self::from_opened(Arc::new(OpenDevice { staging, account, made_in, driver }))
+        let (made_in, default_timeline) = (MadeIn::this(), PerFork::new());
+        let opened = OpenDevice { staging, account, made_in, default_timeline, driver };
+        Self::from_opened(Arc::new(opened))
     }
 
     pub(super) fn from_opened(opened: Arc<OpenDevice>) -> Self {
@@ -156,12 +161,13 @@ impl Device {
     }
 
     /// The queue on which work is done of whoever names none, where the runtime has one: the legacy
-    /// default stream of CUDA and HIP. It is open as long as the process. Each call gives another
-    /// value for the same queue; keep one, so that the queue waits once for each array.
+    /// default stream of CUDA and HIP. It is open as long as the process (DRV-26).
     pub fn default_queue(&self) -> Option<Queue> {
         let queues = self.properties().default_queues?;
-        // SAFETY: UNS-20: a queue of the runtime that is open as long as the process (DRV-26).
-        Some(unsafe { self.adopt_queue(queues.of_device) })
+        let mut known = self.opened.default_timeline.lock(|known| known);
+        let timeline = known.get_or_insert_with(|| timeline_on(self)).clone();
+        drop(known);
+        Some(Queue::always_open(self.clone(), queues.of_device, timeline))
     }
 
     /// Allocates memory on it.

@@ -40,6 +40,15 @@ impl Queue {
         Self::new(device, raw, false, owner)
     }
 
+    /// The queue of this timeline, which is always open.
+    pub(super) fn always_open(
+        device: Device,
+        raw: Raw<Queue>,
+        timeline: Arc<QueueTimeline>,
+    ) -> Self {
+        Self(Arc::new(QueueInner { device, raw, owned: false, timeline, owner: None }))
+    }
+
     fn new(
         device: Device,
         raw: Raw<Queue>,

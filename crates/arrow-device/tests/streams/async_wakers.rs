@@ -215,3 +215,29 @@ fn a_task_is_taken_once_whatever_a_waker_does() {
     drop(stream);
     source.settle().unwrap();
 }
+
+// Requirement: ASY-9, SAF-30
+#[test]
+#[cfg(panic = "unwind")]
+fn a_consumer_is_released_where_the_drop_of_a_waker_panics() {
+    struct PanicsInDrop;
+    impl Wake for PanicsInDrop {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for PanicsInDrop {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new(()));
+        }
+    }
+
+    let alive = Arc::default();
+    let sink = Sink::new(0, None);
+    let mut drive = produce(good(&alive, 1), sink.handler()).unwrap();
+    let waker = Waker::from(Arc::new(PanicsInDrop));
+    assert!(Pin::new(&mut drive).poll(&mut Context::from_waker(&waker)).is_pending());
+    // The last share is the stream's.
+    drop(waker);
+    drop(drive);
+    sink.settle().unwrap();
+    assert_nothing_left(&alive, "dropped with its waker");
+}

@@ -13,11 +13,15 @@ use arrow_device_testkit::process::forked;
 
 fn on_device() -> (Manual, Device, Tensor) {
     let (manual, device) = Manual::open();
+    let tensor = tensor_on(&manual, &device);
+    (manual, device, tensor)
+}
+
+fn tensor_on(manual: &Manual, device: &Device) -> Tensor {
     manual.set_copies(ManualCopies::Submitted);
     let mut memory = device.allocate(64).unwrap();
     memory.write(&device.open_queue().unwrap(), &[1; 64]).unwrap();
-    let tensor = Tensor::from_buffer(memory.into_buffer(), Dtype::UINT8, &[64]).unwrap();
-    (manual, device, tensor)
+    Tensor::from_buffer(memory.into_buffer(), Dtype::UINT8, &[64]).unwrap()
 }
 
 /// The memory is alive until the queue has passed what was submitted.
@@ -119,6 +123,23 @@ fn a_queue_that_somebody_else_opened_is_kept_for_its_consumer() {
     assert_eq!(Arc::strong_count(&owner), 2, "given back before the end of the use");
     assert_kept_for(&manual, &opened, "on an adopted queue");
     assert_eq!(Arc::strong_count(&owner), 1);
+}
+
+// Requirement: SAF-13, SAF-25, SAF-35
+#[test]
+fn memory_is_kept_for_the_default_queue_which_is_asked_once_for_all() {
+    alone(|| {
+        let (manual, device) = Manual::open_with_default_queue();
+        let tensors: Vec<_> = (0..50).map(|_| tensor_on(&manual, &device)).collect();
+        let submit = || manual.submit(&device.default_queue().unwrap());
+        tensors.into_iter().for_each(|tensor| read_and_delete(tensor, Order::Host, submit));
+        let before = manual.questions();
+        assert_eq!((release_finished(), manual.live_memory()), (0, 50));
+        assert_eq!(manual.questions() - before, 1, "one question for all");
+        manual.complete(&device.default_queue().unwrap());
+        release_finished();
+        assert_eq!((manual.live_memory(), held_back().in_use), (0, 0));
+    });
 }
 
 #[test]

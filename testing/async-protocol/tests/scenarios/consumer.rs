@@ -171,7 +171,7 @@ impl<R: Rules> Stream<R> {
     }
 
     fn drop_stream(&self, me: u64) {
-        let (tasks, _) = self.consumer.cancel();
+        let tasks = self.consumer.cancel();
         self.consumer.pump(me);
         drop(tasks);
     }

@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use std::task::{Poll, Waker};
 
 use super::super::threads::{Condvar, Mutex, MutexGuard};
-use super::{Rules, wake};
+use super::{Rules, let_go, wake};
 
 /// What a consumer calls on a producer.
 pub(crate) trait ProducerCalls: Copy {
@@ -345,13 +345,15 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         outcome
     }
 
-    /// Nothing more is wanted. Gives back what is in no inbox yet, to be discarded after a `pump`,
-    /// and the waker, whose drop is the executor's code and may panic.
-    pub(crate) fn cancel(&self) -> (VecDeque<T>, Option<Waker>) {
+    /// Nothing more is wanted. Gives back what is in no inbox yet, to be discarded after a `pump`.
+    pub(crate) fn cancel(&self) -> VecDeque<T> {
         let mut state = self.lock();
         state.cancelled = true;
         let waker = state.waker.take();
-        (std::mem::take(&mut state.tasks), waker)
+        let tasks = std::mem::take(&mut state.tasks);
+        drop(state);
+        let_go(waker);
+        tasks
     }
 
     /// A task did not give its data. The producer goes on to report an error, or releases; either

@@ -99,3 +99,10 @@ pub(crate) fn wake(waker: Option<Waker>) {
         let _ = woken.map_err(std::mem::forget);
     }
 }
+
+/// Drops a waker that nobody will wake. The drop is the executor's code, and its panic ends here:
+/// what comes after it is owed to somebody else.
+pub(crate) fn let_go(waker: Option<Waker>) {
+    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(waker)));
+    let _ = dropped.map_err(std::mem::forget);
+}

@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use std::task::Waker;
 
 use super::super::threads::{Mutex, MutexGuard};
-use super::{Rules, wake};
+use super::{Rules, let_go, wake};
 
 struct ProducerState<E> {
     credits: u64,
@@ -185,6 +185,6 @@ impl<R: Rules, E> Credit<R, E> {
         state.closed = true;
         let waker = state.waker.take();
         drop(state);
-        drop(waker);
+        let_go(waker);
     }
 }
