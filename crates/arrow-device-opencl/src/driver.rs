@@ -6,6 +6,7 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use arrow_device::driver::{
@@ -18,6 +19,7 @@ use crate::Kind;
 use crate::api::{Api, BLOCKING, BufferRegion, Handle, NON_BLOCKING, SvmApi};
 use crate::context::{Context, OwnQueue};
 use crate::error::check_on;
+use crate::mapping;
 
 const READ_WRITE: u64 = 1;
 const IN_HOST_MEMORY: u64 = 1 << 4;
@@ -180,9 +182,24 @@ impl OpenClDriver {
         self.check(code, "copy")
     }
 
+    /// What lets this thread map and unmap this memory (see [`mapping`]).
+    ///
+    /// # Safety
+    /// The memory is alive.
+    unsafe fn mapping_turn(&self, memory: Raw<Memory>) -> MutexGuard<'static, ()> {
+        if self.svm.is_some() {
+            return mapping::turn(ptr::null_mut());
+        }
+        // SAFETY: the memory is alive, as the caller promises.
+        let root = unsafe { self.api.root_of(memory.as_ptr()) };
+        mapping::turn(root.map_or(memory.as_ptr(), |(root, _)| root))
+    }
+
     /// # Safety
     /// UNS-22, as [`Driver::map`] has it, on the driver's own queue; waits for nothing else.
     unsafe fn map_for(&self, spot: Spot, len: u64, flags: u64) -> Result<NonNull<u8>> {
+        // SAFETY: UNS-22, which the caller keeps: the memory is alive.
+        let _turn = unsafe { self.mapping_turn(spot.base) };
         let (queue, len) = (self.maps.handle(), len as usize);
         let (wait, event) = (ptr::null(), ptr::null_mut());
         let mut code = 0;
@@ -445,6 +462,9 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn unmap(&self, spot: Spot, _len: u64, address: NonNull<u8>) {
         let mut event = ptr::null_mut();
+        // Without the lock, an unmapping could end the mapping of another thread.
+        // SAFETY: UNS-22, which the caller keeps: the memory is alive.
+        let _turn = unsafe { self.mapping_turn(spot.base) };
         // SAFETY: UNS-22, which the caller keeps.
         if unsafe { self.unmap_on(self.maps.handle(), spot, address, &mut event) }.is_ok() {
             // Whoever gets the memory next may write to it on any queue: the mapping has to be over
@@ -478,9 +498,12 @@ unsafe impl Driver for OpenClDriver {
         address: NonNull<u8>,
     ) -> Result<Filled> {
         let mut event = ptr::null_mut();
+        // SAFETY: UNS-22, which the caller keeps: the memory is alive.
+        let turn = unsafe { self.mapping_turn(spot.base) };
         // On the queue of what comes later, so that it comes later.
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.unmap_on(queue.as_ptr(), spot, address, &mut event) }?;
+        drop(turn);
         // Others may wait for the event, which needs the flush.
         // SAFETY: UNS-22, which the caller keeps: the queue is alive.
         let ordered = unsafe { self.fence(queue) }

@@ -52,7 +52,11 @@
 //! # Threads
 //!
 //! What OpenCL says holds: all its calls may be made on any thread, except that one kernel object's
-//! arguments are set by one thread at a time.
+//! arguments are set by one thread at a time. The one exception is a runtime's: two threads that
+//! map and unmap one buffer at the same time crash in PoCL 3.1, which ends the mapping of the other
+//! thread. Mappings of one memory object that are made here therefore take turns, in whatever
+//! runtime. They still overlap in time: any number of threads read one array. An application that
+//! maps a `cl_mem` itself which it shares does so while nobody here reads that memory on the host.
 
 mod api;
 mod context;
@@ -60,6 +64,7 @@ mod driver;
 mod error;
 mod events;
 mod info;
+mod mapping;
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

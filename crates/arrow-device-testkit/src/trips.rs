@@ -1,9 +1,12 @@
 //! Arrays that were sent somewhere: are they still what they were? And trips that every device
 //! takes them on.
 
+use std::collections::VecDeque;
+
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::copy::Options;
-use arrow_device::{Array, ArrayStream, DataType, Device, Queue};
+use arrow_device::driver::HostAccess;
+use arrow_device::{Array, ArrayStream, Batch, DataType, Device, Queue};
 
 use crate::generate::{self, Generated};
 use crate::ledger::Ledger;
@@ -101,6 +104,46 @@ pub fn threads_share_a_device(device: &Device, samples: usize) {
                     let (array, expected) = built(&plan);
                     let there = array.copy_to(&queue).unwrap();
                     assert_is(&there.to_host().unwrap(), &expected, &format!("thread {seed}"));
+                }
+            });
+        }
+    });
+}
+
+/// So many threads read one array on a device at the same time: by copies to the host, and in place
+/// where the host reads the device's memory. What they hold of it ends in any order.
+///
+/// # Panics
+/// Where a thread reads other values.
+pub fn threads_read_one_array(queue: &Queue, threads: usize, rounds: usize) {
+    let words = ["a", "bc", "a word that is longer than a view has room for", ""];
+    let text = (0..1000).map(|row| (row % 7 > 0).then(|| words[row % words.len()]));
+    let text = Array::from_texts(DataType::Utf8, text).unwrap();
+    let numbers = Array::from_values(DataType::Int64, (0..1000_i64).map(Some)).unwrap();
+    let batch = Batch::from_columns([("number", numbers), ("text", text)]).unwrap();
+    let expected = batch.as_array().clone();
+    let there = expected.copy_to(queue).unwrap();
+    let is_mapped = queue.device().properties().host_access == HostAccess::Mapped;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (expected, there) = (&expected, there.clone());
+            scope.spawn(move || {
+                let mut held = VecDeque::new();
+                for round in 0..rounds {
+                    let copied = there.to_host().unwrap();
+                    assert!(copied.equals(expected).unwrap(), "thread {thread}, round {round}");
+                    if !is_mapped {
+                        continue;
+                    }
+                    // All threads begin at the same byte, and have it to different ends.
+                    let rows = 1 + (thread + round) % 1000;
+                    let read = there.child(0).unwrap().slice(0, rows).unwrap().host().unwrap();
+                    let bytes: Vec<u8> = (0..rows as i64).flat_map(i64::to_ne_bytes).collect();
+                    assert_eq!(read.buffer(1).unwrap().get(..bytes.len()).unwrap(), bytes);
+                    held.push_back(read);
+                    if held.len() > thread % 4 {
+                        held.pop_front();
+                    }
                 }
             });
         }
