@@ -2,11 +2,12 @@
 //! takes them on.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::copy::Options;
-use arrow_device::driver::HostAccess;
-use arrow_device::{Array, ArrayStream, Batch, DataType, Device, Queue};
+use arrow_device::driver::{HostAccess, Region, Route};
+use arrow_device::{Array, ArrayStream, Batch, DataType, Device, Error, ErrorKind, Memory, Queue};
 
 use crate::generate::{self, Generated};
 use crate::ledger::Ledger;
@@ -148,6 +149,47 @@ pub fn threads_read_one_array(queue: &Queue, threads: usize, rounds: usize) {
             });
         }
     });
+}
+
+/// A copy to memory that an allocator gives for a queue, and that work on this queue still reads,
+/// writes there behind that work. `hold` holds the queue's work back until what it returns is given
+/// to `let_go`; a device that does no work until somebody waits needs neither.
+///
+/// # Panics
+/// Where the work reads what the copy wrote, or the copy has other values.
+pub fn an_allocator_gives_what_its_queue_still_reads<H>(
+    device: &Device,
+    hold: impl FnOnce(&Queue) -> H,
+    let_go: impl FnOnce(H),
+) {
+    const LEN: usize = 64 << 10;
+    let queue = device.open_queue().unwrap();
+    let [mut block, mut seen] = [(); 2].map(|()| device.allocate(LEN as u64).unwrap());
+    block.write(&queue, &[0x11; LEN]).unwrap();
+    let (from, to) = (block.spot(&queue).unwrap(), seen.spot(&queue).unwrap());
+    let held = hold(&queue);
+    // SAFETY: UNS-21: both are as long, and live until the queue has passed the copy.
+    unsafe { queue.copy(Route::Within, &[Region { from, to, len: LEN as u64 }]) }.unwrap();
+    // In the order of the queue the block is free from here on.
+    // SAFETY: UNS-18: only what was submitted to the queue uses the block, which is kept.
+    let adopted = unsafe { Memory::adopt(device, from.base, LEN as u64, block) };
+    let adopted = Mutex::new(Some(adopted));
+    let options = Options::new().allocator(move |_: &Device, len: u64, _: Option<&Queue>| {
+        let given = adopted.lock().unwrap().take();
+        given.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, format!("{len} bytes more")))
+    });
+    // What the device aligns has room, too.
+    let values = Array::from_values(DataType::Int64, (0..LEN as i64 / 16).map(Some)).unwrap();
+    let there = values.copy_with(&queue, &options).unwrap();
+    let_go(held);
+    queue.synchronize().unwrap();
+    // SAFETY: UNS-33: the copy wrote all of it.
+    unsafe { seen.assume_written(LEN as u64) };
+    let buffers = [None, Some(seen.into_buffer())];
+    let seen = Array::builder(DataType::UInt8).len(LEN).buffers(buffers).finish_ready().unwrap();
+    let expected = Array::from_values(DataType::UInt8, vec![Some(0x11_u8); LEN]).unwrap();
+    assert!(seen.to_host().unwrap().equals(&expected).unwrap(), "written before it was read");
+    assert!(there.to_host().unwrap().equals(&values).unwrap());
 }
 
 /// So many streams of three arrays on a device go through the C struct, and their arrays are read

@@ -247,7 +247,8 @@ pub struct Binding {
 /// [`Allocator`](arrow_device::Allocator) of one's own.
 ///
 /// [`Memory::adopt`](arrow_device::Memory::adopt) knows the buffer alone. This one knows what it is
-/// bound to as well, so that the host can fill it and parts of it can get buffers of their own.
+/// bound to as well, so that the host can read it in place and parts of it can get buffers of their
+/// own.
 ///
 /// # Safety
 /// All of it is true of a buffer that is alive and that nobody else uses until `owner` is dropped

@@ -6,7 +6,7 @@ use std::ptr;
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::driver::{HostAccess, Raw};
 use arrow_device::{Array, DataType, DeviceId, ErrorKind, dlpack};
-use arrow_device_testkit::oracle;
+use arrow_device_testkit::{oracle, trips};
 
 use crate::{Kind, Machine, assert_numbers, numbers, settle};
 
@@ -176,5 +176,15 @@ pub fn sizes_of_views_may_lie_on_the_device(machine: &Machine) {
     oracle::require_equal(&oracle::plan_of(&host).unwrap(), &found).unwrap();
     drop(foreign);
     drop(view);
+    settle();
+}
+
+/// What an allocator gives for a queue is written to behind what the queue still reads there.
+pub fn memory_of_an_allocator_is_filled_in_the_order_of_its_queue(machine: &Machine) {
+    for kind in machine.kinds() {
+        // The driver does nothing until somebody waits.
+        let device = machine.open(0, *kind);
+        trips::an_allocator_gives_what_its_queue_still_reads(&device, |_| (), |()| ());
+    }
     settle();
 }

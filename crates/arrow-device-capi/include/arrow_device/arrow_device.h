@@ -221,7 +221,7 @@ struct ardev_allocator {
   void (*free)(void* context, void* memory, uint64_t size);
   void (*ARDEV_NULLABLE release)(void* context);
   // For Vulkan: says where a VkBuffer lies that `allocate` gave. Without this function the host
-  // cannot fill it in place, and no copy can have several buffers in it. Returns 0 or an errno
+  // cannot read it in place, and no copy can have several buffers in it. Returns 0 or an errno
   // value.
   int (*ARDEV_NULLABLE vulkan_binding)(void* context, void* memory, struct ardev_vulkan_binding* out);
 };

@@ -23,6 +23,12 @@ pub trait Allocator: Send + Sync + 'static {
     /// Where a queue is named, work that was submitted to that queue may still use memory that
     /// somebody else allocated ([`Memory::adopt`]): other queues and the host come behind that
     /// work. Where no queue is named, nothing that was submitted may use it.
+    ///
+    /// What is returned says when it is ready. Memory of the driver ([`Device::allocate`],
+    /// [`Queue::allocate`]) and of a [`Recycler`] that was not used since is ready at once, so that
+    /// the host may fill it where it can. All other memory, adopted memory included, is ready in
+    /// the order of the queue that was named: the host writes nothing there before that queue has
+    /// passed what was submitted to it.
     fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory>;
 }
 

@@ -70,6 +70,12 @@ fn default_streams_are_adopted() {
     memory::default_streams_are_adopted(&Bench::cuda());
 }
 
+// Requirement: SAF-8
+#[test]
+fn memory_of_an_allocator_is_filled_in_the_order_of_its_queue() {
+    memory::memory_of_an_allocator_is_filled_in_the_order_of_its_queue(&Bench::cuda());
+}
+
 #[test]
 fn sizes_of_views_may_lie_on_the_device() {
     memory::sizes_of_views_may_lie_on_the_device(&Bench::cuda());
