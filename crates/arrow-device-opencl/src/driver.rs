@@ -15,11 +15,11 @@ use arrow_device::driver::{
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
-use crate::Kind;
 use crate::api::{Api, BLOCKING, BufferRegion, Handle, NON_BLOCKING, SvmApi};
 use crate::context::{Context, OwnQueue};
 use crate::error::check_on;
 use crate::mapping;
+use crate::{Kind, kind_of};
 
 const READ_WRITE: u64 = 1;
 const IN_HOST_MEMORY: u64 = 1 << 4;
@@ -258,7 +258,7 @@ impl fmt::Debug for OpenClDriver {
 // the event; queues that are not in order get one around every list of copies, too. `clFinish`
 // waits for everything. A blocking map returns when the memory is there. `sync_event` is the
 // `cl_event` itself. `reaches` says yes for the devices of the context, which share its memory
-// objects.
+// objects, as long as they have the same kind of memory.
 unsafe impl Driver for OpenClDriver {
     fn id(&self) -> DeviceId {
         self.id
@@ -273,7 +273,10 @@ unsafe impl Driver for OpenClDriver {
     }
 
     fn reaches(&self, memory: DeviceId) -> Result<()> {
-        let reached = memory == self.id || self.reachable.contains(&memory);
+        // Memory of another kind would be taken for a handle, or for an address.
+        let own = if self.svm.is_some() { Kind::Svm } else { Kind::Buffers };
+        let is_peer = || self.reachable.contains(&memory) && kind_of(memory) == own;
+        let reached = memory == self.id || is_peer();
         if reached { Ok(()) } else { Err(not_reachable(self.id, memory)) }
     }
 

@@ -32,7 +32,8 @@
 //! are open, a `cl_mem` tells which one it is of: an imported array is waited for, read and copied
 //! in its own context, whichever was opened last; a queue of another one gets
 //! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to it goes through host
-//! memory. Nothing opens the context of a foreign handle unasked: that is what [`open_for`] is for.
+//! memory. The same holds where a context reaches the number of a device that is open in another
+//! context. Nothing opens the context of a foreign handle unasked: that is what [`open_for`] is for.
 //!
 //! The exporter holds one reference to each `cl_mem` and to the `cl_event`, until its release
 //! callback. The importer retains nothing that it does not release. The exporter flushes the queue
@@ -201,10 +202,18 @@ unsafe fn open_in(
     Ok(Device::new(driver))
 }
 
+/// The kind of memory of each number that was opened.
+static OPENED: Mutex<Vec<(DeviceId, Kind)>> = Mutex::new(Vec::new());
+
+/// The kind of memory that arrays with this number have: buffers, unless somebody chose otherwise.
+pub(crate) fn kind_of(id: DeviceId) -> Kind {
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    opened.iter().find(|(known, _)| *known == id).map_or(Kind::Buffers, |(_, kind)| *kind)
+}
+
 /// One number means one kind of memory in this process: an array says only the number, and an
 /// address that is taken for a handle is a crash.
 fn settle_kind(id: DeviceId, kind: Kind) -> Result<()> {
-    static OPENED: Mutex<Vec<(DeviceId, Kind)>> = Mutex::new(Vec::new());
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     match opened.iter().find(|(known, _)| *known == id) {
         None => opened.push((id, kind)),

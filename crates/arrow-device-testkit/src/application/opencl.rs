@@ -68,6 +68,11 @@ impl Cl {
 
     /// Makes a context of one device.
     pub fn create_context(&self, device: ClHandle) -> Attempt<ClHandle> {
+        self.create_context_of(&[device])
+    }
+
+    /// Makes a context of several devices of one platform.
+    pub fn create_context_of(&self, devices: &[ClHandle]) -> Attempt<ClHandle> {
         type Create = unsafe extern "system" fn(
             *const isize,
             u32,
@@ -79,9 +84,10 @@ impl Cl {
         // SAFETY: the type of OpenCL's headers.
         let create = unsafe { self.function::<Create>("clCreateContext") }?;
         let mut code = 0;
-        // SAFETY: one device, no properties, no callback.
+        let (count, list) = (devices.len() as u32, devices.as_ptr());
+        // SAFETY: so many devices, no properties, no callback.
         let context =
-            unsafe { create(ptr::null(), 1, &device, ptr::null(), ptr::null_mut(), &mut code) };
+            unsafe { create(ptr::null(), count, list, ptr::null(), ptr::null_mut(), &mut code) };
         done("clCreateContext", code).map(|()| context)
     }
 

@@ -264,8 +264,8 @@ impl Memory {
         let device = &self.block.device;
         queue.reaches(device.id())?;
         let is_of_another_runtime = queue.driver().runtime() != device.driver().runtime();
-        if queue.device().id() == device.id() && is_of_another_runtime {
-            let message = "the memory is of another runtime that is open by this id";
+        if is_of_another_runtime && device.id().device_type != DeviceType::CPU {
+            let message = "the memory is of another runtime than the queue";
             return Err(Error::new(ErrorKind::NotReachable, message).on_device(device.id()));
         }
         Ok(())
