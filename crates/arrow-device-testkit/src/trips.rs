@@ -6,13 +6,17 @@ use std::sync::Mutex;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::copy::Options;
+use arrow_device::deferred::held_back;
 use arrow_device::driver::{HostAccess, Region, Route};
-use arrow_device::{Array, ArrayStream, Batch, DataType, Device, Error, ErrorKind, Memory, Queue};
+use arrow_device::{
+    Array, ArrayStream, Batch, DataType, Device, Error, ErrorKind, Memory, Queue, Recycler,
+};
 
 use crate::generate::{self, Generated};
 use crate::ledger::Ledger;
 use crate::oracle;
 use crate::plan::Plan;
+use crate::release_until;
 
 /// An array of the library's in host memory, and what is to be read in every copy of it.
 ///
@@ -190,6 +194,42 @@ pub fn an_allocator_gives_what_its_queue_still_reads<H>(
     let expected = Array::from_values(DataType::UInt8, vec![Some(0x11_u8); LEN]).unwrap();
     assert!(seen.to_host().unwrap().equals(&expected).unwrap(), "written before it was read");
     assert!(there.to_host().unwrap().equals(&values).unwrap());
+}
+
+/// Copies of all sizes to the device and back, round after round, with eight small ones and a large
+/// one in flight at a time. `allocations` counts what is allocated for data to pass through; it may
+/// count device memory, too, which is recycled.
+///
+/// # Panics
+/// Where the count goes on growing after the first rounds, or an array has other values.
+pub fn mixed_copies_reuse_what_they_pass_through(queue: &Queue, allocations: impl Fn() -> usize) {
+    let recycler = Recycler::new(1 << 30);
+    let options = Options::new().always(true).allocator(recycler);
+    let large = Array::from_values(DataType::Int64, (0..5_i64 << 19).map(Some)).unwrap();
+    let mut counts = Vec::new();
+    for round in 0..8 {
+        let sizes = [10, 100_000, 1000, 20_000, 5, 300_000, 8, 60_000];
+        let small = sizes.map(|rows| large.slice(round, rows).unwrap());
+        let mut there = small.each_ref().map(|array| array.copy_with(queue, &options).unwrap());
+        let moved = large.copy_with(queue, &options).unwrap();
+        there.rotate_left(round % sizes.len());
+        queue.synchronize().unwrap();
+        for array in there {
+            let back = array.to_host().unwrap();
+            let sent = small.iter().find(|sent| sent.len() == back.len()).unwrap();
+            assert!(back.equals(sent).unwrap(), "round {round}");
+        }
+        let back = moved.slice(1, large.len() - 1).unwrap().to_host().unwrap();
+        let last = back.slice(back.len() - 1000, 1000).unwrap();
+        assert!(last.equals(&large.slice(large.len() - 1000, 1000).unwrap()).unwrap());
+        drop(moved);
+        queue.synchronize().unwrap();
+        assert!(release_until(|| held_back().in_use == 0));
+        counts.push(allocations());
+    }
+    // Where a device works at its own pace, one more may be on its way than ever before.
+    let grown = counts.last().unwrap() - counts.get(2).unwrap();
+    assert!(grown <= 3, "allocations by the end of each round: {counts:?}");
 }
 
 /// So many streams of three arrays on a device go through the C struct, and their arrays are read

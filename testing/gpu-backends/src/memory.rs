@@ -1,5 +1,6 @@
 //! Kinds of memory, what the driver says of addresses, foreign numbers, captures.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 
@@ -186,5 +187,19 @@ pub fn memory_of_an_allocator_is_filled_in_the_order_of_its_queue(machine: &Mach
         let device = machine.open(0, *kind);
         trips::an_allocator_gives_what_its_queue_still_reads(&device, |_| (), |()| ());
     }
+    settle();
+}
+
+/// Pinned memory that data passes through is used again, however the sizes of copies are mixed.
+pub fn mixed_copies_reuse_pinned_memory(machine: &Machine) {
+    let queue = machine.open(0, Kind::Device).open_queue().unwrap();
+    let name = machine.name("cuMemHostAlloc", "hipHostMalloc");
+    machine.take_calls();
+    let count = Cell::new(0);
+    trips::mixed_copies_reuse_what_they_pass_through(&queue, || {
+        let calls = machine.take_calls();
+        count.set(count.get() + calls.iter().filter(|call| *call == name).count());
+        count.get()
+    });
     settle();
 }

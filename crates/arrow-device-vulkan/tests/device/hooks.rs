@@ -11,7 +11,9 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst,
+};
 use std::sync::{Arc, Mutex};
 
 use arrow_device_vulkan::{Handles, SubmitLock};
@@ -28,6 +30,9 @@ static WAITS: AtomicU64 = AtomicU64::new(0);
 /// Whether a watched lock is held, and how many submissions came without it.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 static UNLOCKED: AtomicU64 = AtomicU64::new(0);
+/// How many allocations were made, and how large the largest was.
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+static LARGEST: AtomicU64 = AtomicU64::new(0);
 /// What was recorded, a letter for each command.
 static COMMANDS_SEEN: Mutex<String> = Mutex::new(String::new());
 
@@ -56,6 +61,17 @@ pub(crate) fn waits() -> u64 {
 /// How many submissions came without the lock of a [`watched`] queue.
 pub(crate) fn unlocked() -> u64 {
     UNLOCKED.swap(0, SeqCst)
+}
+
+/// From now on allocations are counted.
+pub(crate) fn count_allocations() {
+    ALLOCATIONS.store(0, SeqCst);
+    LARGEST.store(0, SeqCst);
+}
+
+/// How many allocations were made, and how large the largest was.
+pub(crate) fn allocations() -> (usize, u64) {
+    (ALLOCATIONS.load(SeqCst), LARGEST.load(SeqCst))
 }
 
 /// What was recorded since the last time: `(` begins, `)` ends, `|` is a full barrier, `c` a copy,
@@ -162,7 +178,7 @@ macro_rules! hook {
     };
 }
 
-hook!(ALLOCATE allocate vk::PFN_vkAllocateMemory,
+hook!(ALLOCATE_REALLY allocate_really vk::PFN_vkAllocateMemory,
     (device: vk::Device, info: *const vk::MemoryAllocateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::DeviceMemory));
 hook!(BUFFER buffer vk::PFN_vkCreateBuffer,
     (device: vk::Device, info: *const vk::BufferCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::Buffer));
@@ -183,6 +199,17 @@ hook!(POOL pool vk::PFN_vkCreateCommandPool,
     (device: vk::Device, info: *const vk::CommandPoolCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool));
 hook!(SEMAPHORE semaphore vk::PFN_vkCreateSemaphore,
     (device: vk::Device, info: *const vk::SemaphoreCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::Semaphore));
+
+unsafe extern "system" fn allocate(
+    device: vk::Device,
+    info: *const vk::MemoryAllocateInfo<'_>,
+    callbacks: *const vk::AllocationCallbacks<'_>,
+    out: *mut vk::DeviceMemory,
+) -> vk::Result {
+    ALLOCATIONS.fetch_add(1, SeqCst);
+    LARGEST.fetch_max(unsafe { &*info }.allocation_size, SeqCst);
+    unsafe { allocate_really(device, info, callbacks, out) }
+}
 
 static BEGIN: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
 static BARRIER: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
@@ -299,7 +326,7 @@ unsafe extern "system" fn device_proc_addr(
     let real: vk::PFN_vkGetDeviceProcAddr = unsafe { DEVICE_PROC_ADDR.get() };
     let found = unsafe { real(device, name) };
     let (hooked, hook) = match unsafe { CStr::from_ptr(name) }.to_bytes() {
-        b"vkAllocateMemory" => (&ALLOCATE, void(allocate as vk::PFN_vkAllocateMemory)),
+        b"vkAllocateMemory" => (&ALLOCATE_REALLY, void(allocate as vk::PFN_vkAllocateMemory)),
         b"vkCreateBuffer" => (&BUFFER, void(buffer as vk::PFN_vkCreateBuffer)),
         b"vkBindBufferMemory" => (&BIND, void(bind as vk::PFN_vkBindBufferMemory)),
         b"vkMapMemory" => (&MAP, void(map as vk::PFN_vkMapMemory)),

@@ -77,6 +77,11 @@ fn memory_of_an_allocator_is_filled_in_the_order_of_its_queue() {
 }
 
 #[test]
+fn mixed_copies_reuse_pinned_memory() {
+    memory::mixed_copies_reuse_pinned_memory(&Bench::rocm());
+}
+
+#[test]
 fn sizes_of_views_may_lie_on_the_device() {
     memory::sizes_of_views_may_lie_on_the_device(&Bench::rocm());
 }

@@ -31,6 +31,9 @@ use crate::{Array, DeviceId, NodePath, Queue, Result};
 /// How many times larger the chunks of a gathered copy are than [`Options::chunk`]: nobody waits
 /// for the first chunk to be read.
 const GATHERED_LARGER: u64 = 4;
+/// A copy to the host is waited for after so many bytes, so that a driver which stages data needs no
+/// more memory than that.
+pub(in crate::copy) const DOWNLOADED_AT_ONCE: u64 = 64 << 20;
 
 /// A copy that is planned and has not run: see [`copy`](crate::copy).
 ///
@@ -103,7 +106,11 @@ impl Plan {
                 vec![hop(Way::FromHost, from, to, moved, shape.chunks)]
             }
             CopyRoute::FromHost => vec![hop(Way::FromHost, from, to, all, once(all))],
-            CopyRoute::ToHost => vec![hop(Way::ToHost, from, to, read, once(read))],
+            CopyRoute::ToHost => {
+                let shape = self.shape(DOWNLOADED_AT_ONCE);
+                let (moved, waits) = ((read.0, shape.regions_in), shape.reads);
+                vec![hop(Way::ToHost, from, to, moved, waits)]
+            }
             CopyRoute::Within | CopyRoute::Peer(_) => {
                 let way = match self.route {
                     CopyRoute::Within => Way::Within,

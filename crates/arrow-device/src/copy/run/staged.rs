@@ -16,6 +16,9 @@ use crate::device::driver::{Region, Route, Spot};
 use crate::device::staging::{Staging, StagingBlock};
 use crate::{Event, Queue, Result};
 
+/// No less memory than this is asked for.
+const SMALLEST: u64 = 4096;
+
 /// A chunk that the destination's queue still reads.
 pub(in crate::copy) struct InFlight {
     block: Option<StagingBlock>,
@@ -51,12 +54,13 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
     let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
     let (from, to) = (lane.queue()?, &plan.queue);
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let chunk = plan.options.chunk.min(total);
+    // Rounded up, so that copies of nearly the same size take turns with the same memory.
+    let room = plan.options.chunk.min(total.next_power_of_two().max(SMALLEST));
     // The older one first.
     let mut in_flight: Vec<InFlight> = Vec::with_capacity(2);
     for (start, end) in chunks(total, plan.options.chunk) {
         let block = if in_flight.len() < 2 {
-            Staging::take(to.device(), chunk).map_err(|error| error.at_step(step::STAGE))?
+            Staging::take(to.device(), room).map_err(|error| error.at_step(step::STAGE))?
         } else {
             in_flight.remove(0).passed()?
         };
