@@ -208,3 +208,9 @@ fn columns_go_over_in_many_chunks() {
     let bench = Bench::cuda();
     copies::columns_in_many_chunks(&bench.queues_of(0)[0]);
 }
+
+#[test]
+fn an_executor_waits_for_chunks() {
+    let bench = Bench::cuda();
+    copies::an_executor_waits_for_chunks(&bench.queues_of(0)[0]);
+}

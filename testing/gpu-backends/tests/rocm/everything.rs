@@ -203,3 +203,9 @@ fn columns_go_over_in_many_chunks() {
     let bench = Bench::rocm();
     copies::columns_in_many_chunks(&bench.queues_of(0)[0]);
 }
+
+#[test]
+fn an_executor_waits_for_chunks() {
+    let bench = Bench::rocm();
+    copies::an_executor_waits_for_chunks(&bench.queues_of(0)[0]);
+}

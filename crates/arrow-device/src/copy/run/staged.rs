@@ -5,10 +5,10 @@
 //! on its way. Two chunks of host memory are used in turn.
 
 use super::target::Target;
-use crate::copy::plan::Plan;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
 use crate::copy::plan::piece::Change;
 use crate::copy::plan::walk::Walked;
+use crate::copy::plan::{CHUNKS_IN_FLIGHT, Plan};
 use crate::copy::source::{CopySource, at_address, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::deferred::{self, QueueUse};
@@ -57,9 +57,9 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
     // Rounded up, so that copies of nearly the same size take turns with the same memory.
     let room = plan.options.chunk.min(total.next_power_of_two().max(SMALLEST));
     // The older one first.
-    let mut in_flight: Vec<InFlight> = Vec::with_capacity(2);
+    let mut in_flight: Vec<InFlight> = Vec::with_capacity(CHUNKS_IN_FLIGHT);
     for (start, end) in chunks(total, plan.options.chunk) {
-        let block = if in_flight.len() < 2 {
+        let block = if in_flight.len() < CHUNKS_IN_FLIGHT {
             Staging::take(to.device(), room).map_err(|error| error.at_step(step::STAGE))?
         } else {
             in_flight.remove(0).passed()?
