@@ -86,7 +86,8 @@ impl Handles {
         Self { loader: None, instance, physical_device, device, queues: Vec::new(), owner: None }
     }
 
-    /// Adds a queue, which is of a family that can compute, draw or transfer.
+    /// Adds a queue, which is of a family that can compute or draw. A family that only transfers is
+    /// refused when the device is opened: it cannot set the events that others wait for.
     pub fn with_queue(mut self, handle: u64, family: u32, lock: Arc<dyn SubmitLock>) -> Self {
         self.queues.push(SharedQueue { handle, family, lock });
         self

@@ -290,7 +290,7 @@ struct ardev_vulkan_handles {
 };
 
 struct ardev_vulkan_queue {
-  void* handle;     // a VkQueue of a family that can compute, draw or transfer
+  void* handle;     // a VkQueue of a family that can compute or draw
   uint32_t family;  // the index of that family
   void* ARDEV_NULLABLE context;
   // Held by the library around each submission to the queue, as by everybody else. Whoever holds it

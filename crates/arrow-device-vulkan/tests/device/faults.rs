@@ -275,3 +275,19 @@ fn a_large_copy_passes_through_many_small_buffers() {
         assert!(count <= 8, "{count} staging buffers");
     });
 }
+
+/// An event that a command sets needs a queue that computes or draws.
+#[test]
+fn a_queue_that_only_transfers_is_refused() {
+    process::alone(|| {
+        let Some(vulkan) = support::vulkan() else { return };
+        let open = || unsafe { open_from(hooks::hooked(handles(&vulkan)), Placement::Automatic) };
+        hooks::set_transfers_only(true);
+        let error = open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("cannot set events"), "{error}");
+        hooks::set_transfers_only(false);
+        drop(open().unwrap());
+        support::finish(vulkan);
+    });
+}

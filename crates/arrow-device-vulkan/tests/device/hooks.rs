@@ -33,6 +33,8 @@ static UNLOCKED: AtomicU64 = AtomicU64::new(0);
 /// How many allocations were made, and how large the largest was.
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 static LARGEST: AtomicU64 = AtomicU64::new(0);
+/// Whether the families of queues say that they only transfer.
+static TRANSFERS_ONLY: AtomicBool = AtomicBool::new(false);
 /// What was recorded, a letter for each command.
 static COMMANDS_SEEN: Mutex<String> = Mutex::new(String::new());
 
@@ -78,6 +80,11 @@ pub(crate) fn allocations() -> (usize, u64) {
 /// `s` sets an event.
 pub(crate) fn commands_seen() -> String {
     std::mem::take(&mut COMMANDS_SEEN.lock().unwrap())
+}
+
+/// Says from now on whether queues only transfer.
+pub(crate) fn set_transfers_only(transfers_only: bool) {
+    TRANSFERS_ONLY.store(transfers_only, SeqCst);
 }
 
 fn see(command: char) {
@@ -157,11 +164,31 @@ unsafe extern "system" fn instance_proc_addr(
 ) -> vk::PFN_vkVoidFunction {
     let real: vk::PFN_vkGetInstanceProcAddr = unsafe { REAL.get() };
     let found = unsafe { real(instance, name) };
+    if unsafe { CStr::from_ptr(name) } == c"vkGetPhysicalDeviceQueueFamilyProperties" {
+        FAMILIES.keep(found);
+        return void(families as vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties);
+    }
     if unsafe { CStr::from_ptr(name) } == c"vkGetDeviceProcAddr" {
         DEVICE_PROC_ADDR.keep(found);
         return void(device_proc_addr as vk::PFN_vkGetDeviceProcAddr);
     }
     found
+}
+
+static FAMILIES: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
+
+unsafe extern "system" fn families(
+    physical: vk::PhysicalDevice,
+    count: *mut u32,
+    out: *mut vk::QueueFamilyProperties,
+) {
+    let real: vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties = unsafe { FAMILIES.get() };
+    unsafe { real(physical, count, out) };
+    if !out.is_null() && TRANSFERS_ONLY.load(SeqCst) {
+        for family in unsafe { std::slice::from_raw_parts_mut(out, *count as usize) } {
+            family.queue_flags = vk::QueueFlags::TRANSFER;
+        }
+    }
 }
 
 /// A function that fails when told to, and is the real one otherwise.
