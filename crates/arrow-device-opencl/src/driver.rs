@@ -384,8 +384,9 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
         if !event.is_null() {
-            // SAFETY: the reference is the one that `record` gave.
-            let _ = unsafe { (self.api.release_event)(event.as_ptr()) };
+            // SAFETY: UNS-22, which the caller keeps: `record` or `unmap_filled` gave it, and both
+            // call `hold_queue`.
+            unsafe { self.api.release_own_event(event.as_ptr()) };
         }
     }
 
@@ -398,7 +399,8 @@ unsafe impl Driver for OpenClDriver {
             // SAFETY: the reference is the one that the barrier gave.
             let _ = unsafe { (self.api.release_event)(event) };
         })?;
-        Ok(Raw::from_ptr(event))
+        // SAFETY: UNS-22, which the caller keeps: the queue is alive; the event was just made.
+        unsafe { self.api.hold_queue(queue.as_ptr(), event) }.map(Raw::from_ptr)
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
@@ -512,10 +514,13 @@ unsafe impl Driver for OpenClDriver {
         let ordered = unsafe { self.fence(queue) }
             // SAFETY: UNS-22, which the caller keeps: the queue is alive.
             .and_then(|()| unsafe { self.flush(queue) });
-        ordered.map(|()| Filled::After(Raw::from_ptr(event))).inspect_err(|_| {
+        ordered.inspect_err(|_| {
             // SAFETY: the reference is the one that the unmapping gave.
             let _ = unsafe { (self.api.release_event)(event) };
-        })
+        })?;
+        // SAFETY: UNS-22, which the caller keeps: the queue is alive; the event was just made.
+        let held = unsafe { self.api.hold_queue(queue.as_ptr(), event) };
+        held.map(|event| Filled::After(Raw::from_ptr(event)))
     }
 
     unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {

@@ -33,11 +33,13 @@
 //! in its own context, whichever was opened last; a queue of another one gets
 //! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to it goes through host
 //! memory. The same holds where a context reaches the number of a device that is open in another
-//! context. Nothing opens the context of a foreign handle unasked: that is what [`open_for`] is for.
+//! context. Nothing opens the context of a foreign handle unasked: that is what [`open_for`] is
+//! for.
 //!
-//! The exporter holds one reference to each `cl_mem` and to the `cl_event`, until its release
-//! callback. The importer retains nothing that it does not release. The exporter flushes the queue
-//! of its event; the importer flushes it once more where it was forgotten.
+//! The exporter holds one reference to each `cl_mem`, to the `cl_event` and to the queue of the
+//! event, until its release callback. (In most runtimes an event holds its queue by itself.) The
+//! importer retains nothing that it does not release. The exporter flushes the queue of its event;
+//! the importer flushes it once more where it was forgotten.
 //!
 //! A consumer's queue waits by a barrier behind the event. For an event of another context the host
 //! waits. An event with a negative status is an error for everybody who waits for it, with the

@@ -2,8 +2,9 @@
 //! next time, up to a bound.
 //!
 //! A copy takes the smallest one that has room for it, and what comes back is kept in the place of
-//! what was used longest ago, as in the library's own list of staging memory. Each is a `VkBuffer` with memory of its own, mapped as long as it lives. Whoever has a
-//! [`StagingBuffer`] has it alone.
+//! what was used longest ago, as in the library's own list of staging memory. Each is a `VkBuffer`
+//! with memory of its own, mapped as long as it lives. Whoever has a [`StagingBuffer`] has it
+//! alone.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};

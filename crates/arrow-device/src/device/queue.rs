@@ -151,8 +151,8 @@ impl Queue {
     }
 
     /// Whether work on this queue may touch memory on that device. Which memory, is asked where the
-    /// device is another one, or its id may stand for several runtimes: `memory` tells a part of the
-    /// memory, if there is any.
+    /// device is another one, or its id may stand for several runtimes: `memory` tells a part of
+    /// the memory, if there is any.
     ///
     /// # Safety
     /// What `memory` tells is a `buffers[i]` of an array that claims to be on that device, or what

@@ -21,8 +21,8 @@ type Listed = Vec<(DeviceId, Weak<OpenDevice>)>;
 /// the lock.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Whether an id ever stood for several runtimes at once: several were open by it, or one reaches by
-/// its number what another one is open by. Who copies within a device asks this every time.
+/// Whether an id ever stood for several runtimes at once: several were open by it, or one reaches
+/// by its number what another one is open by. Who copies within a device asks this every time.
 static AMBIGUOUS: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {

@@ -33,8 +33,8 @@ use crate::{Array, DeviceId, NodePath, Queue, Result};
 const GATHERED_LARGER: u64 = 4;
 /// So many chunks of a copy that goes in chunks are on their way at a time.
 pub(in crate::copy) const CHUNKS_IN_FLIGHT: usize = 2;
-/// A copy to the host is waited for after so many bytes, so that a driver which stages data needs no
-/// more memory than that.
+/// A copy to the host is waited for after so many bytes, so that a driver which stages data needs
+/// no more memory than that.
 pub(in crate::copy) const DOWNLOADED_AT_ONCE: u64 = 64 << 20;
 
 /// A copy that is planned and has not run: see [`copy`](crate::copy).
