@@ -208,7 +208,8 @@ pub fn mixed_copies_reuse_what_they_pass_through(queue: &Queue, allocations: imp
     let large = Array::from_values(DataType::Int64, (0..5_i64 << 19).map(Some)).unwrap();
     let mut counts = Vec::new();
     for round in 0..8 {
-        let sizes = [10, 100_000, 1000, 20_000, 5, 300_000, 8, 60_000];
+        // So far apart that no block of device memory serves two of them.
+        let sizes = [8, 100_000, 400, 20_000, 100, 300_000, 30, 2000];
         let small = sizes.map(|rows| large.slice(round, rows).unwrap());
         let mut there = small.each_ref().map(|array| array.copy_with(queue, &options).unwrap());
         let moved = large.copy_with(queue, &options).unwrap();

@@ -151,6 +151,11 @@ impl Logical {
         self.handles.clone()
     }
 
+    /// Whether every event of somebody else's is set on the only lane.
+    pub(crate) fn has_one_queue(&self) -> bool {
+        self.handles.has_all_queues && self.lanes.len() == 1
+    }
+
     /// The lane of a queue of the device.
     pub(crate) fn lane_of(&self, queue: vk::Queue) -> Result<&Lane> {
         self.lanes.iter().find(|lane| lane.queue == queue).ok_or_else(|| {
