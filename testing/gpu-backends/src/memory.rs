@@ -6,7 +6,7 @@ use std::ptr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::driver::{HostAccess, Raw};
-use arrow_device::{Array, DataType, DeviceId, ErrorKind, dlpack};
+use arrow_device::{Array, DataType, DeviceId, ErrorKind, Recycler, dlpack};
 use arrow_device_testkit::{oracle, trips};
 
 use crate::{Kind, Machine, assert_numbers, numbers, settle};
@@ -201,5 +201,21 @@ pub fn mixed_copies_reuse_pinned_memory(machine: &Machine) {
         count.set(count.get() + calls.iter().filter(|call| *call == name).count());
         count.get()
     });
+    settle();
+}
+
+/// What a recycler keeps is given back for an allocation of another size.
+pub fn recycled_memory_is_given_back(machine: &Machine) {
+    const MIB: u64 = 1 << 20;
+    let recycler = Recycler::new(1 << 30);
+    let device = machine.open(0, Kind::Device);
+    let recycling = device.with_allocator(recycler.clone());
+    for allocate in [&device, &recycling] {
+        drop(recycling.allocate(150 * MIB).unwrap());
+        assert_eq!(recycler.kept(), 150 * MIB);
+        // The device has 256 MiB.
+        assert_eq!(allocate.allocate(200 * MIB).unwrap().len(), 200 * MIB);
+        recycler.clear();
+    }
     settle();
 }

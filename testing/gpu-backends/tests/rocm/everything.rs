@@ -81,6 +81,12 @@ fn mixed_copies_reuse_pinned_memory() {
     memory::mixed_copies_reuse_pinned_memory(&Bench::rocm());
 }
 
+// Requirement: SAF-22
+#[test]
+fn recycled_memory_is_given_back() {
+    memory::recycled_memory_is_given_back(&Bench::rocm());
+}
+
 #[test]
 fn sizes_of_views_may_lie_on_the_device() {
     memory::sizes_of_views_may_lie_on_the_device(&Bench::rocm());
