@@ -6,6 +6,7 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use arrow_device::driver::{
@@ -14,10 +15,11 @@ use arrow_device::driver::{
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
-use crate::Kind;
 use crate::api::{Api, BLOCKING, BufferRegion, Handle, NON_BLOCKING, SvmApi};
 use crate::context::{Context, OwnQueue};
 use crate::error::check_on;
+use crate::mapping;
+use crate::{Kind, kind_of};
 
 const READ_WRITE: u64 = 1;
 const IN_HOST_MEMORY: u64 = 1 << 4;
@@ -180,9 +182,24 @@ impl OpenClDriver {
         self.check(code, "copy")
     }
 
+    /// What lets this thread map and unmap this memory (see [`mapping`]).
+    ///
+    /// # Safety
+    /// The memory is alive.
+    unsafe fn mapping_turn(&self, memory: Raw<Memory>) -> MutexGuard<'static, ()> {
+        if self.svm.is_some() {
+            return mapping::turn(ptr::null_mut());
+        }
+        // SAFETY: the memory is alive, as the caller promises.
+        let root = unsafe { self.api.root_of(memory.as_ptr()) };
+        mapping::turn(root.map_or(memory.as_ptr(), |(root, _)| root))
+    }
+
     /// # Safety
     /// UNS-22, as [`Driver::map`] has it, on the driver's own queue; waits for nothing else.
     unsafe fn map_for(&self, spot: Spot, len: u64, flags: u64) -> Result<NonNull<u8>> {
+        // SAFETY: UNS-22, which the caller keeps: the memory is alive.
+        let _turn = unsafe { self.mapping_turn(spot.base) };
         let (queue, len) = (self.maps.handle(), len as usize);
         let (wait, event) = (ptr::null(), ptr::null_mut());
         let mut code = 0;
@@ -241,7 +258,7 @@ impl fmt::Debug for OpenClDriver {
 // the event; queues that are not in order get one around every list of copies, too. `clFinish`
 // waits for everything. A blocking map returns when the memory is there. `sync_event` is the
 // `cl_event` itself. `reaches` says yes for the devices of the context, which share its memory
-// objects.
+// objects, as long as they have the same kind of memory.
 unsafe impl Driver for OpenClDriver {
     fn id(&self) -> DeviceId {
         self.id
@@ -256,7 +273,10 @@ unsafe impl Driver for OpenClDriver {
     }
 
     fn reaches(&self, memory: DeviceId) -> Result<()> {
-        let reached = memory == self.id || self.reachable.contains(&memory);
+        // Memory of another kind would be taken for a handle, or for an address.
+        let own = if self.svm.is_some() { Kind::Svm } else { Kind::Buffers };
+        let is_peer = || self.reachable.contains(&memory) && kind_of(memory) == own;
+        let reached = memory == self.id || is_peer();
         if reached { Ok(()) } else { Err(not_reachable(self.id, memory)) }
     }
 
@@ -364,8 +384,9 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn destroy_event(&self, event: Raw<Event>) {
         if !event.is_null() {
-            // SAFETY: the reference is the one that `record` gave.
-            let _ = unsafe { (self.api.release_event)(event.as_ptr()) };
+            // SAFETY: UNS-22, which the caller keeps: `record` or `unmap_filled` gave it, and both
+            // call `hold_queue`.
+            unsafe { self.api.release_own_event(event.as_ptr()) };
         }
     }
 
@@ -378,7 +399,8 @@ unsafe impl Driver for OpenClDriver {
             // SAFETY: the reference is the one that the barrier gave.
             let _ = unsafe { (self.api.release_event)(event) };
         })?;
-        Ok(Raw::from_ptr(event))
+        // SAFETY: UNS-22, which the caller keeps: the queue is alive; the event was just made.
+        unsafe { self.api.hold_queue(queue.as_ptr(), event) }.map(Raw::from_ptr)
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
@@ -445,6 +467,9 @@ unsafe impl Driver for OpenClDriver {
 
     unsafe fn unmap(&self, spot: Spot, _len: u64, address: NonNull<u8>) {
         let mut event = ptr::null_mut();
+        // Without the lock, an unmapping could end the mapping of another thread.
+        // SAFETY: UNS-22, which the caller keeps: the memory is alive.
+        let _turn = unsafe { self.mapping_turn(spot.base) };
         // SAFETY: UNS-22, which the caller keeps.
         if unsafe { self.unmap_on(self.maps.handle(), spot, address, &mut event) }.is_ok() {
             // Whoever gets the memory next may write to it on any queue: the mapping has to be over
@@ -478,18 +503,24 @@ unsafe impl Driver for OpenClDriver {
         address: NonNull<u8>,
     ) -> Result<Filled> {
         let mut event = ptr::null_mut();
+        // SAFETY: UNS-22, which the caller keeps: the memory is alive.
+        let turn = unsafe { self.mapping_turn(spot.base) };
         // On the queue of what comes later, so that it comes later.
         // SAFETY: UNS-22, which the caller keeps.
         unsafe { self.unmap_on(queue.as_ptr(), spot, address, &mut event) }?;
+        drop(turn);
         // Others may wait for the event, which needs the flush.
         // SAFETY: UNS-22, which the caller keeps: the queue is alive.
         let ordered = unsafe { self.fence(queue) }
             // SAFETY: UNS-22, which the caller keeps: the queue is alive.
             .and_then(|()| unsafe { self.flush(queue) });
-        ordered.map(|()| Filled::After(Raw::from_ptr(event))).inspect_err(|_| {
+        ordered.inspect_err(|_| {
             // SAFETY: the reference is the one that the unmapping gave.
             let _ = unsafe { (self.api.release_event)(event) };
-        })
+        })?;
+        // SAFETY: UNS-22, which the caller keeps: the queue is alive; the event was just made.
+        let held = unsafe { self.api.hold_queue(queue.as_ptr(), event) };
+        held.map(|event| Filled::After(Raw::from_ptr(event)))
     }
 
     unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {

@@ -16,6 +16,38 @@ const EAGER: u32 = 100;
 const PAUSE: Duration = Duration::from_micros(100);
 
 impl Api {
+    /// Has an event that was made on a queue hold that queue, until
+    /// [`release_own_event`](Self::release_own_event). On failure the event is released.
+    ///
+    /// Nothing in OpenCL says that an event does so by itself, and whoever asks for an event's
+    /// queue to flush it would flush one that another thread has closed meanwhile.
+    ///
+    /// # Safety
+    /// Both are alive, and the reference to the event is the caller's.
+    pub(crate) unsafe fn hold_queue(&self, queue: Handle, event: Handle) -> Result<Handle> {
+        // SAFETY: the queue is alive, as the caller promises.
+        let retained = check(unsafe { (self.retain_queue)(queue) }, "retain the event's queue");
+        retained.map(|()| event).inspect_err(|_| {
+            // SAFETY: the reference is the caller's.
+            let _ = unsafe { (self.release_event)(event) };
+        })
+    }
+
+    /// Releases an event that holds its queue.
+    ///
+    /// # Safety
+    /// [`hold_queue`](Self::hold_queue) gave it, and the reference is the caller's.
+    pub(crate) unsafe fn release_own_event(&self, event: Handle) {
+        // SAFETY: the event is alive, as the caller promises.
+        let queue = unsafe { self.queue_of_event(event) };
+        // SAFETY: the reference is the caller's. There is nobody to tell an error to.
+        let _ = unsafe { (self.release_event)(event) };
+        if let Ok(queue) = queue {
+            // SAFETY: the reference is the one that `hold_queue` took.
+            let _ = unsafe { (self.release_queue)(queue) };
+        }
+    }
+
     /// The event's status, once its queue was told to get on with it: waits on another queue rely
     /// on that, and whoever made the event may have left it out.
     ///
@@ -28,7 +60,8 @@ impl Api {
             // SAFETY: the event is alive, as the caller promises.
             let queue = unsafe { self.queue_of_event(event) }?;
             if !queue.is_null() {
-                // SAFETY: a queue lives at least until its work is done, and this is not.
+                // SAFETY: the event holds its queue: one of this crate's since `hold_queue`, and
+                // that of others because they do by the convention (UNS-5, UNS-19).
                 check(unsafe { (self.flush)(queue) }, "flush the event's queue")?;
             }
         }

@@ -32,11 +32,14 @@
 //! are open, a `cl_mem` tells which one it is of: an imported array is waited for, read and copied
 //! in its own context, whichever was opened last; a queue of another one gets
 //! [`NotReachable`](arrow_device::ErrorKind::NotReachable), and a copy to it goes through host
-//! memory. Nothing opens the context of a foreign handle unasked: that is what [`open_for`] is for.
+//! memory. The same holds where a context reaches the number of a device that is open in another
+//! context. Nothing opens the context of a foreign handle unasked: that is what [`open_for`] is
+//! for.
 //!
-//! The exporter holds one reference to each `cl_mem` and to the `cl_event`, until its release
-//! callback. The importer retains nothing that it does not release. The exporter flushes the queue
-//! of its event; the importer flushes it once more where it was forgotten.
+//! The exporter holds one reference to each `cl_mem`, to the `cl_event` and to the queue of the
+//! event, until its release callback. (In most runtimes an event holds its queue by itself.) The
+//! importer retains nothing that it does not release. The exporter flushes the queue of its event;
+//! the importer flushes it once more where it was forgotten.
 //!
 //! A consumer's queue waits by a barrier behind the event. For an event of another context the host
 //! waits. An event with a negative status is an error for everybody who waits for it, with the
@@ -52,7 +55,11 @@
 //! # Threads
 //!
 //! What OpenCL says holds: all its calls may be made on any thread, except that one kernel object's
-//! arguments are set by one thread at a time.
+//! arguments are set by one thread at a time. The one exception is a runtime's: two threads that
+//! map and unmap one buffer at the same time crash in PoCL 3.1, which ends the mapping of the other
+//! thread. Mappings of one memory object that are made here therefore take turns, in whatever
+//! runtime. They still overlap in time: any number of threads read one array. An application that
+//! maps a `cl_mem` itself which it shares does so while nobody here reads that memory on the host.
 
 mod api;
 mod context;
@@ -60,6 +67,7 @@ mod driver;
 mod error;
 mod events;
 mod info;
+mod mapping;
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -196,10 +204,18 @@ unsafe fn open_in(
     Ok(Device::new(driver))
 }
 
+/// The kind of memory of each number that was opened.
+static OPENED: Mutex<Vec<(DeviceId, Kind)>> = Mutex::new(Vec::new());
+
+/// The kind of memory that arrays with this number have: buffers, unless somebody chose otherwise.
+pub(crate) fn kind_of(id: DeviceId) -> Kind {
+    let opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    opened.iter().find(|(known, _)| *known == id).map_or(Kind::Buffers, |(_, kind)| *kind)
+}
+
 /// One number means one kind of memory in this process: an array says only the number, and an
 /// address that is taken for a handle is a crash.
 fn settle_kind(id: DeviceId, kind: Kind) -> Result<()> {
-    static OPENED: Mutex<Vec<(DeviceId, Kind)>> = Mutex::new(Vec::new());
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
     match opened.iter().find(|(known, _)| *known == id) {
         None => opened.push((id, kind)),

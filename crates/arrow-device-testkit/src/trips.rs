@@ -1,14 +1,22 @@
 //! Arrays that were sent somewhere: are they still what they were? And trips that every device
 //! takes them on.
 
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::copy::Options;
-use arrow_device::{Array, ArrayStream, DataType, Device, Queue};
+use arrow_device::deferred::held_back;
+use arrow_device::driver::{HostAccess, Region, Route};
+use arrow_device::{
+    Array, ArrayStream, Batch, DataType, Device, Error, ErrorKind, Memory, Queue, Recycler,
+};
 
 use crate::generate::{self, Generated};
 use crate::ledger::Ledger;
 use crate::oracle;
 use crate::plan::Plan;
+use crate::release_until;
 
 /// An array of the library's in host memory, and what is to be read in every copy of it.
 ///
@@ -105,6 +113,124 @@ pub fn threads_share_a_device(device: &Device, samples: usize) {
             });
         }
     });
+}
+
+/// So many threads read one array on a device at the same time: by copies to the host, and in place
+/// where the host reads the device's memory. What they hold of it ends in any order.
+///
+/// # Panics
+/// Where a thread reads other values.
+pub fn threads_read_one_array(queue: &Queue, threads: usize, rounds: usize) {
+    let words = ["a", "bc", "a word that is longer than a view has room for", ""];
+    let text = (0..1000).map(|row| (row % 7 > 0).then(|| words[row % words.len()]));
+    let text = Array::from_texts(DataType::Utf8, text).unwrap();
+    let numbers = Array::from_values(DataType::Int64, (0..1000_i64).map(Some)).unwrap();
+    let batch = Batch::from_columns([("number", numbers), ("text", text)]).unwrap();
+    let expected = batch.as_array().clone();
+    let there = expected.copy_to(queue).unwrap();
+    let is_mapped = queue.device().properties().host_access == HostAccess::Mapped;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (expected, there) = (&expected, there.clone());
+            scope.spawn(move || {
+                let mut held = VecDeque::new();
+                for round in 0..rounds {
+                    let copied = there.to_host().unwrap();
+                    assert!(copied.equals(expected).unwrap(), "thread {thread}, round {round}");
+                    if !is_mapped {
+                        continue;
+                    }
+                    // All threads begin at the same byte, and have it to different ends.
+                    let rows = 1 + (thread + round) % 1000;
+                    let read = there.child(0).unwrap().slice(0, rows).unwrap().host().unwrap();
+                    let bytes: Vec<u8> = (0..rows as i64).flat_map(i64::to_ne_bytes).collect();
+                    assert_eq!(read.buffer(1).unwrap().get(..bytes.len()).unwrap(), bytes);
+                    held.push_back(read);
+                    if held.len() > thread % 4 {
+                        held.pop_front();
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// A copy to memory that an allocator gives for a queue, and that work on this queue still reads,
+/// writes there behind that work. `hold` holds the queue's work back until what it returns is given
+/// to `let_go`; a device that does no work until somebody waits needs neither.
+///
+/// # Panics
+/// Where the work reads what the copy wrote, or the copy has other values.
+pub fn an_allocator_gives_what_its_queue_still_reads<H>(
+    device: &Device,
+    hold: impl FnOnce(&Queue) -> H,
+    let_go: impl FnOnce(H),
+) {
+    const LEN: usize = 64 << 10;
+    let queue = device.open_queue().unwrap();
+    let [mut block, mut seen] = [(); 2].map(|()| device.allocate(LEN as u64).unwrap());
+    block.write(&queue, &[0x11; LEN]).unwrap();
+    let (from, to) = (block.spot(&queue).unwrap(), seen.spot(&queue).unwrap());
+    let held = hold(&queue);
+    // SAFETY: UNS-21: both are as long, and live until the queue has passed the copy.
+    unsafe { queue.copy(Route::Within, &[Region { from, to, len: LEN as u64 }]) }.unwrap();
+    // In the order of the queue the block is free from here on.
+    // SAFETY: UNS-18: only what was submitted to the queue uses the block, which is kept.
+    let adopted = unsafe { Memory::adopt(device, from.base, LEN as u64, block) };
+    let adopted = Mutex::new(Some(adopted));
+    let options = Options::new().allocator(move |_: &Device, len: u64, _: Option<&Queue>| {
+        let given = adopted.lock().unwrap().take();
+        given.ok_or_else(|| Error::new(ErrorKind::OutOfMemory, format!("{len} bytes more")))
+    });
+    // What the device aligns has room, too.
+    let values = Array::from_values(DataType::Int64, (0..LEN as i64 / 16).map(Some)).unwrap();
+    let there = values.copy_with(&queue, &options).unwrap();
+    let_go(held);
+    queue.synchronize().unwrap();
+    // SAFETY: UNS-33: the copy wrote all of it.
+    unsafe { seen.assume_written(LEN as u64) };
+    let buffers = [None, Some(seen.into_buffer())];
+    let seen = Array::builder(DataType::UInt8).len(LEN).buffers(buffers).finish_ready().unwrap();
+    let expected = Array::from_values(DataType::UInt8, vec![Some(0x11_u8); LEN]).unwrap();
+    assert!(seen.to_host().unwrap().equals(&expected).unwrap(), "written before it was read");
+    assert!(there.to_host().unwrap().equals(&values).unwrap());
+}
+
+/// Copies of all sizes to the device and back, round after round, with eight small ones and a large
+/// one in flight at a time. `allocations` counts what is allocated for data to pass through; it may
+/// count device memory, too, which is recycled.
+///
+/// # Panics
+/// Where the count goes on growing after the first rounds, or an array has other values.
+pub fn mixed_copies_reuse_what_they_pass_through(queue: &Queue, allocations: impl Fn() -> usize) {
+    let recycler = Recycler::new(1 << 30);
+    let options = Options::new().always(true).allocator(recycler);
+    let large = Array::from_values(DataType::Int64, (0..5_i64 << 19).map(Some)).unwrap();
+    let mut counts = Vec::new();
+    for round in 0..8 {
+        // So far apart that no block of device memory serves two of them.
+        let sizes = [8, 100_000, 400, 20_000, 100, 300_000, 30, 2000];
+        let small = sizes.map(|rows| large.slice(round, rows).unwrap());
+        let mut there = small.each_ref().map(|array| array.copy_with(queue, &options).unwrap());
+        let moved = large.copy_with(queue, &options).unwrap();
+        there.rotate_left(round % sizes.len());
+        queue.synchronize().unwrap();
+        for array in there {
+            let back = array.to_host().unwrap();
+            let sent = small.iter().find(|sent| sent.len() == back.len()).unwrap();
+            assert!(back.equals(sent).unwrap(), "round {round}");
+        }
+        let back = moved.slice(1, large.len() - 1).unwrap().to_host().unwrap();
+        let last = back.slice(back.len() - 1000, 1000).unwrap();
+        assert!(last.equals(&large.slice(large.len() - 1000, 1000).unwrap()).unwrap());
+        drop(moved);
+        queue.synchronize().unwrap();
+        assert!(release_until(|| held_back().in_use == 0));
+        counts.push(allocations());
+    }
+    // Where a device works at its own pace, one more may be on its way than ever before.
+    let grown = counts.last().unwrap() - counts.get(2).unwrap();
+    assert!(grown <= 3, "allocations by the end of each round: {counts:?}");
 }
 
 /// So many streams of three arrays on a device go through the C struct, and their arrays are read

@@ -63,6 +63,8 @@ impl VulkanDriver {
             .with_alignment(types.alignment as usize)
             .with_addressing(Addressing::Handle)
             .with_parts(true)
+            // What comes from the host passes a staging buffer anyway: two are used in turn.
+            .with_gathered_writes(!is_mapped)
             .with_host_access(access);
         Ok(Self { logical, memory_type, properties, _owner: owner })
     }

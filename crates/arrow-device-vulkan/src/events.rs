@@ -100,8 +100,9 @@ impl Logical {
                 Ok(Waiting::Queued)
             }
             // "An event must not be used to define a dependency between commands submitted to
-            // different queues", and the C struct does not say which queue sets it.
-            None if self.lanes.len() > 1 => Ok(Waiting::HostMustWait),
+            // different queues", and the C struct does not say which queue sets it: one of those
+            // that were given, or another one of the device's.
+            None if !self.has_one_queue() => Ok(Waiting::HostMustWait),
             // SAFETY: the event is alive and stays so until the lane has passed it, as the caller
             // promises.
             None if unsafe { self.is_set(event) }? => Ok(Waiting::Queued),

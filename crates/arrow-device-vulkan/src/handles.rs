@@ -37,6 +37,8 @@ pub struct Handles {
     pub device: u64,
     /// The queues that may be used.
     pub queues: Vec<SharedQueue>,
+    /// Whether the device has no queue beside these that sets the events of arrays.
+    pub(crate) has_all_queues: bool,
     pub(crate) owner: Option<Owner>,
 }
 
@@ -83,12 +85,30 @@ impl<T: Send> SubmitLock for Mutex<T> {
 impl Handles {
     /// Without a queue yet, called through the system's loader.
     pub fn new(instance: u64, physical_device: u64, device: u64) -> Self {
-        Self { loader: None, instance, physical_device, device, queues: Vec::new(), owner: None }
+        let (queues, has_all_queues) = (Vec::new(), false);
+        Self {
+            loader: None,
+            instance,
+            physical_device,
+            device,
+            queues,
+            has_all_queues,
+            owner: None,
+        }
     }
 
-    /// Adds a queue, which is of a family that can compute, draw or transfer.
+    /// Adds a queue, which is of a family that can compute or draw. A family that only transfers is
+    /// refused when the device is opened: it cannot set the events that others wait for.
     pub fn with_queue(mut self, handle: u64, family: u32, lock: Arc<dyn SubmitLock>) -> Self {
         self.queues.push(SharedQueue { handle, family, lock });
+        self
+    }
+
+    /// Says that the events of all arrays are set on the queues that were added: nobody sets one on
+    /// another queue of the device. Where there is one queue, it then waits for such an event by a
+    /// command, and the host does not wait.
+    pub fn with_all_queues(mut self) -> Self {
+        self.has_all_queues = true;
         self
     }
 

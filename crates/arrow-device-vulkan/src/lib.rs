@@ -56,7 +56,7 @@
 //! // SAFETY: the structs were filled by a producer that keeps to the interface.
 //! let schema = unsafe { Schema::import(&mut c_schema) }?;
 //! let array = unsafe { Array::import(&mut c_array, &schema) }?;
-//! // From here on the `VkQueue` waits for the array's event.
+//! // From here on the `VkQueue` is behind the array's event.
 //! let view = array.on(&queue)?;
 //! let buffer = view.buffer(1).location().spot().base.bits(); // a `VkBuffer`, to be bound
 //! {
@@ -86,10 +86,11 @@
 //!
 //! The queues of a device wait for each other by timeline semaphores, for all events that were made
 //! here. Of somebody else's `VkEvent` the struct does not tell which queue sets it, and events may
-//! not cross queues. So a device with one queue waits for it by a command, and with several queues
-//! the host waits, asking again and again. The work that sets an event has to be submitted before
-//! the array is exported. An event that is [adopted](arrow_device::Event::adopt) stays alive until
-//! the queues that wait for it have passed it.
+//! not cross queues. So the host waits, asking again and again. A device that is known to have one
+//! queue ([`open`], [`Handles::with_all_queues`]) waits for it by a command. The work that sets an
+//! event has to be submitted before the array is exported. An event that is
+//! [adopted](arrow_device::Event::adopt) stays alive until the queues that wait for it have passed
+//! it.
 //!
 //! # Memory
 //!
@@ -247,7 +248,8 @@ pub struct Binding {
 /// [`Allocator`](arrow_device::Allocator) of one's own.
 ///
 /// [`Memory::adopt`](arrow_device::Memory::adopt) knows the buffer alone. This one knows what it is
-/// bound to as well, so that the host can fill it and parts of it can get buffers of their own.
+/// bound to as well, so that the host can read it in place and parts of it can get buffers of their
+/// own.
 ///
 /// # Safety
 /// All of it is true of a buffer that is alive and that nobody else uses until `owner` is dropped

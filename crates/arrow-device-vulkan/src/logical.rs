@@ -121,6 +121,9 @@ impl Logical {
         let mut families: Vec<u32> = handles.queues.iter().map(|queue| queue.family).collect();
         families.sort_unstable();
         families.dedup();
+        // SAFETY: UNS-29, which the caller keeps: the physical device is one of the instance's.
+        let all = unsafe { instance.get_physical_device_queue_family_properties(physical) };
+        require_events(&families, &all).map_err(|error| error.on_device(id))?;
         let types = check_on(MemoryTypes::new(&vk, &families, &memory, largest), "open", id)?;
         // SAFETY: UNS-29 and UNS-30, which the caller promises.
         let lanes = unsafe { open_lanes(&vk, &handles) };
@@ -146,6 +149,11 @@ impl Logical {
 
     pub(crate) fn handles(&self) -> Handles {
         self.handles.clone()
+    }
+
+    /// Whether every event of somebody else's is set on the only lane.
+    pub(crate) fn has_one_queue(&self) -> bool {
+        self.handles.has_all_queues && self.lanes.len() == 1
     }
 
     /// The lane of a queue of the device.
@@ -283,6 +291,25 @@ impl Drop for Logical {
             unsafe { self.vk.destroy_event(doomed.event, None) };
         }
     }
+}
+
+/// Refuses a family whose queues cannot set events: "The VkCommandPool that commandBuffer was
+/// allocated from must support VK_QUEUE_COMPUTE_BIT, VK_QUEUE_GRAPHICS_BIT, ... operations".
+fn require_events(families: &[u32], all: &[vk::QueueFamilyProperties]) -> Result<()> {
+    let sets_events = vk::QueueFlags::GRAPHICS | vk::QueueFlags::COMPUTE;
+    for number in families {
+        let family = all.get(*number as usize);
+        if !family.is_some_and(|family| family.queue_flags.intersects(sets_events)) {
+            let message = match family {
+                Some(_) => format!(
+                    "queues of family {number} cannot set events: it has to compute or draw"
+                ),
+                None => format!("the device has no queue family {number}"),
+            };
+            return Err(Error::new(ErrorKind::InvalidArgument, message).during("open"));
+        }
+    }
+    Ok(())
 }
 
 /// # Safety

@@ -11,7 +11,7 @@ use ash::vk::{self, Handle};
 
 use crate::logical::{Logical, lock};
 use crate::memory_types::{BufferLocation, MemoryType, advance, create_buffer};
-use crate::staging::StagingBuffer;
+use crate::staging::{STAGED_AT_ONCE, StagingBuffer};
 
 impl Logical {
     /// Allocates; where the host sees the memory, it does from the start.
@@ -136,8 +136,12 @@ impl Logical {
         let memory_type = self.types.host_visible().ok_or_else(|| {
             self.error(ErrorKind::Unsupported, "the device has no memory that the host can see")
         })?;
-        // A power of two is more likely to fit the next one, too.
-        let len = len.checked_next_power_of_two().unwrap_or(len).max(4096);
+        // A power of two is more likely to fit the next one, too. Of a large one it would be too
+        // much: that is no copy, which passes in pieces, but a mapping.
+        let len = match len {
+            0..=STAGED_AT_ONCE => len.next_power_of_two().max(4096),
+            _ => len.checked_next_multiple_of(1 << 20).unwrap_or(len),
+        };
         let (buffer, block) = self.allocate_memory(memory_type, len)?;
         match block.address {
             Some(address) => Ok(StagingBuffer { buffer, memory: block.memory, address, len }),
@@ -151,7 +155,7 @@ impl Logical {
 
     /// Takes staging back that nothing uses any more.
     pub(crate) fn return_staging(&self, buffers: impl IntoIterator<Item = StagingBuffer>) {
-        for rest in buffers.into_iter().filter_map(|buffer| self.spare.keep(buffer)) {
+        for rest in buffers.into_iter().flat_map(|buffer| self.spare.keep(buffer)) {
             // SAFETY: a staging buffer that is passed by value has no other user: whoever gave it
             // back has seen its copies pass, or has submitted none.
             unsafe { self.free_memory(rest.buffer, rest.memory) };

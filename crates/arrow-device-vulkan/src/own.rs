@@ -145,7 +145,7 @@ fn create_device(instance: &ash::Instance, physical: vk::PhysicalDevice) -> Resu
     let queue = unsafe { device.get_device_queue(family, 0) };
     let (instance, physical) = (instance.handle().as_raw(), physical.as_raw());
     let handles = Handles::new(instance, physical, device.handle().as_raw());
-    Ok(handles.with_queue(queue.as_raw(), family, Arc::new(Mutex::new(()))))
+    Ok(handles.with_queue(queue.as_raw(), family, Arc::new(Mutex::new(()))).with_all_queues())
 }
 
 /// "If the VK_KHR_portability_subset extension is included in pProperties ...

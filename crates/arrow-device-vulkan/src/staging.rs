@@ -1,8 +1,10 @@
 //! Buffers that the host reads and writes, for data on its way to and from a device: kept for the
 //! next time, up to a bound.
 //!
-//! Each is a `VkBuffer` with memory of its own, mapped as long as it lives. Whoever has a
-//! [`StagingBuffer`] has it alone.
+//! A copy takes the smallest one that has room for it, and what comes back is kept in the place of
+//! what was used longest ago, as in the library's own list of staging memory. Each is a `VkBuffer`
+//! with memory of its own, mapped as long as it lives. Whoever has a [`StagingBuffer`] has it
+//! alone.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
@@ -10,8 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use ash::vk;
 
 /// How many bytes are kept.
-const KEPT_BYTES: u64 = 32 << 20;
+const KEPT_BYTES: u64 = 64 << 20;
 const KEPT_BUFFERS: usize = 16;
+/// A copy passes through buffers of at most so many bytes.
+pub(crate) const STAGED_AT_ONCE: u64 = 16 << 20;
 
 #[derive(Debug)]
 pub(crate) struct StagingBuffer {
@@ -24,28 +28,34 @@ pub(crate) struct StagingBuffer {
 // SAFETY: handles, and memory that only the owner of this looks at.
 unsafe impl Send for StagingBuffer {}
 
-/// Those that wait for their next use.
+/// Those that wait for their next use. The one that came back last is the last.
 #[derive(Debug, Default)]
 pub(crate) struct Spare(Mutex<Vec<StagingBuffer>>);
 
 impl Spare {
-    /// One that holds this many bytes and is not much larger.
+    /// The smallest one that holds this many bytes.
     pub(crate) fn take(&self, len: u64) -> Option<StagingBuffer> {
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |buffer: &StagingBuffer| buffer.len >= len && buffer.len / 4 <= len;
-        let found = spare.iter().position(fits)?;
-        Some(spare.swap_remove(found))
+        let fitting = spare.iter().enumerate().rev().filter(|(_, buffer)| buffer.len >= len);
+        let (found, _) = fitting.min_by_key(|(_, buffer)| buffer.len)?;
+        Some(spare.remove(found))
     }
 
-    /// Keeps one, or returns it where there are enough.
-    pub(crate) fn keep(&self, buffer: StagingBuffer) -> Option<StagingBuffer> {
-        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept: u64 = spare.iter().map(|buffer| buffer.len).sum();
-        if spare.len() >= KEPT_BUFFERS || kept.saturating_add(buffer.len) > KEPT_BYTES {
-            return Some(buffer);
+    /// Keeps one; returns those that have to go instead.
+    pub(crate) fn keep(&self, buffer: StagingBuffer) -> Vec<StagingBuffer> {
+        if buffer.len > KEPT_BYTES {
+            return vec![buffer];
         }
+        let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         spare.push(buffer);
-        None
+        let mut kept: u64 = spare.iter().map(|buffer| buffer.len).sum();
+        let mut rest = Vec::new();
+        while kept > KEPT_BYTES || spare.len() > KEPT_BUFFERS {
+            let oldest = spare.remove(0);
+            kept -= oldest.len;
+            rest.push(oldest);
+        }
+        rest
     }
 
     pub(crate) fn take_all(&self) -> Vec<StagingBuffer> {

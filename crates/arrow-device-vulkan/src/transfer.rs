@@ -4,6 +4,7 @@
 //! What the host gives is read when the copy is submitted. What the host gets is written by
 //! whichever thread first learns that the copy has passed, before it is told so.
 
+use std::borrow::Cow;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -15,7 +16,7 @@ use crate::lane::{Lane, Point, Work};
 use crate::logical::{Logical, lock};
 use crate::memory_types::advance;
 use crate::outstanding::{HostWrite, Piece};
-use crate::staging::StagingBuffer;
+use crate::staging::{STAGED_AT_ONCE, StagingBuffer};
 
 /// Pieces in a staging buffer begin at multiples of this, which devices copy fast.
 const PIECE: u64 = 16;
@@ -33,6 +34,27 @@ impl Logical {
         regions: &[Region],
     ) -> Result<()> {
         self.require_life()?;
+        if let Route::FromHost | Route::ToHost = route {
+            for (number, group) in groups(regions).iter().enumerate() {
+                if number > 0 {
+                    // Staging that has passed by now is used again. A copy never waits.
+                    self.finish_writes()?;
+                }
+                // SAFETY: UNS-21 and UNS-22, which the caller promises; the groups are parts of the
+                // regions.
+                unsafe { self.copy_group(lane, route, group) }?;
+            }
+            return Ok(());
+        }
+        // SAFETY: UNS-21 and UNS-22, which the caller promises.
+        unsafe { self.copy_group(lane, route, regions) }
+    }
+
+    /// Copies that are one submission.
+    ///
+    /// # Safety
+    /// As for [`copy`](Self::copy).
+    unsafe fn copy_group(&self, lane: &Lane, route: Route<'_>, regions: &[Region]) -> Result<()> {
         let mut batches = Vec::new();
         match route {
             Route::FromHost => {
@@ -261,6 +283,34 @@ impl Piece {
         // caller promises.
         unsafe { self.host.copy_from_nonoverlapping(from, self.len as usize) };
     }
+}
+
+/// The regions in groups of at most [`STAGED_AT_ONCE`] bytes each. A larger region is divided.
+fn groups(regions: &[Region]) -> Vec<Cow<'_, [Region]>> {
+    let total = regions.iter().fold(0_u64, |sum, region| sum.saturating_add(region.len));
+    if total <= STAGED_AT_ONCE {
+        return vec![Cow::Borrowed(regions)];
+    }
+    let (mut groups, mut group, mut room) = (Vec::new(), Vec::new(), STAGED_AT_ONCE);
+    for region in regions {
+        let mut at = 0;
+        while at < region.len {
+            let len = room.min(region.len - at);
+            let moved = |spot: Spot| Spot { offset: spot.offset + at, ..spot };
+            group.push(Region { from: moved(region.from), to: moved(region.to), len });
+            at += len;
+            // Pieces in a staging buffer begin at multiples.
+            room = room.saturating_sub(len.next_multiple_of(PIECE));
+            if room == 0 {
+                groups.push(Cow::Owned(std::mem::take(&mut group)));
+                room = STAGED_AT_ONCE;
+            }
+        }
+    }
+    if !group.is_empty() {
+        groups.push(Cow::Owned(group));
+    }
+    groups
 }
 
 /// Adds a copy to those between the same buffers, which are one command.

@@ -1,7 +1,9 @@
 //! Values stay what they are on every way between all places, as a naive reader sees them.
 
+use std::sync::mpsc;
+
 use arrow_device::async_stream::{AsyncProducer, AsyncStream, Blocking, block_on, feed};
-use arrow_device::copy::Options;
+use arrow_device::copy::{Job, Options};
 use arrow_device::{Array, DataType, Queue};
 use arrow_device_sim::{Kind as SimKind, Sim};
 use arrow_device_testkit::generate::{self, Generated};
@@ -92,5 +94,21 @@ pub fn columns_in_many_chunks(queue: &Queue) {
             let there = array.copy_with(queue, &Options::new().chunk(chunk)).unwrap();
             assert_is(&there.to_host().unwrap(), &expected, &format!("chunks of {chunk}"));
         }
+    }
+}
+
+/// A copy that waits for its first chunks is an executor's, and one of two chunks is not.
+pub fn an_executor_waits_for_chunks(queue: &Queue) {
+    let options = Options::new().chunk(64 << 10);
+    let (sender, jobs) = mpsc::channel::<Job>();
+    for (bytes, is_waited_for) in [(500 << 10, false), (600 << 10, true)] {
+        let array = Array::from_values(DataType::Int64, (0..bytes / 8_i64).map(Some)).unwrap();
+        let sender = sender.clone();
+        let plan = array.plan_copy(queue, &options).unwrap();
+        let copying = plan.start(&move |job: Job| sender.send(job).unwrap());
+        assert_eq!(copying.is_done(), !is_waited_for, "{bytes} bytes");
+        jobs.try_iter().for_each(|job| job());
+        let expected = oracle::plan_of(&array).unwrap();
+        assert_is(&copying.wait().unwrap().to_host().unwrap(), &expected, "what was started");
     }
 }

@@ -1,12 +1,13 @@
 //! Kinds of memory, what the driver says of addresses, foreign numbers, captures.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ptr;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
 use arrow_device::driver::{HostAccess, Raw};
-use arrow_device::{Array, DataType, DeviceId, ErrorKind, dlpack};
-use arrow_device_testkit::oracle;
+use arrow_device::{Array, DataType, DeviceId, ErrorKind, Recycler, dlpack};
+use arrow_device_testkit::{oracle, trips};
 
 use crate::{Kind, Machine, assert_numbers, numbers, settle};
 
@@ -176,5 +177,45 @@ pub fn sizes_of_views_may_lie_on_the_device(machine: &Machine) {
     oracle::require_equal(&oracle::plan_of(&host).unwrap(), &found).unwrap();
     drop(foreign);
     drop(view);
+    settle();
+}
+
+/// What an allocator gives for a queue is written to behind what the queue still reads there.
+pub fn memory_of_an_allocator_is_filled_in_the_order_of_its_queue(machine: &Machine) {
+    for kind in machine.kinds() {
+        // The driver does nothing until somebody waits.
+        let device = machine.open(0, *kind);
+        trips::an_allocator_gives_what_its_queue_still_reads(&device, |_| (), |()| ());
+    }
+    settle();
+}
+
+/// Pinned memory that data passes through is used again, however the sizes of copies are mixed.
+pub fn mixed_copies_reuse_pinned_memory(machine: &Machine) {
+    let queue = machine.open(0, Kind::Device).open_queue().unwrap();
+    let name = machine.name("cuMemHostAlloc", "hipHostMalloc");
+    machine.take_calls();
+    let count = Cell::new(0);
+    trips::mixed_copies_reuse_what_they_pass_through(&queue, || {
+        let calls = machine.take_calls();
+        count.set(count.get() + calls.iter().filter(|call| *call == name).count());
+        count.get()
+    });
+    settle();
+}
+
+/// What a recycler keeps is given back for an allocation of another size.
+pub fn recycled_memory_is_given_back(machine: &Machine) {
+    const MIB: u64 = 1 << 20;
+    let recycler = Recycler::new(1 << 30);
+    let device = machine.open(0, Kind::Device);
+    let recycling = device.with_allocator(recycler.clone());
+    for allocate in [&device, &recycling] {
+        drop(recycling.allocate(150 * MIB).unwrap());
+        assert_eq!(recycler.kept(), 150 * MIB);
+        // The device has 256 MiB.
+        assert_eq!(allocate.allocate(200 * MIB).unwrap().len(), 200 * MIB);
+        recycler.clear();
+    }
     settle();
 }

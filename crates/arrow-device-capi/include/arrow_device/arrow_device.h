@@ -225,7 +225,7 @@ struct ardev_allocator {
   void (*free)(void* context, void* memory, uint64_t size);
   void (*ARDEV_NULLABLE release)(void* context);
   // For Vulkan: says where a VkBuffer lies that `allocate` gave. Without this function the host
-  // cannot fill it in place, and no copy can have several buffers in it. Returns 0 or an errno
+  // cannot read it in place, and no copy can have several buffers in it. Returns 0 or an errno
   // value.
   int (*ARDEV_NULLABLE vulkan_binding)(void* context, void* memory, struct ardev_vulkan_binding* out);
 };
@@ -295,7 +295,7 @@ struct ardev_vulkan_handles {
 };
 
 struct ardev_vulkan_queue {
-  void* handle;     // a VkQueue of a family that can compute, draw or transfer
+  void* handle;     // a VkQueue of a family that can compute or draw
   uint32_t family;  // the index of that family
   void* ARDEV_NULLABLE context;
   // Held by the library around each submission to the queue, as by everybody else. Whoever holds it

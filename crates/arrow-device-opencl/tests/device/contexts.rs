@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use arrow_device::copy::{Options, Way};
 use arrow_device::driver::{Raw, Region, Route, Spot};
-use arrow_device::{Array, DataType, ErrorKind};
-use arrow_device_opencl::{Kind, open, open_for, open_from};
+use arrow_device::{Array, DataType, ErrorKind, Queue};
+use arrow_device_opencl::{Kind, open, open_for, open_from, open_with};
 use arrow_device_testkit::application::opencl::{Cl, ClHandle, UserEventGate};
 use arrow_device_testkit::process;
+use arrow_device_testkit::required::skip;
 use arrow_device_testkit::trips::imported;
 
 use crate::support;
@@ -104,5 +105,83 @@ fn two_contexts_of_one_device_are_kept_apart() {
         // The application may let go of its context first.
         cl.call("clReleaseContext", context).unwrap();
         there.to_host().unwrap();
+    });
+}
+
+/// Queues of devices 0 and 1, the second with this kind of memory, and both devices. `None` where
+/// there are not as many.
+fn two_devices(kind: Kind) -> Option<(Cl, [Queue; 2], [ClHandle; 2])> {
+    // SAFETY: the process runs this test alone, and nobody has loaded the driver yet.
+    unsafe { std::env::set_var("POCL_DEVICES", "basic basic") };
+    if !support::is_there() {
+        return None;
+    }
+    let listed = arrow_device_opencl::devices().unwrap();
+    if !listed.get(1).is_some_and(|second| second.has_svm || kind == Kind::Buffers) {
+        skip("opencl", "it has no second device with this kind of memory");
+        return None;
+    }
+    let cl = Cl::load().unwrap();
+    let queues = [open(0), open_with(1, kind)].map(|device| device.unwrap().open_queue().unwrap());
+    let homes = [0, 1].map(|index| cl.home_of(queues[index].raw().as_ptr()).unwrap());
+    Some((cl, queues, homes.map(|(_, device)| device)))
+}
+
+// Requirement: SAF-12
+#[test]
+fn a_context_does_not_reach_memory_of_another_kind() {
+    process::alone(|| {
+        let Some((cl, queues, devices)) = two_devices(Kind::Svm) else { return };
+        drop(queues);
+        let context = cl.create_context_of(&devices).unwrap();
+        let [buffers, addresses] = [(0, Kind::Buffers), (1, Kind::Svm)].map(|(index, kind)| {
+            let opened = unsafe { open_from(pointer(context), pointer(devices[index]), kind) };
+            opened.unwrap().open_queue().unwrap()
+        });
+        let values = Array::from_values(DataType::Int32, (0..100).map(Some)).unwrap();
+        for (from, to) in [(&buffers, &addresses), (&addresses, &buffers)] {
+            assert!(to.reaches(from.device().id()).is_err());
+            let moved = values.copy_to(from).unwrap().copy_to(to).unwrap();
+            assert!(moved.to_host().unwrap().equals(&values).unwrap());
+        }
+        cl.call("clReleaseContext", context).unwrap();
+    });
+}
+
+/// A context of devices 0 and 1, opened by 0, and another context of device 1.
+// Requirement: SAF-12
+#[test]
+fn a_context_does_not_reach_the_memory_of_another_one() {
+    process::alone(|| {
+        let Some((cl, [own, other], devices)) = two_devices(Kind::Buffers) else { return };
+        drop(own);
+        let context = cl.create_context_of(&devices).unwrap();
+        let shared =
+            unsafe { open_from(pointer(context), pointer(devices[0]), Kind::Buffers) }.unwrap();
+        let queue = shared.open_queue().unwrap();
+        queue.reaches(other.device().id()).unwrap();
+        let values = Array::from_values(DataType::Int32, (0..100).map(Some)).unwrap();
+        let made = values.copy_to(&other).unwrap();
+        for away in [made.clone(), imported(&made)] {
+            let error = away.on(&queue).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotReachable, "{error}");
+            let plan = away.plan_copy(&queue, &Options::new()).unwrap();
+            assert!(plan.hops().iter().all(|hop| hop.way != Way::FromPeer), "{plan}");
+            let moved = plan.run().unwrap();
+            assert!(moved.to_host().unwrap().equals(&values).unwrap());
+        }
+        let mut memory = other.allocate(64).unwrap();
+        assert_eq!(memory.spot(&queue).unwrap_err().kind(), ErrorKind::NotReachable);
+        // Devices of one context are peers.
+        let second =
+            unsafe { open_from(pointer(context), pointer(devices[1]), Kind::Buffers) }.unwrap();
+        let near = values.copy_to(&second.open_queue().unwrap()).unwrap();
+        for near in [near.clone(), imported(&near)] {
+            drop(near.on(&queue).unwrap());
+            let plan = near.plan_copy(&queue, &Options::new()).unwrap();
+            assert_eq!(plan.hops()[0].way, Way::FromPeer, "{plan}");
+            assert!(plan.run().unwrap().to_host().unwrap().equals(&values).unwrap());
+        }
+        cl.call("clReleaseContext", context).unwrap();
     });
 }

@@ -12,6 +12,16 @@ fn threads_share_a_device() {
     trips::threads_share_a_device(&device, 25);
 }
 
+// Requirement: SAF-5
+#[test]
+fn threads_read_one_array() {
+    let Some(device) = support::device() else { return };
+    let queue = device.open_queue().unwrap();
+    for threads in [2, 8] {
+        trips::threads_read_one_array(&queue, threads, 40);
+    }
+}
+
 // Requirement: DLP-4
 #[test]
 fn tensors_of_every_type_come_back_in_every_layout() {

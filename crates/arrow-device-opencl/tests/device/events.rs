@@ -4,14 +4,16 @@ use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
 use arrow_device::abi::ArrowDeviceArray;
-use arrow_device::driver::{Raw, Region, Route, Spot, SyncEvent};
+use arrow_device::driver::{HostAccess, Raw, Region, Route, Spot, SyncEvent};
 use arrow_device::{Array, DataType, Device, ErrorKind, Event, Queue, Ready};
 use arrow_device_testkit::application::opencl::{Cl, ClHandle, UserEventGate};
+use arrow_device_testkit::release_until;
 
 use crate::support;
 
 const MEMORY_REFERENCES: u32 = 0x1105;
 const EVENT_REFERENCES: u32 = 0x11d2;
+const QUEUE_REFERENCES: u32 = 0x1092;
 const SIZE: usize = 256;
 
 fn bench() -> Option<(Cl, Device, Queue)> {
@@ -128,6 +130,57 @@ fn the_exporter_holds_one_reference_and_the_importer_none() {
     settle((1, 1));
     cl.call("clReleaseMemObject", handle).unwrap();
     cl.call("clReleaseEvent", event).unwrap();
+}
+
+/// OpenCL does not say that an event holds its queue, which is flushed for whoever asks the event.
+// Requirement: SAF-19
+#[test]
+fn an_event_holds_its_queue() {
+    let Some((cl, device, queue)) = bench() else { return };
+    let raw = queue.raw().as_ptr();
+    let references = || cl.references("clGetCommandQueueInfo", raw, QUEUE_REFERENCES).unwrap();
+    // What the runtime does by itself.
+    let before = references();
+    let plain = cl.record(raw).unwrap();
+    let by_itself = references() - before;
+    cl.call("clFinish", raw).unwrap();
+    cl.call("clReleaseEvent", plain).unwrap();
+    let settled = || {
+        cl.call("clFinish", raw).unwrap();
+        references()
+    };
+    assert!(release_until(|| settled() == before));
+    let event = queue.record().unwrap();
+    assert_eq!(references() - before, by_itself + 1);
+    drop(event);
+    assert!(release_until(|| settled() == before));
+    // So does that of memory which the host filled.
+    let array = Array::from_values(DataType::Int32, [Some(1)]).unwrap().copy_to(&queue).unwrap();
+    array.wait().unwrap();
+    if device.properties().host_access == HostAccess::Mapped {
+        assert!(settled() > before + by_itself);
+    }
+    drop(array);
+    assert!(release_until(|| settled() == before));
+}
+
+/// A queue is closed while others ask what was recorded on it.
+// Requirement: SAF-19
+#[test]
+fn an_event_is_asked_while_its_queue_is_closed() {
+    let Some((cl, device, _)) = bench() else { return };
+    for _ in 0..50 {
+        let queue = device.open_queue().unwrap();
+        let mut gate = UserEventGate::before(&cl, queue.raw().as_ptr()).unwrap();
+        let event = queue.record().unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| while !event.is_complete().unwrap() {});
+            }
+            drop(queue);
+            gate.open().unwrap();
+        });
+    }
 }
 
 #[test]

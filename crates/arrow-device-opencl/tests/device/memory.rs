@@ -3,6 +3,8 @@
 
 use arrow_device::driver::{Addressing, HostAccess, Raw, Region, Route, Spot};
 use arrow_device::{Array, DataType, Device, DeviceType, ErrorKind, Queue};
+use arrow_device_testkit::application::opencl::{Cl, UserEventGate};
+use arrow_device_testkit::trips;
 
 use crate::support;
 
@@ -106,4 +108,16 @@ fn an_array_is_read_in_place_where_host_and_device_share_memory() {
     let read = read.unwrap();
     let bytes = read.buffer(1).unwrap();
     assert_eq!(bytes.get(8..12).unwrap(), 7_i32.to_ne_bytes());
+}
+
+// Requirement: SAF-8
+#[test]
+fn the_host_does_not_fill_memory_that_a_queue_still_reads() {
+    let Some((device, _)) = bench() else { return };
+    let cl = Cl::load().unwrap();
+    trips::an_allocator_gives_what_its_queue_still_reads(
+        &device,
+        |queue| UserEventGate::before(&cl, queue.raw().as_ptr()).unwrap(),
+        |mut gate| gate.open().unwrap(),
+    );
 }

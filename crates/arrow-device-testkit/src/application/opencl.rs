@@ -68,6 +68,11 @@ impl Cl {
 
     /// Makes a context of one device.
     pub fn create_context(&self, device: ClHandle) -> Attempt<ClHandle> {
+        self.create_context_of(&[device])
+    }
+
+    /// Makes a context of several devices of one platform.
+    pub fn create_context_of(&self, devices: &[ClHandle]) -> Attempt<ClHandle> {
         type Create = unsafe extern "system" fn(
             *const isize,
             u32,
@@ -79,9 +84,10 @@ impl Cl {
         // SAFETY: the type of OpenCL's headers.
         let create = unsafe { self.function::<Create>("clCreateContext") }?;
         let mut code = 0;
-        // SAFETY: one device, no properties, no callback.
+        let (count, list) = (devices.len() as u32, devices.as_ptr());
+        // SAFETY: so many devices, no properties, no callback.
         let context =
-            unsafe { create(ptr::null(), 1, &device, ptr::null(), ptr::null_mut(), &mut code) };
+            unsafe { create(ptr::null(), count, list, ptr::null(), ptr::null_mut(), &mut code) };
         done("clCreateContext", code).map(|()| context)
     }
 
@@ -129,7 +135,18 @@ impl Cl {
         done(name, unsafe { barrier(queue, 1, &event, ptr::null_mut()) })
     }
 
-    /// How many references there are to a `cl_mem` (0x1105) or a `cl_event` (0x11D2).
+    /// An event behind all that was submitted to a queue.
+    pub fn record(&self, queue: ClHandle) -> Attempt<ClHandle> {
+        let name = "clEnqueueBarrierWithWaitList";
+        // SAFETY: the type of OpenCL's headers.
+        let barrier = unsafe { self.function::<WaitList>(name) }?;
+        let mut event = ptr::null_mut();
+        // SAFETY: the queue is alive; there is room for one event.
+        done(name, unsafe { barrier(queue, 0, ptr::null(), &mut event) }).map(|()| event)
+    }
+
+    /// How many references there are to a `cl_mem` (0x1105), a `cl_event` (0x11D2) or a
+    /// `cl_command_queue` (0x1092).
     pub fn references(&self, name: &str, handle: ClHandle, what: u32) -> Attempt<u32> {
         type Info = unsafe extern "system" fn(ClHandle, u32, usize, *mut u32, *mut usize) -> i32;
         // SAFETY: the type of OpenCL's headers.

@@ -55,8 +55,10 @@ pub(crate) fn main() -> Attempt<()> {
 pub(crate) fn handles(vulkan: &Arc<Vulkan>) -> Handles {
     let (instance, physical) = (vulkan.instance.handle().as_raw(), vulkan.physical.as_raw());
     let lock: Arc<dyn SubmitLock> = vulkan.lock.clone();
+    // The device was made with this queue and no other.
     Handles::new(instance, physical, vulkan.device.handle().as_raw())
         .with_queue(vulkan.queue.as_raw(), vulkan.family, lock)
+        .with_all_queues()
         .kept_by(vulkan.clone())
 }
 

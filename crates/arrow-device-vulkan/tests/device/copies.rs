@@ -109,6 +109,18 @@ fn threads_share_a_device() {
     trips::threads_share_a_device(&device, 25);
 }
 
+// Requirement: SAF-5
+#[test]
+fn threads_read_one_array() {
+    for placement in [Placement::HostVisible, Placement::DeviceOnly] {
+        let Some(device) = Bench::with(placement) else { return };
+        let queue = device.open_queue().unwrap();
+        for threads in [2, 8] {
+            trips::threads_read_one_array(&queue, threads, 50);
+        }
+    }
+}
+
 #[test]
 fn streams_go_through_the_c_struct() {
     let Some(device) = Bench::new() else { return };

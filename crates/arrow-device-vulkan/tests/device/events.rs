@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_device::abi::ArrowDeviceArray;
-use arrow_device::driver::{Raw, Region, Route, Spot, SyncEvent};
+use arrow_device::driver::{Raw, Region, Route, Spot, SyncEvent, Waiting};
 use arrow_device::{Array, DataType, ErrorKind, Event, Queue, Ready};
 use arrow_device_testkit::application::vulkan::{HostEventGate, Vulkan};
 use arrow_device_testkit::release_until;
-use arrow_device_vulkan::{Placement, open_from};
+use arrow_device_vulkan::{Handles, Placement, open_from};
 use ash::vk::Handle;
 
 use crate::shader::handles;
@@ -214,6 +214,40 @@ fn a_foreign_event_is_waited_for_by_a_command_and_by_the_host() {
         unsafe { bench.vulkan().device.destroy_command_pool(pool, None) };
         destroy();
     }
+}
+
+/// The application may have queues that it did not give, and an event may not cross queues.
+// Requirement: ARR-5, ARR-20
+#[test]
+fn the_host_waits_for_a_foreign_event_that_another_queue_may_set() {
+    let Some(vulkan) = support::vulkan() else { return };
+    let given = handles(&vulkan);
+    let lock = given.queues.first().unwrap().lock.clone();
+    let some = Handles::new(given.instance, given.physical_device, given.device)
+        .with_queue(vulkan.queue.as_raw(), vulkan.family, lock)
+        .kept_by(vulkan.clone());
+    drop(given);
+    let device = unsafe { open_from(some, Placement::Automatic) }.unwrap();
+    let queue = device.open_queue().unwrap();
+    let raw = unsafe { vulkan.device.create_event(&Default::default(), None) }.unwrap();
+    let handle = Raw::from_bits(raw.as_raw() as usize);
+    let waiting = unsafe { device.driver().wait(queue.raw(), handle) }.unwrap();
+    assert_eq!(waiting, Waiting::HostMustWait);
+    let event = unsafe { Event::adopt(&device, handle) };
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| queue.wait(&event));
+        assert!(!event.is_complete().unwrap() && !waits.is_finished());
+        unsafe { vulkan.device.set_event(raw) }.unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    // Its own events it waits for by order.
+    let own = queue.record().unwrap();
+    let waiting = unsafe { device.driver().wait(queue.raw(), own.raw()) }.unwrap();
+    assert_eq!(waiting, Waiting::Queued);
+    drop((event, own));
+    unsafe { vulkan.device.destroy_event(raw, None) };
+    drop((queue, device));
+    support::finish(vulkan);
 }
 
 /// The layer wants to know the stages of an event beforehand, and this one is set by the host

@@ -2,10 +2,12 @@
 //! turn or all because the device is lost; locks, barriers, and two queues.
 
 use std::ptr::NonNull;
+use std::sync::Mutex;
 
 use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::copy::Options;
 use arrow_device::{Array, DataType, Device, Error, ErrorKind, Queue, Result};
-use arrow_device_testkit::{process, release_until};
+use arrow_device_testkit::{process, release_until, trips};
 use arrow_device_vulkan::{Placement, open_from};
 use ash::vk::Result as Code;
 
@@ -236,5 +238,56 @@ fn with_several_queues_the_host_waits_for_a_foreign_event() {
         });
         drop(event);
         unsafe { device.destroy_event(raw, None) };
+    });
+}
+
+#[test]
+fn staging_buffers_are_small_and_used_again() {
+    process::alone(|| {
+        let Some(bench) = Bench::by(Placement::DeviceOnly, hooks::hooked) else { return };
+        let queue = bench.open_queue().unwrap();
+        trips::mixed_copies_reuse_what_they_pass_through(&queue, || hooks::allocations().0);
+    });
+}
+
+#[test]
+fn a_large_copy_passes_through_many_small_buffers() {
+    process::alone(|| {
+        const LEN: usize = 150 << 20;
+        let Some(bench) = Bench::by(Placement::DeviceOnly, hooks::hooked) else { return };
+        let queue = bench.open_queue().unwrap();
+        // Before the count, so that all that is counted is staging.
+        let block = Mutex::new(Some(bench.allocate(LEN as u64).unwrap()));
+        let given = Options::new().allocator(move |_: &Device, _: u64, _: Option<&Queue>| {
+            Ok(block.lock().unwrap().take().unwrap())
+        });
+        hooks::count_allocations();
+        let bytes: Vec<u64> = (0..LEN as u64 / 8).collect();
+        let buffers = [None, Some(bytes.into())];
+        let array = Array::builder(DataType::UInt64).len(LEN / 8).buffers(buffers);
+        let array = array.finish_ready().unwrap();
+        let there = array.copy_with(&queue, &given).unwrap();
+        let back = there.to_host().unwrap();
+        let [sent, found] = [array.host().unwrap(), back.host().unwrap()];
+        assert!(sent.buffer(1).unwrap()[..] == found.buffer(1).unwrap()[..]);
+        let (count, largest) = hooks::allocations();
+        assert!(largest <= 16 << 20, "a staging buffer of {largest} bytes");
+        assert!(count <= 8, "{count} staging buffers");
+    });
+}
+
+/// An event that a command sets needs a queue that computes or draws.
+#[test]
+fn a_queue_that_only_transfers_is_refused() {
+    process::alone(|| {
+        let Some(vulkan) = support::vulkan() else { return };
+        let open = || unsafe { open_from(hooks::hooked(handles(&vulkan)), Placement::Automatic) };
+        hooks::set_transfers_only(true);
+        let error = open().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("cannot set events"), "{error}");
+        hooks::set_transfers_only(false);
+        drop(open().unwrap());
+        support::finish(vulkan);
     });
 }

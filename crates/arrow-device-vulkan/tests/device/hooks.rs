@@ -11,7 +11,9 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU64, AtomicUsize, Ordering::SeqCst,
+};
 use std::sync::{Arc, Mutex};
 
 use arrow_device_vulkan::{Handles, SubmitLock};
@@ -28,6 +30,11 @@ static WAITS: AtomicU64 = AtomicU64::new(0);
 /// Whether a watched lock is held, and how many submissions came without it.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 static UNLOCKED: AtomicU64 = AtomicU64::new(0);
+/// How many allocations were made, and how large the largest was.
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+static LARGEST: AtomicU64 = AtomicU64::new(0);
+/// Whether the families of queues say that they only transfer.
+static TRANSFERS_ONLY: AtomicBool = AtomicBool::new(false);
 /// What was recorded, a letter for each command.
 static COMMANDS_SEEN: Mutex<String> = Mutex::new(String::new());
 
@@ -58,10 +65,26 @@ pub(crate) fn unlocked() -> u64 {
     UNLOCKED.swap(0, SeqCst)
 }
 
+/// From now on allocations are counted.
+pub(crate) fn count_allocations() {
+    ALLOCATIONS.store(0, SeqCst);
+    LARGEST.store(0, SeqCst);
+}
+
+/// How many allocations were made, and how large the largest was.
+pub(crate) fn allocations() -> (usize, u64) {
+    (ALLOCATIONS.load(SeqCst), LARGEST.load(SeqCst))
+}
+
 /// What was recorded since the last time: `(` begins, `)` ends, `|` is a full barrier, `c` a copy,
 /// `s` sets an event.
 pub(crate) fn commands_seen() -> String {
     std::mem::take(&mut COMMANDS_SEEN.lock().unwrap())
+}
+
+/// Says from now on whether queues only transfer.
+pub(crate) fn set_transfers_only(transfers_only: bool) {
+    TRANSFERS_ONLY.store(transfers_only, SeqCst);
 }
 
 fn see(command: char) {
@@ -141,11 +164,31 @@ unsafe extern "system" fn instance_proc_addr(
 ) -> vk::PFN_vkVoidFunction {
     let real: vk::PFN_vkGetInstanceProcAddr = unsafe { REAL.get() };
     let found = unsafe { real(instance, name) };
+    if unsafe { CStr::from_ptr(name) } == c"vkGetPhysicalDeviceQueueFamilyProperties" {
+        FAMILIES.keep(found);
+        return void(families as vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties);
+    }
     if unsafe { CStr::from_ptr(name) } == c"vkGetDeviceProcAddr" {
         DEVICE_PROC_ADDR.keep(found);
         return void(device_proc_addr as vk::PFN_vkGetDeviceProcAddr);
     }
     found
+}
+
+static FAMILIES: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
+
+unsafe extern "system" fn families(
+    physical: vk::PhysicalDevice,
+    count: *mut u32,
+    out: *mut vk::QueueFamilyProperties,
+) {
+    let real: vk::PFN_vkGetPhysicalDeviceQueueFamilyProperties = unsafe { FAMILIES.get() };
+    unsafe { real(physical, count, out) };
+    if !out.is_null() && TRANSFERS_ONLY.load(SeqCst) {
+        for family in unsafe { std::slice::from_raw_parts_mut(out, *count as usize) } {
+            family.queue_flags = vk::QueueFlags::TRANSFER;
+        }
+    }
 }
 
 /// A function that fails when told to, and is the real one otherwise.
@@ -162,7 +205,7 @@ macro_rules! hook {
     };
 }
 
-hook!(ALLOCATE allocate vk::PFN_vkAllocateMemory,
+hook!(ALLOCATE_REALLY allocate_really vk::PFN_vkAllocateMemory,
     (device: vk::Device, info: *const vk::MemoryAllocateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::DeviceMemory));
 hook!(BUFFER buffer vk::PFN_vkCreateBuffer,
     (device: vk::Device, info: *const vk::BufferCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::Buffer));
@@ -183,6 +226,17 @@ hook!(POOL pool vk::PFN_vkCreateCommandPool,
     (device: vk::Device, info: *const vk::CommandPoolCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::CommandPool));
 hook!(SEMAPHORE semaphore vk::PFN_vkCreateSemaphore,
     (device: vk::Device, info: *const vk::SemaphoreCreateInfo<'_>, callbacks: *const vk::AllocationCallbacks<'_>, out: *mut vk::Semaphore));
+
+unsafe extern "system" fn allocate(
+    device: vk::Device,
+    info: *const vk::MemoryAllocateInfo<'_>,
+    callbacks: *const vk::AllocationCallbacks<'_>,
+    out: *mut vk::DeviceMemory,
+) -> vk::Result {
+    ALLOCATIONS.fetch_add(1, SeqCst);
+    LARGEST.fetch_max(unsafe { &*info }.allocation_size, SeqCst);
+    unsafe { allocate_really(device, info, callbacks, out) }
+}
 
 static BEGIN: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
 static BARRIER: Real = Real(AtomicPtr::new(std::ptr::null_mut()));
@@ -299,7 +353,7 @@ unsafe extern "system" fn device_proc_addr(
     let real: vk::PFN_vkGetDeviceProcAddr = unsafe { DEVICE_PROC_ADDR.get() };
     let found = unsafe { real(device, name) };
     let (hooked, hook) = match unsafe { CStr::from_ptr(name) }.to_bytes() {
-        b"vkAllocateMemory" => (&ALLOCATE, void(allocate as vk::PFN_vkAllocateMemory)),
+        b"vkAllocateMemory" => (&ALLOCATE_REALLY, void(allocate as vk::PFN_vkAllocateMemory)),
         b"vkCreateBuffer" => (&BUFFER, void(buffer as vk::PFN_vkCreateBuffer)),
         b"vkBindBufferMemory" => (&BIND, void(bind as vk::PFN_vkBindBufferMemory)),
         b"vkMapMemory" => (&MAP, void(map as vk::PFN_vkMapMemory)),

@@ -12,8 +12,8 @@ use arrow_device::driver::{Addressing, HostAccess, Raw, Region, Route, Spot};
 use arrow_device::{
     Array, DataType, Device, DeviceId, DeviceType, ErrorKind, Memory, Queue, dlpack,
 };
-use arrow_device_testkit::application::vulkan::Vulkan;
-use arrow_device_testkit::{oracle, release_until};
+use arrow_device_testkit::application::vulkan::{HostEventGate, Vulkan};
+use arrow_device_testkit::{oracle, release_until, trips};
 use arrow_device_vulkan::{
     Binding, Handles, Placement, adopt_memory, handles_of, open_for, open_from,
 };
@@ -345,6 +345,19 @@ fn an_application_allocates_by_itself() {
         assert_is(&there.to_host().unwrap(), &numbers());
         drop(there);
         assert!(release_until(|| device.held().allocated == 0));
+    }
+}
+
+// Requirement: SAF-8
+#[test]
+fn the_host_does_not_fill_memory_that_a_queue_still_reads() {
+    for placement in [Placement::HostVisible, Placement::DeviceOnly] {
+        let Some(bench) = Bench::with(placement) else { return };
+        trips::an_allocator_gives_what_its_queue_still_reads(
+            &bench,
+            |_| HostEventGate::before(bench.vulkan()).unwrap(),
+            |mut gate| gate.open().unwrap(),
+        );
     }
 }
 

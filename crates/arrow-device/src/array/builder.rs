@@ -537,24 +537,25 @@ impl ArrayParts<'_> {
         }
         // SAFETY: the buffer or the tree keeps the memory, and its maker promised that it is on
         // this device and what the convention says, which is what `buffers[i]` of an array is.
-        unsafe { queue.reaches_memory(self.device, || self.telling_memory()) }
+        unsafe { queue.reaches_memory(self.device, || self.any_memory()) }
     }
 
     /// Memory of the array that tells which runtime the array is of.
-    fn telling_memory(&self) -> Option<Raw<Memory>> {
-        let below = || self.sources.iter().find_map(|source| source.tree().telling_memory());
+    fn any_memory(&self) -> Option<Raw<Memory>> {
+        let below = || self.sources.iter().find_map(|source| source.tree().any_memory());
         self.memory.or_else(below)
     }
 
-    /// Whether the memory is of this device's runtime, where several are open by its id.
+    /// Whether the memory is of this device's runtime, where several are open by its id or the
+    /// device is another one that reaches the memory.
     fn is_of(&self, device: &Device) -> bool {
-        if !Device::ids_are_ambiguous() {
+        if device.id() == self.device && !Device::ids_are_ambiguous() {
             return true;
         }
-        let Some(memory) = self.telling_memory() else { return true };
+        let Some(memory) = self.any_memory() else { return true };
         // SAFETY: the buffer or the tree keeps the memory, and its maker promised that it is on
         // this device and what the convention says, which is what `buffers[i]` of an array is.
-        unsafe { device.holds(memory) }
+        unsafe { device.holds_on(self.device, memory) }
     }
 
     /// When what was submitted by now to a queue is done: after an event or, where the queue's
@@ -575,6 +576,7 @@ impl ArrayParts<'_> {
         }
         convention::have_same_events(of.id().device_type, self.device.device_type)
             && of.driver().reaches(self.device).is_ok()
+            && self.is_of(of)
     }
 }
 

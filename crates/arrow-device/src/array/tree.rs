@@ -205,7 +205,12 @@ impl Tree {
 
     /// Memory that tells which of several devices with its id this is, where one has to ask.
     pub(crate) fn telling_memory(&self) -> Option<Raw<Memory>> {
-        if !Device::ids_are_ambiguous() || self.device.device_type == DeviceType::CPU {
+        if Device::ids_are_ambiguous() { self.any_memory() } else { None }
+    }
+
+    /// The first buffer that is there, of memory that is not the host's.
+    pub(crate) fn any_memory(&self) -> Option<Raw<Memory>> {
+        if self.device.device_type == DeviceType::CPU {
             return None;
         }
         let of_node = |(number, node): (usize, ArrayNode)| {

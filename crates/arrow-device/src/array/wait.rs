@@ -134,7 +134,7 @@ impl Tree {
     /// Whether work on a queue may touch the data.
     pub(crate) fn require_reach(&self, queue: &Queue) -> Result<()> {
         // SAFETY: this tree keeps the memory.
-        unsafe { queue.reaches_memory(self.device, || self.telling_memory()) }
+        unsafe { queue.reaches_memory(self.device, || self.any_memory()) }
     }
 
     pub(crate) fn wait_for(&self, queue: &Queue, pending: &Pending) -> Result<()> {

@@ -7,7 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::plan::Plan;
+use super::plan::piece::{Change, Piece};
 use super::route::CopyRoute;
+use crate::device::driver::Readiness;
 use crate::ffi::guard;
 use crate::pool::per_fork::PerFork;
 use crate::process::{MadeIn, OfProcess};
@@ -69,8 +71,11 @@ struct CopyOutcome {
 struct CopyPromise(Option<Arc<CopyState>>);
 
 impl Plan {
-    /// Copies, as planned, and blocks nobody here: what has to wait, a copy through host memory and
-    /// one to the host, is done by the executor. Any other copy is submitted at once.
+    /// Copies, as planned, and blocks nobody here. What has to wait for a device is done by the
+    /// executor: a copy to the host, or through host memory; one whose offsets the host has to
+    /// change on the way; one from the host that a device takes in so many pieces that the first
+    /// has to be there before the last is sent; one to a device without events. Any other copy is
+    /// submitted at once.
     ///
     /// ```
     /// use arrow_device::copy::{Job, Options};
@@ -85,13 +90,25 @@ impl Plan {
     pub fn start(self, executor: &dyn Executor) -> Copying {
         let shared = Arc::new(CopyState::new());
         let promise = CopyPromise(Some(shared.clone()));
-        match self.route {
-            CopyRoute::Staged | CopyRoute::ToHost | CopyRoute::Gather => {
-                executor.execute(Box::new(move || promise.keep(self.run())));
-            }
-            _ => promise.keep(self.run()),
+        if self.waits() {
+            executor.execute(Box::new(move || promise.keep(self.run())));
+        } else {
+            promise.keep(self.run());
         }
         Copying(shared)
+    }
+
+    /// Whether carrying it out waits for a device, or is a copy that the host makes.
+    fn waits(&self) -> bool {
+        let goes_by_the_host =
+            |piece: &Piece| piece.has_source() && !matches!(piece.change, Change::Nothing);
+        let waits_on_the_way = match self.route {
+            CopyRoute::Shared => return false,
+            CopyRoute::Staged | CopyRoute::ToHost | CopyRoute::Gather => true,
+            CopyRoute::FromHost => self.waits_for_chunks(),
+            CopyRoute::Within | CopyRoute::Peer(_) => self.pieces().iter().any(goes_by_the_host),
+        };
+        waits_on_the_way || self.queue.device().properties().readiness == Readiness::HostWait
     }
 }
 

@@ -81,16 +81,17 @@ pub(super) fn choose(
         let route = if is_host(to) { CopyRoute::Gather } else { CopyRoute::FromHost };
         return Ok((route, CopySource::Host));
     }
-    if !is_host(to) && (is_same || from != to) && queue.reaches(from).is_ok() {
-        if is_same {
-            let lane = Lane::new(array, Some(queue.clone()));
-            return Ok((CopyRoute::Within, CopySource::Lane(lane)));
-        }
+    if is_same && !is_host(to) {
+        let lane = Lane::new(array, Some(queue.clone()));
+        return Ok((CopyRoute::Within, CopySource::Lane(lane)));
+    }
+    // Another runtime's device may be open by the number that this one reaches.
+    if !is_host(to) && from != to && array.tree().require_reach(queue).is_ok() {
         let peer = array.open_device()?;
-        return Ok((
-            CopyRoute::Peer(peer),
-            CopySource::Lane(Lane::new(array, options.through.clone())),
-        ));
+        if peer.driver().runtime() == queue.driver().runtime() {
+            let lane = Lane::new(array, options.through.clone());
+            return Ok((CopyRoute::Peer(peer), CopySource::Lane(lane)));
+        }
     }
     // The host is between the two, or one of them.
     if options.through.is_none() {

@@ -4,10 +4,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use super::driver::Raw;
+use super::driver::{Raw, Runtime};
 use super::{Device, Memory, Owner, Queue};
 use crate::Result;
 use crate::pool::per_fork::PerFork;
+use crate::process::PerProcess;
 use crate::sync::lock;
 
 /// Where memory comes from: a pool, an arena, a stream-ordered allocator of somebody else's.
@@ -23,6 +24,12 @@ pub trait Allocator: Send + Sync + 'static {
     /// Where a queue is named, work that was submitted to that queue may still use memory that
     /// somebody else allocated ([`Memory::adopt`]): other queues and the host come behind that
     /// work. Where no queue is named, nothing that was submitted may use it.
+    ///
+    /// What is returned says when it is ready. Memory of the driver ([`Device::allocate`],
+    /// [`Queue::allocate`]) and of a [`Recycler`] that was not used since is ready at once, so that
+    /// the host may fill it where it can. All other memory, adopted memory included, is ready in
+    /// the order of the queue that was named: the host writes nothing there before that queue has
+    /// passed what was submitted to it.
     fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory>;
 }
 
@@ -40,9 +47,10 @@ where
 /// For destinations of copies that come again and again: fresh host memory costs more in page
 /// faults than the copy does, and fresh device memory may wait for the device. A block comes back
 /// after its last use has passed. It serves requests from its own length down to half of it. What
-/// does not fit within the bound is freed, the oldest first. What is kept holds its device open,
-/// until [`clear`](Self::clear) or the last clone of the recycler is dropped. A child of `fork`
-/// begins with nothing kept.
+/// does not fit within the bound is freed, the oldest first. An allocation that finds no memory,
+/// here or elsewhere in the process, has all that is kept of its runtime freed, and tries again.
+/// What is kept holds its device open, until [`clear`](Self::clear) or the last clone of the
+/// recycler is dropped. A child of `fork` begins with nothing kept.
 ///
 /// On a device of handles (OpenCL, Vulkan) a block is kept with the handles of the parts that a
 /// copy divided it into. The next copy that divides it in the same way, as batches of as many rows
@@ -68,6 +76,25 @@ struct RecyclerInner {
     free: PerFork<Mutex<Vec<Memory>>>,
 }
 
+/// All recyclers that this process made.
+static RECYCLERS: PerProcess<Mutex<Vec<Weak<RecyclerInner>>>> =
+    PerProcess::new(Mutex::new(Vec::new()));
+
+/// Frees what recyclers keep of a runtime. Returns whether that was anything.
+pub(super) fn free_what_is_kept(runtime: Runtime) -> bool {
+    let all: Vec<_> = lock(RECYCLERS.get()).iter().filter_map(Weak::upgrade).collect();
+    let is_of_runtime = |memory: &mut Memory| memory.device().driver().runtime() == runtime;
+    let mut kept = Vec::new();
+    for recycler in &all {
+        kept.extend(recycler.free().extract_if(.., is_of_runtime));
+    }
+    let has_any = !kept.is_empty();
+    // The driver is called without the locks.
+    drop(kept);
+    drop(all);
+    has_any
+}
+
 impl RecyclerInner {
     fn free(&self) -> MutexGuard<'_, Vec<Memory>> {
         lock(self.free.of_this_process())
@@ -77,7 +104,12 @@ impl RecyclerInner {
 impl Recycler {
     /// One that keeps at most this many bytes.
     pub fn new(bound: u64) -> Self {
-        Self(Arc::new(RecyclerInner { bound, free: PerFork::new() }))
+        let inner = Arc::new(RecyclerInner { bound, free: PerFork::new() });
+        let mut all = lock(RECYCLERS.get());
+        all.retain(|known| known.strong_count() > 0);
+        all.push(Arc::downgrade(&inner));
+        drop(all);
+        Self(inner)
     }
 
     /// How many bytes it keeps at the moment.

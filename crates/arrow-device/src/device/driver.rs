@@ -392,7 +392,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// [`ErrorKind::NotReachable`] where not.
     ///
     /// The usual answer is yes for this device, for the host-side memory kinds of its runtime, and
-    /// for peers with access.
+    /// for peers with access. An id does not tell the runtime: whose the memory on that device is,
+    /// [`holds`](Driver::holds) is asked.
     fn reaches(&self, memory: DeviceId) -> Result<()> {
         if memory == self.id() { Ok(()) } else { Err(not_reachable(self.id(), memory)) }
     }
@@ -641,7 +642,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
 
     /// Whether this memory is of what the driver opened; `None` where the driver cannot tell, which
     /// is the usual answer. Asked where devices of several runtimes are open by one id, as are
-    /// contexts of one OpenCL device.
+    /// contexts of one OpenCL device; and of memory on another device that this one
+    /// [reaches](Driver::reaches).
     ///
     /// Memory belongs to the only driver that says yes or, if none does, to the only one that
     /// cannot tell. Other memory is refused, so at most one of the drivers that are open by one id

@@ -119,6 +119,32 @@ impl Device {
         holder.is_some_and(|holder| holder.driver().runtime() == self.driver().runtime())
     }
 
+    /// The same for memory on a device that this one reaches by its number, such as a peer. Nothing
+    /// in a number tells its runtime: two OpenCL contexts count the devices alike.
+    ///
+    /// # Safety
+    /// The memory is a `buffers[i]` of an array that claims to be on that device and is alive.
+    pub(crate) unsafe fn holds_on(&self, id: DeviceId, memory: Raw<Memory>) -> bool {
+        if id == self.id() {
+            // SAFETY: the memory is a `buffers[i]` of an array that claims to be on this device and
+            // is alive, as the caller promises.
+            return unsafe { self.holds(memory) };
+        }
+        // SAFETY: the memory is a `buffers[i]` of an array that claims to be on that device, which
+        // this one reaches, and is alive, as the caller promises.
+        match unsafe { self.driver().holds(memory) } {
+            Some(answer) => answer,
+            None if !Self::ids_are_ambiguous() => true,
+            None => {
+                // SAFETY: the memory is a `buffers[i]` of an array that claims to be on that device
+                // and is alive, as the caller promises.
+                let holder = unsafe { registry::find_holding(id, memory) };
+                let is_ours = |holder: Self| holder.driver().runtime() == self.driver().runtime();
+                holder.map_or_else(|| registry::of_each_runtime(id).is_empty(), is_ours)
+            }
+        }
+    }
+
     /// Which device this is.
     pub fn id(&self) -> DeviceId {
         self.driver().id()

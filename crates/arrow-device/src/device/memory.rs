@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-use super::allocator::Lent;
+use super::allocator::{Lent, free_what_is_kept};
 use super::driver::{Addressing, Raw, Region, Route, Spot};
 use super::{Allocator, Buffer, Device, Extent, Queue, host};
 use crate::device::deferred::{self, QueueUse, Shortage};
@@ -126,11 +126,14 @@ impl Memory {
         };
         // What is released first may be small: go on as long as there is something to wait for.
         let mut shortage = None;
+        let runtime = device.driver().runtime();
         loop {
             match attempt() {
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                    let is_first = shortage.is_none();
                     let shortage = shortage.get_or_insert_with(|| Shortage::on(device, len));
-                    if !shortage.wait() {
+                    let is_helped = free_what_is_kept(runtime) && (is_first || shortage.has_time());
+                    if !is_helped && !shortage.wait() {
                         return Err(shortage.explained(error));
                     }
                 }
@@ -264,8 +267,8 @@ impl Memory {
         let device = &self.block.device;
         queue.reaches(device.id())?;
         let is_of_another_runtime = queue.driver().runtime() != device.driver().runtime();
-        if queue.device().id() == device.id() && is_of_another_runtime {
-            let message = "the memory is of another runtime that is open by this id";
+        if is_of_another_runtime && device.id().device_type != DeviceType::CPU {
+            let message = "the memory is of another runtime than the queue";
             return Err(Error::new(ErrorKind::NotReachable, message).on_device(device.id()));
         }
         Ok(())

@@ -170,8 +170,8 @@ impl Queue {
     }
 
     /// Whether work on this queue may touch memory on that device. Which memory, is asked where the
-    /// device's id may stand for several runtimes: `memory` tells a part of the memory, if there is
-    /// any.
+    /// device is another one, or its id may stand for several runtimes: `memory` tells a part of
+    /// the memory, if there is any.
     ///
     /// # Safety
     /// What `memory` tells is a `buffers[i]` of an array that claims to be on that device, or what
@@ -182,15 +182,14 @@ impl Queue {
         memory: impl FnOnce() -> Option<Raw<Memory>>,
     ) -> Result<()> {
         self.reaches(device)?;
-        let is_told_by_id = device != self.device().id()
-            || device.device_type == DeviceType::CPU
-            || !Device::ids_are_ambiguous();
+        let is_told_by_id = device.device_type == DeviceType::CPU
+            || (device == self.device().id() && !Device::ids_are_ambiguous());
         let memory = if is_told_by_id { None } else { memory() };
         // SAFETY: the memory is as the caller promises.
-        if memory.is_none_or(|memory| unsafe { self.device().holds(memory) }) {
+        if memory.is_none_or(|memory| unsafe { self.device().holds_on(device, memory) }) {
             return Ok(());
         }
-        let message = "the memory is of another runtime that is open by this id, or none says that it has it; copy the data first";
+        let message = "the memory is of another runtime, or none that is open by this id says that it has it; copy the data first";
         Err(Error::new(ErrorKind::NotReachable, message).on_device(device))
     }
 

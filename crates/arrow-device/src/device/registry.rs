@@ -21,8 +21,8 @@ type Listed = Vec<(DeviceId, Weak<OpenDevice>)>;
 /// the lock.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Whether an id ever stood for several runtimes at once. Who copies within a device asks this
-/// every time.
+/// Whether an id ever stood for several runtimes at once: several were open by it, or one reaches
+/// by its number what another one is open by. Who copies within a device asks this every time.
 static AMBIGUOUS: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
@@ -35,14 +35,19 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     // the other.
     let mut open = crate::sync::lock(OPEN.get());
     open.retain(|(_, known)| known.strong_count() > 0);
-    let of_this_id = open.iter().filter(|(known, _)| *known == id);
-    others.extend(of_this_id.filter_map(|(_, other)| other.upgrade()).map(Device::from_opened));
-    if others.iter().any(|other| other.driver().runtime() != runtime) {
-        AMBIGUOUS.store(true, Ordering::Relaxed);
-    }
+    let known = open.iter().filter_map(|(_, other)| other.upgrade());
+    others.extend(known.map(Device::from_opened));
     open.push((id, Arc::downgrade(opened)));
     drop(open);
-    drop(others);
+    // Drivers are asked without the lock. What is opened meanwhile sees this device.
+    let is_mistaken = |other: &Device| {
+        let driver = other.driver();
+        let reaches = || driver.reaches(id).is_ok() || device.driver().reaches(driver.id()).is_ok();
+        driver.runtime() != runtime && (driver.id() == id || reaches())
+    };
+    if others.iter().any(is_mistaken) {
+        AMBIGUOUS.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Whether an id may stand for several runtimes.

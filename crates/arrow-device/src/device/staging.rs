@@ -1,5 +1,9 @@
 //! Host memory that data passes through on its way between two devices: kept for the next time, up
 //! to a bound.
+//!
+//! A copy takes the smallest block that has room for it, however much larger that is. What comes
+//! back is kept, and what was used longest ago goes instead. So copies of all sizes, in whatever
+//! order, soon find a block: only one that needs more than any block has allocates.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -11,14 +15,16 @@ use crate::device::deferred;
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Result, process};
 
-/// How many blocks a device keeps. A staged copy uses two at a time.
-const KEPT_BLOCKS: usize = 4;
+/// How many blocks a device keeps. A staged copy uses two at a time, and several copies may be on
+/// their way.
+const KEPT_BLOCKS: usize = 16;
 /// How many bytes they have together.
 const KEPT_BYTES: u64 = 64 << 20;
 
 /// The blocks that a device keeps.
 #[derive(Default)]
 pub(crate) struct Staging {
+    /// The one that came back last is the last.
     free: Mutex<Vec<HostBlock>>,
 }
 
@@ -59,8 +65,9 @@ impl Staging {
         }
         let kept = || {
             let mut free = lock(&device.staging().free);
-            let fits = |block: &HostBlock| block.len >= len && block.len / 4 <= len;
-            free.iter().position(fits).map(|index| free.swap_remove(index))
+            let fitting = free.iter().enumerate().rev().filter(|(_, block)| block.len >= len);
+            let (index, _) = fitting.min_by_key(|(_, block)| block.len)?;
+            Some(free.remove(index))
         };
         let returned = || {
             // All queues of the device, since one block may be behind any of them.
@@ -93,22 +100,27 @@ impl Drop for StagingBlock {
             // Given back without the lock, as far as that is possible in a child of `fork`.
             return;
         }
-        let len = block.len;
-        let rest = {
-            let mut free = lock(&self.device.staging().free);
-            let kept: u64 = free.iter().map(|block| block.len).sum();
-            if free.len() < KEPT_BLOCKS && kept.saturating_add(len) <= KEPT_BYTES {
-                free.push(block);
-                None
-            } else {
-                Some(block)
-            }
+        let rest = match block.len {
+            0..=KEPT_BYTES => keep(&mut lock(&self.device.staging().free), block),
+            _ => vec![block],
         };
+        self.device.account().unstaged(rest.iter().map(|block| block.len).sum());
         // The driver is called without the lock.
-        if rest.is_some() {
-            self.device.account().unstaged(len);
-        }
+        drop(rest);
     }
+}
+
+/// Keeps a block; returns those that have to go instead, which were used longest ago.
+fn keep(free: &mut Vec<HostBlock>, block: HostBlock) -> Vec<HostBlock> {
+    free.push(block);
+    let mut kept: u64 = free.iter().map(|block| block.len).sum();
+    let mut rest = Vec::new();
+    while kept > KEPT_BYTES || free.len() > KEPT_BLOCKS {
+        let oldest = free.remove(0);
+        kept -= oldest.len;
+        rest.push(oldest);
+    }
+    rest
 }
 
 impl HostBlock {

@@ -108,7 +108,7 @@ impl Tensor {
 
 /// Memory on the device of this array, for work on this queue.
 pub(crate) fn allocate_near(array: &Array, queue: &Queue, len: u64) -> Result<Memory> {
-    queue.reaches(array.device())?;
+    array.tree().require_reach(queue)?;
     if queue.device().id() == array.device() {
         return queue.allocate(len);
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use arrow_device::driver::{
     Addressing, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+    not_reachable,
 };
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -62,6 +63,8 @@ pub struct Abilities {
     pub stage: bool,
     /// It does not tell whose memory something is, as a driver that says nothing about it.
     pub not_tell: bool,
+    /// The number of another device, whose memory its queues reach.
+    pub peer: Option<i64>,
 }
 
 #[derive(Debug)]
@@ -157,6 +160,12 @@ unsafe impl Driver for LazyDriver {
 
     fn properties(&self) -> &Properties {
         &self.properties
+    }
+
+    fn reaches(&self, memory: DeviceId) -> Result<()> {
+        let peer = self.state().can.peer.map(|peer| DeviceId::new(DeviceType::EXT_DEV, peer));
+        let is_reached = memory == self.id || Some(memory) == peer;
+        if is_reached { Ok(()) } else { Err(not_reachable(self.id, memory)) }
     }
 
     unsafe fn allocate(&self, len: u64, _queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {

@@ -1,6 +1,7 @@
 //! Several runtimes that are open by one id. The test has a process of its own, because from then
 //! on memory is asked whose it is.
 
+use arrow_device::copy::{Options, Way};
 use arrow_device::{Array, Batch, Buffer, DataType, Error, ErrorKind, Queue, Result};
 use arrow_device_testkit::process;
 use arrow_device_testkit::trips::imported;
@@ -139,4 +140,41 @@ fn two_runtimes_are_open_by_one_id() {
     // A device whose id is one runtime's is not asked.
     with_nulls(&alone, &alone).unwrap();
     assert_eq!(of_alone.lock().unwrap().asked, 0);
+}
+
+// Requirement: SAF-12
+#[test]
+fn a_peer_of_the_same_number_may_be_of_another_runtime() {
+    process::alone(|| {
+        for (number, not_tell) in [(40, false), (50, true)] {
+            a_number_is_reached_that_another_runtime_has(number, not_tell);
+        }
+    });
+}
+
+fn a_number_is_reached_that_another_runtime_has(number: i64, not_tell: bool) {
+    // Another runtime is open by the number that `one` reaches.
+    let [at, peer] = [number, number + 1];
+    let reaching = Abilities { peer: Some(peer), not_tell, ..Abilities::default() };
+    let one = device::open_in(number as usize, at, reaching).0.open_queue().unwrap();
+    let can = Abilities { not_tell, ..Abilities::default() };
+    let other = device::open_in(number as usize + 1, peer, can).0.open_queue().unwrap();
+    one.reaches(other.device().id()).unwrap();
+    let values = Array::from_values(DataType::Int32, (0..4).map(Some)).unwrap();
+    for away in [numbers(&other), imported(&numbers(&other))] {
+        assert_eq!(away.on(&one).unwrap_err().kind(), ErrorKind::NotReachable);
+        let plan = away.plan_copy(&one, &Options::new()).unwrap();
+        let ways: Vec<Way> = plan.hops().iter().map(|hop| hop.way).collect();
+        assert_eq!(ways, [Way::ToHost, Way::FromHost], "{plan}");
+        let moved = plan.run().unwrap();
+        assert!(moved.to_host().unwrap().equals(&values).unwrap());
+    }
+    let refused = buffer(&other, &[1; 16]).on(&one).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotReachable);
+    let mut memory = other.allocate(16).unwrap();
+    assert_eq!(memory.spot(&one).unwrap_err().kind(), ErrorKind::NotReachable);
+    assert_eq!(memory.write(&one, &[1]).unwrap_err().kind(), ErrorKind::NotReachable);
+    let part = Some(buffer(&other, &[1; 16]));
+    let part = Array::builder(DataType::Int32).len(4).buffers([None, part]);
+    assert_eq!(part.finish_on(&one).unwrap_err().kind(), ErrorKind::NotReachable);
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use arrow_device::deferred::{release_finished, set_allocation_timeout};
-use arrow_device::{Device, Error, ErrorKind, Memory, Queue};
+use arrow_device::{Device, Error, ErrorKind, Memory, Queue, Recycler};
 use arrow_device_testkit::manual::Manual;
 use arrow_device_testkit::process;
 
@@ -171,5 +171,42 @@ fn no_memory_can_be_so_large_that_it_is_worth_a_wait() {
             assert!(is_out_of_memory(&result) && took < LONG / 10, "{len}: {took:?}");
         }
         full.manual.complete(&full.queue);
+    });
+}
+
+// Requirement: SAF-22
+#[test]
+fn what_a_recycler_keeps_is_freed_for_an_allocation_without_memory() {
+    process::alone(|| {
+        let (manual, device) = Manual::open();
+        manual.limit_memory(1000);
+        let [recycler, other] = [(); 2].map(|()| Recycler::new(1 << 20));
+        let kept = device.with_allocator(recycler.clone());
+        for allocate in [&|| kept.allocate(200), &|| device.allocate(200), &|| {
+            device.with_allocator(other.clone()).allocate(200)
+        }] as [&dyn Fn() -> Result<Memory, Error>; 3]
+        {
+            drop(kept.allocate(900).unwrap());
+            assert_eq!(recycler.kept(), 900);
+            assert_eq!(allocate().unwrap().len(), 200);
+            // The recycler that was asked keeps these bytes now.
+            assert!(recycler.kept() + other.kept() <= 200);
+            recycler.clear();
+            other.clear();
+        }
+        // What comes back during the wait goes to the recycler, and is freed there.
+        let queue = device.open_queue().unwrap();
+        let mut used = kept.allocate(900).unwrap();
+        used.spot(&queue).unwrap();
+        manual.submit(&queue);
+        drop(used);
+        assert_eq!((recycler.kept(), manual.live_memory()), (0, 1));
+        assert_eq!(kept.allocate(200).unwrap().len(), 200);
+        recycler.clear();
+        // What another runtime has helps nobody.
+        let (_, elsewhere) = Manual::open();
+        drop(elsewhere.with_allocator(recycler.clone()).allocate(100).unwrap());
+        assert!(is_out_of_memory(&device.allocate(2000)));
+        assert_eq!(recycler.kept(), 100);
     });
 }

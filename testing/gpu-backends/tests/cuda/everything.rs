@@ -70,6 +70,23 @@ fn default_streams_are_adopted() {
     memory::default_streams_are_adopted(&Bench::cuda());
 }
 
+// Requirement: SAF-8
+#[test]
+fn memory_of_an_allocator_is_filled_in_the_order_of_its_queue() {
+    memory::memory_of_an_allocator_is_filled_in_the_order_of_its_queue(&Bench::cuda());
+}
+
+#[test]
+fn mixed_copies_reuse_pinned_memory() {
+    memory::mixed_copies_reuse_pinned_memory(&Bench::cuda());
+}
+
+// Requirement: SAF-22
+#[test]
+fn recycled_memory_is_given_back() {
+    memory::recycled_memory_is_given_back(&Bench::cuda());
+}
+
 #[test]
 fn sizes_of_views_may_lie_on_the_device() {
     memory::sizes_of_views_may_lie_on_the_device(&Bench::cuda());
@@ -232,4 +249,10 @@ fn a_tensor_is_kept_for_good_where_its_stream_is_gone() {
 #[test]
 fn a_tensor_that_dies_in_a_capture_does_not_end_it() {
     deleters::in_a_capture(&Bench::cuda());
+}
+
+#[test]
+fn an_executor_waits_for_chunks() {
+    let bench = Bench::cuda();
+    copies::an_executor_waits_for_chunks(&bench.queues_of(0)[0]);
 }

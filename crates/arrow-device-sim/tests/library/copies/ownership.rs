@@ -186,6 +186,28 @@ fn an_executor_does_what_would_wait() {
     worker.join().unwrap();
 }
 
+#[test]
+fn an_executor_changes_offsets_on_the_way() {
+    let sim = Sim::builder().build();
+    let queue = sim.device().open_queue().unwrap();
+    let there = words(300).copy_to(&queue).unwrap();
+    let (sender, jobs) = mpsc::channel::<Job>();
+    let executor = move |job: Job| sender.send(job).unwrap();
+    // So far behind the beginning it moves less to change the offsets of a part on the host.
+    let options = Options::new().always(true);
+    let changed = there.slice(290, 5).unwrap().plan_copy(&queue, &options).unwrap();
+    let changed = changed.start(&executor);
+    assert!(!changed.is_done(), "somebody waited for the device here");
+    let whole = there.plan_copy(&queue, &options).unwrap();
+    let whole = whole.start(&|_: Job| panic!("nothing has to wait"));
+    assert!(whole.is_done());
+    jobs.recv().unwrap()();
+    let expected = words(300);
+    assert!(whole.wait().unwrap().to_host().unwrap().equals(&expected).unwrap());
+    let expected = expected.slice(290, 5).unwrap();
+    assert!(changed.wait().unwrap().to_host().unwrap().equals(&expected).unwrap());
+}
+
 struct Unparked(std::thread::Thread);
 
 impl Wake for Unparked {

@@ -8,6 +8,8 @@ use super::target_layout::TargetLayout;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::copy) struct StagedShape {
     pub(in crate::copy) chunks: u64,
+    /// Chunks in which something is read from the source.
+    pub(in crate::copy) reads: u64,
     pub(in crate::copy) regions_in: u64,
     pub(in crate::copy) regions_out: u64,
     pub(in crate::copy) bytes_out: u64,
@@ -31,7 +33,9 @@ pub(in crate::copy) fn shape_of(pieces: &Pieces, layout: TargetLayout, chunk: u6
     for (start, end) in chunks(total, chunk) {
         let parts = parts(pieces, start, end);
         shape.chunks += 1;
-        shape.regions_in += parts.iter().filter(|part| part.piece.has_source()).count() as u64;
+        let read = parts.iter().filter(|part| part.piece.has_source()).count() as u64;
+        shape.regions_in += read;
+        shape.reads += u64::from(read > 0);
         match layout {
             TargetLayout::Packed { .. } => {
                 shape.regions_out += 1;

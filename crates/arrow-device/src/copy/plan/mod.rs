@@ -31,6 +31,11 @@ use crate::{Array, DeviceId, NodePath, Queue, Result};
 /// How many times larger the chunks of a gathered copy are than [`Options::chunk`]: nobody waits
 /// for the first chunk to be read.
 const GATHERED_LARGER: u64 = 4;
+/// So many chunks of a copy that goes in chunks are on their way at a time.
+pub(in crate::copy) const CHUNKS_IN_FLIGHT: usize = 2;
+/// A copy to the host is waited for after so many bytes, so that a driver which stages data needs
+/// no more memory than that.
+pub(in crate::copy) const DOWNLOADED_AT_ONCE: u64 = 64 << 20;
 
 /// A copy that is planned and has not run: see [`copy`](crate::copy).
 ///
@@ -103,7 +108,11 @@ impl Plan {
                 vec![hop(Way::FromHost, from, to, moved, shape.chunks)]
             }
             CopyRoute::FromHost => vec![hop(Way::FromHost, from, to, all, once(all))],
-            CopyRoute::ToHost => vec![hop(Way::ToHost, from, to, read, once(read))],
+            CopyRoute::ToHost => {
+                let shape = self.shape(DOWNLOADED_AT_ONCE);
+                let (moved, waits) = ((read.0, shape.regions_in), shape.reads);
+                vec![hop(Way::ToHost, from, to, moved, waits)]
+            }
             CopyRoute::Within | CopyRoute::Peer(_) => {
                 let way = match self.route {
                     CopyRoute::Within => Way::Within,
@@ -193,6 +202,15 @@ impl Plan {
     /// The bytes of a chunk of a gathered copy.
     pub(in crate::copy) fn gathered_chunk(&self) -> u64 {
         self.options.chunk.saturating_mul(GATHERED_LARGER)
+    }
+
+    /// Whether a copy from the host waits for a chunk to be read before it fills the last one.
+    pub(in crate::copy) fn waits_for_chunks(&self) -> bool {
+        let chunks = self.is_gathered().then(|| {
+            let total = self.walked.as_ref().map_or(0, |walked| walked.pieces.total());
+            total.div_ceil(self.gathered_chunk())
+        });
+        chunks.is_some_and(|chunks| chunks > CHUNKS_IN_FLIGHT as u64)
     }
 
     /// What the copy takes in chunks of so many bytes.

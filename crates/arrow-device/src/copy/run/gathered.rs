@@ -4,10 +4,10 @@
 
 use super::staged::{self, InFlight};
 use super::target::Target;
-use crate::copy::plan::Plan;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
 use crate::copy::plan::piece::{Change, Piece};
 use crate::copy::plan::walk::Walked;
+use crate::copy::plan::{CHUNKS_IN_FLIGHT, Plan};
 use crate::copy::source::{CopySource, Span, copy_bytes, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::driver::Spot;
@@ -24,9 +24,9 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
     let chunk = plan.gathered_chunk();
     let room = chunk.min(total.next_power_of_two().max(SMALLEST));
     // The older one first.
-    let mut in_flight: Vec<InFlight> = Vec::with_capacity(2);
+    let mut in_flight: Vec<InFlight> = Vec::with_capacity(CHUNKS_IN_FLIGHT);
     for (start, end) in chunks(total, chunk) {
-        let block = if in_flight.len() < 2 {
+        let block = if in_flight.len() < CHUNKS_IN_FLIGHT {
             Staging::take(plan.queue.device(), room).map_err(|error| error.at_step(step::STAGE))?
         } else {
             in_flight.remove(0).passed()?

@@ -7,14 +7,15 @@ mod staged;
 mod target;
 
 use self::target::Target;
-use super::plan::Plan;
+use super::plan::chunks::{ChunkPart, chunks, parts};
 use super::plan::piece::{Change, Piece, ZEROS};
 use super::plan::walk::Walked;
+use super::plan::{DOWNLOADED_AT_ONCE, Plan};
 use super::route::CopyRoute;
 use super::source::{CopySource, ShownBytes, Span, at_address, host_address, host_len};
 use super::step::{self, no_way};
 use crate::array::{Pending, ReadyWhen};
-use crate::device::driver::{self, Filled, Readiness as DeviceReadiness, Region};
+use crate::device::driver::{self, Filled, Readiness as DeviceReadiness, Region, Spot};
 use crate::{Array, Event, Result};
 
 impl Plan {
@@ -106,18 +107,25 @@ impl Plan {
         }
     }
 
-    /// One submission on a queue of the source, and a wait.
+    /// One submission on a queue of the source, and a wait; several where there is much.
     fn to_host(&self, pieces: &[Piece], mut target: Target) -> Result<Target> {
         let CopySource::Lane(lane) = &self.source else { return Err(no_way()) };
         let queue = lane.queue()?;
-        let regions = regions(pieces, &target, Piece::has_source);
-        // SAFETY: the sources were checked when the copy was planned, as far as anybody can, and
-        // are kept by the lane; the target was allocated for these pieces and is kept until the
-        // wait is over, or by the queue.
-        let submitted = unsafe { queue.copy(driver::Route::ToHost, &regions) };
-        let copied = submitted
-            .map_err(|error| error.at_step(step::SUBMIT))
-            .and_then(|()| queue.synchronize().map_err(|error| error.at_step(step::FINISH)));
+        let total = pieces.last().map_or(0, Piece::end);
+        let download = |(start, end): (u64, u64)| {
+            let regions = match (start, end) == (0, total) {
+                true => regions(pieces, &target, Piece::has_source),
+                false => regions_within(pieces, &target, start, end),
+            };
+            // SAFETY: the sources were checked when the copy was planned, as far as anybody can,
+            // and are kept by the lane; the target was allocated for these pieces and is kept until
+            // the wait is over, or by the queue.
+            let submitted = unsafe { queue.copy(driver::Route::ToHost, &regions) };
+            submitted
+                .map_err(|error| error.at_step(step::SUBMIT))
+                .and_then(|()| queue.synchronize().map_err(|error| error.at_step(step::FINISH)))
+        };
+        let copied = chunks(total, DOWNLOADED_AT_ONCE).try_for_each(download);
         if let Err(error) = copied {
             // The device may still write there.
             queue.keep_until_done(target);
@@ -254,6 +262,17 @@ struct KeptForQueue {
     shown: Vec<ShownBytes>,
     made: Vec<Vec<u8>>,
     source: Option<Array>,
+}
+
+/// What of the pieces is in a stretch of the packed result, and has a source.
+fn regions_within(pieces: &[Piece], target: &Target, start: u64, end: u64) -> Vec<Region> {
+    let region = |part: ChunkPart<'_>| {
+        let Spot { base, offset } = part.piece.from;
+        let to = target.spot(part.number, part.piece, part.at)?;
+        Some(Region { from: Spot { base, offset: offset + part.at }, to, len: part.len })
+    };
+    let parts = parts(pieces, start, end).into_iter();
+    parts.filter(|part| part.piece.has_source()).filter_map(region).collect()
 }
 
 fn regions(pieces: &[Piece], target: &Target, goes: impl Fn(&Piece) -> bool) -> Vec<Region> {

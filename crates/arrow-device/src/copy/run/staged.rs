@@ -5,16 +5,19 @@
 //! on its way. Two chunks of host memory are used in turn.
 
 use super::target::Target;
-use crate::copy::plan::Plan;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
 use crate::copy::plan::piece::Change;
 use crate::copy::plan::walk::Walked;
+use crate::copy::plan::{CHUNKS_IN_FLIGHT, Plan};
 use crate::copy::source::{CopySource, at_address, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::deferred::{self, QueueUse};
 use crate::device::driver::{Region, Route, Spot};
 use crate::device::staging::{Staging, StagingBlock};
 use crate::{Event, Queue, Result};
+
+/// No less memory than this is asked for.
+const SMALLEST: u64 = 4096;
 
 /// A chunk that the destination's queue still reads.
 pub(in crate::copy) struct InFlight {
@@ -51,12 +54,13 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
     let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
     let (from, to) = (lane.queue()?, &plan.queue);
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    let chunk = plan.options.chunk.min(total);
+    // Rounded up, so that copies of nearly the same size take turns with the same memory.
+    let room = plan.options.chunk.min(total.next_power_of_two().max(SMALLEST));
     // The older one first.
-    let mut in_flight: Vec<InFlight> = Vec::with_capacity(2);
+    let mut in_flight: Vec<InFlight> = Vec::with_capacity(CHUNKS_IN_FLIGHT);
     for (start, end) in chunks(total, plan.options.chunk) {
-        let block = if in_flight.len() < 2 {
-            Staging::take(to.device(), chunk).map_err(|error| error.at_step(step::STAGE))?
+        let block = if in_flight.len() < CHUNKS_IN_FLIGHT {
+            Staging::take(to.device(), room).map_err(|error| error.at_step(step::STAGE))?
         } else {
             in_flight.remove(0).passed()?
         };

@@ -70,6 +70,11 @@ impl Shortage {
         Self { timelines, began, deadline, has_looked: false }
     }
 
+    /// Whether the time to wait is not over yet.
+    pub(crate) fn has_time(&self) -> bool {
+        self.deadline.is_none_or(|deadline| Instant::now() < deadline)
+    }
+
     /// Waits until something was released. Returns whether it is worth to try again.
     pub(crate) fn wait(&mut self) -> bool {
         if self.timelines.is_empty() {
