@@ -114,7 +114,6 @@ mod device_id;
 pub mod dlpack;
 mod error;
 mod ffi;
-mod nesting;
 mod node_path;
 mod numbered;
 mod once;

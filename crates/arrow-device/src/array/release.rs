@@ -8,7 +8,7 @@ use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Storage, Tree};
 use crate::DeviceType;
 use crate::device::deferred::{self, LastQueueUses, QueueUse};
-use crate::nesting;
+use crate::device::nesting;
 
 impl Tree {
     /// Whether no queue was ever told where the data is.

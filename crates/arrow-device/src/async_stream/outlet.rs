@@ -61,7 +61,7 @@ pub(super) fn with_waking<T>(credit: &ProducerCredit, body: impl FnOnce() -> T) 
     if around != 0 {
         let _ = AROUND.try_with(|calls| calls.borrow_mut().push(around));
     }
-    let restore = Restore { around };
+    let restore = EndOfWaking { around };
     let outcome = body();
     drop(restore);
     outcome
@@ -69,11 +69,11 @@ pub(super) fn with_waking<T>(credit: &ProducerCredit, body: impl FnOnce() -> T) 
 
 /// Sets back which stream is being woken, also where the waking unwinds: a stream that stayed noted
 /// would never be polled on this thread again.
-struct Restore {
+struct EndOfWaking {
     around: usize,
 }
 
-impl Drop for Restore {
+impl Drop for EndOfWaking {
     fn drop(&mut self) {
         if self.around != 0 {
             let _ = AROUND.try_with(|calls| calls.borrow_mut().pop());

@@ -14,6 +14,7 @@ mod guarded;
 mod handle;
 mod host;
 mod memory;
+pub(crate) mod nesting;
 mod owner;
 pub(crate) mod queue;
 mod registry;

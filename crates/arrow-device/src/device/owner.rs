@@ -3,9 +3,9 @@
 use std::mem::ManuallyDrop;
 
 use super::allocator::Allocator;
-use super::{Device, Memory, Queue, deferred};
+use super::{Device, Memory, Queue, deferred, nesting};
 use crate::process::{self, MadeIn};
-use crate::{DeviceId, DeviceType, Result, nesting, unwind};
+use crate::{DeviceId, DeviceType, Result, unwind};
 
 /// Something of the caller's, whose drop is foreign code: a panic there ends here and is counted.
 /// What belongs to a device is not dropped in a child of `fork`, where the device is not.

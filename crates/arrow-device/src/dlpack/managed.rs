@@ -12,7 +12,7 @@ use crate::abi::dlpack::{
     DLManagedTensor, DLManagedTensorVersioned, DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION,
     DLPackVersion, DLTensor,
 };
-use crate::nesting;
+use crate::device::nesting;
 use crate::{Error, ErrorKind, Result};
 
 /// One of DLPack's two forms: [`DLManagedTensorVersioned`], and [`DLManagedTensor`], which was

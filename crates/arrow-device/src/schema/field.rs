@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::{DataType, Metadata, Text};
-use crate::nesting;
+use crate::device::nesting;
 use crate::{Error, ErrorKind, Result};
 
 /// A type with a name, a nullability and metadata.

@@ -33,14 +33,14 @@ impl Array {
     }
 }
 
-/// Elements of an array.
-type Elements<'a> = (&'a HostArray, Range<usize>);
+/// SomeElements of an array.
+type SomeElements<'a> = (&'a HostArray, Range<usize>);
 
 /// Whether elements of arrays of the same type are the same, as many of the one as of the other.
 ///
 /// There may be more of them than a loop could visit, where they take no memory: elements without
 /// width, and those of a run.
-fn are_equal((a, here): Elements<'_>, (b, there): Elements<'_>) -> Result<bool> {
+fn are_equal((a, here): SomeElements<'_>, (b, there): SomeElements<'_>) -> Result<bool> {
     if here.len() != there.len() {
         return Ok(false);
     }

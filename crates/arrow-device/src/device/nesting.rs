@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ptr;
 
-use crate::device::deferred;
+use super::deferred;
 use crate::process::MadeIn;
 use crate::unwind;
 
@@ -23,13 +23,13 @@ thread_local! {
     static DEPTH: Cell<usize> = const { Cell::new(0) };
     /// What waits for the end of the outermost drop, the last one first. Null outside of a drop, so
     /// that nothing is left when the thread ends, and no destructor is needed.
-    static WAITING: Cell<*mut Waiting> = const { Cell::new(ptr::null_mut()) };
+    static WAITING: Cell<*mut Nested> = const { Cell::new(ptr::null_mut()) };
 }
 
-struct Waiting {
+struct Nested {
     what: Box<dyn Droppable>,
     made_in: MadeIn,
-    next: *mut Waiting,
+    next: *mut Nested,
 }
 
 /// Whatever can be dropped, which is everything.
@@ -51,7 +51,7 @@ pub(crate) unsafe fn drop_bounded<T: 'static>(what: &mut ManuallyDrop<T>) {
         return;
     }
     DEPTH.set(depth + 1);
-    let restore = Restore(depth);
+    let restore = OneDeeper(depth);
     // SAFETY: the value is not used after this, and not dropped again, as the caller promises.
     unsafe { ManuallyDrop::drop(what) };
     drop(restore);
@@ -61,9 +61,9 @@ pub(crate) unsafe fn drop_bounded<T: 'static>(what: &mut ManuallyDrop<T>) {
 }
 
 /// Sets the depth back, also where a drop panics.
-struct Restore(usize);
+struct OneDeeper(usize);
 
-impl Drop for Restore {
+impl Drop for OneDeeper {
     #[inline(always)]
     fn drop(&mut self) {
         DEPTH.set(self.0);
@@ -74,7 +74,7 @@ impl Drop for Restore {
 #[inline(never)]
 fn drop_later<T: 'static>(what: T) {
     let (what, made_in) = (Box::new(what), MadeIn::this());
-    let waiting = Box::new(Waiting { what, made_in, next: WAITING.get() });
+    let waiting = Box::new(Nested { what, made_in, next: WAITING.get() });
     WAITING.set(Box::into_raw(waiting));
 }
 
@@ -82,10 +82,10 @@ fn drop_later<T: 'static>(what: T) {
 #[inline(never)]
 fn drop_waiting() {
     DEPTH.set(1);
-    let _restore = Restore(0);
+    let _restore = OneDeeper(0);
     while !WAITING.get().is_null() {
         // SAFETY: `drop_later` made it with `Box::into_raw`, and it is taken off the list here.
-        let Waiting { what, made_in, next } = *unsafe { Box::from_raw(WAITING.get()) };
+        let Nested { what, made_in, next } = *unsafe { Box::from_raw(WAITING.get()) };
         WAITING.set(next);
         if !made_in.is_this() {
             // One of the drops forked, and this is the child: the parent releases what is left.
@@ -107,12 +107,12 @@ mod tests {
     static DROPS: AtomicUsize = AtomicUsize::new(0);
 
     /// One of many, each of which owns the next.
-    struct Nested {
-        next: ManuallyDrop<Option<Box<Nested>>>,
+    struct Chained {
+        next: ManuallyDrop<Option<Box<Chained>>>,
         panics: bool,
     }
 
-    impl Drop for Nested {
+    impl Drop for Chained {
         fn drop(&mut self) {
             DROPS.fetch_add(1, Ordering::Relaxed);
             // SAFETY: dropped once, here.
@@ -123,8 +123,8 @@ mod tests {
         }
     }
 
-    fn nested(count: usize, panics_at: usize) -> Nested {
-        let one = |next, panics| Nested { next: ManuallyDrop::new(next), panics };
+    fn nested(count: usize, panics_at: usize) -> Chained {
+        let one = |next, panics| Chained { next: ManuallyDrop::new(next), panics };
         let innermost = one(None, false);
         (1..count).fold(innermost, |inner, at| one(Some(Box::new(inner)), at == panics_at))
     }
