@@ -228,9 +228,9 @@ pub fn mixed_copies_reuse_what_they_pass_through(queue: &Queue, allocations: imp
         assert!(release_until(|| held_back().in_use == 0));
         counts.push(allocations());
     }
-    // Where a device works at its own pace, one more may be on its way than ever before.
+    // A device works at its own pace, so that some more may be on their way than ever before.
     let grown = counts.last().unwrap() - counts.get(2).unwrap();
-    assert!(grown <= 3, "allocations by the end of each round: {counts:?}");
+    assert!(grown <= 4, "allocations by the end of each round: {counts:?}");
 }
 
 /// So many streams of three arrays on a device go through the C struct, and their arrays are read

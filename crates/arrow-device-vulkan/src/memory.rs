@@ -130,18 +130,18 @@ impl Logical {
 
     /// A buffer that the host reads and writes.
     pub(crate) fn take_staging(&self, len: u64) -> Result<StagingBuffer> {
+        // A power of two fits the next copy, too. Of a large one it would be too much: that is no
+        // copy, which passes in pieces, but a mapping.
+        let len = match len {
+            0..=STAGED_AT_ONCE => len.next_power_of_two().max(4096),
+            _ => len.checked_next_multiple_of(1 << 20).unwrap_or(len),
+        };
         if let Some(spare) = self.spare.take(len) {
             return Ok(spare);
         }
         let memory_type = self.types.host_visible().ok_or_else(|| {
             self.error(ErrorKind::Unsupported, "the device has no memory that the host can see")
         })?;
-        // A power of two is more likely to fit the next one, too. Of a large one it would be too
-        // much: that is no copy, which passes in pieces, but a mapping.
-        let len = match len {
-            0..=STAGED_AT_ONCE => len.next_power_of_two().max(4096),
-            _ => len.checked_next_multiple_of(1 << 20).unwrap_or(len),
-        };
         let (buffer, block) = self.allocate_memory(memory_type, len)?;
         match block.address {
             Some(address) => Ok(StagingBuffer { buffer, memory: block.memory, address, len }),

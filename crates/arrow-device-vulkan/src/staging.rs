@@ -1,10 +1,10 @@
 //! Buffers that the host reads and writes, for data on its way to and from a device: kept for the
 //! next time, up to a bound.
 //!
-//! A copy takes the smallest one that has room for it, and what comes back is kept in the place of
-//! what was used longest ago, as in the library's own list of staging memory. Each is a `VkBuffer`
-//! with memory of its own, mapped as long as it lives. Whoever has a [`StagingBuffer`] has it
-//! alone.
+//! Their sizes are powers of two, and a copy takes one of the size that it needs. What comes back
+//! is kept in the place of what was used longest ago, as in the library's own list of staging
+//! memory. Each is a `VkBuffer` with memory of its own, mapped as long as it lives. Whoever has a
+//! [`StagingBuffer`] has it alone.
 
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
@@ -13,7 +13,7 @@ use ash::vk;
 
 /// How many bytes are kept.
 const KEPT_BYTES: u64 = 64 << 20;
-const KEPT_BUFFERS: usize = 16;
+const KEPT_BUFFERS: usize = 32;
 /// A copy passes through buffers of at most so many bytes.
 pub(crate) const STAGED_AT_ONCE: u64 = 16 << 20;
 
@@ -33,12 +33,11 @@ unsafe impl Send for StagingBuffer {}
 pub(crate) struct Spare(Mutex<Vec<StagingBuffer>>);
 
 impl Spare {
-    /// The smallest one that holds this many bytes.
+    /// One that holds this many bytes and is less than twice as large.
     pub(crate) fn take(&self, len: u64) -> Option<StagingBuffer> {
         let mut spare = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fitting = spare.iter().enumerate().rev().filter(|(_, buffer)| buffer.len >= len);
-        let (found, _) = fitting.min_by_key(|(_, buffer)| buffer.len)?;
-        Some(spare.remove(found))
+        let fits = |buffer: &StagingBuffer| buffer.len >= len && buffer.len / 2 < len;
+        spare.iter().rposition(fits).map(|found| spare.remove(found))
     }
 
     /// Keeps one; returns those that have to go instead.

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::driver::{Raw, Runtime};
 use super::{Device, Memory, Owner, Queue};
-use crate::Result;
 use crate::pool::per_fork::PerFork;
 use crate::process::PerProcess;
 use crate::sync::lock;
+use crate::{Result, process};
 
 /// Where memory comes from: a pool, an arena, a stream-ordered allocator of somebody else's.
 ///
@@ -76,13 +76,19 @@ struct RecyclerInner {
     free: PerFork<Mutex<Vec<Memory>>>,
 }
 
-/// All recyclers that this process made.
+/// All recyclers that this process made. A child of `fork` has a list of its own.
 static RECYCLERS: PerProcess<Mutex<Vec<Weak<RecyclerInner>>>> =
     PerProcess::new(Mutex::new(Vec::new()));
 
+fn recyclers() -> MutexGuard<'static, Vec<Weak<RecyclerInner>>> {
+    // From here on there is a lock that a child could wait for.
+    process::watch();
+    lock(RECYCLERS.get())
+}
+
 /// Frees what recyclers keep of a runtime. Returns whether that was anything.
 pub(super) fn free_what_is_kept(runtime: Runtime) -> bool {
-    let all: Vec<_> = lock(RECYCLERS.get()).iter().filter_map(Weak::upgrade).collect();
+    let all: Vec<_> = recyclers().iter().filter_map(Weak::upgrade).collect();
     let is_of_runtime = |memory: &mut Memory| memory.device().driver().runtime() == runtime;
     let mut kept = Vec::new();
     for recycler in &all {
@@ -105,7 +111,7 @@ impl Recycler {
     /// One that keeps at most this many bytes.
     pub fn new(bound: u64) -> Self {
         let inner = Arc::new(RecyclerInner { bound, free: PerFork::new() });
-        let mut all = lock(RECYCLERS.get());
+        let mut all = recyclers();
         all.retain(|known| known.strong_count() > 0);
         all.push(Arc::downgrade(&inner));
         drop(all);
@@ -210,5 +216,38 @@ impl Memory {
         owner: impl Send + Sync + 'static,
     ) -> Self {
         Self::adopted(device, base, len, Box::new(Owner::on(device.id(), owner)))
+    }
+}
+
+#[cfg(all(test, unix, not(miri)))]
+mod tests {
+    use super::*;
+    use arrow_device_testkit::process::{alone, forked};
+
+    // Requirement: SAF-27
+    #[test]
+    fn a_child_makes_recyclers_though_a_thread_of_its_parent_held_the_list() {
+        alone(|| {
+            let (locked, wait) = std::sync::mpsc::channel();
+            let (end, ended) = std::sync::mpsc::channel::<()>();
+            let holder = std::thread::spawn(move || {
+                let all = recyclers();
+                locked.send(()).unwrap();
+                let _ = ended.recv();
+                drop(all);
+            });
+            wait.recv().unwrap();
+            forked(|| {
+                let recycler = Recycler::new(1 << 20);
+                let device = Device::host().with_allocator(recycler.clone());
+                drop(device.allocate(100).map_err(|error| error.to_string())?);
+                let is_kept = recycler.kept() == 100;
+                let is_freed = free_what_is_kept(Device::host().driver().runtime());
+                let is_right = is_kept && is_freed && recycler.kept() == 0;
+                if is_right { Ok(()) } else { Err(format!("{recycler:?}")) }
+            });
+            drop(end);
+            holder.join().unwrap();
+        });
     }
 }

@@ -347,7 +347,8 @@ pub struct Allocation {
 /// * DRV-12: `part` names just those bytes until `free_part`.
 /// * DRV-13: `allocate_staging` gives initialised host memory that nobody else has until
 ///   `free_staging`.
-/// * DRV-14: `reaches` succeeds only for memory that work on this device's queues may touch.
+/// * DRV-14: `reaches` succeeds only for devices whose memory work on this device's queues may
+///   touch, as far as it is of the driver's runtime.
 /// * DRV-15: `holds` says yes only for memory of the driver's runtime, and what `locate` says is
 ///   true.
 ///

@@ -1,9 +1,10 @@
 //! Host memory that data passes through on its way between two devices: kept for the next time, up
 //! to a bound.
 //!
-//! A copy takes the smallest block that has room for it, however much larger that is. What comes
-//! back is kept, and what was used longest ago goes instead. So copies of all sizes, in whatever
-//! order, soon find a block: only one that needs more than any block has allocates.
+//! Copies ask for powers of two, and get a block of that size. What comes back is kept, and what
+//! was used longest ago goes instead. So there are soon as many blocks of each size as are in use
+//! at a time, and no more are allocated. A small copy gets no large block: the next large copy
+//! would have to allocate another one.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -17,7 +18,7 @@ use crate::{Error, ErrorKind, Result, process};
 
 /// How many blocks a device keeps. A staged copy uses two at a time, and several copies may be on
 /// their way.
-const KEPT_BLOCKS: usize = 16;
+const KEPT_BLOCKS: usize = 32;
 /// How many bytes they have together.
 const KEPT_BYTES: u64 = 64 << 20;
 
@@ -65,9 +66,8 @@ impl Staging {
         }
         let kept = || {
             let mut free = lock(&device.staging().free);
-            let fitting = free.iter().enumerate().rev().filter(|(_, block)| block.len >= len);
-            let (index, _) = fitting.min_by_key(|(_, block)| block.len)?;
-            Some(free.remove(index))
+            let fits = |block: &HostBlock| block.len >= len && block.len / 2 < len;
+            free.iter().rposition(fits).map(|index| free.remove(index))
         };
         let returned = || {
             // All queues of the device, since one block may be behind any of them.
