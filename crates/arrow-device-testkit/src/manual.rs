@@ -73,29 +73,38 @@ struct ManualState {
     copies: ManualCopies,
 }
 
+/// The numbers of devices, which need more than 32 bits.
+static WIDE_NUMBERS: AtomicI64 = AtomicI64::new(1 << 40);
+/// The numbers of devices whose tensors are exchanged: DLPack has 32 bits for a number.
+static SHORT_NUMBERS: AtomicI64 = AtomicI64::new(1 << 24);
+
 impl Manual {
-    /// A device of its own with events.
+    /// A device of its own with events. Its number needs more than 32 bits.
     pub fn open() -> (Self, Device) {
         Self::open_with(Readiness::Event)
     }
 
     /// A device of its own that tells others in this way that data is complete.
     pub fn open_with(readiness: Readiness) -> (Self, Device) {
-        Self::open_like(Properties::new("manual").with_readiness(readiness))
+        Self::open_like(Properties::new("manual").with_readiness(readiness), &WIDE_NUMBERS)
     }
 
-    /// A device of its own with a queue that nobody has to open.
+    /// A device of its own with events and a number that DLPack has room for.
+    pub fn open_for_tensors() -> (Self, Device) {
+        Self::open_like(Properties::new("manual"), &SHORT_NUMBERS)
+    }
+
+    /// The same with a queue that nobody has to open.
     pub fn open_with_default_queue() -> (Self, Device) {
         let default_queues = DefaultQueues { of_device: Raw::from_bits(1), of_thread: None };
         let properties = Properties::new("manual").with_default_queues(default_queues);
-        let (manual, device) = Self::open_like(properties);
+        let (manual, device) = Self::open_like(properties, &SHORT_NUMBERS);
         manual.state().queues.push((0, 0));
         (manual, device)
     }
 
-    fn open_like(properties: Properties) -> (Self, Device) {
-        static NEXT: AtomicI64 = AtomicI64::new(1 << 24);
-        let id = DeviceId::new(MANUAL, NEXT.fetch_add(1, Ordering::Relaxed));
+    fn open_like(properties: Properties, numbers: &AtomicI64) -> (Self, Device) {
+        let id = DeviceId::new(MANUAL, numbers.fetch_add(1, Ordering::Relaxed));
         let manual = Self(Arc::new(Shared { id, properties, state: Mutex::default() }));
         let device = Device::new(ManualDriver(manual.clone()));
         (manual, device)

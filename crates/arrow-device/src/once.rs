@@ -10,10 +10,11 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// A value, or nothing yet: one pointer.
-pub(crate) struct OnceArc<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
+/// A value in a box, or nothing yet: one pointer. Shared between threads where an `Arc` of the value
+/// could be, because a thread may drop what another thread has made.
+pub(crate) struct OnceBox<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
-impl<T> OnceArc<T> {
+impl<T> OnceBox<T> {
     /// Nothing yet.
     #[inline(always)]
     pub(crate) const fn new() -> Self {
@@ -23,45 +24,30 @@ impl<T> OnceArc<T> {
     /// The value, if there is one: one load.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&T> {
-        // SAFETY: the member is null, or a pointer of `Arc::into_raw` that `get_or_make` has stored
-        // and whose share is given back by `Drop` alone, when nobody borrows `self` any more. The
-        // load acquires what was written before the pointer was stored.
+        // SAFETY: the member is null, or a pointer of `Box::into_raw` that `store` has stored and
+        // that `Drop` alone gives back, when nobody borrows `self` any more. The load acquires what
+        // was written before the pointer was stored.
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
     /// The value, which is made now if there is none.
     #[inline(always)]
-    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> Arc<T>) -> &T {
+    pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
             Some(value) => value,
             None => self.store(make()),
         }
     }
 
-    /// A share of the value, which is made now if there is none.
-    #[inline(always)]
-    pub(crate) fn share_or_make(&self, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
-        self.get_or_make(make);
-        // The pointer itself, which may be used for the counts beside the value, as a reference to
-        // the value may not.
-        let value = self.0.load(Ordering::Acquire).cast_const();
-        // SAFETY: there is a value by now, whose pointer is one of `Arc::into_raw`, and the cell
-        // keeps its share.
-        unsafe { Arc::increment_strong_count(value) };
-        // SAFETY: the pointer is one of `Arc::into_raw`, and the share that is taken here was added
-        // above.
-        unsafe { Arc::from_raw(value) }
-    }
-
     /// Stores the value, unless another thread has stored one.
     #[cold]
-    fn store(&self, value: Arc<T>) -> &T {
-        let fresh = Arc::into_raw(value).cast_mut();
+    fn store(&self, value: T) -> &T {
+        let fresh = Box::into_raw(Box::new(value));
         let none = ptr::null_mut();
         let stored = self.0.compare_exchange(none, fresh, Ordering::AcqRel, Ordering::Acquire);
         if stored.is_err() {
-            // SAFETY: `Arc::into_raw` gave the pointer above, and nobody else has seen it.
-            drop(unsafe { Arc::from_raw(fresh) });
+            // SAFETY: `Box::into_raw` gave the pointer above, and nobody else has seen it.
+            drop(unsafe { Box::from_raw(fresh) });
         }
         match self.get() {
             Some(value) => value,
@@ -70,13 +56,12 @@ impl<T> OnceArc<T> {
     }
 }
 
-impl<T> Drop for OnceArc<T> {
+impl<T> Drop for OnceBox<T> {
     fn drop(&mut self) {
         let value = *self.0.get_mut();
         if !value.is_null() {
-            // SAFETY: the pointer is one of `Arc::into_raw`, whose share the cell has, and nobody
-            // borrows the cell any more.
-            drop(unsafe { Arc::from_raw(value) });
+            // SAFETY: the pointer is one of `Box::into_raw`, and nobody borrows the cell any more.
+            drop(unsafe { Box::from_raw(value) });
         }
     }
 }
@@ -171,13 +156,13 @@ mod tests {
     // Requirement: SAF-27
     #[test]
     fn nobody_waits_for_a_thread_that_makes_a_value() {
-        let (value, values) = (OnceArc::new(), OnceSlice::new());
+        let (value, values) = (OnceBox::new(), OnceSlice::new());
         // As if this thread had been in the middle of it at a fork.
         let first = value.get_or_make(|| {
             std::thread::scope(|threads| {
-                threads.spawn(|| assert_eq!(value.get_or_make(|| Arc::new("theirs")), &"theirs"));
+                threads.spawn(|| assert_eq!(value.get_or_make(|| "theirs"), &"theirs"));
             });
-            Arc::new("mine")
+            "mine"
         });
         assert_eq!((first, value.get()), (&"theirs", Some(&"theirs")));
         let first = values.get_or_make(|| {
@@ -196,24 +181,24 @@ mod tests {
     #[test]
     fn what_a_cell_has_is_dropped_once() {
         let counted = Arc::new(());
-        let (value, values) = (OnceArc::new(), OnceSlice::new());
+        let (value, values) = (OnceBox::new(), OnceSlice::new());
         assert!(value.get().is_none() && values.get().is_none());
-        drop((OnceArc::<()>::new(), OnceSlice::<()>::new(), OnceSlice::<u8>::from(Box::default())));
-        let share = value.share_or_make(|| Arc::new(counted.clone()));
-        value.get_or_make(|| Arc::new(counted.clone()));
+        drop((OnceBox::<()>::new(), OnceSlice::<()>::new(), OnceSlice::<u8>::from(Box::default())));
+        value.get_or_make(|| counted.clone());
+        value.get_or_make(|| counted.clone());
         values.get_or_make(|| Box::from([counted.clone(), counted.clone()]));
         drop(OnceSlice::from(Box::from([counted.clone()])));
-        assert_eq!((Arc::strong_count(&counted), Arc::strong_count(&share)), (4, 2));
+        assert_eq!(Arc::strong_count(&counted), 4);
         drop((value, values));
-        assert_eq!((Arc::strong_count(&counted), Arc::strong_count(&share)), (2, 1));
+        assert_eq!(Arc::strong_count(&counted), 1);
     }
 
     #[test]
     fn threads_that_race_have_one_value() {
         for _ in 0..if cfg!(miri) { 4 } else { 200 } {
-            let (value, values) = (OnceArc::new(), OnceSlice::new());
+            let (value, values) = (OnceBox::new(), OnceSlice::new());
             let make = |number: usize| {
-                let value = ptr::from_ref(value.get_or_make(|| Arc::new(number))).addr();
+                let value = ptr::from_ref(value.get_or_make(|| number)).addr();
                 let values = values.get_or_make(|| Box::from([number, number]));
                 assert_eq!(values.first(), values.last());
                 (value, values.as_ptr().addr())

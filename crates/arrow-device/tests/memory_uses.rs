@@ -16,7 +16,7 @@ use std::sync::Arc;
 use arrow_device::driver::Readiness;
 use arrow_device::{Array, Buffer, DataType, Device, Field, Memory, Queue, Ready, Result};
 use arrow_device_testkit::manual::{Manual, ManualCopies};
-use arrow_device_testkit::process;
+use arrow_device_testkit::{process, release_until};
 
 /// A device with copies.
 fn with_copies(copies: ManualCopies) -> (Manual, Device) {
@@ -38,8 +38,7 @@ fn assert_kept_for(manual: &Manual, queue: &Queue) {
     assert!(!manual.is_idle(queue));
     assert_eq!(manual.live_memory(), 1, "freed while the queue writes");
     manual.complete(queue);
-    release_finished();
-    assert_eq!(manual.live_memory(), 0);
+    assert!(release_until(|| manual.live_memory() == 0));
 }
 
 // Requirement: SAF-9, SAF-13
@@ -144,8 +143,8 @@ impl Foreign {
         assert!(!manual.is_idle(&queue));
         assert_eq!(Arc::strong_count(&owner), 2, "released while the queue writes");
         manual.complete(&queue);
-        release_finished();
-        assert_eq!(Arc::strong_count(&owner), 1);
+        // Another test may have it in hand.
+        assert!(release_until(|| Arc::strong_count(&owner) == 1));
     }
 }
 

@@ -14,20 +14,20 @@ use super::driver::{
     Waiting, not_reachable,
 };
 use super::{Device, Event, Memory, Queue};
-use crate::once::OnceArc;
+use crate::once::OnceBox;
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
-static DEVICE: OnceArc<Device> = OnceArc::new();
+static DEVICE: OnceBox<Device> = OnceBox::new();
 
 /// The one host device.
 pub(super) fn device() -> Device {
-    DEVICE.get_or_make(|| Arc::new(Device::of(Arc::new(Host::new())))).clone()
+    DEVICE.get_or_make(|| Device::of(Arc::new(Host::new()))).clone()
 }
 
 /// The one host queue.
 pub(super) fn queue() -> Queue {
-    static QUEUE: OnceArc<Queue> = OnceArc::new();
-    QUEUE.get_or_make(|| Arc::new(Queue::adopted(device(), Raw::NULL, None))).clone()
+    static QUEUE: OnceBox<Queue> = OnceBox::new();
+    QUEUE.get_or_make(|| Queue::adopted(device(), Raw::NULL, None)).clone()
 }
 
 /// Whether a device is the host, and not merely one of the host's type: what a queue of the host

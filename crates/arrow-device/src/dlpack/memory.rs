@@ -10,7 +10,6 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU8, Ordering};
 
 use super::Dtype;
@@ -22,7 +21,7 @@ use crate::array::{BufferPointer, ReadyWhen, Storage, Tree};
 use crate::device::deferred;
 use crate::device::driver::Raw;
 use crate::ffi::release::release_share;
-use crate::once::OnceArc;
+use crate::once::OnceBox;
 use crate::pool::shared::Shared;
 use crate::process::MadeIn;
 use crate::{
@@ -284,8 +283,8 @@ pub(crate) fn array_of(
 
 /// The schema for an array of these elements, or of bytes, and how many bytes an element takes.
 fn schema_for(elements: Option<Dtype>) -> Result<(&'static Schema, u64)> {
-    static BYTES: OnceArc<Option<Schema>> = OnceArc::new();
-    let schema = || Arc::new(Schema::try_from(DataType::UInt8).ok());
+    static BYTES: OnceBox<Option<Schema>> = OnceBox::new();
+    let schema = || Schema::try_from(DataType::UInt8).ok();
     let bytes = || BYTES.get_or_make(schema).as_ref();
     let plain = elements.and_then(|dtype| Some((plain_schema(dtype)?, dtype.byte_width()?)));
     let typed = plain.or_else(|| Some((bytes()?, 1)));

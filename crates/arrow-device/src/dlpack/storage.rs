@@ -1,10 +1,8 @@
 //! Which type of array is which type of tensor.
 
-use std::sync::Arc;
-
 use super::Dtype;
 use super::dtype::Width;
-use crate::once::OnceArc;
+use crate::once::OnceBox;
 use crate::{DataType, Field, IntervalUnit, Result, Schema};
 
 /// Bytes that are false where they are 0, and true elsewhere: a canonical extension of Arrow over
@@ -93,11 +91,11 @@ static PLAIN: [(Dtype, DataType); 11] = [
 
 /// The schema of arrays of such numbers, which is made once; `None` for all that are not plain.
 pub(crate) fn plain_schema(dtype: Dtype) -> Option<&'static Schema> {
-    static SCHEMAS: [OnceArc<Option<Schema>>; PLAIN.len()] =
-        [const { OnceArc::new() }; PLAIN.len()];
+    static SCHEMAS: [OnceBox<Option<Schema>>; PLAIN.len()] =
+        [const { OnceBox::new() }; PLAIN.len()];
     let number = PLAIN.iter().position(|(known, _)| *known == dtype)?;
     let (_, data_type) = PLAIN.get(number)?;
-    let schema = || Arc::new(Schema::new(Field::new("", data_type.clone(), false)).ok());
+    let schema = || Schema::new(Field::new("", data_type.clone(), false)).ok();
     SCHEMAS.get(number)?.get_or_make(schema).as_ref()
 }
 

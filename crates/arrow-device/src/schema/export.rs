@@ -8,7 +8,6 @@ use std::ffi::{c_char, c_void};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr;
-use std::sync::Arc;
 
 use super::storage::{Image, Table};
 use super::{Schema, Text};
@@ -37,7 +36,7 @@ impl Schema {
     }
 
     fn exported(&self, out: &mut MaybeUninit<ArrowSchema>) -> Result<()> {
-        let image = self.image().get_or_make(|| Arc::new(Image::new(self)));
+        let image = self.image().get_or_make(|| Image::new(self));
         let [root, rest @ ..] = &*image.nodes else { unreachable!("a schema has a root") };
         if rest.is_empty() {
             out.write(self.exported_leaf(root));

@@ -12,7 +12,7 @@ use super::kind::{Kind, NO_TEXT, Named, Role, is_whole, key_of};
 use super::rules::Rule;
 use super::storage::Draft;
 use super::{DataType, Field, Layout, Text};
-use crate::once::OnceArc;
+use crate::once::OnceBox;
 use crate::{Error, ErrorKind, Result};
 
 /// Kinds of the schemas that a thread has read.
@@ -195,9 +195,9 @@ impl Kind {
 
 /// A type of this shape, whose children are not the real ones.
 fn stand_in(shape: FormatShape) -> DataType {
-    static CHILD: OnceArc<Field> = OnceArc::new();
+    static CHILD: OnceBox<Arc<Field>> = OnceBox::new();
     let field = || Arc::new(Field::new(Text::EMPTY, DataType::Null, true));
-    let child = || CHILD.share_or_make(field);
+    let child = || CHILD.get_or_make(field).clone();
     match shape {
         FormatShape::Leaf(leaf) => leaf,
         FormatShape::List(list) => list(child()),

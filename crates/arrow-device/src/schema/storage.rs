@@ -5,7 +5,7 @@
 //! moves to a larger block.
 
 use crate::numbered::fitted;
-use crate::once::{OnceArc, OnceSlice};
+use crate::once::{OnceBox, OnceSlice};
 use std::ffi::CStr;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
@@ -27,7 +27,7 @@ pub(super) struct Table {
     /// There from the start where the schema was made of fields; where it was imported, made when
     /// they are first asked for.
     pub(super) nodes: OnceSlice<SchemaNode>,
-    pub(super) image: OnceArc<Image>,
+    pub(super) image: OnceBox<Image>,
 }
 
 /// The plain values, which lie in the block of their table. The last four are of imported schemas
@@ -131,7 +131,7 @@ impl Draft {
         let packed = Packed { checks, rules, records, kinds, metadata, text };
         Ok(Self(Unique::new(
             place,
-            Table { packed, nodes: OnceSlice::new(), image: OnceArc::new() },
+            Table { packed, nodes: OnceSlice::new(), image: OnceBox::new() },
         )))
     }
 

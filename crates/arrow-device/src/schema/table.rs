@@ -11,7 +11,7 @@ use super::storage::{Draft, Image, Table};
 use super::{DataType, Field, Metadata};
 use crate::ffi::node::ChildNumbers;
 use crate::numbered::numbered;
-use crate::once::OnceArc;
+use crate::once::OnceBox;
 use crate::pool::shared::Shared;
 use crate::{Error, ErrorKind, NodePath, Result, Step};
 
@@ -187,7 +187,7 @@ impl Schema {
         self.check(number).dictionary()
     }
 
-    pub(super) fn image(&self) -> &OnceArc<Image> {
+    pub(super) fn image(&self) -> &OnceBox<Image> {
         &self.0.image
     }
 

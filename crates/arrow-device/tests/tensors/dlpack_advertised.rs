@@ -31,7 +31,7 @@ fn taken_over(
 }
 
 fn open() -> (Manual, Device, [Queue; 2]) {
-    let (manual, device) = Manual::open();
+    let (manual, device) = Manual::open_for_tensors();
     let queues = [(); 2].map(|()| device.open_queue().unwrap());
     (manual, device, queues)
 }

@@ -44,7 +44,7 @@ fn a_tensor_has_only_the_bytes_of_its_elements_where_an_allocator_gives_more() {
 
 /// A tensor on a device whose copies are submitted and fail.
 fn with_failing_copies() -> (Manual, Queue, Tensor) {
-    let (manual, device) = Manual::open();
+    let (manual, device) = Manual::open_for_tensors();
     manual.set_copies(ManualCopies::Submitted);
     let queue = device.open_queue().unwrap();
     let mut memory = device.allocate(64).unwrap();

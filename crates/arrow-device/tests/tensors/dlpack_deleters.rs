@@ -12,7 +12,7 @@ use arrow_device_testkit::process::alone;
 use arrow_device_testkit::process::forked;
 
 fn on_device() -> (Manual, Device, Tensor) {
-    let (manual, device) = Manual::open();
+    let (manual, device) = Manual::open_for_tensors();
     let tensor = tensor_on(&manual, &device);
     (manual, device, tensor)
 }

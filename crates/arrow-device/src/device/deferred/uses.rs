@@ -11,7 +11,7 @@ use super::timeline::{
 use crate::device::driver::Runtime;
 use crate::device::host;
 use crate::device::queue::PreparedEvent;
-use crate::once::OnceArc;
+use crate::once::OnceBox;
 use crate::process::MadeIn;
 use crate::{Device, ErrorKind, Event, Queue, Result};
 
@@ -51,7 +51,7 @@ pub(crate) enum EventPoint {
     OnQueue(Arc<QueueTimeline>, u64),
     /// The event was not recorded by the library, and is the only point of a timeline of its own,
     /// which is made when it is needed.
-    Alone(OnceArc<QueueTimeline>),
+    Alone(OnceBox<Arc<QueueTimeline>>),
 }
 
 /// The timeline of a queue of this device. No other timeline of this process has its number.
@@ -66,7 +66,7 @@ pub(crate) fn timeline_on(device: &Device) -> Arc<QueueTimeline> {
 
 impl EventPoint {
     pub(crate) const fn alone() -> Self {
-        Self::Alone(OnceArc::new())
+        Self::Alone(OnceBox::new())
     }
 
     /// Notes that the event has passed.
@@ -90,7 +90,7 @@ impl EventPoint {
                     timeline.take_point();
                     timeline
                 };
-                (own.share_or_make(make), 1)
+                (own.get_or_make(make).clone(), 1)
             }
         }
     }
