@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread;
 
 use futures_core::Stream;
 
@@ -149,7 +150,7 @@ where
             return Poll::Ready(Err(Error::new(ErrorKind::InvalidArgument, message)));
         }
         let outlet = &this.calls.outlet;
-        if outlet.made_in.is_this() && is_waking(&outlet.credit) {
+        if outlet.made_in.is_this() && is_waking() {
             outlet.credit.poll_again(context.waker(), wake_elsewhere);
             return Poll::Pending;
         }
@@ -290,11 +291,30 @@ impl<S> Drop for Drive<S> {
         if self.stage == DriveStage::Over {
             return;
         }
-        if !self.calls.outlet.credit.is_cancelled() {
-            let message = "the producer was dropped before the end of the stream";
-            self.calls.on_error(&Error::new(ErrorKind::Cancelled, message).into());
+        let last_calls = LastCalls(self.calls.take());
+        if is_waking() {
+            // The drop comes in a call of a consumer, which is not to be called back. Where there
+            // is no thread to be had, it is called back all the same, or it would never be
+            // released.
+            let thread = thread::Builder::new().name("arrow-device release".into());
+            let _ = thread.spawn(move || drop(last_calls));
         }
-        self.calls.release();
+    }
+}
+
+/// The calls that end a stream before its end, made by the drop.
+struct LastCalls(HandlerCalls);
+
+impl Drop for LastCalls {
+    fn drop(&mut self) {
+        let Self(calls) = self;
+        if calls.outlet.made_in.is_this() {
+            if !calls.outlet.credit.is_cancelled() {
+                let message = "the producer was dropped before the end of the stream";
+                calls.on_error(&Error::new(ErrorKind::Cancelled, message).into());
+            }
+            calls.release();
+        }
     }
 }
 
@@ -418,6 +438,12 @@ impl HandlerCalls {
         unsafe { (self.handler.on_error)(self.handler.address, code, text.as_ptr(), metadata) };
     }
 
+    /// What makes the calls from now on, in the place of this.
+    fn take(&mut self) -> Self {
+        let (handler, place) = (self.handler, self.place.take());
+        Self { handler, place, outlet: self.outlet.clone(), _metadata: self._metadata.clone() }
+    }
+
     /// Calls `release`, once.
     fn release(&mut self) {
         let Some(place) = self.place.take() else { return };
@@ -453,7 +479,7 @@ unsafe extern "C" fn request(producer: *mut ArrowAsyncProducer, count: i64) {
             let message = format!("{count} tasks were requested; at least one must be");
             Error::new(ErrorKind::InvalidArgument, message).during("request").into()
         };
-        with_waking(credit, || credit.request(count, refused));
+        with_waking(|| credit.request(count, refused));
     });
 }
 
@@ -462,7 +488,7 @@ unsafe extern "C" fn cancel(producer: *mut ArrowAsyncProducer) {
         // SAFETY: a producer of ours, or null (UNS-10).
         let Some(outlet) = (unsafe { find(producer) }) else { return };
         let credit = &outlet.credit;
-        with_waking(credit, || credit.cancel());
+        with_waking(|| credit.cancel());
     });
 }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
-use super::protocol::wake;
+use super::protocol::QuietWaker;
 use crate::ffi::guard;
 use crate::process::{self, ForkMutex, MadeIn, OfProcess};
 use crate::{Error, ErrorKind, Result};
@@ -140,7 +140,9 @@ impl<T> Channel<T> {
         let waker = state.waker.take();
         drop(state);
         drop(unwanted);
-        wake(waker.and_then(OfProcess::take));
+        if let Some(waker) = waker.and_then(OfProcess::take) {
+            QuietWaker::from(waker).wake();
+        }
     }
 }
 

@@ -134,7 +134,7 @@ unsafe extern "C" fn extract_data(task: *mut ArrowAsyncTask, out: *mut ArrowDevi
             let answer = Error::from_peer(error.errno(), None);
             if outlet.made_in.is_this() {
                 let credit = &outlet.credit;
-                with_waking(credit, || credit.task_failed(error.during("extract_data").into()));
+                with_waking(|| credit.task_failed(error.during("extract_data").into()));
             }
             answer
         })

@@ -1,14 +1,13 @@
 //! What a producing stream and its tasks share, and how the stream is woken from inside a call of
 //! its consumer.
 
-use std::cell::{Cell, RefCell};
-use std::ptr;
+use std::cell::Cell;
 use std::task::Waker;
 use std::thread;
 
 use super::failure::Failure;
 use super::protocol::producer::Credit;
-use super::protocol::{Sound, wake};
+use super::protocol::{QuietWaker, Sound};
 use crate::process::MadeIn;
 use crate::{Array, DeviceType, Error, ErrorKind, Result, Schema};
 
@@ -48,44 +47,35 @@ impl StreamPromise {
 }
 
 thread_local! {
-    /// The stream that is being woken from inside a call of its consumer; 0 where none is.
+    /// In how many calls of consumers this thread wakes somebody.
     static WAKING: Cell<usize> = const { Cell::new(0) };
-    /// The streams in whose calls the call of that one came.
-    static AROUND: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Does what may wake the stream. It will not call its consumer meanwhile: `request` "must not
-/// synchronously call `on_next_task` or `on_error`".
-pub(super) fn with_waking<T>(credit: &ProducerCredit, body: impl FnOnce() -> T) -> T {
-    let around = WAKING.replace(ptr::from_ref(credit).addr());
-    if around != 0 {
-        let _ = AROUND.try_with(|calls| calls.borrow_mut().push(around));
-    }
-    let restore = EndOfWaking { around };
+/// Does, in a call of a consumer, what may wake a stream. No stream calls its consumer meanwhile:
+/// `request` "must not synchronously call `on_next_task` or `on_error`". That holds for the streams
+/// of other consumers, too: two threads that are in a call of one consumer each, and release the
+/// other one, would wait for each other.
+pub(super) fn with_waking<T>(body: impl FnOnce() -> T) -> T {
+    WAKING.set(WAKING.get() + 1);
+    let end = EndOfWaking;
     let outcome = body();
-    drop(restore);
+    drop(end);
     outcome
 }
 
-/// Sets back which stream is being woken, also where the waking unwinds: a stream that stayed noted
-/// would never be polled on this thread again.
-struct EndOfWaking {
-    around: usize,
-}
+/// Counts a call as over, also where the waking unwinds: a thread that stayed in it would never
+/// poll a stream again.
+struct EndOfWaking;
 
 impl Drop for EndOfWaking {
     fn drop(&mut self) {
-        if self.around != 0 {
-            let _ = AROUND.try_with(|calls| calls.borrow_mut().pop());
-        }
-        WAKING.set(self.around);
+        WAKING.set(WAKING.get() - 1);
     }
 }
 
-pub(super) fn is_waking(credit: &ProducerCredit) -> bool {
-    let (innermost, this) = (WAKING.get(), ptr::from_ref(credit).addr());
-    let is_around = || AROUND.try_with(|calls| calls.borrow().contains(&this)).unwrap_or(false);
-    innermost == this || (innermost != 0 && is_around())
+/// Whether this thread is in the call of a consumer, which is not to be called back.
+pub(super) fn is_waking() -> bool {
+    WAKING.get() > 0
 }
 
 /// Wakes somebody on a thread of its own. Returns whether there is one.
@@ -94,7 +84,7 @@ pub(super) fn is_waking(credit: &ProducerCredit) -> bool {
 /// long as the stream lasts.
 pub(super) fn wake_elsewhere(waker: Waker) -> bool {
     let thread = thread::Builder::new().name("arrow-device waker".into());
-    thread.spawn(|| wake(Some(waker))).is_ok()
+    thread.spawn(|| QuietWaker::from(waker).wake()).is_ok()
 }
 
 #[cfg(test)]
@@ -107,9 +97,8 @@ mod tests {
     #[test]
     #[cfg(panic = "unwind")]
     fn no_stream_is_being_woken_after_a_waking_that_unwound() {
-        let (outer, inner) = (ProducerCredit::new(), ProducerCredit::new());
-        let nested = || with_waking(&outer, || with_waking(&inner, || panic!("planted")));
+        let nested = || with_waking(|| with_waking(|| panic!("planted")));
         assert!(catch_unwind(AssertUnwindSafe(nested)).is_err());
-        assert!(!is_waking(&outer) && !is_waking(&inner));
+        assert!(!is_waking());
     }
 }

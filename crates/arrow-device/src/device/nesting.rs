@@ -51,28 +51,35 @@ pub(crate) unsafe fn drop_bounded<T: 'static>(what: &mut ManuallyDrop<T>) {
         return;
     }
     DEPTH.set(depth + 1);
-    let restore = OneDeeper(depth);
+    let deeper = OneDeeper(depth);
     // SAFETY: the value is not used after this, and not dropped again, as the caller promises.
     unsafe { ManuallyDrop::drop(what) };
-    drop(restore);
-    if depth == 0 && !WAITING.get().is_null() {
-        drop_waiting();
-    }
+    drop(deeper);
 }
 
-/// Sets the depth back, also where a drop panics.
+/// Whether drops of this thread wait for the end of the outermost one.
+pub(crate) fn has_waiting() -> bool {
+    !WAITING.get().is_null()
+}
+
+/// Sets the depth back, and drops what waits where the outermost drop is done: also where it
+/// panics.
 struct OneDeeper(usize);
 
 impl Drop for OneDeeper {
     #[inline(always)]
     fn drop(&mut self) {
         DEPTH.set(self.0);
+        if self.0 == 0 && has_waiting() {
+            drop_waiting();
+        }
     }
 }
 
 #[cold]
 #[inline(never)]
 fn drop_later<T: 'static>(what: T) {
+    deferred::count_nested();
     let (what, made_in) = (Box::new(what), MadeIn::this());
     let waiting = Box::new(Nested { what, made_in, next: WAITING.get() });
     WAITING.set(Box::into_raw(waiting));
@@ -82,8 +89,7 @@ fn drop_later<T: 'static>(what: T) {
 #[inline(never)]
 fn drop_waiting() {
     DEPTH.set(1);
-    let _restore = OneDeeper(0);
-    while !WAITING.get().is_null() {
+    while has_waiting() {
         // SAFETY: `drop_later` made it with `Box::into_raw`, and it is taken off the list here.
         let Nested { what, made_in, next } = *unsafe { Box::from_raw(WAITING.get()) };
         WAITING.set(next);
@@ -91,10 +97,14 @@ fn drop_waiting() {
             // One of the drops forked, and this is the child: the parent releases what is left.
             std::mem::forget(what);
             deferred::count_abandoned();
-        } else if !unwind::is_well(|| drop(what)) {
-            deferred::count_abandoned();
+            continue;
+        }
+        let is_dropped = unwind::is_well(|| drop(what));
+        if made_in.is_this() {
+            deferred::count_nested_as_released(is_dropped);
         }
     }
+    DEPTH.set(0);
 }
 
 #[cfg(test)]
@@ -137,10 +147,11 @@ mod tests {
         if cfg!(panic = "unwind") {
             let panicking = nested(count, count - 3);
             assert!(catch_unwind(AssertUnwindSafe(|| drop(panicking))).is_err());
-            // What waits at a panic is dropped by the next one that comes by.
-            drop(nested(1, 1));
-            drop(nested(2, 2));
-            assert_eq!(DROPS.load(Ordering::Relaxed) - before, 2 * count + 3);
+            assert_eq!(DROPS.load(Ordering::Relaxed) - before, 2 * count);
+            // The outermost one.
+            let panicking = nested(count, count - 1);
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(panicking))).is_err());
+            assert_eq!(DROPS.load(Ordering::Relaxed) - before, 3 * count);
         }
         assert_eq!((DEPTH.get(), WAITING.get()), (0, ptr::null_mut()));
     }

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use super::{MadeIn, generation, of_the_parent, watch};
 use crate::Result;
 use crate::sync::lock;
+use crate::unwind;
 
 /// A lock of an object, which a child of `fork` does not wait for where a thread of the parent had
 /// it at the fork.
@@ -143,8 +144,12 @@ impl<T> OfProcess<T> {
 impl<T> Drop for OfProcess<T> {
     fn drop(&mut self) {
         if self.made_in.is_this() {
-            // SAFETY: this is the end of the value, and nobody uses the member afterwards.
-            unsafe { ManuallyDrop::drop(&mut self.value) };
+            let value = &mut self.value;
+            // The value is foreign code's, and what comes after its drop is owed to others.
+            unwind::is_well(|| {
+                // SAFETY: this is the end of the value, and nobody uses the member afterwards.
+                unsafe { ManuallyDrop::drop(value) }
+            });
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Producers of asynchronous streams whose executor polls where it is woken.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use arrow_device::async_stream::{AsyncStream, Drive, Task};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream, Drive, Failure, Outgoing, Task};
+use arrow_device::{DataType, DeviceType, Result, Schema};
 use arrow_device_testkit::pushed::{Outcome, Sink, Source};
 use futures_core::Stream;
 
@@ -240,4 +241,104 @@ fn a_consumer_is_released_where_the_drop_of_a_waker_panics() {
     drop(drive);
     sink.settle().unwrap();
     assert_nothing_left(&alive, "dropped with its waker");
+}
+
+/// A task that nobody but its own waker keeps, as in an executor that has ended.
+struct KeptByItsWaker(Mutex<Option<Drive<Scripted>>>);
+
+impl Wake for KeptByItsWaker {
+    fn wake(self: Arc<Self>) {
+        let drive = self.0.lock().unwrap().take();
+        drop(drive);
+    }
+}
+
+// Requirement: ASY-5, ASY-9
+#[test]
+fn a_producer_that_is_dropped_inside_a_request_or_a_cancel_calls_nobody_from_there() {
+    let wishes: [fn(&Sink); 2] = [|sink| sink.request(1), Sink::cancel];
+    for wish in wishes {
+        let alive = Arc::default();
+        let sink = Sink::new(0, None);
+        let mut drive = produce(good(&alive, 2), sink.handler()).unwrap();
+        let task = Arc::new(KeptByItsWaker(Mutex::new(None)));
+        let waker = Waker::from(task.clone());
+        assert!(Pin::new(&mut drive).poll(&mut Context::from_waker(&waker)).is_pending());
+        *task.0.lock().unwrap() = Some(drive);
+        wish(&sink);
+        wait_until("the release comes", || sink.outcome() != Outcome::Open);
+        sink.settle().unwrap();
+        assert_nothing_left(&alive, "dropped by its own waker");
+    }
+}
+
+/// A source that ends once it is told to.
+struct EndsWhenTold(Arc<AtomicBool>);
+
+impl Stream for EndsWhenTold {
+    type Item = Result<Outgoing, Failure>;
+
+    fn poll_next(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.0.load(Ordering::SeqCst) { Poll::Ready(None) } else { Poll::Pending }
+    }
+}
+
+/// Two producers, and an executor that polls the one in the waker of the other.
+struct Crossed {
+    drives: [Mutex<Option<Drive<EndsWhenTold>>>; 2],
+    both_are_woken: Barrier,
+}
+
+struct WakesTheOther(Arc<Crossed>, usize, AtomicBool);
+
+impl Wake for WakesTheOther {
+    fn wake(self: Arc<Self>) {
+        if self.2.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        self.0.both_are_woken.wait();
+        let drive = self.0.drives[1 - self.1].lock().unwrap().take();
+        if let Some(mut drive) = drive {
+            let _ = Pin::new(&mut drive).poll(&mut Context::from_waker(Waker::noop()));
+        }
+    }
+}
+
+// Requirement: ASY-5, SAF-26
+#[test]
+fn two_threads_that_ask_each_others_streams_do_not_wait_for_each_other() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let told = Arc::new(AtomicBool::new(false));
+        let pairs = [0; 2].map(|_| {
+            let (stream, handler) = AsyncStream::new(1);
+            let schema = Schema::new(DataType::Int64).unwrap();
+            let source = EndsWhenTold(told.clone());
+            let producer = AsyncProducer::new(schema, DeviceType::CPU, source);
+            (stream, unsafe { producer.drive(handler.into_raw()) }.unwrap())
+        });
+        let [(first, drive), (second, other_drive)] = pairs;
+        let crossed = Arc::new(Crossed {
+            drives: [drive, other_drive].map(|drive| Mutex::new(Some(drive))),
+            both_are_woken: Barrier::new(2),
+        });
+        for (number, drive) in crossed.drives.iter().enumerate() {
+            let waker = WakesTheOther(crossed.clone(), number, AtomicBool::new(false));
+            let waker = Waker::from(Arc::new(waker));
+            let mut drive = drive.lock().unwrap();
+            let polled = Pin::new(drive.as_mut().unwrap()).poll(&mut Context::from_waker(&waker));
+            assert!(polled.is_pending());
+        }
+        told.store(true, Ordering::SeqCst);
+        std::thread::scope(|threads| {
+            for mut stream in [first, second] {
+                threads.spawn(move || {
+                    let mut context = Context::from_waker(Waker::noop());
+                    let _ = Pin::new(&mut stream).poll_next(&mut context);
+                });
+            }
+        });
+        sender.send(()).unwrap();
+    });
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(20)), Ok(()), "they wait for each other");
 }

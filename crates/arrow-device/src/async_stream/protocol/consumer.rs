@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use std::task::{Poll, Waker};
 
 use super::super::threads::{Condvar, Mutex, MutexGuard};
-use super::{Rules, let_go, wake};
+use super::{QuietWaker, Rules};
 
 /// What a consumer calls on a producer.
 pub(crate) trait ProducerCalls: Copy {
@@ -84,7 +84,7 @@ struct ConsumerState<P, T, E> {
     failed_task: Option<E>,
     cancelled: bool,
     cancel_was_told: bool,
-    waker: Option<Waker>,
+    waker: QuietWaker,
 }
 
 /// The tasks that were taken out of the state and are not polled yet, all at once, so that each
@@ -131,7 +131,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
             failed_task: None,
             cancelled: false,
             cancel_was_told: false,
-            waker: None,
+            waker: QuietWaker::NONE,
         };
         let batch = (window / 4).max(1);
         Self { state: Mutex::new(state), batch, left: Condvar::new(), rules: PhantomData }
@@ -162,7 +162,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         };
         let waker = state.waker.take();
         drop(state);
-        wake(waker);
+        waker.wake();
         outcome
     }
 
@@ -181,7 +181,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
                 state.tasks.push_back(task);
                 let waker = state.waker.take();
                 drop(state);
-                wake(waker);
+                waker.wake();
                 return Verdict::Kept;
             }
             ConsumerStage::Open => state.fault(CallFault::TaskWithoutRequest),
@@ -191,7 +191,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         };
         let waker = state.waker.take();
         drop(state);
-        wake(waker);
+        waker.wake();
         Verdict::Refuse(task, refusal)
     }
 
@@ -210,7 +210,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         };
         let waker = state.waker.take();
         drop(state);
-        wake(waker);
+        waker.wake();
         outcome
     }
 
@@ -230,7 +230,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         let waker = state.waker.take();
         drop(state);
         drop(unheard);
-        wake(waker);
+        waker.wake();
     }
 
     /// The last call. Waits for a thread of ours that is in the producer, unless it is this one.
@@ -251,7 +251,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         }
         let waker = state.waker.take();
         drop(state);
-        wake(waker);
+        waker.wake();
     }
 
     // ---- what the consumer calls
@@ -305,7 +305,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
             return Poll::Ready(Some(Ok(task)));
         }
         // Cloned before the lock, since that is the executor's code.
-        let mut mine = Some(waker.clone());
+        let mut mine = QuietWaker::of(waker);
         let mut state = self.lock();
         std::mem::swap(&mut state.tasks, &mut inbox.tasks);
         let outcome = if let Some(task) = inbox.tasks.pop_front() {
@@ -330,7 +330,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
 
     /// Whether the schema has come, or never will.
     pub(crate) fn poll_opened(&self, waker: &Waker) -> Poll<Result<(), Option<E>>> {
-        let mut mine = Some(waker.clone());
+        let mut mine = QuietWaker::of(waker);
         let mut state = self.lock();
         let outcome = match (state.stage, &state.producer) {
             (_, Some(_)) => Poll::Ready(Ok(())),
@@ -352,7 +352,7 @@ impl<R: Rules, P: ProducerCalls, T, E: From<CallFault>> Consumer<R, P, T, E> {
         let waker = state.waker.take();
         let tasks = std::mem::take(&mut state.tasks);
         drop(state);
-        let_go(waker);
+        drop(waker);
         tasks
     }
 

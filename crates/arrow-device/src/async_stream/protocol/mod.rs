@@ -48,6 +48,7 @@
 pub(crate) mod consumer;
 pub(crate) mod producer;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Waker;
 
 /// What keeps the protocol in order. Each is true; the tests of the model show why.
@@ -88,21 +89,49 @@ pub(crate) struct Sound;
 
 impl Rules for Sound {}
 
-/// Wakes whoever waits. What is woken is the user's code: never under a lock, and its panic ends
-/// here.
-pub(crate) fn wake(waker: Option<Waker>) {
-    if let Some(waker) = waker {
-        let woken = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| waker.wake()));
-        // A panic in a waker is its executor's fault; what the executor was to be told is in the
-        // state that it looks at next. What the panic carries is not dropped, because its `Drop`
-        // may panic as well.
-        let _ = woken.map_err(std::mem::forget);
+/// A waker that is kept, or none. What is woken and dropped is the executor's code: it is never
+/// called under a lock, and its panics end here, because what comes after them is owed to somebody
+/// else.
+#[derive(Debug, Default)]
+pub(crate) struct QuietWaker(Option<Waker>);
+
+impl QuietWaker {
+    pub(crate) const NONE: Self = Self(None);
+
+    pub(crate) fn of(waker: &Waker) -> Self {
+        Self(Some(waker.clone()))
+    }
+
+    pub(crate) fn take(&mut self) -> Self {
+        Self(self.0.take())
+    }
+
+    /// Wakes whoever waits. What they were to be told is in the state that they look at next.
+    pub(crate) fn wake(mut self) {
+        quietly(self.0.take().map(|waker| || waker.wake()));
     }
 }
 
-/// Drops a waker that nobody will wake. The drop is the executor's code, and its panic ends here:
-/// what comes after it is owed to somebody else.
-pub(crate) fn let_go(waker: Option<Waker>) {
-    let dropped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(waker)));
-    let _ = dropped.map_err(std::mem::forget);
+impl Drop for QuietWaker {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            quietly(self.0.take().map(|waker| || drop(waker)));
+        }
+    }
+}
+
+impl From<Waker> for QuietWaker {
+    fn from(waker: Waker) -> Self {
+        Self(Some(waker))
+    }
+}
+
+fn quietly(work: Option<impl FnOnce()>) {
+    let Some(work) = work else { return };
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
+        // What the panic carries may panic in its turn. What is left then is not dropped.
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+        let _ = dropped.map_err(std::mem::forget);
+    }
 }

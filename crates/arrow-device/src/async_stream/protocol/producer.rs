@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use std::task::Waker;
 
 use super::super::threads::{Mutex, MutexGuard};
-use super::{Rules, let_go, wake};
+use super::{QuietWaker, Rules};
 
 struct ProducerState<E> {
     credits: u64,
@@ -20,7 +20,7 @@ struct ProducerState<E> {
     /// To be reported to the consumer.
     fault: Option<E>,
     closed: bool,
-    waker: Option<Waker>,
+    waker: QuietWaker,
 }
 
 /// What the driver needs to go on.
@@ -63,7 +63,7 @@ impl<R: Rules, E> Credit<R, E> {
             cancelled: false,
             fault: None,
             closed: false,
-            waker: None,
+            waker: QuietWaker::NONE,
         };
         Self { state: Mutex::new(state), rules: PhantomData }
     }
@@ -93,7 +93,7 @@ impl<R: Rules, E> Credit<R, E> {
         }
         let waker = state.waker.take();
         drop(state);
-        wake(waker);
+        waker.wake();
     }
 
     /// Asks to stop. Again and again, if somebody likes.
@@ -102,7 +102,7 @@ impl<R: Rules, E> Credit<R, E> {
         state.cancelled = true;
         let waker = state.waker.take();
         drop(state);
-        wake(waker);
+        waker.wake();
     }
 
     /// A task could not give its data. Says whether that can still be reported.
@@ -115,7 +115,7 @@ impl<R: Rules, E> Credit<R, E> {
         }
         let waker = state.waker.take();
         drop(state);
-        wake(waker);
+        waker.wake();
         // Last, since what is in somebody's error may panic.
         drop(unheard);
         can_report
@@ -126,7 +126,7 @@ impl<R: Rules, E> Credit<R, E> {
     /// What to do now. Where that is to wait, the waker is kept in the same step, so that whatever
     /// changes afterwards wakes it; a driver that goes on is woken by nobody.
     pub(crate) fn look(&self, waker: &Waker, need: Need) -> Next<E> {
-        let mut mine = None;
+        let mut mine: Option<QuietWaker> = None;
         loop {
             let mut state = self.lock();
             if let Some(fault) = state.fault.take() {
@@ -144,19 +144,19 @@ impl<R: Rules, E> Credit<R, E> {
                 }
                 Need::Request | Need::Credit | Need::Waking => {}
             }
-            if mine.is_some() {
+            if let Some(mine) = mine {
                 if !R::STORES_WAKER_AT_ONCE {
                     drop(state);
                     state = self.lock();
                 }
-                mine = std::mem::replace(&mut state.waker, mine);
+                let earlier = std::mem::replace(&mut state.waker, mine);
                 drop(state);
-                drop(mine);
+                drop(earlier);
                 return Next::Wait;
             }
             drop(state);
             // Cloned without the lock, since that is the executor's code. Then it is looked again.
-            mine = Some(waker.clone());
+            mine = Some(QuietWaker::of(waker));
         }
     }
 
@@ -167,7 +167,7 @@ impl<R: Rules, E> Credit<R, E> {
         if !R::REFUSED_POLLS_COME_AGAIN || elsewhere(waker.clone()) {
             return;
         }
-        let mine = Some(waker.clone());
+        let mine = QuietWaker::of(waker);
         let mut state = self.lock();
         let earlier = std::mem::replace(&mut state.waker, mine);
         drop(state);
@@ -185,6 +185,6 @@ impl<R: Rules, E> Credit<R, E> {
         state.closed = true;
         let waker = state.waker.take();
         drop(state);
-        let_go(waker);
+        drop(waker);
     }
 }

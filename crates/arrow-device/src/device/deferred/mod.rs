@@ -61,6 +61,7 @@ use self::timeline::{ListedTimelines, UsesLeft, WaitingTimelines};
 use self::uses::OfDrivers;
 use self::wait::Wait;
 use crate::device::driver::Runtime;
+use crate::device::nesting;
 use crate::process::{self, PerProcess};
 use crate::{Error, ErrorKind, Result};
 
@@ -174,6 +175,19 @@ fn counts() -> &'static Counts {
     &HOLDINGS.get().counts
 }
 
+/// Counts something as being released that waits for the end of another drop.
+pub(crate) fn count_nested() {
+    counts().being_released.fetch_add(1, Ordering::SeqCst);
+}
+
+/// The same when its drop is over.
+pub(crate) fn count_nested_as_released(is_dropped: bool) {
+    if !is_dropped {
+        count_abandoned();
+    }
+    counts().being_released.fetch_sub(1, Ordering::SeqCst);
+}
+
 pub(crate) fn count_abandoned() {
     counts().abandoned.fetch_add(1, Ordering::Relaxed);
 }
@@ -241,7 +255,7 @@ pub fn release_finished() -> usize {
 /// ```
 pub fn wait_until_released(timeout: Duration) -> Result<()> {
     let failed = |kind, message: String| Error::new(kind, message).during("wait until released");
-    if release::is_releasing() {
+    if release::is_releasing() || nesting::has_waiting() {
         let message = "a destructor that is run by this module would wait for itself";
         return Err(failed(ErrorKind::InvalidArgument, message.into()));
     }
