@@ -117,8 +117,11 @@ pub enum Ending {
 ///
 /// It looks one array ahead, once the consumer has asked for the first, so that the consumer learns
 /// of the end without asking for more. It is woken from inside the consumer's calls. An executor
-/// whose wakers poll right there, which few do, gets nothing done in that poll, because a consumer
-/// is not called back from inside its own calls; a short-lived thread then wakes once more.
+/// whose wakers poll right there, which few do, gets nothing done in that poll, because no consumer
+/// is called back from inside the call of any consumer; a short-lived thread then wakes once more.
+/// A future that is dropped in such a call tells its consumer the end from a short-lived thread. A
+/// waker must not wait for a poll: the poll may be about to release the consumer, which waits for
+/// the call that the waker was woken in.
 pub struct Drive<S> {
     calls: HandlerCalls,
     /// Nothing any more after the end.

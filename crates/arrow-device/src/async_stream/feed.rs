@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 use futures_core::Stream;
 
 use super::protocol::QuietWaker;
+use crate::device::deferred;
 use crate::ffi::guard;
 use crate::process::{self, ForkMutex, MadeIn, OfProcess};
 use crate::{Error, ErrorKind, Result};
@@ -81,6 +82,15 @@ struct Channel<T> {
     made_in: MadeIn,
     state: ForkMutex<FeedState<T>>,
     room: Condvar,
+}
+
+impl<T> Drop for Channel<T> {
+    fn drop(&mut self) {
+        if self.state.get_mut().is_none() {
+            // A child of `fork`, where a thread of the parent has the items for ever.
+            deferred::count_abandoned();
+        }
+    }
 }
 
 struct FeedState<T> {
