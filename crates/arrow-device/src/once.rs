@@ -10,8 +10,8 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// A value in a box, or nothing yet: one pointer. Shared between threads where an `Arc` of the value
-/// could be, because a thread may drop what another thread has made.
+/// A value in a box, or nothing yet: one pointer. Shared between threads where an `Arc` of the
+/// value could be, because a thread may drop what another thread has made.
 pub(crate) struct OnceBox<T>(AtomicPtr<T>, PhantomData<Arc<T>>);
 
 impl<T> OnceBox<T> {
