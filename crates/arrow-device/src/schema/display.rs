@@ -1,60 +1,145 @@
 //! How types and fields read.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use super::{DataType, Field, IntervalUnit, TimeUnit, UnionMode};
 
-impl fmt::Display for DataType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((precision, scale, bits)) = self.decimal() {
-            return write!(f, "decimal{bits}({precision}, {scale})");
+/// The longest text of a type. One field may be in a schema a quarter of a million times.
+const LONGEST: usize = 64 << 10;
+/// How many levels of a type are written; a schema has fewer.
+const DEEPEST: usize = 100;
+
+/// A text that is written until it is long or nested enough.
+struct Limited<'out> {
+    out: &'out mut dyn Write,
+    /// How many more bytes there may be.
+    left: usize,
+    depth: usize,
+    is_cut: bool,
+}
+
+impl Write for Limited<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if let Some(left) = self.left.checked_sub(text.len()) {
+            self.left = left;
+            return self.out.write_str(text);
         }
-        match self {
-            Self::Time32(unit) => write!(f, "time32[{unit}]"),
-            Self::Time64(unit) => write!(f, "time64[{unit}]"),
-            Self::Timestamp(unit, None) => write!(f, "timestamp[{unit}]"),
-            Self::Timestamp(unit, Some(timezone)) => write!(f, "timestamp[{unit}, {timezone}]"),
-            Self::Duration(unit) => write!(f, "duration[{unit}]"),
-            Self::Interval(unit) => write!(f, "interval[{unit}]"),
-            Self::FixedSizeBinary(size) => write!(f, "fixed_size_binary[{size}]"),
-            Self::FixedSizeList(item, size) => write!(f, "fixed_size_list<{item}>[{size}]"),
-            Self::Map { entries, keys_sorted } => {
-                let sorted = if *keys_sorted { ", keys sorted" } else { "" };
+        let end = (0..=self.left).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        self.out.write_str(text.get(..end).unwrap_or_default())?;
+        self.cut()
+    }
+}
+
+impl Limited<'_> {
+    /// Writes something to the end, or to the longest text.
+    fn write_all(
+        f: &mut fmt::Formatter<'_>,
+        what: impl FnOnce(&mut Limited<'_>) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut limited = Limited { out: f, left: LONGEST, depth: 0, is_cut: false };
+        let written = what(&mut limited);
+        if limited.is_cut { Ok(()) } else { written }
+    }
+
+    /// Ends the text here.
+    fn cut(&mut self) -> fmt::Result {
+        if !self.is_cut {
+            (self.left, self.is_cut) = (0, true);
+            self.out.write_str("…")?;
+        }
+        Err(fmt::Error)
+    }
+
+    fn write_field(&mut self, field: &Field) -> fmt::Result {
+        write!(self, "{}: ", field.name_text())?;
+        self.write_type(field.data_type())?;
+        self.write_str(if field.is_nullable() { "" } else { " not null" })
+    }
+
+    fn write_type(&mut self, data_type: &DataType) -> fmt::Result {
+        if self.depth == DEEPEST {
+            return self.cut();
+        }
+        self.depth += 1;
+        self.write_parts(data_type)?;
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn write_parts(&mut self, data_type: &DataType) -> fmt::Result {
+        if let Some((precision, scale, bits)) = data_type.decimal() {
+            return write!(self, "decimal{bits}({precision}, {scale})");
+        }
+        match data_type {
+            DataType::Time32(unit) => write!(self, "time32[{unit}]"),
+            DataType::Time64(unit) => write!(self, "time64[{unit}]"),
+            DataType::Timestamp(unit, None) => write!(self, "timestamp[{unit}]"),
+            DataType::Timestamp(unit, Some(timezone)) => {
+                write!(self, "timestamp[{unit}, {timezone}]")
+            }
+            DataType::Duration(unit) => write!(self, "duration[{unit}]"),
+            DataType::Interval(unit) => write!(self, "interval[{unit}]"),
+            DataType::FixedSizeBinary(size) => write!(self, "fixed_size_binary[{size}]"),
+            DataType::FixedSizeList(item, size) => {
+                self.write_str("fixed_size_list<")?;
+                self.write_field(item)?;
+                write!(self, ">[{size}]")
+            }
+            DataType::Map { entries, keys_sorted } => {
+                self.write_str("map<")?;
                 match (entries.data_type().child(0), entries.data_type().child(1)) {
                     (Some(key), Some(value)) => {
-                        write!(f, "map<{}, {}{sorted}>", key.data_type(), value.data_type())
+                        self.write_type(key.data_type())?;
+                        self.write_str(", ")?;
+                        self.write_type(value.data_type())?;
                     }
-                    _ => write!(f, "map<{entries}{sorted}>"),
+                    _ => self.write_field(entries)?,
                 }
+                self.write_str(if *keys_sorted { ", keys sorted>" } else { ">" })
             }
-            Self::Union { mode, type_ids, fields } => {
-                write!(f, "{mode}_union<")?;
+            DataType::Union { mode, type_ids, fields } => {
+                write!(self, "{mode}_union<")?;
                 for (index, (id, field)) in type_ids.iter().zip(fields.iter()).enumerate() {
                     let separator = if index == 0 { "" } else { ", " };
-                    write!(f, "{separator}{id}={field}")?;
+                    write!(self, "{separator}{id}=")?;
+                    self.write_field(field)?;
                 }
-                f.write_str(">")
+                self.write_str(">")
             }
-            Self::Dictionary { index, values, ordered } => {
-                let ordered = if *ordered { ", ordered" } else { "" };
-                write!(f, "dictionary<{index}, {}{ordered}>", values.data_type())
+            DataType::Dictionary { index, values, ordered } => {
+                self.write_str("dictionary<")?;
+                self.write_type(index)?;
+                self.write_str(", ")?;
+                self.write_type(values.data_type())?;
+                self.write_str(if *ordered { ", ordered>" } else { ">" })
             }
-            Self::RunEndEncoded { run_ends, values } => {
-                write!(f, "run_end_encoded<{}, {}>", run_ends.data_type(), values.data_type())
+            DataType::RunEndEncoded { run_ends, values } => {
+                self.write_str("run_end_encoded<")?;
+                self.write_type(run_ends.data_type())?;
+                self.write_str(", ")?;
+                self.write_type(values.data_type())?;
+                self.write_str(">")
             }
             _ => {
-                f.write_str(self.plain_name())?;
-                if !self.is_nested() {
+                self.write_str(data_type.plain_name())?;
+                if !data_type.is_nested() {
                     return Ok(());
                 }
-                f.write_str("<")?;
-                for (index, child) in self.children().enumerate() {
-                    let separator = if index == 0 { "" } else { ", " };
-                    write!(f, "{separator}{child}")?;
+                self.write_str("<")?;
+                for (index, child) in data_type.children().enumerate() {
+                    self.write_str(if index == 0 { "" } else { ", " })?;
+                    self.write_field(child)?;
                 }
-                f.write_str(">")
+                self.write_str(">")
             }
         }
+    }
+}
+
+/// At most 64 KiB of text: what is longer or nested deeper than any schema ends with `…`.
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Limited::write_all(f, |text| text.write_type(self))
     }
 }
 
@@ -107,10 +192,10 @@ impl DataType {
     }
 }
 
+/// At most 64 KiB of text, as for a type.
 impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let not_null = if self.is_nullable() { "" } else { " not null" };
-        write!(f, "{}: {}{not_null}", self.name_text(), self.data_type())
+        Limited::write_all(f, |text| text.write_field(self))
     }
 }
 
@@ -177,6 +262,25 @@ mod tests {
             ),
         ] {
             assert_eq!(data_type.to_string(), text);
+        }
+    }
+
+    // Requirement: SAF-32
+    #[test]
+    fn a_type_of_any_size_has_a_short_text() {
+        let name = "long".repeat(25_000);
+        let twice = |inner: DataType, name: &str| {
+            let field = Field::new(name, inner, true);
+            DataType::struct_([field.clone(), field])
+        };
+        let wide = (0..40).fold(DataType::Int8, |inner, _| twice(inner, &name));
+        let many = (0..60).fold(DataType::Int8, |inner, _| twice(inner, "é"));
+        let deep = (0..100_000).fold(DataType::Int8, |inner, _| DataType::list(inner));
+        for data_type in [wide, many, deep] {
+            let texts = [data_type.to_string(), Field::new("a", data_type, true).to_string()];
+            for text in texts {
+                assert!(text.len() <= LONGEST + 3 && text.ends_with('…'), "{}", text.len());
+            }
         }
     }
 
