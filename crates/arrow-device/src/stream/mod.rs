@@ -13,9 +13,12 @@ mod c_stream;
 mod foreign;
 mod producer;
 
+use std::cell::Cell;
 use std::fmt;
 use std::iter::FusedIterator;
+use std::mem::ManuallyDrop;
 
+use crate::device::nesting;
 use crate::schema::Schema;
 use crate::{Array, Batch, DeviceType, Error, ErrorKind, Result};
 
@@ -60,6 +63,10 @@ use crate::{Array, Batch, DeviceType, Error, ErrorKind, Result};
 /// assert_eq!(one? + other?, 100);
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
+///
+/// A stream that was exported and imported again reads from the stream that it was, and so on: 128
+/// streams at most, and then the answer is an error of the kind
+/// [`LimitExceeded`](ErrorKind::LimitExceeded).
 pub struct ArrayStream {
     schema: Schema,
     device_type: DeviceType,
@@ -71,8 +78,51 @@ pub struct ArrayStream {
     fitting: Option<Schema>,
 }
 
-/// Where the arrays come from.
-struct ArraySource(Box<dyn Iterator<Item = Result<Array>> + Send>);
+/// Where the arrays come from, which may be another stream, and so on.
+struct ArraySource(ManuallyDrop<Box<dyn Iterator<Item = Result<Array>> + Send>>);
+
+impl Drop for ArraySource {
+    fn drop(&mut self) {
+        // SAFETY: dropped once, here.
+        unsafe { nesting::drop_bounded(&mut self.0) }
+    }
+}
+
+/// How many streams may read from one another: each takes some of the stack.
+const MOST_NESTED: usize = 128;
+
+thread_local! {
+    /// How many streams this thread reads from at the moment, one inside the other.
+    static NESTED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A stream that is being read.
+struct BeingRead;
+
+impl BeingRead {
+    #[inline(always)]
+    fn begin() -> Result<Self> {
+        let nested = NESTED.get();
+        if nested >= MOST_NESTED {
+            return Err(too_deep());
+        }
+        NESTED.set(nested + 1);
+        Ok(Self)
+    }
+}
+
+impl Drop for BeingRead {
+    #[inline(always)]
+    fn drop(&mut self) {
+        NESTED.set(NESTED.get() - 1);
+    }
+}
+
+#[cold]
+fn too_deep() -> Error {
+    let message = format!("more than {MOST_NESTED} streams read from one another");
+    Error::new(ErrorKind::LimitExceeded, message).during("stream")
+}
 
 // SAFETY: with a shared reference to a source nothing can be done.
 unsafe impl Sync for ArraySource {}
@@ -119,7 +169,7 @@ impl ArrayStream {
         device_type: DeviceType,
         source: impl Iterator<Item = Result<Array>> + Send + 'static,
     ) -> Self {
-        let source = Some(ArraySource(Box::new(source)));
+        let source = Some(ArraySource(ManuallyDrop::new(Box::new(source))));
         Self { schema, device_type, source, is_at_end: false, fitting: None }
     }
 
@@ -188,9 +238,10 @@ impl ArrayStream {
     fn advance(&mut self) -> Option<Result<Array>> {
         // One place from the source to the caller: an array is large, and this returns it where it
         // was written.
-        let mut next = match &mut self.source {
-            Some(source) => source.0.next(),
-            None => None,
+        let mut next = match (&mut self.source, BeingRead::begin()) {
+            (Some(source), Ok(_until_it_has_answered)) => source.0.next(),
+            (Some(_), Err(error)) => Some(Err(error)),
+            (None, _) => None,
         };
         match &next {
             Some(Ok(array)) => match self.check(array) {

@@ -4,10 +4,13 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use arrow_device::abi::dlpack::DLManagedTensorVersioned;
-use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::dlpack::{CopyPolicy, Dtype, Order, Tensor};
 use arrow_device::driver::Raw;
-use arrow_device::{Array, Buffer, DataType, Device, DeviceId, Field, Memory, Schema};
+use arrow_device::{
+    Array, ArrayStream, Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Field,
+    Memory, Schema,
+};
 
 const HOPS: usize = if cfg!(miri) { 200 } else { 1_000_000 };
 /// More than any stack holds, too.
@@ -90,6 +93,31 @@ fn memory_that_is_kept_by_other_memory_many_times_is_released() {
     let first = unsafe { Memory::adopt(&host, raw, 32, owner.clone()) };
     let memory = (0..FEWER).fold(first, |memory, _| adopt(memory));
     drop(memory);
+    assert_eq!(Arc::strong_count(&owner), 1);
+}
+
+/// A stream of one array that went out and in so many times.
+fn stream_of(owner: Arc<()>, hops: usize) -> ArrayStream {
+    let arrays = std::iter::once_with(move || Ok::<_, Error>(numbers(owner)));
+    let schema = Schema::try_from(DataType::Int64).unwrap();
+    let stream = ArrayStream::new(schema, DeviceType::CPU, arrays);
+    (0..hops).fold(stream, |stream, _| {
+        let mut out = ArrowDeviceArrayStream::empty();
+        stream.export(&mut out);
+        unsafe { ArrayStream::import(&mut out) }.unwrap()
+    })
+}
+
+// Requirement: SAF-37
+#[test]
+fn a_stream_that_went_out_and_in_many_times_is_read_or_refused_and_released() {
+    let owner = Arc::new(());
+    assert_eq!(stream_of(owner.clone(), 100).next().unwrap().unwrap().len(), 4);
+    let mut stream = stream_of(owner.clone(), FEWER);
+    let error = stream.next().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    assert!(stream.next().is_none());
+    drop((stream, stream_of(owner.clone(), FEWER)));
     assert_eq!(Arc::strong_count(&owner), 1);
 }
 
