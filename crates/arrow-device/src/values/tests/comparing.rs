@@ -2,7 +2,7 @@
 
 use super::examples::examples;
 use super::unaligned;
-use crate::{Array, Batch, Buffer, DataType, Field, UnionMode};
+use crate::{Array, Batch, Buffer, DataType, ErrorKind, Field, UnionMode};
 
 #[test]
 fn every_type_equals_its_copy_and_none_equals_another() {
@@ -205,6 +205,34 @@ fn runs_are_not_compared_element_by_element() {
         let compared = receiver.recv_timeout(std::time::Duration::from_secs(20));
         assert_eq!(compared, Ok((true, false)));
     }
+}
+
+/// Two list views that each cover all of these items.
+fn both_of_all(items: Array) -> Array {
+    let data_type = DataType::list_view(items.data_type().clone());
+    let len = items.len() as i32;
+    let (starts, sizes) = (Some(vec![0_i32, 0].into()), Some(vec![len, len].into()));
+    let builder = Array::builder(data_type).len(2).buffers([None, starts, sizes]);
+    builder.children([items]).finish_ready().unwrap()
+}
+
+#[test]
+fn list_views_that_share_their_items_are_compared_only_so_often() {
+    let numbers = || Array::from_values(DataType::Int32, [Some(1), Some(2)]).unwrap();
+    let nested = |levels: usize| (0..levels).fold(numbers(), |items, _| both_of_all(items));
+    assert!(nested(8).equals(&nested(8)).unwrap());
+    let error = nested(60).equals(&nested(60)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    let of_all = |count: usize| {
+        let items = Array::from_values(DataType::Int32, vec![Some(7); count]).unwrap();
+        let (starts, sizes) = (vec![0_i32; count], vec![count as i32; count]);
+        let buffers = [None, Some(starts.into()), Some(sizes.into())];
+        let builder = Array::builder(DataType::list_view(DataType::Int32)).len(count);
+        builder.buffers(buffers).children([items]).finish_ready().unwrap()
+    };
+    assert!(of_all(100).equals(&of_all(100)).unwrap());
+    let error = of_all(20_000).equals(&of_all(20_000)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
 }
 
 fn lists_without_width() -> DataType {
