@@ -73,11 +73,11 @@ impl Comparison {
         Ok(())
     }
 
-    /// Whether elements of arrays of the same type are the same, as many of the one as of the other;
-    /// and how many steps that took.
+    /// Whether elements of arrays of the same type are the same, as many of the one as of the
+    /// other; and how many steps that took.
     ///
-    /// There may be more of them than a loop could visit, where they take no memory: elements without
-    /// width, and those of a run.
+    /// There may be more of them than a loop could visit, where they take no memory: elements
+    /// without width, and those of a run.
     fn are_equal(
         &self,
         (a, here): SomeElements<'_>,
@@ -97,8 +97,8 @@ impl Comparison {
         Ok((true, steps))
     }
 
-    /// How many elements from these two on are certainly the same, in arrays of the same type: 0 where
-    /// these two are not. There may be fewer elements.
+    /// How many elements from these two on are certainly the same, in arrays of the same type: 0
+    /// where these two are not. There may be fewer elements.
     fn same_from(&self, one: (&HostArray, usize), other: (&HostArray, usize)) -> Result<usize> {
         const ALL: usize = usize::MAX;
         let ((a, i), (b, j)) = (one, other);
