@@ -1,6 +1,7 @@
 //! [`Turns`]: a value that calls take turns at while they may run foreign code.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -95,13 +96,20 @@ impl Holder {
 /// Where threads wait for a turn, at whatever value. A child of `fork` has a place of its own.
 #[derive(Default)]
 struct WaitingPlace {
-    door: Mutex<()>,
+    door: Mutex<BTreeMap<u32, AwaitedTurn>>,
     /// A turn that was awaited has ended.
     ended: Condvar,
 }
 
+/// What a thread waits for: the end of a turn that another thread has at a value.
+struct AwaitedTurn {
+    /// The address of the value's `Turns`.
+    at: usize,
+    holder: u32,
+}
+
 static WAITING: PerProcess<WaitingPlace> =
-    PerProcess::new(WaitingPlace { door: Mutex::new(()), ended: Condvar::new() });
+    PerProcess::new(WaitingPlace { door: Mutex::new(BTreeMap::new()), ended: Condvar::new() });
 
 impl<T> Turns<T> {
     /// Shares the value.
@@ -112,8 +120,8 @@ impl<T> Turns<T> {
     /// Waits until no other thread has the value. `what` is what errors call the value.
     ///
     /// # Errors
-    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if this thread has it, and
-    /// [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, if another thread of the
+    /// [`InvalidArgument`](ErrorKind::InvalidArgument) if this thread has it, or if whoever has it
+    /// waits for a turn of this thread, and [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, if another thread of the
     /// parent had it at the fork.
     pub fn take_turn(&self, what: &str) -> Result<Turn<'_, T>> {
         // From here on there are turns that a child could wait for.
@@ -155,7 +163,13 @@ impl<T> Turns<T> {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let place = WAITING.get();
-        let door = lock(&place.door);
+        let mut door = lock(&place.door);
+        if leads_to(&door, holder.thread, this.thread) {
+            let message = format!(
+                "the thread that is in a call of {what} waits for a call that this thread is in: callbacks of two objects ask each other's object"
+            );
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
         // The end of a turn looks at this bit, and then passes the door, which is shut until the
         // wait has begun.
         let is_noted = self.holder.compare_exchange(
@@ -165,10 +179,24 @@ impl<T> Turns<T> {
             Ordering::Relaxed,
         );
         if is_noted.is_ok() {
-            drop(place.ended.wait(door).unwrap_or_else(PoisonError::into_inner));
+            let awaited = AwaitedTurn { at: self.address(), holder: holder.thread };
+            door.insert(this.thread, awaited);
+            let mut door = place.ended.wait(door).unwrap_or_else(PoisonError::into_inner);
+            door.remove(&this.thread);
         }
         Ok(())
     }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(&self.holder).addr()
+    }
+}
+
+/// Whether a thread waits for another one, be it by way of others.
+fn leads_to(waiting: &BTreeMap<u32, AwaitedTurn>, from: u32, to: u32) -> bool {
+    let next = |thread: &u32| waiting.get(thread).map(|awaited| awaited.holder);
+    // No thread comes twice: whoever would have closed a circle was refused.
+    std::iter::successors(Some(from), next).take(waiting.len() + 1).any(|thread| thread == to)
 }
 
 impl<T> Drop for Turn<'_, T> {
@@ -176,7 +204,9 @@ impl<T> Drop for Turn<'_, T> {
         drop(self.value.take());
         if self.of.holder.swap(0, Ordering::Release) & IS_AWAITED != 0 {
             let place = WAITING.get();
-            drop(lock(&place.door));
+            // Those who wait for this turn have nobody to wait for, although they sleep yet.
+            let ended = self.of.address();
+            lock(&place.door).retain(|_, awaited| awaited.at != ended);
             place.ended.notify_all();
         }
     }
@@ -242,6 +272,27 @@ mod tests {
         assert!(error.message().contains("in another call of the number"), "{error}");
         drop(turn);
         assert_eq!(*turns.take_turn("it").unwrap(), 7);
+    }
+
+    // Requirement: SAF-24
+    #[test]
+    fn threads_that_would_wait_for_each_other_are_told() {
+        let all = [0; 3].map(Turns::new);
+        let barrier = std::sync::Barrier::new(all.len());
+        let refused = std::thread::scope(|threads| {
+            let ask = |number: usize| {
+                let turn = all[number].take_turn("one's own").unwrap();
+                barrier.wait();
+                let next = all[(number + 1) % all.len()].take_turn("the next one's");
+                drop(turn);
+                next.map(drop).map_err(|error| error.kind())
+            };
+            let asking = [0, 1, 2].map(|number| threads.spawn(move || ask(number)));
+            asking.map(|thread| thread.join().unwrap())
+        });
+        let count = refused.iter().filter(|one| **one == Err(ErrorKind::InvalidArgument)).count();
+        assert_eq!(count, 1, "{refused:?}");
+        assert_eq!(refused.iter().filter(|one| one.is_ok()).count(), 2);
     }
 
     #[test]
