@@ -121,8 +121,8 @@ impl<T> Turns<T> {
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) if this thread has it, or if whoever has it
-    /// waits for a turn of this thread, and [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, if another thread of the
-    /// parent had it at the fork.
+    /// waits for a turn of this thread, and [`Unsupported`](ErrorKind::Unsupported) in a child of
+    /// `fork`, if another thread of the parent had it at the fork.
     pub fn take_turn(&self, what: &str) -> Result<Turn<'_, T>> {
         // From here on there are turns that a child could wait for.
         process::watch();
