@@ -54,30 +54,7 @@ impl Items {
 /// The next array of an iterator.
 pub(crate) fn next(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Array>> {
     let mut iterator = iterator.clone();
-    let next = until_the_end(|| iterator.next()).transpose()?;
-    next.map(|object| until_the_end(|| take::array(&object))).transpose()
-}
-
-/// Calls code of Python's on a thread that the end of the interpreter may come upon.
-///
-/// Before Python 3.14 a thread that wants the interpreter after its end has begun, as the thread of
-/// a daemon does in the midst of a generator, is ended there and then, and its stack is unwound.
-/// Rust's destructors would use the interpreter that is not there, and end the process with an
-/// error. Such a thread stays here instead, until the process ends.
-fn until_the_end<T>(work: impl FnOnce() -> T) -> T {
-    struct AtTheEnd;
-    impl Drop for AtTheEnd {
-        fn drop(&mut self) {
-            // A panic of Rust's is no end.
-            while !std::thread::panicking() {
-                std::thread::park();
-            }
-        }
-    }
-    let at_the_end = AtTheEnd;
-    let outcome = work();
-    std::mem::forget(at_the_end);
-    outcome
+    iterator.next().transpose()?.map(|object| take::array(&object)).transpose()
 }
 
 impl Iterator for Items {

@@ -392,27 +392,6 @@ print(status)
     assert process.stdout == "0\n", process
 
 
-def test_the_process_may_end_while_a_thread_reads_a_generator():
-    """Three times, since the end has to come upon the thread inside the generator."""
-    script = """
-import array, threading, time, arrow_device as ad
-
-chunk = ad.array(array.array("q", [1]))
-
-def chunks():
-    while True:
-        time.sleep(0.0005)
-        yield chunk
-
-s = ad.stream(chunks())
-threading.Thread(target=lambda: [None for _ in s], daemon=True).start()
-time.sleep(0.2)
-"""
-    for _ in range(3):
-        process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-        assert (process.returncode, process.stderr) == (0, ""), process
-
-
 def test_streams_read_from_one_another_only_so_deep():
     chunk = ad.array(array.array("q", [1]))
     s = ad.stream(iter([chunk]))
