@@ -54,12 +54,25 @@ Exit codes:
   2    it was asked for in a way that makes no sense
   130  it was interrupted";
 
+/// Has each large block of memory go back to the system when it is freed.
+///
+/// The C library would raise its own limit to the size of a batch, once one is freed, and keep the
+/// batches of all threads apart: several times as much memory as the batches that are alive.
+fn give_large_blocks_back() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        // SAFETY: mallopt(3): may be called at any time, with an option and its value.
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
+    }
+}
+
 /// The command: reads its arguments, does what they say, and complains in one line.
 pub fn main() -> ExitCode {
     #[cfg(feature = "check")]
     if let Some(code) = arrow_device_check::child_if_asked() {
         return code;
     }
+    give_large_blocks_back();
     let mut out = io::stdout().lock();
     let outcome = run(std::env::args_os(), &mut out).and_then(|code| {
         out.flush()?;
