@@ -305,19 +305,17 @@ impl<S> Drop for Drive<S> {
     }
 }
 
-/// The calls that end a stream before its end, made by the drop.
+/// The calls that end a stream before its end, made by the drop, in the process of the consumer.
 struct LastCalls(HandlerCalls);
 
 impl Drop for LastCalls {
     fn drop(&mut self) {
         let Self(calls) = self;
-        if calls.outlet.made_in.is_this() {
-            if !calls.outlet.credit.is_cancelled() {
-                let message = "the producer was dropped before the end of the stream";
-                calls.on_error(&Error::new(ErrorKind::Cancelled, message).into());
-            }
-            calls.release();
+        if !calls.outlet.credit.is_cancelled() {
+            let message = "the producer was dropped before the end of the stream";
+            calls.on_error(&Error::new(ErrorKind::Cancelled, message).into());
         }
+        calls.release();
     }
 }
 

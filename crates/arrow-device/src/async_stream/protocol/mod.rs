@@ -92,7 +92,7 @@ impl Rules for Sound {}
 /// A waker that is kept, or none. What is woken and dropped is the executor's code: it is never
 /// called under a lock, and its panics end here, because what comes after them is owed to somebody
 /// else.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct QuietWaker(Option<Waker>);
 
 impl QuietWaker {
@@ -108,15 +108,17 @@ impl QuietWaker {
 
     /// Wakes whoever waits. What they were to be told is in the state that they look at next.
     pub(crate) fn wake(mut self) {
-        quietly(self.0.take().map(|waker| || waker.wake()));
+        if let Some(waker) = self.0.take() {
+            quietly(|| waker.wake());
+        }
     }
 }
 
 impl Drop for QuietWaker {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.0.is_some() {
-            quietly(self.0.take().map(|waker| || drop(waker)));
+        if let Some(waker) = self.0.take() {
+            quietly(|| drop(waker));
         }
     }
 }
@@ -127,8 +129,7 @@ impl From<Waker> for QuietWaker {
     }
 }
 
-fn quietly(work: Option<impl FnOnce()>) {
-    let Some(work) = work else { return };
+fn quietly(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         // What the panic carries may panic in its turn. What is left then is not dropped.
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
