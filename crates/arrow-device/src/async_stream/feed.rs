@@ -9,7 +9,6 @@ use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
 
-use super::protocol::QuietWaker;
 use crate::device::deferred;
 use crate::ffi::guard;
 use crate::process::{self, ForkMutex, MadeIn, OfProcess};
@@ -150,8 +149,8 @@ impl<T> Channel<T> {
         let waker = state.waker.take();
         drop(state);
         drop(unwanted);
-        if let Some(waker) = waker.and_then(OfProcess::take) {
-            QuietWaker::from(waker).wake();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }

@@ -10,7 +10,6 @@ use super::plan::Plan;
 use super::plan::piece::{Change, Piece};
 use super::route::CopyRoute;
 use crate::device::driver::Readiness;
-use crate::ffi::guard;
 use crate::pool::per_fork::PerFork;
 use crate::process::{MadeIn, OfProcess};
 use crate::{Array, Error, ErrorKind, Result, process};
@@ -181,13 +180,9 @@ impl CopyPromise {
         if shared.made_in.is_this() {
             shared.changed.notify_all();
         }
-        // A waker of the parent's is not the child's to call.
-        if let Some(waker) = waker.and_then(OfProcess::take) {
-            // A panic in a waker is its executor's fault; the result is there by now.
-            let _ = guard::or_panicked(|| {
-                waker.wake();
-                Ok(())
-            });
+        // The result is there by now, whatever the waker does.
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }

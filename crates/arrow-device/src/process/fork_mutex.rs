@@ -4,6 +4,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::task::Waker;
 
 use super::{MadeIn, generation, of_the_parent, watch};
 use crate::Result;
@@ -134,10 +135,20 @@ impl<T> OfProcess<T> {
     }
 
     /// The value, unless this is a child of the process that had it.
-    pub(crate) fn take(self) -> Option<T> {
+    fn take(self) -> Option<T> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: the value is taken once, because neither `this` nor its member is dropped.
         this.made_in.is_this().then(|| unsafe { ManuallyDrop::take(&mut this.value) })
+    }
+}
+
+impl OfProcess<Waker> {
+    /// Wakes whoever waits, unless this is a child of the process that waits. A panic of the waker
+    /// is its executor's fault and ends here.
+    pub(crate) fn wake(self) {
+        if let Some(waker) = self.take() {
+            unwind::is_well(|| waker.wake());
+        }
     }
 }
 
