@@ -2,16 +2,15 @@
 //! packed result in memory of the driver's, and while the device reads it, gathers the next one.
 //! Two chunks of memory are used in turn.
 
-use super::staged::{self, InFlight};
+use super::staged::{self, ChunkMemory};
 use super::target::Target;
+use crate::copy::plan::Plan;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
 use crate::copy::plan::piece::{Change, Piece};
 use crate::copy::plan::walk::Walked;
-use crate::copy::plan::{CHUNKS_IN_FLIGHT, Plan};
 use crate::copy::source::{CopySource, Span, copy_bytes, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::driver::Spot;
-use crate::device::staging::Staging;
 use crate::{Event, Result};
 
 /// No less memory than this is asked for, so that many small copies take turns with the same.
@@ -22,24 +21,18 @@ const SMALLEST: u64 = 64 << 10;
 pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
     let chunk = plan.gathered_chunk();
-    let room = chunk.min(total.next_power_of_two().max(SMALLEST));
-    // The older one first.
-    let mut in_flight: Vec<InFlight> = Vec::with_capacity(CHUNKS_IN_FLIGHT);
+    let mut memory = ChunkMemory::new(plan.queue.device(), chunk, total, SMALLEST);
     for (start, end) in chunks(total, chunk) {
-        let block = if in_flight.len() < CHUNKS_IN_FLIGHT {
-            Staging::take(plan.queue.device(), room).map_err(|error| error.at_step(step::STAGE))?
-        } else {
-            in_flight.remove(0).passed()?
-        };
+        let block = memory.next()?;
         let parts = parts(pieces, start, end);
         // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody
         // else has it.
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(end - start)) };
         gather(&plan.source, &parts, bytes)?;
-        in_flight.push(staged::write(&plan.queue, &parts, (start, end), target, block)?);
+        memory.send(staged::write(&plan.queue, &parts, (start, end), target, block)?);
     }
-    Ok(in_flight.last().map(|last| last.event().clone()))
+    Ok(memory.last_event())
 }
 
 /// Fills a chunk, and leaves nothing of an earlier copy between the parts.

@@ -14,7 +14,7 @@ use crate::copy::step::{self, no_way};
 use crate::device::deferred::{self, QueueUse};
 use crate::device::driver::{Region, Route, Spot};
 use crate::device::staging::{Staging, StagingBlock};
-use crate::{Event, Queue, Result};
+use crate::{Device, Event, Queue, Result};
 
 /// No less memory than this is asked for.
 const SMALLEST: u64 = 4096;
@@ -26,13 +26,8 @@ pub(in crate::copy) struct InFlight {
 }
 
 impl InFlight {
-    /// The event behind it.
-    pub(in crate::copy) fn event(&self) -> &Event {
-        &self.event
-    }
-
     /// Waits until it was read, and gives the memory back.
-    pub(in crate::copy) fn passed(mut self) -> Result<StagingBlock> {
+    fn passed(mut self) -> Result<StagingBlock> {
         self.event.synchronize().map_err(|error| error.at_step(step::WRITE))?;
         self.block.take().ok_or_else(no_way)
     }
@@ -46,6 +41,49 @@ impl Drop for InFlight {
     }
 }
 
+/// Host memory for the chunks of one copy, which take turns with it.
+pub(in crate::copy) struct ChunkMemory<'plan> {
+    device: &'plan Device,
+    /// How many bytes a chunk has at most.
+    room: u64,
+    /// The older one first.
+    in_flight: Vec<InFlight>,
+}
+
+impl<'plan> ChunkMemory<'plan> {
+    /// For chunks of a copy of so many bytes in all, on their way to the device. The room is
+    /// rounded up, and no less than `smallest`, so that copies of nearly the same size take turns
+    /// with the same memory.
+    pub(in crate::copy) fn new(
+        device: &'plan Device,
+        chunk: u64,
+        total: u64,
+        smallest: u64,
+    ) -> Self {
+        let room = chunk.min(total.next_power_of_two().max(smallest));
+        Self { device, room, in_flight: Vec::with_capacity(CHUNKS_IN_FLIGHT) }
+    }
+
+    /// Memory for the next chunk. Waits for the oldest one where enough are on their way.
+    pub(in crate::copy) fn next(&mut self) -> Result<StagingBlock> {
+        if self.in_flight.len() < CHUNKS_IN_FLIGHT {
+            Staging::take(self.device, self.room).map_err(|error| error.at_step(step::STAGE))
+        } else {
+            self.in_flight.remove(0).passed()
+        }
+    }
+
+    /// Notes a chunk that is on its way.
+    pub(in crate::copy) fn send(&mut self, chunk: InFlight) {
+        self.in_flight.push(chunk);
+    }
+
+    /// The event behind the last chunk.
+    pub(in crate::copy) fn last_event(&self) -> Option<Event> {
+        self.in_flight.last().map(|last| last.event.clone())
+    }
+}
+
 /// Copies all pieces. The last chunks may still be on their way to the destination when this
 /// returns.
 ///
@@ -54,16 +92,9 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
     let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
     let (from, to) = (lane.queue()?, &plan.queue);
     let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
-    // Rounded up, so that copies of nearly the same size take turns with the same memory.
-    let room = plan.options.chunk.min(total.next_power_of_two().max(SMALLEST));
-    // The older one first.
-    let mut in_flight: Vec<InFlight> = Vec::with_capacity(CHUNKS_IN_FLIGHT);
+    let mut memory = ChunkMemory::new(to.device(), plan.options.chunk, total, SMALLEST);
     for (start, end) in chunks(total, plan.options.chunk) {
-        let block = if in_flight.len() < CHUNKS_IN_FLIGHT {
-            Staging::take(to.device(), room).map_err(|error| error.at_step(step::STAGE))?
-        } else {
-            in_flight.remove(0).passed()?
-        };
+        let block = memory.next()?;
         let parts = parts(pieces, start, end);
         let block = read(from, &parts, block)?;
         // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody
@@ -71,9 +102,9 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
         let bytes =
             unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(end - start)) };
         change(&parts, bytes);
-        in_flight.push(write(to, &parts, (start, end), target, block)?);
+        memory.send(write(to, &parts, (start, end), target, block)?);
     }
-    Ok(in_flight.last().map(|last| last.event().clone()))
+    Ok(memory.last_event())
 }
 
 /// Reads the parts of a chunk into host memory and waits.
