@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use super::driver::{Raw, Runtime};
+use super::newest::keep_newest;
 use super::{Device, Memory, Owner, Queue};
 use crate::pool::per_fork::PerFork;
 use crate::process::PerProcess;
@@ -171,18 +172,8 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let (Some(whole), Some(home)) = (self.whole.take(), self.home.upgrade()) else { return };
-        if whole.len() > home.bound {
-            return;
-        }
         let mut free = home.free();
-        free.push(whole);
-        let mut kept: u64 = free.iter().map(Memory::len).sum();
-        let mut rest = Vec::new();
-        while kept > home.bound && !free.is_empty() {
-            let oldest = free.remove(0);
-            kept -= oldest.len();
-            rest.push(oldest);
-        }
+        let rest = keep_newest(&mut free, whole, Memory::len, home.bound, usize::MAX);
         drop(free);
         // The driver is called without the lock.
         drop(rest);

@@ -15,6 +15,7 @@ mod handle;
 mod host;
 mod memory;
 pub(crate) mod nesting;
+mod newest;
 mod owner;
 pub(crate) mod queue;
 mod registry;

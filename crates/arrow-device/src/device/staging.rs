@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Device;
 use super::driver::Driver;
+use super::newest::keep_newest;
 use crate::device::deferred;
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Result, process};
@@ -100,27 +101,14 @@ impl Drop for StagingBlock {
             // Given back without the lock, as far as that is possible in a child of `fork`.
             return;
         }
-        let rest = match block.len {
-            0..=KEPT_BYTES => keep(&mut lock(&self.device.staging().free), block),
-            _ => vec![block],
-        };
+        let len = |block: &HostBlock| block.len;
+        let mut free = lock(&self.device.staging().free);
+        let rest = keep_newest(&mut free, block, len, KEPT_BYTES, KEPT_BLOCKS);
+        drop(free);
         self.device.account().unstaged(rest.iter().map(|block| block.len).sum());
         // The driver is called without the lock.
         drop(rest);
     }
-}
-
-/// Keeps a block; returns those that have to go instead, which were used longest ago.
-fn keep(free: &mut Vec<HostBlock>, block: HostBlock) -> Vec<HostBlock> {
-    free.push(block);
-    let mut kept: u64 = free.iter().map(|block| block.len).sum();
-    let mut rest = Vec::new();
-    while kept > KEPT_BYTES || free.len() > KEPT_BLOCKS {
-        let oldest = free.remove(0);
-        kept -= oldest.len;
-        rest.push(oldest);
-    }
-    rest
 }
 
 impl HostBlock {
