@@ -185,7 +185,7 @@ impl OpenClDriver {
     /// What lets this thread map and unmap this memory (see [`mapping`]).
     ///
     /// # Safety
-    /// The memory is alive.
+    /// The memory object of the handle is alive.
     unsafe fn mapping_turn(&self, memory: Raw<Memory>) -> MutexGuard<'static, ()> {
         if self.svm.is_some() {
             return mapping::turn(ptr::null_mut());

@@ -23,7 +23,7 @@ impl Api {
     /// queue to flush it would flush one that another thread has closed meanwhile.
     ///
     /// # Safety
-    /// Both are alive, and the reference to the event is the caller's.
+    /// The queue and the event are alive, and the reference to the event is the caller's.
     pub(crate) unsafe fn hold_queue(&self, queue: Handle, event: Handle) -> Result<Handle> {
         // SAFETY: the queue is alive, as the caller promises.
         let retained = check(unsafe { (self.retain_queue)(queue) }, "retain the event's queue");

@@ -94,7 +94,8 @@ impl Manual {
         Self::open_like(Properties::new("manual"), &SHORT_NUMBERS)
     }
 
-    /// The same with a queue that nobody has to open.
+    /// A device with a default queue, which nobody has to open, and a number that DLPack has room
+    /// for.
     pub fn open_with_default_queue() -> (Self, Device) {
         let default_queues = DefaultQueues { of_device: Raw::from_bits(1), of_thread: None };
         let properties = Properties::new("manual").with_default_queues(default_queues);

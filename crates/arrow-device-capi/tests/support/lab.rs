@@ -10,7 +10,7 @@ use arrow_device_capi::*;
 
 use super::face::made;
 
-/// What the table does.
+/// A device by callbacks whose answers a test chooses, and which tells the test each call.
 pub(crate) struct Lab {
     /// What is written for "is it idle" and "has it passed".
     pub(crate) says: AtomicI32,

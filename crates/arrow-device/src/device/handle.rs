@@ -119,8 +119,9 @@ impl Device {
         holder.is_some_and(|holder| holder.driver().runtime() == self.driver().runtime())
     }
 
-    /// The same for memory on a device that this one reaches by its number, such as a peer. Nothing
-    /// in a number tells its runtime: two OpenCL contexts count the devices alike.
+    /// Whether memory on a device that this one reaches by its number, such as a peer, is of this
+    /// device's runtime. Nothing in a number tells its runtime: two OpenCL contexts count the
+    /// devices alike.
     ///
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on that device and is alive.

@@ -180,7 +180,8 @@ pub(crate) fn count_nested() {
     counts().being_released.fetch_add(1, Ordering::SeqCst);
 }
 
-/// The same when its drop is over.
+/// Takes back one count of [`count_nested`] when the drop is over. `is_dropped` says whether the
+/// drop came to its end without a panic.
 pub(crate) fn count_nested_as_released(is_dropped: bool) {
     if !is_dropped {
         count_abandoned();
