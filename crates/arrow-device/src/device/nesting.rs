@@ -3,8 +3,9 @@
 //! Whoever exports an array that was imported makes such an owner, and so do a buffer of an array
 //! in another array and the C structs of a peer between every two of them. Each drop would call the
 //! next one, until the stack ends. Here a thread goes a few drops deep; what would be dropped
-//! further down is put on a list, and dropped when the outermost drop is done. A peer's callback
-//! that stands between two drops does not matter, since the count is of the thread.
+//! further down is put on a list, and dropped when the outermost drop is done, or sooner, when the
+//! thread asks for releases or for memory. A peer's callback that stands between two drops does not
+//! matter, since the count is of the thread.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -24,6 +25,9 @@ thread_local! {
     /// What waits for the end of the outermost drop, the last one first. Null outside of a drop, so
     /// that nothing is left when the thread ends, and no destructor is needed.
     static WAITING: Cell<*mut Nested> = const { Cell::new(ptr::null_mut()) };
+    /// The process in which this thread drops what is on the list. What is being dropped is counted
+    /// as being released until its drop returns.
+    static DROPS_LIST_IN: Cell<Option<MadeIn>> = const { Cell::new(None) };
 }
 
 struct Nested {
@@ -57,8 +61,24 @@ pub(crate) unsafe fn drop_bounded<T: 'static>(what: &mut ManuallyDrop<T>) {
     drop(deeper);
 }
 
-/// Whether drops of this thread wait for the end of the outermost one.
-pub(crate) fn has_waiting() -> bool {
+/// Whether this thread is in a drop of something that was on the list. In a child of `fork`, a drop
+/// of the parent's list is none.
+pub(crate) fn is_dropping_list() -> bool {
+    DROPS_LIST_IN.get().is_some_and(MadeIn::is_this)
+}
+
+/// Drops what waits for the end of the outermost drop of this thread, unless the thread is in such
+/// a drop. Returns whether there was anything.
+#[inline(always)]
+pub(crate) fn drop_waiting_now() -> bool {
+    let is_any = has_waiting() && !is_dropping_list();
+    if is_any {
+        drop_waiting();
+    }
+    is_any
+}
+
+fn has_waiting() -> bool {
     !WAITING.get().is_null()
 }
 
@@ -79,16 +99,20 @@ impl Drop for OneDeeper {
 #[cold]
 #[inline(never)]
 fn drop_later<T: 'static>(what: T) {
+    // A child of `fork` has to tell what its parent has on the list.
+    let made_in = MadeIn::watched();
     deferred::count_nested();
-    let (what, made_in) = (Box::new(what), MadeIn::this());
+    let what = Box::new(what);
     let waiting = Box::new(Nested { what, made_in, next: WAITING.get() });
     WAITING.set(Box::into_raw(waiting));
 }
 
+/// Drops what is on the list, and what is put there meanwhile. The drops nest as few times as those
+/// of a thread that is in no drop, so that the stack is as deep as two lists need at most.
 #[cold]
 #[inline(never)]
 fn drop_waiting() {
-    DEPTH.set(1);
+    let before = (DEPTH.replace(1), DROPS_LIST_IN.replace(Some(MadeIn::this())));
     while has_waiting() {
         // SAFETY: `drop_later` made it with `Box::into_raw`, and it is taken off the list here.
         let Nested { what, made_in, next } = *unsafe { Box::from_raw(WAITING.get()) };
@@ -104,7 +128,8 @@ fn drop_waiting() {
             deferred::count_nested_as_released(is_dropped);
         }
     }
-    DEPTH.set(0);
+    DEPTH.set(before.0);
+    DROPS_LIST_IN.set(before.1);
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 mod deferred;
 mod destructors;
 mod events;
+mod nested;
 mod shortage;
 
 use arrow_device::{Device, Queue};

@@ -105,7 +105,10 @@ impl Holdings {
                 count
             })
         };
-        timelines.into_iter().map(look).sum()
+        let count = timelines.into_iter().map(look).sum();
+        // What was released may own more than the drops that this thread is in leave room for.
+        nesting::drop_waiting_now();
+        count
     }
 
     /// Looks at these timelines, and at the next ones in turn as long as something is released: an
@@ -168,6 +171,12 @@ pub(crate) fn defer_unasked<T: Send + 'static>(
 fn abandon<T>(what: T) {
     std::mem::forget(what);
     count_abandoned();
+}
+
+/// Whether this thread is in a destructor whose return the library counts on: where it waited for
+/// releases, it would wait for itself.
+fn is_in_release() -> bool {
+    release::is_releasing() || nesting::is_dropping_list()
 }
 
 /// The counts of this process.
@@ -247,7 +256,8 @@ pub fn release_finished() -> usize {
 /// An error of the kind [`TimedOut`](ErrorKind::TimedOut) says how much is left. After the process
 /// has begun to end, what is left stays, and the error is of the kind
 /// [`ShutDown`](ErrorKind::ShutDown). A destructor that is being run by this module would wait for
-/// itself, and gets an error at once. Not to be called while a lock is held that somebody's
+/// itself, and gets an error at once; so does one that was left to the end of the drop that it is
+/// in, because drops nest too deep there. Not to be called while a lock is held that somebody's
 /// destructor may want.
 ///
 /// ```
@@ -256,7 +266,7 @@ pub fn release_finished() -> usize {
 /// ```
 pub fn wait_until_released(timeout: Duration) -> Result<()> {
     let failed = |kind, message: String| Error::new(kind, message).during("wait until released");
-    if release::is_releasing() || nesting::has_waiting() {
+    if is_in_release() {
         let message = "a destructor that is run by this module would wait for itself";
         return Err(failed(ErrorKind::InvalidArgument, message.into()));
     }
@@ -268,7 +278,7 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
         let all = holdings.waiting.all();
         all.into_iter().map(|timeline| (timeline, u64::MAX)).collect()
     };
-    release_finished();
+    holdings.look_at(holdings.waiting.all());
     let wait = Wait { holdings, wanted: &wanted, deadline, is_patient: true };
     if is_done() || wait.run(&is_done) {
         return Ok(());

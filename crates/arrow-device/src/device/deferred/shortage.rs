@@ -13,6 +13,7 @@ use super::release::{self, HeldThing};
 use super::wait::Wait;
 use super::{HOLDINGS, QueueTimeline};
 use crate::device::host::LARGEST_MEMORY;
+use crate::device::nesting;
 use crate::{Device, DeviceType, Error};
 
 /// In microseconds.
@@ -46,6 +47,7 @@ pub(crate) struct Shortage {
     timelines: Vec<(Arc<QueueTimeline>, u64)>,
     began: Instant,
     deadline: Option<Instant>,
+    has_dropped: bool,
     has_looked: bool,
 }
 
@@ -67,7 +69,7 @@ impl Shortage {
         };
         let timelines = timelines.into_iter().filter_map(that_helps).collect();
         let deadline = began.checked_add(allocation_timeout());
-        Self { timelines, began, deadline, has_looked: false }
+        Self { timelines, began, deadline, has_dropped: false, has_looked: false }
     }
 
     /// Whether the time to wait is not over yet.
@@ -77,6 +79,11 @@ impl Shortage {
 
     /// Waits until something was released. Returns whether it is worth to try again.
     pub(crate) fn wait(&mut self) -> bool {
+        // Memory may be among what this thread has yet to drop. Once, because the attempt to
+        // allocate may itself leave something to drop, each time.
+        if !std::mem::replace(&mut self.has_dropped, true) && nesting::drop_waiting_now() {
+            return true;
+        }
         if self.timelines.is_empty() {
             return false;
         }

@@ -4,8 +4,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::release::is_releasing;
-use super::release_finished;
+use super::{is_in_release, release_finished};
 use crate::process::{self, MadeIn};
 use crate::{Error, ErrorKind, Result};
 
@@ -50,7 +49,7 @@ impl Drop for ReleaseThread {
         let Some(thread) = self.thread.take() else { return };
         // A destructor that is run by the thread, or that another such thread may wait for, only
         // says that the thread is to stop.
-        if thread.thread().id() != std::thread::current().id() && !is_releasing() {
+        if thread.thread().id() != std::thread::current().id() && !is_in_release() {
             let _ = thread.join();
         }
     }

@@ -8,6 +8,7 @@ use super::release::within_release;
 use super::timeline::{AskDriver, DriverAnswer};
 use super::uses::UseEnd;
 use super::{Holdings, QueueTimeline};
+use crate::device::nesting;
 use crate::process;
 
 /// How long one queue is waited for before it is the next one's turn, at first and at most.
@@ -54,8 +55,10 @@ impl Wait<'_> {
                 }
             }
             if !has_hope {
-                let others = self.holdings.counts.being_released.load(Ordering::SeqCst) > 0;
-                if is_done() || !(others || self.is_patient) {
+                // Those of other threads, which may wait for what this thread has in hand.
+                let has_others = !nesting::is_dropping_list()
+                    && self.holdings.counts.being_released.load(Ordering::SeqCst) > 0;
+                if is_done() || !(has_others || self.is_patient) {
                     return is_done();
                 }
                 let Some(patience) = self.time_left(PAUSE) else { return is_done() };
