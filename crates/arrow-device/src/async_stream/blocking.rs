@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_core::Stream;
 
+use super::outlet::refused_polls;
 use crate::process::{self, MadeIn};
 use crate::sync::lock;
 
@@ -21,7 +22,8 @@ use crate::sync::lock;
 /// # Panics
 /// In a child of `fork`, where the loop was made before the fork and the stream has nothing yet:
 /// whoever would wake the loop is a thread of the parent's. The streams of this crate give an error
-/// there instead.
+/// there instead. And in a waker that a consumer's call wakes, if the stream polls a
+/// [`Drive`](super::Drive), which does nothing there.
 ///
 /// ```
 /// use arrow_device::async_stream::{AsyncStream, Blocking, block_on};
@@ -75,7 +77,9 @@ impl<S: Stream + Unpin> FusedIterator for Blocking<S> {}
 ///
 /// # Panics
 /// Where the future forks the process, and has nothing to do in the child: whoever would wake it is
-/// a thread of the parent's.
+/// a thread of the parent's. And in a waker that a consumer's call wakes, if the future waits for a
+/// [`Drive`](super::Drive): no consumer is called from inside the call of any consumer, so that the
+/// `Drive` cannot go on before the waker returns.
 ///
 /// ```
 /// assert_eq!(arrow_device::async_stream::block_on(async { 7 }), 7);
@@ -104,12 +108,20 @@ impl Sleeper {
     }
 
     /// Polls until there is something, and sleeps in between.
+    ///
+    /// # Panics
+    /// Where this thread would wait for itself, and in a child of the process that has made this.
     fn wait<T>(&mut self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
         let mut context = Context::from_waker(&self.waker);
         loop {
+            let refused = refused_polls();
             if let Poll::Ready(outcome) = poll(&mut context) {
                 return outcome;
             }
+            assert!(
+                refused == refused_polls(),
+                "a waker waits for a `Drive`, which cannot go on before the waker has returned"
+            );
             self.bell.wait();
         }
     }

@@ -6,6 +6,7 @@
 
 use std::ffi::{CString, c_char, c_int};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::pin::Pin;
 use std::ptr;
 use std::sync::Arc;
@@ -17,13 +18,15 @@ use futures_core::Stream;
 use super::failure::Failure;
 use super::outgoing::{Outgoing, Sending};
 use super::outlet::{
-    Outlet, ProducerCredit, StreamPromise, is_waking, wake_elsewhere, with_waking,
+    Outlet, ProducerCredit, StreamPromise, is_waking, refuse_poll, wake_elsewhere, with_waking,
 };
 use super::protocol::producer::{Need, Next};
 use super::tickets::{Pinned, Places, Tickets};
 use crate::abi::{ArrowAsyncDeviceStreamHandler, ArrowAsyncProducer, ArrowAsyncTask, ArrowSchema};
+use crate::device::nesting;
 use crate::ffi::guard;
 use crate::process::{self, MadeIn, PerProcess};
+use crate::stream::BeingRead;
 use crate::{DeviceType, Error, ErrorKind, Metadata, Result, Schema};
 
 static PRODUCERS: PerProcess<Tickets<Arc<Outlet>>> = PerProcess::new(Tickets::new());
@@ -75,7 +78,10 @@ impl<S> AsyncProducer<S> {
     /// * calls `request` and `cancel` on the producer only between `on_schema` and `release`, or
     ///   later while the process has this library and fewer than 64 other streams have ended since,
     ///   and extracts tasks that are copies of those it was shown.
-    pub unsafe fn drive(self, handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Drive<S>> {
+    pub unsafe fn drive(self, handler: *mut ArrowAsyncDeviceStreamHandler) -> Result<Drive<S>>
+    where
+        S: 'static,
+    {
         // SAFETY: UNS-10, which the caller promises.
         let handler = unsafe { Handler::new(handler) }?;
         let additional_metadata = encoded(&self.metadata);
@@ -93,7 +99,7 @@ impl<S> AsyncProducer<S> {
         let calls = HandlerCalls { handler, place: Some(place), outlet, _metadata: self.metadata };
         Ok(Drive {
             calls,
-            source: Some(Box::pin(self.source)),
+            source: Some(DriveSource(ManuallyDrop::new(Box::pin(self.source)))),
             ahead: None,
             stage: DriveStage::Start,
         })
@@ -120,15 +126,29 @@ pub enum Ending {
 /// whose wakers poll right there, which few do, gets nothing done in that poll, because no consumer
 /// is called back from inside the call of any consumer; a short-lived thread then wakes once more.
 /// A future that is dropped in such a call tells its consumer the end from a short-lived thread. A
-/// waker must not wait for a poll: the poll may be about to release the consumer, which waits for
-/// the call that the waker was woken in.
-pub struct Drive<S> {
+/// waker must not wait for a poll of this future or of another `Drive`: the poll may be about to
+/// release the consumer, which waits for the call that the waker was woken in.
+/// [`block_on`](super::block_on) and [`Blocking`](super::Blocking) panic there.
+///
+/// The source may read from another `Drive`, and so on: 128 streams at most, and then the stream
+/// ends with an error of the kind [`LimitExceeded`](ErrorKind::LimitExceeded).
+pub struct Drive<S: 'static> {
     calls: HandlerCalls,
     /// Nothing any more after the end.
-    source: Option<Pin<Box<S>>>,
+    source: Option<DriveSource<S>>,
     /// Taken out of the source, and waiting for credit.
     ahead: Option<Outgoing>,
     stage: DriveStage,
+}
+
+/// What a stream produces from, which may own another stream, and so on.
+struct DriveSource<S: 'static>(ManuallyDrop<Pin<Box<S>>>);
+
+impl<S: 'static> Drop for DriveSource<S> {
+    fn drop(&mut self) {
+        // SAFETY: dropped once, here.
+        unsafe { nesting::drop_bounded(&mut self.0) }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +160,7 @@ enum DriveStage {
 
 impl<S, T, E> Future for Drive<S>
 where
-    S: Stream<Item = Result<T, E>>,
+    S: Stream<Item = Result<T, E>> + 'static,
     T: Into<Outgoing>,
     E: Into<Failure>,
 {
@@ -154,6 +174,7 @@ where
         }
         let outlet = &this.calls.outlet;
         if outlet.made_in.is_this() && is_waking() {
+            refuse_poll();
             outlet.credit.poll_again(context.waker(), wake_elsewhere);
             return Poll::Pending;
         }
@@ -225,7 +246,7 @@ where
 
 impl<S, T, E> Drive<S>
 where
-    S: Stream<Item = Result<T, E>>,
+    S: Stream<Item = Result<T, E>> + 'static,
     T: Into<Outgoing>,
     E: Into<Failure>,
 {
@@ -237,7 +258,8 @@ where
         let Some(source) = &mut self.source else { return Poll::Ready(None) };
         let promise = &self.calls.outlet.promise;
         let polled = guard::or_panicked(|| {
-            let item = source.as_mut().poll_next(context);
+            let _until_it_has_answered = BeingRead::begin()?;
+            let item = source.0.as_mut().poll_next(context);
             let checked = |next: T| -> Result<Outgoing, Failure> {
                 let next = next.into();
                 next.check(promise)?;
@@ -249,7 +271,7 @@ where
     }
 }
 
-impl<S> Drive<S> {
+impl<S: 'static> Drive<S> {
     fn send(&mut self, next: Outgoing) -> c_int {
         let metadata = next.metadata.clone();
         let mut sending = Sending::new(next, &self.calls.outlet);
@@ -283,7 +305,7 @@ impl<S> Drive<S> {
     }
 }
 
-impl<S> Drop for Drive<S> {
+impl<S: 'static> Drop for Drive<S> {
     fn drop(&mut self) {
         let outlet = &self.calls.outlet;
         if !outlet.made_in.is_this() {
@@ -319,7 +341,7 @@ impl Drop for LastCalls {
     }
 }
 
-impl<S> fmt::Debug for Drive<S> {
+impl<S: 'static> fmt::Debug for Drive<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drive")
             .field("promise", &self.calls.outlet.promise)

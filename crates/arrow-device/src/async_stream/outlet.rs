@@ -46,9 +46,18 @@ impl StreamPromise {
     }
 }
 
+/// In how many calls of consumers a thread wakes somebody, and in which process.
+#[derive(Clone, Copy)]
+struct Wakings {
+    /// `None` before the first one.
+    made_in: Option<MadeIn>,
+    count: u32,
+}
+
 thread_local! {
-    /// In how many calls of consumers this thread wakes somebody.
-    static WAKING: Cell<usize> = const { Cell::new(0) };
+    static WAKINGS: Cell<Wakings> = const { Cell::new(Wakings { made_in: None, count: 0 }) };
+    /// How many polls of streams this thread has refused in such calls.
+    static REFUSED_POLLS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Does, in a call of a consumer, what may wake a stream. No stream calls its consumer meanwhile:
@@ -56,8 +65,10 @@ thread_local! {
 /// of other consumers, too: two threads that are in a call of one consumer each, and release the
 /// other one, would wait for each other.
 pub(super) fn with_waking<T>(body: impl FnOnce() -> T) -> T {
-    WAKING.set(WAKING.get() + 1);
-    let end = EndOfWaking;
+    let before = WAKINGS.get();
+    let count = if is_waking() { before.count + 1 } else { 1 };
+    WAKINGS.set(Wakings { made_in: Some(MadeIn::this()), count });
+    let end = EndOfWaking(before);
     let outcome = body();
     drop(end);
     outcome
@@ -65,17 +76,29 @@ pub(super) fn with_waking<T>(body: impl FnOnce() -> T) -> T {
 
 /// Counts a call as over, also where the waking unwinds: a thread that stayed in it would never
 /// poll a stream again.
-struct EndOfWaking;
+struct EndOfWaking(Wakings);
 
 impl Drop for EndOfWaking {
     fn drop(&mut self) {
-        WAKING.set(WAKING.get() - 1);
+        WAKINGS.set(self.0);
     }
 }
 
-/// Whether this thread is in the call of a consumer, which is not to be called back.
+/// Whether this thread is in the call of a consumer, which is not to be called back. In a child of
+/// `fork`, a call of its parent's consumer is none.
 pub(super) fn is_waking() -> bool {
-    WAKING.get() > 0
+    let wakings = WAKINGS.get();
+    wakings.count > 0 && wakings.made_in.is_some_and(MadeIn::is_this)
+}
+
+/// Counts the poll of a stream that this thread refuses because it is in the call of a consumer.
+pub(super) fn refuse_poll() {
+    REFUSED_POLLS.set(REFUSED_POLLS.get() + 1);
+}
+
+/// How many polls of streams this thread has refused so far.
+pub(super) fn refused_polls() -> u64 {
+    REFUSED_POLLS.get()
 }
 
 /// Wakes somebody on a thread of its own. Returns whether there is one.

@@ -96,12 +96,12 @@ thread_local! {
     static NESTED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A stream that is being read.
-struct BeingRead;
+/// A stream that is being read, be it synchronous or asynchronous.
+pub(crate) struct BeingRead;
 
 impl BeingRead {
     #[inline(always)]
-    fn begin() -> Result<Self> {
+    pub(crate) fn begin() -> Result<Self> {
         let nested = NESTED.get();
         if nested >= MOST_NESTED {
             return Err(too_deep());

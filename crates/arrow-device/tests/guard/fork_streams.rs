@@ -380,3 +380,43 @@ fn a_child_makes_streams_while_threads_of_its_parent_make_some() {
         });
     });
 }
+
+/// A waker that forks where it is woken, and whose child reads a stream of its own. The panic of a
+/// waker ends in the library: that the child did well is noted here.
+#[derive(Default)]
+struct Forks {
+    wakes: AtomicUsize,
+    children_that_did_well: AtomicUsize,
+}
+
+impl Wake for Forks {
+    fn wake(self: Arc<Self>) {
+        if self.wakes.fetch_add(1, Ordering::SeqCst) > 0 {
+            return;
+        }
+        forked(|| {
+            let len = through_a_stream().map_err(|error| error.to_string())?;
+            expect(len == 2, "another array")
+        });
+        self.children_that_did_well.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+// Requirement: SAF-26, SAF-27
+#[test]
+fn a_child_that_begins_in_a_waker_polls_streams_of_its_own() {
+    alone(|| {
+        let (stream, handler) = AsyncStream::new(1);
+        let (feeder, fed) = feed([Ok(numbers()), Ok(numbers())], 4);
+        feeder.run();
+        let producer = AsyncProducer::new(schema(), DeviceType::CPU, fed);
+        let mut drive = unsafe { producer.drive(handler.into_raw()) }.unwrap();
+        let task = Arc::new(Forks::default());
+        let waker = Waker::from(task.clone());
+        assert!(Pin::new(&mut drive).poll(&mut Context::from_waker(&waker)).is_pending());
+        let mut arrays = stream.arrays();
+        let asked = Pin::new(&mut arrays).poll_next(&mut Context::from_waker(Waker::noop()));
+        assert!(matches!(asked, Poll::Ready(Some(Ok(_)))), "{asked:?}");
+        assert_eq!(task.children_that_did_well.load(Ordering::SeqCst), 1);
+    });
+}

@@ -89,9 +89,9 @@ pub(crate) fn produce(
     unsafe { producer.drive(handler) }
 }
 
-fn poll<S, T, E>(drive: &mut Drive<S>) -> Poll<Result<Ending>>
+pub(crate) fn poll<S, T, E>(drive: &mut Drive<S>) -> Poll<Result<Ending>>
 where
-    S: Stream<Item = Result<T, E>>,
+    S: Stream<Item = Result<T, E>> + 'static,
     T: Into<Outgoing>,
     E: Into<Failure>,
 {

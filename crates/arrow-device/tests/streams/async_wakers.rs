@@ -1,5 +1,6 @@
 //! Producers of asynchronous streams whose executor polls where it is woken.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -7,12 +8,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use arrow_device::async_stream::{AsyncProducer, AsyncStream, Drive, Failure, Outgoing, Task};
+use arrow_device::async_stream::{
+    AsyncProducer, AsyncStream, Drive, Failure, Outgoing, Task, block_on,
+};
 use arrow_device::{DataType, DeviceType, Result, Schema};
 use arrow_device_testkit::pushed::{Outcome, Sink, Source};
 use futures_core::Stream;
 
-use super::async_producer::{Scripted, assert_nothing_left, good, produce};
+use super::async_producer::{Scripted, assert_nothing_left, good, poll, produce};
 
 /// A waker that polls the future that it is for, right where it is woken; if `home` names a thread,
 /// there only. One wake comes at a time: what comes during a poll has the future polled once more.
@@ -341,4 +344,44 @@ fn two_threads_that_ask_each_others_streams_do_not_wait_for_each_other() {
         sender.send(()).unwrap();
     });
     assert_eq!(receiver.recv_timeout(Duration::from_secs(20)), Ok(()), "they wait for each other");
+}
+
+/// A waker that drives another stream to its end, and keeps what the panic of this said.
+struct BlocksOnAnother {
+    drive: Mutex<Option<Drive<Scripted>>>,
+    said: Mutex<Option<String>>,
+}
+
+impl Wake for BlocksOnAnother {
+    fn wake(self: Arc<Self>) {
+        let Some(drive) = self.drive.lock().unwrap().take() else { return };
+        let panicked = catch_unwind(AssertUnwindSafe(|| block_on(drive))).unwrap_err();
+        *self.said.lock().unwrap() = panicked.downcast_ref::<&str>().map(|&said| said.to_owned());
+    }
+}
+
+// Requirement: SAF-24
+#[test]
+#[cfg(panic = "unwind")]
+fn a_waker_that_waits_for_another_stream_panics() {
+    let alive = Arc::default();
+    let sinks = [(); 2].map(|()| Sink::new(0, None));
+    let [mut drive, other] =
+        [0, 1].map(|number| produce(good(&alive, 2), sinks[number].handler()).unwrap());
+    let task = Arc::new(BlocksOnAnother { drive: Mutex::new(Some(other)), said: Mutex::default() });
+    let waker = Waker::from(task.clone());
+    assert!(Pin::new(&mut drive).poll(&mut Context::from_waker(&waker)).is_pending());
+    sinks[0].request(1);
+    let said = task.said.lock().unwrap().take().expect("woken");
+    assert!(said.contains("cannot go on before the waker has returned"), "{said}");
+    // The stream that was waited for was dropped by the panic, and its consumer is told.
+    wait_until("the release comes", || sinks[1].outcome() != Outcome::Open);
+    assert!(matches!(poll(&mut drive), Poll::Pending));
+    assert_eq!(sinks[0].arrived(), 1);
+    drop((drive, waker, task));
+    for sink in &sinks {
+        sink.settle().unwrap();
+        sink.discard();
+    }
+    assert_nothing_left(&alive, "waited for in a waker");
 }

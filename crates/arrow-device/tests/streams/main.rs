@@ -9,6 +9,7 @@
 )]
 
 mod async_consumer;
+mod async_nesting;
 mod async_producer;
 mod async_wakers;
 mod streams_errors;

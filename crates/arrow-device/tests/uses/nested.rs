@@ -12,8 +12,7 @@ use arrow_device::{Array, Buffer, DataType, Device, DeviceId, ErrorKind, Queue};
 use arrow_device_testkit::manual::{Manual, ManualCopies};
 use arrow_device_testkit::{OnDrop, process};
 
-/// Deeper than a thread goes at once, by more than twice: each array is two drops, and a thread goes
-/// 16 drops deep.
+/// More than three times as deep as a thread goes at once, which is 16 drops: each array is two.
 const DEPTHS: RangeInclusive<usize> = 0..=if cfg!(miri) { 10 } else { 25 };
 
 /// From so many arrays on a destructor is left to the outermost drop.
