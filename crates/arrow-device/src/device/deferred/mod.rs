@@ -61,7 +61,7 @@ use self::timeline::{ListedTimelines, UsesLeft, WaitingTimelines};
 use self::uses::OfDrivers;
 use self::wait::Wait;
 use crate::device::driver::Runtime;
-use crate::device::nesting;
+use crate::device::{nesting, turns};
 use crate::process::{self, PerProcess};
 use crate::{Error, ErrorKind, Result};
 
@@ -179,6 +179,11 @@ fn is_in_release() -> bool {
     release::is_releasing() || nesting::is_dropping_list()
 }
 
+/// Whether this thread is in the middle of something that is counted as being released.
+pub(crate) fn has_releases_in_hand() -> bool {
+    release::is_in_hand() || nesting::is_dropping_list()
+}
+
 /// The counts of this process.
 fn counts() -> &'static Counts {
     &HOLDINGS.get().counts
@@ -257,15 +262,17 @@ pub fn release_finished() -> usize {
 /// has begun to end, what is left stays, and the error is of the kind
 /// [`ShutDown`](ErrorKind::ShutDown). A destructor that is being run by this module would wait for
 /// itself, and gets an error at once; so does one that was left to the end of the drop that it is
-/// in, because drops nest too deep there. Not to be called while a lock is held that somebody's
-/// destructor may want.
+/// in, because drops nest too deep there, and a thread that has a turn that the destructor waits for
+/// which another thread runs. Not to be called while a lock is held that somebody's destructor may
+/// want.
 ///
 /// ```
 /// arrow_device::deferred::wait_until_released(std::time::Duration::from_secs(1))?;
 /// # Ok::<(), arrow_device::Error>(())
 /// ```
 pub fn wait_until_released(timeout: Duration) -> Result<()> {
-    let failed = |kind, message: String| Error::new(kind, message).during("wait until released");
+    const OPERATION: &str = "wait until released";
+    let failed = |kind, message: String| Error::new(kind, message).during(OPERATION);
     if is_in_release() {
         let message = "a destructor that is run by this module would wait for itself";
         return Err(failed(ErrorKind::InvalidArgument, message.into()));
@@ -280,7 +287,11 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
     };
     holdings.look_at(holdings.waiting.all());
     let wait = Wait { holdings, wanted: &wanted, deadline, is_patient: true };
-    if is_done() || wait.run(&is_done) {
+    if is_done() {
+        return Ok(());
+    }
+    let waited = turns::while_waiting_for_releases(|| wait.run(&is_done));
+    if waited.map_err(|error| error.during(OPERATION))? {
         return Ok(());
     }
     if process::is_exiting() {

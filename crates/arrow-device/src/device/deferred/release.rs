@@ -44,6 +44,7 @@ impl Counts {
     /// back.
     pub(super) fn in_hand<T>(&self, work: impl FnOnce() -> T) -> T {
         let _one = InHand::new(&self.being_released);
+        let _of_thread = InHandOfThread::begin();
         work()
     }
 }
@@ -61,6 +62,23 @@ impl<'a> InHand<'a> {
 impl Drop for InHand<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// This thread has something in hand that is counted as being released, as long as this value lives.
+struct InHandOfThread;
+
+impl InHandOfThread {
+    fn begin() -> Self {
+        with_current(|current| current.in_hand.set(current.in_hand.get() + 1));
+        Self
+    }
+}
+
+impl Drop for InHandOfThread {
+    fn drop(&mut self) {
+        // In a child of `fork` that began meanwhile, the count was the parent's.
+        with_current(|current| current.in_hand.set(current.in_hand.get() - 1));
     }
 }
 
@@ -111,6 +129,8 @@ struct Outermost {
     /// What came up in the meantime. Releases of one thread do not nest, or else the stack would
     /// grow with the number of things.
     to_do: RefCell<VecDeque<Arc<dyn HeldThing>>>,
+    /// How many calls deep the thread is in what is counted as being released.
+    in_hand: Cell<usize>,
     made_in: MadeIn,
 }
 
@@ -133,13 +153,19 @@ pub(super) fn is_releasing() -> bool {
     with_current(|_| ()).is_some()
 }
 
+/// Whether this thread is in the middle of something that is counted as being released.
+pub(super) fn is_in_hand() -> bool {
+    with_current(|current| current.in_hand.get() > 0).unwrap_or_default()
+}
+
 /// Does something in which foreign destructors run, and then all releases that came up meanwhile.
 /// Inside of another release, those are left to it.
 pub(super) fn within_release<T>(work: impl FnOnce() -> T) -> T {
     if is_releasing() {
         return work();
     }
-    let outermost = Outermost { to_do: RefCell::default(), made_in: MadeIn::this() };
+    let outermost =
+        Outermost { to_do: RefCell::default(), in_hand: Cell::new(0), made_in: MadeIn::this() };
     let before = CURRENT.replace(&raw const outermost);
     let restore = Restore(before);
     let result = work();
@@ -191,7 +217,9 @@ fn release_one(thing: &Arc<dyn HeldThing>, made_in: MadeIn) {
         super::count_abandoned();
         return;
     }
+    let in_hand = InHandOfThread::begin();
     let is_dropped = thing.drop_thing();
+    drop(in_hand);
     if !made_in.is_this() {
         return;
     }
