@@ -21,6 +21,7 @@ pub(crate) mod queue;
 mod registry;
 pub(crate) mod staging;
 mod turns;
+mod waiting;
 
 pub use account::Held;
 pub use allocator::{Allocator, Recycler};

@@ -1,16 +1,14 @@
 //! [`Turns`]: a value that calls take turns at while they may run foreign code.
 
-use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-use super::deferred;
+use super::{deferred, waiting};
 use crate::numbered::numbered;
-use crate::process::{self, PerProcess};
+use crate::process;
 use crate::sync::lock;
 use crate::{Error, ErrorKind, Result};
 
@@ -72,17 +70,7 @@ const IS_AWAITED: u64 = 1 << 63;
 impl Holder {
     /// This thread. The number of a thread is not 0, and stays in a child of `fork`.
     fn this() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        thread_local! {
-            static NUMBER: Cell<u32> = const { Cell::new(0) };
-        }
-        let thread = NUMBER.with(|number| {
-            while number.get() == 0 {
-                number.set(NEXT.fetch_add(1, Ordering::Relaxed));
-            }
-            number.get()
-        });
-        Self { thread, process: process::generation() }
+        Self { thread: waiting::this_thread(), process: process::generation() }
     }
 
     fn number(self) -> u64 {
@@ -97,127 +85,6 @@ impl Holder {
     }
 }
 
-/// Where threads wait for a turn, at whatever value. A child of `fork` has a place of its own.
-#[derive(Default)]
-struct WaitingPlace {
-    door: Mutex<WaitingThreads>,
-    /// A turn that was awaited has ended.
-    ended: Condvar,
-}
-
-/// What threads wait for.
-#[derive(Default)]
-struct WaitingThreads(BTreeMap<u32, WaitingThread>);
-
-struct WaitingThread {
-    awaits: Awaited,
-    /// Whoever waits for all releases waits for this thread.
-    has_releases_in_hand: bool,
-}
-
-enum Awaited {
-    /// The end of a turn that another thread has.
-    Turn {
-        /// The address of the value's `Turns`.
-        at: usize,
-        holder: u32,
-    },
-    /// All that is being released, by whatever thread.
-    Releases,
-}
-
-static WAITING: PerProcess<WaitingPlace> = PerProcess::new(WaitingPlace {
-    door: Mutex::new(WaitingThreads(BTreeMap::new())),
-    ended: Condvar::new(),
-});
-
-impl WaitingThreads {
-    /// Whether one of these threads waits for another one, be it by way of others.
-    fn lead_to(&self, mut threads: Vec<u32>, to: &Awaiting) -> bool {
-        let mut seen = Vec::new();
-        while let Some(thread) = threads.pop() {
-            if thread == to.thread {
-                return true;
-            }
-            if seen.contains(&thread) {
-                continue;
-            }
-            seen.push(thread);
-            match self.0.get(&thread).map(|waiting| &waiting.awaits) {
-                Some(Awaited::Turn { holder, .. }) => threads.push(*holder),
-                Some(Awaited::Releases) if to.has_releases_in_hand => return true,
-                Some(Awaited::Releases) => threads.extend(self.with_releases_in_hand()),
-                None => {}
-            }
-        }
-        false
-    }
-
-    /// Those of the threads that wait in the middle of a release.
-    fn with_releases_in_hand(&self) -> Vec<u32> {
-        let in_hand = self.0.iter().filter(|(_, waiting)| waiting.has_releases_in_hand);
-        in_hand.map(|(thread, _)| *thread).collect()
-    }
-}
-
-/// This thread, which is about to wait.
-struct Awaiting {
-    thread: u32,
-    has_releases_in_hand: bool,
-}
-
-impl Awaiting {
-    fn this() -> Self {
-        let has_releases_in_hand = deferred::has_releases_in_hand();
-        Self { thread: Holder::this().thread, has_releases_in_hand }
-    }
-
-    /// Notes what the thread waits for. Returns what it waited for until now: in a wait for
-    /// releases it runs destructors, which may wait for a turn.
-    fn note(&self, door: &mut WaitingThreads, awaits: Awaited) -> Option<WaitingThread> {
-        let has_releases_in_hand = self.has_releases_in_hand;
-        door.0.insert(self.thread, WaitingThread { awaits, has_releases_in_hand })
-    }
-
-    /// Takes the note back.
-    fn forget(&self, door: &mut WaitingThreads, before: Option<WaitingThread>) {
-        match before {
-            Some(before) => door.0.insert(self.thread, before),
-            None => door.0.remove(&self.thread),
-        };
-    }
-}
-
-/// Waits for all that is being released, unless a destructor that another thread runs waits for a
-/// turn of this thread, or for one of a thread that waits for this one.
-pub(super) fn while_waiting_for_releases<T>(wait: impl FnOnce() -> T) -> Result<T> {
-    /// Takes the note back also where a destructor panics that the wait runs.
-    struct Forgotten(&'static WaitingPlace, Awaiting, Option<WaitingThread>);
-
-    impl Drop for Forgotten {
-        fn drop(&mut self) {
-            // In a child of `fork` that began in the wait, the door is another one.
-            if ptr::eq(self.0, WAITING.get()) {
-                self.1.forget(&mut lock(&self.0.door), self.2.take());
-            }
-        }
-    }
-
-    // From here on there is a lock that a child could wait for.
-    process::watch();
-    let (place, this) = (WAITING.get(), Awaiting::this());
-    let mut door = lock(&place.door);
-    if door.lead_to(door.with_releases_in_hand(), &this) {
-        let message =
-            "a destructor that another thread runs waits for a call that this thread is in";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
-    }
-    let before = this.note(&mut door, Awaited::Releases);
-    drop(door);
-    let _forgotten = Forgotten(place, this, before);
-    Ok(wait())
-}
-
 impl<T> Turns<T> {
     /// Shares the value.
     pub const fn new(value: T) -> Self {
@@ -228,8 +95,9 @@ impl<T> Turns<T> {
     ///
     /// # Errors
     /// [`InvalidArgument`](ErrorKind::InvalidArgument) if this thread has it, or if whoever has it
-    /// waits for a turn of this thread or for a release that this thread is in, and [`Unsupported`](ErrorKind::Unsupported) in a child of
-    /// `fork`, if another thread of the parent had it at the fork.
+    /// waits for a turn of this thread or for a release that this thread is in, and
+    /// [`Unsupported`](ErrorKind::Unsupported) in a child of `fork`, if another thread of the
+    /// parent had it at the fork.
     pub fn take_turn(&self, what: &str) -> Result<Turn<'_, T>> {
         // From here on there are turns that a child could wait for.
         process::watch();
@@ -269,29 +137,20 @@ impl<T> Turns<T> {
             );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        let (place, this) = (WAITING.get(), Awaiting::this());
-        let mut door = lock(&place.door);
-        if door.lead_to(vec![holder.thread], &this) {
-            let message = format!(
-                "the thread that is in a call of {what} waits for a call or a release that this thread is in: callbacks of two objects ask each other's object"
-            );
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
         // The end of a turn looks at this bit, and then passes the door, which is shut until the
         // wait has begun.
-        let is_noted = self.holder.compare_exchange(
-            number,
-            number | IS_AWAITED,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
-        if is_noted.is_ok() {
-            let awaits = Awaited::Turn { at: self.address(), holder: holder.thread };
-            let before = this.note(&mut door, awaits);
-            let mut door = place.ended.wait(door).unwrap_or_else(PoisonError::into_inner);
-            this.forget(&mut door, before);
+        let note = || {
+            let noted = number | IS_AWAITED;
+            let (set, unset) = (Ordering::Relaxed, Ordering::Relaxed);
+            self.holder.compare_exchange(number, noted, set, unset).is_ok()
+        };
+        if waiting::wait_for_turn(self.address(), holder.thread, note) {
+            return Ok(());
         }
-        Ok(())
+        let message = format!(
+            "the thread that is in a call of {what} waits for a call or for a release that this thread is in"
+        );
+        Err(Error::new(ErrorKind::InvalidArgument, message))
     }
 
     fn address(&self) -> usize {
@@ -303,13 +162,7 @@ impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
         drop(self.value.take());
         if self.of.holder.swap(0, Ordering::Release) & IS_AWAITED != 0 {
-            let place = WAITING.get();
-            // Those who wait for this turn have nobody to wait for, although they sleep yet.
-            let ended = self.of.address();
-            let has_ended =
-                |awaits: &Awaited| matches!(awaits, Awaited::Turn { at, .. } if *at == ended);
-            lock(&place.door).0.retain(|_, waiting| !has_ended(&waiting.awaits));
-            place.ended.notify_all();
+            waiting::end_turn(self.of.address());
         }
     }
 }

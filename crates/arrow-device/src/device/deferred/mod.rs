@@ -61,7 +61,7 @@ use self::timeline::{ListedTimelines, UsesLeft, WaitingTimelines};
 use self::uses::OfDrivers;
 use self::wait::Wait;
 use crate::device::driver::Runtime;
-use crate::device::{nesting, turns};
+use crate::device::{nesting, waiting};
 use crate::process::{self, PerProcess};
 use crate::{Error, ErrorKind, Result};
 
@@ -290,7 +290,7 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
     if is_done() {
         return Ok(());
     }
-    let waited = turns::while_waiting_for_releases(|| wait.run(&is_done));
+    let waited = waiting::while_waiting_for_releases(|| wait.run(&is_done));
     if waited.map_err(|error| error.during(OPERATION))? {
         return Ok(());
     }

@@ -65,7 +65,8 @@ impl Drop for InHand<'_> {
     }
 }
 
-/// This thread has something in hand that is counted as being released, as long as this value lives.
+/// This thread has something in hand that is counted as being released, as long as this value
+/// lives.
 struct InHandOfThread;
 
 impl InHandOfThread {
