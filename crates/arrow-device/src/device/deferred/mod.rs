@@ -262,9 +262,9 @@ pub fn release_finished() -> usize {
 /// has begun to end, what is left stays, and the error is of the kind
 /// [`ShutDown`](ErrorKind::ShutDown). A destructor that is being run by this module would wait for
 /// itself, and gets an error at once; so does one that was left to the end of the drop that it is
-/// in, because drops nest too deep there, and a thread that has a turn that the destructor waits for
-/// which another thread runs. Not to be called while a lock is held that somebody's destructor may
-/// want.
+/// in, because drops nest too deep there. A thread that has a turn gets the error, too, where a
+/// destructor on another thread waits for the turn. Not to be called while a lock is held that
+/// somebody's destructor may want.
 ///
 /// ```
 /// arrow_device::deferred::wait_until_released(std::time::Duration::from_secs(1))?;
