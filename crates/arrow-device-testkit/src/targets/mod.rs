@@ -11,6 +11,7 @@
 //! | [`schemas`] | a tree of `ArrowSchema` structs | one release; what is accepted can be exported, and is the same when read again |
 //! | [`arrays`] | a schema and a tree of `ArrowArray` structs | one release; what is accepted can be exported, moved and released in any order, and read where memory is honest |
 //! | [`data`] | an array with any bytes in its buffers | validation and reading end with a value or an error, and what validation accepts can be read whole |
+//! | [`api`] | a sequence of calls of the safe interface, on devices that are watched | nothing is undefined, unordered, freed early or kept for ever |
 //! | [`tensors`] | a tensor of DLPack, in both forms | one deletion; what is accepted is read, copied, converted and exported, and stays the same |
 
 #![allow(
@@ -19,6 +20,7 @@
     reason = "they are as programs in C are, and trust what they are shown: see the page of the crate"
 )]
 
+mod api;
 mod arrays;
 mod data;
 mod links;
@@ -26,6 +28,7 @@ mod schemas;
 mod strings;
 mod tensors;
 
+pub use api::api;
 pub use arrays::arrays;
 pub use data::data;
 pub use schemas::schemas;
@@ -36,11 +39,12 @@ pub use tensors::tensors;
 pub type Target = fn(&[u8]);
 
 /// All targets by their names.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("formats", formats),
     ("metadata", metadata),
     ("schemas", schemas),
     ("arrays", arrays),
     ("data", data),
     ("tensors", tensors),
+    ("api", api),
 ];

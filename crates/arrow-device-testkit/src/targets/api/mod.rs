@@ -1,0 +1,60 @@
+//! Any sequence of calls of the safe interface, on devices that are watched.
+//!
+//! The bytes choose the devices, and then one call after the other: memory is allocated, written by
+//! kernels and by the host, made arrays, viewed on queues, sliced, taken apart, put together,
+//! exported, imported, streamed, made tensors, copied, dropped here or on another thread. Calls of
+//! the driver fail where the bytes say so, allocators hand out memory with work in flight, owners
+//! panic and call the library when they are dropped.
+//!
+//! Nothing that safe code does breaks a promise, so whatever is complained of is a finding: a report
+//! of the software device, bytes that are not what was written, an owner that is dropped twice or
+//! never, something that is held back at the end.
+
+mod owners;
+mod sequence;
+mod values;
+mod world;
+
+use std::sync::Mutex;
+
+use crate::generate::Choices;
+use world::{Shared, World};
+
+/// Steps of one sequence at most: what is found is to be looked at by a person.
+const MOST_STEPS: usize = 120;
+
+/// Anything: a sequence of safe calls on software devices, with one thread or with two that share
+/// arrays. Panics where something is wrong. For fuzzing.
+///
+/// # Panics
+/// On a finding.
+pub fn api(bytes: &[u8]) {
+    // What is held back is held back for the process, and a test runs beside others.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut choices = Choices::new(bytes);
+    let shared = Shared::new(&mut choices);
+    if choices.once_in(6) {
+        let rest = choices.rest();
+        let (one, other) = rest.split_at(rest.len() / 2);
+        std::thread::scope(|threads| {
+            for half in [one, other] {
+                let shared = &shared;
+                threads.spawn(move || run(World::new(shared), &mut Choices::new(half)));
+            }
+        });
+    } else {
+        run(World::new(&shared), &mut choices);
+    }
+    shared.judge();
+}
+
+fn run(mut world: World<'_>, choices: &mut Choices<'_>) {
+    for _ in 0..MOST_STEPS {
+        if choices.is_over() {
+            break;
+        }
+        world.step(choices);
+    }
+    world.end();
+}

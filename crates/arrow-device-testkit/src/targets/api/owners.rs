@@ -1,0 +1,60 @@
+//! Owners of memory, counted, some of which do what destructors should not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_device::{Array, Buffer, Device, DeviceId, deferred};
+
+/// How many owners there are, and how many of them panicked.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    pub(super) live: AtomicUsize,
+    pub(super) panicked: AtomicUsize,
+}
+
+/// What an owner does when it is dropped, besides giving its memory back.
+pub(super) enum Habit {
+    Quiet,
+    /// Asks for releases and for memory, and waits for releases for a moment.
+    Calls,
+    /// Drops another array.
+    Owns(Array),
+    Panics,
+}
+
+/// Integers that are scribbled over when they are given back.
+struct Owner {
+    numbers: Box<[i64]>,
+    habit: Habit,
+    books: Arc<Books>,
+}
+
+/// A buffer on the host with these integers.
+pub(super) fn buffer(numbers: &[i64], habit: Habit, books: &Arc<Books>) -> Buffer {
+    books.live.fetch_add(1, Ordering::SeqCst);
+    let owner = Owner { numbers: numbers.into(), habit, books: books.clone() };
+    let (address, len) = (owner.numbers.as_ptr(), size_of_val(&*owner.numbers));
+    // SAFETY: UNS-17: the box stays where it is until the owner is dropped, and nobody writes to it.
+    unsafe { Buffer::foreign(DeviceId::CPU, address.cast(), len as u64, owner) }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.numbers.fill(-0x2222_2222_2222_2223);
+        self.books.live.fetch_sub(1, Ordering::SeqCst);
+        match std::mem::replace(&mut self.habit, Habit::Quiet) {
+            Habit::Quiet => {}
+            Habit::Owns(array) => drop(array),
+            Habit::Calls => {
+                deferred::release_finished();
+                let _ = deferred::wait_until_released(std::time::Duration::ZERO);
+                drop(Device::host().allocate(64));
+            }
+            Habit::Panics => {
+                self.books.panicked.fetch_add(1, Ordering::SeqCst);
+                // Without the hook, which would print.
+                std::panic::resume_unwind(Box::new("an owner panics, as it was told"));
+            }
+        }
+    }
+}

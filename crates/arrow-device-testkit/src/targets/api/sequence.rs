@@ -1,0 +1,765 @@
+//! The calls that a sequence is made of.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use arrow_device::abi::dlpack::DLManagedTensorVersioned;
+use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
+use arrow_device::async_stream::{AsyncProducer, AsyncStream};
+use arrow_device::copy::{Job, Options};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Order, Tensor, TensorView};
+use arrow_device::{
+    Array, ArrayStream, Batch, Buffer, DataType, Device, DeviceId, Error, ErrorKind, Field, Queue,
+    Result, Schema, View, deferred,
+};
+use arrow_device_sim::{Call, Sim};
+use futures_core::Stream;
+
+use super::owners::{self, Habit};
+use super::values::{Read, Values};
+use super::world::{Thing, World, discard};
+use crate::consumer;
+use crate::generate::Choices;
+
+/// Things of one thread at most.
+const MOST_THINGS: usize = 24;
+
+/// Whether an error may come where nothing was told to fail: what two devices, a kind of device or
+/// a conversion does not do, and data of the host that a queue still writes, which no event tells.
+pub(super) fn may_come(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotReachable | ErrorKind::Unsupported | ErrorKind::NotReady)
+}
+
+/// The calls of the driver that can be told to fail.
+const CALLS: [Call; 8] = [
+    Call::Allocate,
+    Call::MakeEvent,
+    Call::Record,
+    Call::Wait,
+    Call::Submit,
+    Call::HostWait,
+    Call::Map,
+    Call::Part,
+];
+
+const POLICIES: [CopyPolicy; 3] = [CopyPolicy::Never, CopyPolicy::IfNeeded, CopyPolicy::Always];
+
+impl World<'_> {
+    /// One call, or a few that belong together.
+    pub(super) fn step(&mut self, choices: &mut Choices<'_>) {
+        match choices.below(24) {
+            0 | 1 => self.build_on_device(choices),
+            2 => self.build_on_host(choices),
+            3 => self.build_of_others(choices),
+            4 | 5 => self.view(choices),
+            6 => self.take_part(choices),
+            7 => self.export(choices),
+            8 => self.import(choices),
+            9 | 10 => self.copy(choices),
+            11 => self.read_on_host(choices),
+            12 => self.make_tensor(choices),
+            13 => self.use_tensor(choices),
+            14 => self.make_stream(choices),
+            15 => self.use_stream(choices),
+            16 => self.make_async(choices),
+            17 => self.use_async(choices),
+            18 => self.run_jobs(choices),
+            19 => self.use_event(choices),
+            20 => self.share(choices),
+            21 => self.ask_for_releases(choices),
+            22 => self.plan_a_fault(choices),
+            _ => self.drop_one(choices),
+        }
+        if self.things.len() > MOST_THINGS {
+            self.drop_one(choices);
+        }
+    }
+
+    // ---- arrays out of nothing
+
+    fn build_on_device(&mut self, choices: &mut Choices<'_>) {
+        let numbers = self.shared.fresh_numbers(1 + choices.below(20));
+        let Some((buffer, device)) = self.device_buffer(choices, &numbers) else { return };
+        let builder = Array::builder(DataType::Int64).len(numbers.len()).null_count(0);
+        let builder = builder.buffers([None, Some(buffer)]);
+        let finished = if choices.once_in(2) {
+            builder.finish_ready()
+        } else {
+            builder.finish_on(&self.queue_of(choices, &device))
+        };
+        self.keep("finish", finished, Values::Numbers(numbers));
+    }
+
+    /// A buffer that a kernel on one queue or the host fills, with the device it is on.
+    fn device_buffer(
+        &mut self,
+        choices: &mut Choices<'_>,
+        numbers: &[i64],
+    ) -> Option<(Buffer, Device)> {
+        let device = self.device(choices);
+        let queue = self.queue_of(choices, &device);
+        let len = 8 * numbers.len() as u64;
+        let allocated = if choices.once_in(2) { device.allocate(len) } else { queue.allocate(len) };
+        let mut memory = self.may_fail("allocate", allocated)?;
+        let sim = self.sim_of(&device);
+        match (sim, choices.once_in(2)) {
+            (Some(sim), true) => {
+                let spot = self.may_fail("spot", memory.spot(&queue))?;
+                let values = numbers.to_vec();
+                let kernel = sim.kernel("make").writes(spot, len);
+                let launched = kernel.launch(&queue, move |memory| memory.set_values(0, &values));
+                self.may_fail("launch", launched)?;
+                // SAFETY: UNS-33: the kernel writes all of it, in the order of its queue.
+                unsafe { memory.assume_written(len) };
+            }
+            _ => {
+                let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_ne_bytes()).collect();
+                self.may_fail("write", memory.write(&queue, &bytes))?;
+            }
+        }
+        Some((memory.into_buffer(), device))
+    }
+
+    fn build_on_host(&mut self, choices: &mut Choices<'_>) {
+        let numbers = self.shared.fresh_numbers(1 + choices.below(20));
+        let habit = match choices.below(6) {
+            3 => Habit::Calls,
+            4 => Habit::Panics,
+            5 => self.array(choices).map_or(Habit::Quiet, |(array, _)| Habit::Owns(array)),
+            _ => Habit::Quiet,
+        };
+        let buffer = owners::buffer(&numbers, habit, &self.shared.books);
+        let builder = Array::builder(DataType::Int64).len(numbers.len()).null_count(0);
+        let finished = builder.buffers([None, Some(buffer)]).finish_ready();
+        self.keep("finish", finished, Values::Numbers(numbers));
+    }
+
+    /// A struct of two arrays of one device, which may be ready at different times, or lists.
+    fn build_of_others(&mut self, choices: &mut Choices<'_>) {
+        let (Some((one, left)), Some((other, right))) = (self.array(choices), self.array(choices))
+        else {
+            return;
+        };
+        if one.device() == DeviceId::CPU && choices.once_in(3) {
+            self.build_lists(choices, &one, &left);
+            return;
+        }
+        if one.device() != other.device() {
+            return;
+        }
+        let rows = left.len().min(right.len());
+        let fields = [("a", &one), ("b", &other)]
+            .map(|(name, array)| Field::new(name, array.data_type().clone(), true));
+        let columns = [&one, &other].map(|array| array.slice(0, rows));
+        let [Ok(one), Ok(other)] = columns else {
+            self.shared.findings.add("a slice from the start is refused");
+            return;
+        };
+        let builder = Array::builder(DataType::struct_(fields)).len(rows).null_count(0);
+        let builder = builder.buffers([None]).children([one, other]);
+        let finished = match choices.below(2) {
+            0 => builder.finish_ready(),
+            _ => {
+                let (queue, _) = self.queue(choices);
+                builder.finish_on(&queue)
+            }
+        };
+        if finished.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidArgument) {
+            // A queue of another device, which is told.
+            return;
+        }
+        let both = [left.slice(0, rows), right.slice(0, rows)];
+        self.keep("finish", finished, Values::Pair(Box::new(both)));
+    }
+
+    fn build_lists(&mut self, choices: &mut Choices<'_>, child: &Array, values: &Values) {
+        let Some(numbers) = values.numbers() else { return };
+        let first = numbers.len().min(choices.below(4));
+        let lists = [&numbers[..first], &numbers[first..]].map(<[i64]>::to_vec);
+        let built = Array::from_lists(
+            DataType::list(DataType::Int64),
+            lists.iter().map(|list| Some(list.len())),
+            child.clone(),
+        );
+        self.keep("from_lists", built, Values::Lists(lists.into()));
+    }
+
+    // ---- views
+
+    fn view(&mut self, choices: &mut Choices<'_>) {
+        let is_view = |thing: &Thing| matches!(thing, Thing::View(..) | Thing::TensorView(..));
+        if choices.once_in(3)
+            && let Some(view) = self.take(choices, is_view)
+        {
+            match &view {
+                Thing::View(view, values) => self.look(view, values),
+                Thing::TensorView(view, numbers) => self.look_at_tensor(view, numbers),
+                _ => {}
+            }
+            self.things.push(view);
+            return;
+        }
+        let Some((array, values)) = self.array(choices) else { return };
+        let (queue, _) = self.queue(choices);
+        let Some(view) = self.may_fail("view", array.on(&queue)) else { return };
+        drop(array);
+        self.look(&view, &values);
+        if choices.once_in(3) {
+            self.things.push(Thing::View(view, values));
+        }
+    }
+
+    /// Has a kernel read all that a view shows.
+    fn look(&self, view: &View, values: &Values) {
+        let reads = match values.reads(view.root()) {
+            Ok(reads) => reads,
+            Err(error) => {
+                self.shared.findings.add(format!("a view of a child: {error}"));
+                return;
+            }
+        };
+        self.launch(view.queue(), reads);
+    }
+
+    fn look_at_tensor(&self, view: &TensorView, numbers: &[i64]) {
+        if view.tensor().is_compact() && !numbers.is_empty() {
+            let len = 8 * numbers.len() as u64;
+            let (spot, expected) = (view.location().spot(), Some(numbers.to_vec()));
+            self.launch(view.queue(), vec![Read { spot, len, expected }]);
+        }
+    }
+
+    fn launch(&self, queue: &Queue, reads: Vec<Read>) {
+        let Some((_, sim)) = self.shared.queues.iter().find(|(known, _)| known.is_same(queue))
+        else {
+            return;
+        };
+        let mut kernel = self.shared.sims[*sim].kernel("look");
+        let mut expected = Vec::new();
+        for read in reads {
+            kernel = kernel.reads(read.spot, read.len);
+            expected.push(read.expected);
+        }
+        let findings = self.shared.findings.clone();
+        let launched = kernel.launch(queue, move |memory| {
+            for (number, expected) in expected.iter().enumerate() {
+                let found = memory.values::<i64>(number);
+                if expected.as_ref().is_some_and(|expected| found != *expected) {
+                    findings.add(format!("a kernel found {found:?} for {expected:?}"));
+                }
+            }
+        });
+        self.may_fail("launch", launched);
+    }
+
+    // ---- parts
+
+    fn take_part(&mut self, choices: &mut Choices<'_>) {
+        let Some((array, values)) = self.array(choices) else { return };
+        match choices.below(3) {
+            0 => self.things.push(Thing::Array(array, values)),
+            1 => {
+                let offset = choices.below(values.len() + 1);
+                let length = choices.below(values.len() - offset + 1);
+                let part = values.slice(offset, length);
+                self.keep("slice", array.slice(offset, length), part);
+            }
+            _ => {
+                let number = choices.below(2);
+                let Some(part) = values.child(number) else { return };
+                let (offset, length) = (array.offset(), array.len());
+                let child = if choices.once_in(2) {
+                    Batch::try_from(array).and_then(|batch| batch.column(number))
+                } else {
+                    array.child(number).and_then(|child| child.slice(offset, length))
+                };
+                self.keep("child", child, part);
+            }
+        }
+    }
+
+    // ---- the C interface
+
+    fn export(&mut self, choices: &mut Choices<'_>) {
+        let Some((array, values)) = self.array(choices) else { return };
+        let mut out = Box::new(ArrowDeviceArray::empty());
+        let exported = match choices.below(3) {
+            0 => array.export(&mut out),
+            1 => array.export_on(&self.queue(choices).0, &mut out),
+            _ => array.export_settled(&mut out),
+        };
+        if self.may_fail("export", exported).is_some()
+            && let Some(schema) = self.may_fail("schema", array.schema())
+        {
+            self.things.push(Thing::Struct(out, schema, values));
+        }
+    }
+
+    fn import(&mut self, choices: &mut Choices<'_>) {
+        let is_struct = |thing: &Thing| matches!(thing, Thing::Struct(..));
+        let Some(Thing::Struct(mut array, schema, values)) = self.take(choices, is_struct) else {
+            return;
+        };
+        if choices.once_in(2)
+            && let Values::Pair(both) = &values
+            && array.sync_event.is_null()
+            && array.array.offset == 0
+        {
+            // The children are moved out, which the interface allows, and are arrays of their own:
+            // of one that needs no event, because the event goes with the parent.
+            let children = consumer::move_out_all(&array.array);
+            let (device_id, device_type) = (array.device_id, array.device_type);
+            let mut parts = vec![Thing::Hull(array)];
+            for (child, part) in children.into_iter().zip(both.iter()) {
+                let has_all = child.length == part.len() as i64;
+                let empty = ArrowDeviceArray::empty();
+                let child = ArrowDeviceArray { array: child, device_id, device_type, ..empty };
+                let part = Thing::Struct(Box::new(child), part.schema(), part.clone());
+                // A child may be longer than what the parent has of it.
+                if has_all { parts.push(part) } else { discard(part) }
+            }
+            if choices.once_in(2) {
+                parts.reverse();
+            }
+            self.things.extend(parts);
+            return;
+        }
+        // SAFETY: UNS-1, UNS-3 to UNS-6: exported by this library, and not released.
+        let imported = unsafe { Array::import(&raw mut *array, &schema) };
+        self.keep("import", imported, values);
+    }
+
+    // ---- copies
+
+    fn copy(&mut self, choices: &mut Choices<'_>) {
+        let Some((array, values)) = self.array(choices) else { return };
+        let queue = match choices.below(4) {
+            3 => Queue::host(),
+            _ => self.queue(choices).0,
+        };
+        let mut options = Options::new().always(choices.once_in(2)).separate(choices.once_in(3));
+        if choices.once_in(3) {
+            options = options.chunk(64).trim(choices.once_in(2));
+        }
+        if choices.once_in(3) {
+            options = options.allocator(self.shared.recycler.clone());
+        } else if let Some(number) = self.number_of(&queue)
+            && choices.once_in(3)
+        {
+            options = options.allocator(self.untidy(number));
+        }
+        if !choices.once_in(3) {
+            self.keep("copy", array.copy_with(&queue, &options), values);
+            return;
+        }
+        let Some(plan) = self.may_fail("plan", array.plan_copy(&queue, &options)) else { return };
+        drop(array);
+        let jobs = self.jobs.clone();
+        let copying = match choices.below(3) {
+            0 => plan.start(&|job: Job| job()),
+            1 => plan.start(&|job: Job| jobs.lock().unwrap().push(job)),
+            _ => plan.start(&|job: Job| drop(std::thread::spawn(job).join())),
+        };
+        self.things.push(Thing::Copying(copying, values));
+    }
+
+    /// Runs or drops some of the work of copies, and takes what is done.
+    fn run_jobs(&mut self, choices: &mut Choices<'_>) {
+        let job = self.jobs.lock().unwrap().pop();
+        match (job, choices.below(4)) {
+            (Some(job), 3) => drop(job),
+            (Some(job), 2) => drop(std::thread::spawn(job).join()),
+            (Some(job), _) => job(),
+            (None, _) => {}
+        }
+        let is_copying =
+            |thing: &Thing| matches!(thing, Thing::Copying(copying, _) if copying.is_done());
+        if let Some(Thing::Copying(copying, values)) = self.take(choices, is_copying) {
+            match copying.wait() {
+                // Its work was dropped.
+                Err(error) if error.kind() == ErrorKind::Cancelled => {}
+                waited => self.keep("a copy", waited, values),
+            }
+        }
+    }
+
+    fn read_on_host(&mut self, choices: &mut Choices<'_>) {
+        let Some((array, values)) = self.array(choices) else { return };
+        let Some(host) = self.may_fail("to_host", array.to_host()) else { return };
+        if let Err(complaint) = values.compare(&host)
+            && !self.shared.has_faults.load(Ordering::Relaxed)
+        {
+            self.shared.findings.add(format!("the host read {complaint}"));
+        }
+    }
+
+    // ---- tensors
+
+    fn make_tensor(&mut self, choices: &mut Choices<'_>) {
+        let Some((array, values)) = self.array(choices) else { return };
+        let Some(numbers) = values.numbers() else { return };
+        let (queue, _) = self.queue(choices);
+        let conversion = Conversion::new().on(&queue).copying(choices.pick(&POLICIES));
+        if let Some(tensor) = self.may_fail("to_tensor", array.to_tensor(&conversion)) {
+            self.things.push(Thing::Tensor(tensor, numbers.to_vec()));
+        }
+    }
+
+    fn use_tensor(&mut self, choices: &mut Choices<'_>) {
+        let tensors = self.things.iter().filter_map(|thing| match thing {
+            Thing::Tensor(tensor, numbers) => Some((tensor.clone(), numbers.clone())),
+            _ => None,
+        });
+        let tensors: Vec<_> = tensors.collect();
+        if tensors.is_empty() {
+            return;
+        }
+        let (tensor, numbers) = tensors[choices.below(tensors.len())].clone();
+        let (queue, _) = self.queue(choices);
+        match choices.below(5) {
+            0 => {
+                let conversion = Conversion::new().on(&queue).copying(choices.pick(&POLICIES));
+                if let Some(array) = self.may_fail("to_array", tensor.to_array(&conversion)) {
+                    self.things.push(Thing::Array(array, Values::Numbers(numbers)));
+                }
+            }
+            1 => {
+                let Some(view) = self.may_fail("view", tensor.on(&queue)) else { return };
+                self.look_at_tensor(&view, &numbers);
+                if choices.once_in(3) {
+                    self.things.push(Thing::TensorView(view, numbers));
+                }
+            }
+            2 => {
+                let order = if choices.once_in(2) { Order::On(&queue) } else { Order::Host };
+                let exported =
+                    tensor.export::<DLManagedTensorVersioned>(order, choices.pick(&POLICIES));
+                let Some(exported) = self.may_fail("export", exported) else { return };
+                if choices.once_in(4) {
+                    return;
+                }
+                // SAFETY: UNS-23 to UNS-25: exported by this library in the same order, and read
+                // only by both sides.
+                let imported = unsafe { Tensor::import(exported.into_raw(), order) };
+                if let Some(imported) = self.may_fail("import", imported) {
+                    // SAFETY: UNS-26: nobody writes to it.
+                    let tensor = unsafe { imported.assume_frozen() };
+                    self.things.push(Thing::Tensor(tensor, numbers));
+                }
+            }
+            3 if numbers.len() > 3 => {
+                let len = numbers.len();
+                let (first, length, step) =
+                    choices.pick(&[(1, len - 2, 1), (len - 1, len, -1), (0, len / 2, 2)]);
+                let sliced = tensor.sliced(0, first as i64, length as i64, step);
+                let at = |index: usize| numbers[(first as i64 + index as i64 * step) as usize];
+                let numbers = (0..length).map(at).collect();
+                if let Some(tensor) = self.may_fail("sliced", sliced) {
+                    self.things.push(Thing::Tensor(tensor, numbers));
+                }
+            }
+            _ => {
+                let Some(copied) = self.may_fail("copy", tensor.copy_to_host(&queue)) else {
+                    return;
+                };
+                let Some(host) = self.may_fail("host", copied.host()) else { return };
+                let read = host.to_vec::<i64>();
+                let is_same = read.as_ref().is_ok_and(|read| *read == numbers);
+                if !is_same && !self.shared.has_faults.load(Ordering::Relaxed) {
+                    self.shared.findings.add(format!("the host read {read:?} for {numbers:?}"));
+                }
+            }
+        }
+    }
+
+    // ---- streams
+
+    fn make_stream(&mut self, choices: &mut Choices<'_>) {
+        let Some((schema, device, items)) = self.alike(choices) else { return };
+        let (arrays, values): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+        let stream =
+            ArrayStream::new(schema, device.device_type, arrays.into_iter().map(Ok::<_, Error>));
+        self.things.push(Thing::Stream(stream, values));
+    }
+
+    fn use_stream(&mut self, choices: &mut Choices<'_>) {
+        let is_stream = |thing: &Thing| matches!(thing, Thing::Stream(..) | Thing::CStream(..));
+        match self.take(choices, is_stream) {
+            Some(Thing::Stream(mut stream, mut values)) => {
+                if choices.once_in(3) {
+                    let mut out = Box::new(ArrowDeviceArrayStream::empty());
+                    match choices.below(3) {
+                        0 => stream.export(&mut out),
+                        1 => stream.export_on(&self.queue(choices).0, &mut out),
+                        _ => stream.export_settled(&mut out),
+                    }
+                    self.things.push(Thing::CStream(out, values));
+                    return;
+                }
+                match stream.next() {
+                    Some(array) => {
+                        if values.is_empty() {
+                            self.shared.findings.add("a stream has more than it was given");
+                            return;
+                        }
+                        let has_failed = array.is_err();
+                        self.keep("next", array, values.remove(0));
+                        if !has_failed {
+                            self.things.push(Thing::Stream(stream, values));
+                        }
+                    }
+                    None => {
+                        if !values.is_empty() && !self.shared.has_faults.load(Ordering::Relaxed) {
+                            self.shared
+                                .findings
+                                .add(format!("a stream ended {} early", values.len()));
+                        }
+                    }
+                }
+            }
+            Some(Thing::CStream(mut out, values)) => {
+                // SAFETY: UNS-1, UNS-9: exported by this library, and not released.
+                let imported = unsafe { ArrayStream::import(&raw mut *out) };
+                if let Some(stream) = self.may_fail("import", imported) {
+                    self.things.push(Thing::Stream(stream, values));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn make_async(&mut self, choices: &mut Choices<'_>) {
+        let Some((schema, device, items)) = self.alike(choices) else { return };
+        let (arrays, values): (Vec<_>, Vec<_>) = items.into_iter().unzip();
+        let (stream, handler) = AsyncStream::new(choices.below(4));
+        let producer = AsyncProducer::new(schema, device.device_type, Items(arrays));
+        // SAFETY: UNS-10: the handler is the library's, and is given to nobody else.
+        let drive = unsafe { producer.drive(handler.into_raw()) };
+        if let Some(drive) = self.may_fail("drive", drive) {
+            self.things.push(Thing::Async(Some(drive), stream.arrays(), values));
+        }
+    }
+
+    fn use_async(&mut self, choices: &mut Choices<'_>) {
+        let is_async = |thing: &Thing| matches!(thing, Thing::Async(..));
+        let Some(Thing::Async(mut drive, mut arrays, mut values)) = self.take(choices, is_async)
+        else {
+            return;
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        match choices.below(8) {
+            // Either side goes before the end.
+            6 => drop(arrays),
+            7 => drop(drive),
+            _ => {
+                if let Some(producing) = &mut drive
+                    && choices.once_in(2)
+                    && Pin::new(producing).poll(&mut context).is_ready()
+                {
+                    drive = None;
+                }
+                match Pin::new(&mut arrays).poll_next(&mut context) {
+                    Poll::Pending => {}
+                    Poll::Ready(None) => {
+                        if !values.is_empty() && !self.shared.has_faults.load(Ordering::Relaxed) {
+                            self.shared
+                                .findings
+                                .add(format!("a stream ended {} early", values.len()));
+                        }
+                        return;
+                    }
+                    Poll::Ready(Some(array)) if !values.is_empty() => {
+                        let has_failed = array.is_err();
+                        self.keep("an array", array, values.remove(0));
+                        if has_failed {
+                            return;
+                        }
+                    }
+                    Poll::Ready(Some(_)) => {
+                        self.shared.findings.add("a stream has more than it was given");
+                        return;
+                    }
+                }
+                self.things.push(Thing::Async(drive, arrays, values));
+            }
+        }
+    }
+
+    // ---- the rest
+
+    fn use_event(&mut self, choices: &mut Choices<'_>) {
+        let (queue, _) = self.queue(choices);
+        let events = self.things.iter().filter_map(|thing| match thing {
+            Thing::Event(event) => Some(event.clone()),
+            _ => None,
+        });
+        let events: Vec<_> = events.collect();
+        match (choices.below(6), events.is_empty()) {
+            (0 | 1, _) | (_, true) => {
+                if let Some(event) = self.may_fail("record", queue.record()) {
+                    self.things.push(Thing::Event(event));
+                }
+            }
+            (2, _) => {
+                let waited = queue.wait(&events[choices.below(events.len())]);
+                self.may_fail("wait", waited);
+            }
+            (3, _) => {
+                self.may_fail("is_complete", events[choices.below(events.len())].is_complete());
+            }
+            (4, _) => {
+                self.may_fail("synchronize", events[choices.below(events.len())].synchronize());
+            }
+            _ => {
+                let kept = self.array(choices);
+                queue.keep_until_done(kept);
+            }
+        }
+    }
+
+    /// Gives an array to the other thread, or takes one from it.
+    fn share(&mut self, choices: &mut Choices<'_>) {
+        if choices.once_in(2) {
+            if let Some(item) = self.array(choices) {
+                self.shared.pool.lock().unwrap().push(item);
+            }
+            return;
+        }
+        let mut pool = self.shared.pool.lock().unwrap();
+        let count = pool.len();
+        if count > 0 {
+            let at = choices.below(count);
+            let (array, values) =
+                if choices.once_in(2) { pool.swap_remove(at) } else { pool[at].clone() };
+            drop(pool);
+            self.things.push(Thing::Array(array, values));
+        }
+    }
+
+    fn ask_for_releases(&mut self, choices: &mut Choices<'_>) {
+        match choices.below(4) {
+            0 => self.shared.sims[choices.below(2)].run_until_idle(),
+            1 => self.shared.recycler.clear(),
+            2 => drop(self.may_fail("synchronize", self.queue(choices).0.synchronize())),
+            _ => drop(deferred::release_finished()),
+        }
+    }
+
+    fn plan_a_fault(&mut self, choices: &mut Choices<'_>) {
+        // Most sequences are without faults, because errors hide findings.
+        if choices.once_in(8) {
+            self.shared.has_faults.store(true, Ordering::Relaxed);
+            let sim = &self.shared.sims[choices.below(2)];
+            sim.fail(choices.pick(&CALLS), 1 + choices.below(4) as u64);
+        }
+    }
+
+    fn drop_one(&mut self, choices: &mut Choices<'_>) {
+        if self.things.is_empty() {
+            return;
+        }
+        let thing = self.things.swap_remove(choices.below(self.things.len()));
+        if choices.once_in(4) {
+            let thing = OnOtherThread(thing);
+            std::thread::scope(|threads| {
+                threads.spawn(move || {
+                    let OnOtherThread(thing) = { thing };
+                    discard(thing);
+                });
+            });
+        } else {
+            discard(thing);
+        }
+    }
+
+    // ---- what the calls need
+
+    /// A clone of one of the arrays.
+    fn array(&self, choices: &mut Choices<'_>) -> Option<(Array, Values)> {
+        let arrays = self.things.iter().filter_map(|thing| match thing {
+            Thing::Array(array, values) => Some((array, values)),
+            _ => None,
+        });
+        let arrays: Vec<_> = arrays.collect();
+        (!arrays.is_empty()).then(|| {
+            let (array, values) = arrays[choices.below(arrays.len())];
+            (array.clone(), values.clone())
+        })
+    }
+
+    /// Up to three arrays of one type on one type of device.
+    fn alike(&self, choices: &mut Choices<'_>) -> Option<(Schema, DeviceId, Vec<(Array, Values)>)> {
+        let (first, values) = self.array(choices)?;
+        let schema = self.may_fail("schema", first.schema())?;
+        let (data_type, device) = (first.data_type().clone(), first.device());
+        let mut items = vec![(first, values)];
+        for _ in 0..choices.below(3) {
+            let (next, values) = self.array(choices)?;
+            if *next.data_type() == data_type && next.device() == device {
+                items.push((next, values));
+            }
+        }
+        Some((schema, device, items))
+    }
+
+    /// Takes a thing of a kind.
+    fn take(
+        &mut self,
+        choices: &mut Choices<'_>,
+        is_wanted: impl Fn(&Thing) -> bool,
+    ) -> Option<Thing> {
+        let places: Vec<usize> = (0..self.things.len())
+            .filter(|place| self.things.get(*place).is_some_and(&is_wanted))
+            .collect();
+        let place = (!places.is_empty()).then(|| places[choices.below(places.len())])?;
+        Some(self.things.swap_remove(place))
+    }
+
+    fn keep(&mut self, what: &str, array: Result<Array>, values: Values) {
+        if let Some(array) = self.may_fail(what, array) {
+            if array.len() != values.len() {
+                let lengths = (array.len(), values.len());
+                self.shared.findings.add(format!("{what}: lengths {lengths:?}"));
+            }
+            self.things.push(Thing::Array(array, values));
+        }
+    }
+
+    fn number_of(&self, queue: &Queue) -> Option<usize> {
+        (0..3).find(|number| self.shared.devices[*number].id() == queue.device().id())
+    }
+
+    /// A queue of this device.
+    fn queue_of(&self, choices: &mut Choices<'_>, device: &Device) -> Queue {
+        let queues: Vec<&Queue> = self.shared.queues.iter().map(|(queue, _)| queue).collect();
+        let own: Vec<_> =
+            queues.into_iter().filter(|queue| queue.device().id() == device.id()).collect();
+        if own.is_empty() { Queue::host() } else { own[choices.below(own.len())].clone() }
+    }
+
+    fn sim_of(&self, device: &Device) -> Option<Arc<Sim>> {
+        let number = (0..3).find(|number| self.shared.devices[*number].id() == device.id())?;
+        Some(self.shared.sims[usize::from(number == 2)].clone())
+    }
+}
+
+/// A thing that goes to another thread to be dropped there.
+struct OnOtherThread(Thing);
+
+// SAFETY: all parts of a thing may be dropped on any thread: those of the library say so, and
+// exported structs "can be released from any thread" (UNS-14).
+unsafe impl Send for OnOtherThread {}
+
+/// The arrays of an asynchronous stream.
+pub(super) struct Items(Vec<Array>);
+
+impl Stream for Items {
+    type Item = Result<Array>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Array>>> {
+        let is_empty = self.0.is_empty();
+        Poll::Ready((!is_empty).then(|| Ok(self.0.remove(0))))
+    }
+}

@@ -1,0 +1,255 @@
+//! What a sequence works with, and what is asked of it at the end.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
+use arrow_device::async_stream::{Arrays, Drive};
+use arrow_device::copy::{Copying, Job};
+use arrow_device::dlpack::{Tensor, TensorView};
+use arrow_device::{
+    Allocator, Array, ArrayStream, Device, Event, Memory, Queue, Recycler, Result, Schema, View,
+    deferred,
+};
+use arrow_device_sim::{Kind, Sim};
+
+use super::owners::Books;
+use super::sequence::Items;
+use super::values::Values;
+use crate::generate::Choices;
+
+/// What the threads of a sequence share.
+pub(super) struct Shared {
+    /// Two runtimes: the first with two devices, the second with one.
+    pub(super) sims: Vec<Arc<Sim>>,
+    pub(super) devices: Vec<Device>,
+    /// Two of each device, and their runtimes.
+    pub(super) queues: Vec<(Queue, usize)>,
+    /// What the threads give each other.
+    pub(super) pool: Mutex<Vec<(Array, Values)>>,
+    pub(super) findings: Findings,
+    pub(super) books: Arc<Books>,
+    /// Whether calls were told to fail: errors are no findings from then on.
+    pub(super) has_faults: AtomicBool,
+    pub(super) recycler: Recycler,
+    next_number: AtomicI64,
+    abandoned_before: usize,
+}
+
+/// What was wrong.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Findings(Arc<Mutex<Vec<String>>>);
+
+impl Findings {
+    pub(super) fn add(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+}
+
+impl Shared {
+    pub(super) fn new(choices: &mut Choices<'_>) -> Self {
+        let sims: Vec<Arc<Sim>> = [2, 1]
+            .map(|devices| {
+                let builder = Sim::builder()
+                    .kind(choices.pick(&Kind::ALL))
+                    .seed(u64::from(choices.byte()))
+                    .backtraces(false)
+                    .parts(choices.once_in(3))
+                    .devices(devices);
+                let has_peers = devices > 1 && choices.once_in(2);
+                Arc::new(if has_peers { builder.peers(devices) } else { builder }.build())
+            })
+            .into();
+        let devices = vec![
+            sims[0].device_number(0),
+            sims[0].device_number(1),
+            sims[1].device(),
+            Device::host(),
+        ];
+        let queues = [(0, 0), (0, 0), (1, 0), (1, 0), (2, 1), (2, 1)]
+            .map(|(device, sim)| (devices[device].open_queue().expect("no faults yet"), sim));
+        Self {
+            sims,
+            devices,
+            queues: queues.into(),
+            pool: Mutex::default(),
+            findings: Findings::default(),
+            books: Arc::default(),
+            has_faults: AtomicBool::new(false),
+            recycler: Recycler::new(2048),
+            next_number: AtomicI64::new(1),
+            abandoned_before: deferred::held_back().abandoned,
+        }
+    }
+
+    /// Integers that no other array of the sequence has.
+    pub(super) fn fresh_numbers(&self, count: usize) -> Vec<i64> {
+        let first = self.next_number.fetch_add(count as i64, Ordering::Relaxed);
+        (first..first + count as i64).collect()
+    }
+
+    /// Ends all that is left, and asks everybody what was wrong.
+    ///
+    /// # Panics
+    /// If something was.
+    pub(super) fn judge(self) {
+        self.pool.lock().unwrap().clear();
+        // What a release releases may have to wait for its own use, and go to the recycler.
+        for _ in 0..3 {
+            self.sims.iter().for_each(|sim| sim.run_until_idle());
+            deferred::release_finished();
+            self.recycler.clear();
+        }
+        let findings = self.findings;
+        if let Err(error) = deferred::wait_until_released(Duration::from_secs(20)) {
+            findings.add(format!("{error}"));
+        }
+        let has_faults = self.has_faults.load(Ordering::Relaxed);
+        let abandoned = deferred::held_back().abandoned - self.abandoned_before;
+        let (live, panicked) =
+            (self.books.live.load(Ordering::SeqCst), self.books.panicked.load(Ordering::SeqCst));
+        if live > 0 && !has_faults {
+            findings.add(format!("{live} owners were never dropped"));
+        }
+        if abandoned > panicked && !has_faults {
+            findings.add(format!("{abandoned} things abandoned, and {panicked} owners panicked"));
+        }
+        drop((self.queues, self.devices));
+        for sim in self.sims {
+            let Ok(sim) = Arc::try_unwrap(sim) else {
+                findings.add("a kernel or an allocator was kept");
+                continue;
+            };
+            for report in sim.finish() {
+                findings.add(report.to_string());
+            }
+        }
+        let findings = findings.0.lock().unwrap();
+        assert!(findings.is_empty(), "{}", findings.join("\n"));
+    }
+}
+
+/// Something that a sequence has, with what it is expected to hold.
+pub(super) enum Thing {
+    Array(Array, Values),
+    View(View, Values),
+    Tensor(Tensor, Vec<i64>),
+    TensorView(TensorView, Vec<i64>),
+    Struct(Box<ArrowDeviceArray>, Schema, Values),
+    /// A struct whose children were moved out, which is only to be released.
+    Hull(Box<ArrowDeviceArray>),
+    Stream(ArrayStream, Vec<Values>),
+    CStream(Box<ArrowDeviceArrayStream>, Vec<Values>),
+    Async(Option<Drive<Items>>, Arrays, Vec<Values>),
+    Copying(Copying, Values),
+    Event(Event),
+}
+
+/// What one thread has.
+pub(super) struct World<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) things: Vec<Thing>,
+    /// Work of copies that is to be run some time.
+    pub(super) jobs: Arc<Mutex<Vec<Job>>>,
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(shared: &'a Shared) -> Self {
+        Self { shared, things: Vec::new(), jobs: Arc::default() }
+    }
+
+    pub(super) fn queue(&self, choices: &mut Choices<'_>) -> (Queue, Arc<Sim>) {
+        let (queue, sim) = &self.shared.queues[choices.below(self.shared.queues.len())];
+        (queue.clone(), self.shared.sims[*sim].clone())
+    }
+
+    /// A device, perhaps with an allocator of its own.
+    pub(super) fn device(&self, choices: &mut Choices<'_>) -> Device {
+        let number = choices.below(self.shared.devices.len());
+        let device = &self.shared.devices[number];
+        match choices.below(4) {
+            2 => device.with_allocator(self.shared.recycler.clone()),
+            3 if number < 3 => device.with_allocator(self.untidy(number)),
+            _ => device.clone(),
+        }
+    }
+
+    /// An allocator whose memory a queue of the device still writes.
+    pub(super) fn untidy(&self, device: usize) -> Untidy {
+        let queues = [0, 1].map(|number| self.shared.queues[2 * device + number].0.clone());
+        let sim = self.shared.sims[usize::from(device == 2)].clone();
+        Untidy { sim, queues, recycler: self.shared.recycler.clone(), count: Arc::default() }
+    }
+
+    /// The result of a call, or nothing where it is an error that may come.
+    pub(super) fn may_fail<T>(&self, what: &str, result: Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                let is_expected = self.shared.has_faults.load(Ordering::Relaxed)
+                    || super::sequence::may_come(error.kind());
+                if !is_expected {
+                    self.shared.findings.add(format!("{what}: {error}"));
+                }
+                None
+            }
+        }
+    }
+
+    /// Drops what the thread has.
+    pub(super) fn end(mut self) {
+        let jobs = std::mem::take(&mut *self.jobs.lock().unwrap());
+        jobs.into_iter().for_each(|job| job());
+        self.things.drain(..).for_each(discard);
+    }
+}
+
+/// Drops something, as its kind wants it.
+pub(super) fn discard(thing: Thing) {
+    match thing {
+        Thing::Struct(mut array, ..) | Thing::Hull(mut array) => {
+            if let Some(release) = array.array.release {
+                // SAFETY: exported, not released, and released once (UNS-14).
+                unsafe { release(&raw mut array.array) };
+            }
+        }
+        Thing::CStream(mut stream, _) => {
+            if let Some(release) = stream.release {
+                // SAFETY: exported, not released, and released once (UNS-14).
+                unsafe { release(&raw mut *stream) };
+            }
+        }
+        thing => drop(thing),
+    }
+}
+
+/// An allocator that writes to what it hands out, on queues of its own choice, and hands out again
+/// what was given back.
+#[derive(Clone)]
+pub(super) struct Untidy {
+    sim: Arc<Sim>,
+    queues: [Queue; 2],
+    recycler: Recycler,
+    count: Arc<AtomicUsize>,
+}
+
+impl Allocator for Untidy {
+    fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory> {
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        let own = &self.queues[count % 2];
+        let mut memory = match count % 4 {
+            0 => device.allocate(len + 64)?,
+            1 => self.recycler.allocate(device, len, queue)?,
+            2 => own.allocate(len)?,
+            _ => queue.map_or_else(|| device.allocate(len), |queue| queue.allocate(len))?,
+        };
+        if count.is_multiple_of(3) {
+            return Ok(memory);
+        }
+        let spot = memory.spot(own)?;
+        let scribble = self.sim.kernel("an allocator's own").writes(spot, len);
+        scribble.launch(own, |memory| memory.output(0).fill(0x77))?;
+        Ok(memory)
+    }
+}
