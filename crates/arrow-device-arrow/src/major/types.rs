@@ -15,29 +15,29 @@ use crate::{MAX_DEPTH, MAX_FIELDS};
 // from arrow-rs
 
 pub(super) fn schema_from(schema: &rs::Schema) -> Result<Schema> {
-    let columns = fields_from(&schema.fields, Room::new(&Cell::new(MAX_FIELDS)))?;
+    let columns = fields_from(&schema.fields, TypeRoom::new(&Cell::new(MAX_FIELDS)))?;
     let root = Field::new("", DataType::Struct(columns), false);
     Schema::new(root.with_metadata(metadata_from(schema.metadata.iter())?))
 }
 
 pub(super) fn field_from(field: &rs::Field) -> Result<Field> {
-    nested_field_from(field, Room::new(&Cell::new(MAX_FIELDS)))
+    nested_field_from(field, TypeRoom::new(&Cell::new(MAX_FIELDS)))
 }
 
 pub(super) fn data_type_from(data_type: &rs::DataType) -> Result<DataType> {
-    nested_type_from(data_type, Room::new(&Cell::new(MAX_FIELDS)))
+    nested_type_from(data_type, TypeRoom::new(&Cell::new(MAX_FIELDS)))
 }
 
 /// How much a type may have below it.
 #[derive(Clone, Copy)]
-struct Room<'count> {
+struct TypeRoom<'count> {
     levels: usize,
     /// Fields, wherever they are: a type of few fields that are shared on many levels has more than
     /// there is time for.
     fields: &'count Cell<usize>,
 }
 
-impl<'count> Room<'count> {
+impl<'count> TypeRoom<'count> {
     fn new(fields: &'count Cell<usize>) -> Self {
         Self { levels: MAX_DEPTH, fields }
     }
@@ -51,10 +51,11 @@ impl<'count> Room<'count> {
     }
 
     fn take_field(self) -> Result<()> {
-        match self.fields.get().checked_sub(1) {
-            Some(fields) => Ok(self.fields.set(fields)),
-            None => Err(too_large(format!("has more than {MAX_FIELDS} fields"))),
-        }
+        let Some(fields) = self.fields.get().checked_sub(1) else {
+            return Err(too_large(format!("has more than {MAX_FIELDS} fields")));
+        };
+        self.fields.set(fields);
+        Ok(())
     }
 }
 
@@ -62,7 +63,7 @@ fn too_large(how: String) -> Error {
     Error::new(ErrorKind::LimitExceeded, format!("a type {how}")).during("from_arrow")
 }
 
-fn nested_field_from(field: &rs::Field, room: Room<'_>) -> Result<Field> {
+fn nested_field_from(field: &rs::Field, room: TypeRoom<'_>) -> Result<Field> {
     room.take_field()?;
     let mut data_type = nested_type_from(field.data_type(), room)?;
     if let DataType::Dictionary { ordered, .. } = &mut data_type {
@@ -72,12 +73,12 @@ fn nested_field_from(field: &rs::Field, room: Room<'_>) -> Result<Field> {
     Ok(Field::new(field.name().as_str(), data_type, field.is_nullable()).with_metadata(metadata))
 }
 
-fn fields_from(fields: &rs::Fields, room: Room<'_>) -> Result<Arc<[Field]>> {
+fn fields_from(fields: &rs::Fields, room: TypeRoom<'_>) -> Result<Arc<[Field]>> {
     let room = room.deeper()?;
     fields.iter().map(|field| nested_field_from(field, room)).collect()
 }
 
-fn nested_type_from(data_type: &rs::DataType, room: Room<'_>) -> Result<DataType> {
+fn nested_type_from(data_type: &rs::DataType, room: TypeRoom<'_>) -> Result<DataType> {
     let item = |field: &rs::Field| -> Result<Arc<Field>> {
         nested_field_from(field, room.deeper()?).map(Arc::new)
     };
@@ -153,7 +154,7 @@ fn nested_type_from(data_type: &rs::DataType, room: Room<'_>) -> Result<DataType
             }
         }
         rs::DataType::Dictionary(index, values) => DataType::dictionary(
-            nested_type_from(index, Room { levels: 0, ..room })?,
+            nested_type_from(index, TypeRoom { levels: 0, ..room })?,
             nested_type_from(values, room.deeper()?)?,
         ),
         rs::DataType::RunEndEncoded(run_ends, values) => {

@@ -193,16 +193,13 @@ impl<'a> Comparison<'a> {
         if known > 0 {
             return Ok(known);
         }
-        match a.data_type() {
-            DataType::RunEndEncoded { .. } => {
-                let ((values, run, left), (other_values, other_run, other_left)) =
-                    (a.run_at(i)?, b.run_at(j)?);
-                return Ok(match self.same_from((&values, run), (&other_values, other_run))? {
-                    0 => 0,
-                    _ => left.min(other_left),
-                });
-            }
-            _ => {}
+        if matches!(a.data_type(), DataType::RunEndEncoded { .. }) {
+            let ((values, run, left), (other_values, other_run, other_left)) =
+                (a.run_at(i)?, b.run_at(j)?);
+            return Ok(match self.same_from((&values, run), (&other_values, other_run))? {
+                0 => 0,
+                _ => left.min(other_left),
+            });
         }
         let (found, others) = match (a.follow(i)?, b.follow(j)?) {
             (Some(found), Some(others)) => (found, others),

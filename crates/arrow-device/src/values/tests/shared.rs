@@ -272,3 +272,30 @@ fn what_is_remembered_of_one_place_says_nothing_of_another() {
     assert!(bytes(1, 0, b'x').equals(&bytes(1, 0, b'z')).unwrap());
     assert!(!bytes(0, 0, b'x').equals(&bytes(1, 0, b'x')).unwrap());
 }
+
+// Requirement: SAF-38
+#[test]
+fn an_array_of_a_type_that_shares_its_fields_is_refused() {
+    let errors = soon("arrays", || {
+        let shared = || {
+            (0..40).fold(DataType::Int8, |inner, _| {
+                let field = Field::new("a", inner, true);
+                DataType::struct_([field.clone(), field])
+            })
+        };
+        let nulls = || Array::nulls(1).unwrap();
+        let keys = DataType::dictionary(DataType::Int32, shared());
+        [
+            Array::builder(shared()).finish_ready().unwrap_err(),
+            Array::from_lists(DataType::list(shared()), [Some(1)], nulls()).unwrap_err(),
+            Array::from_keys(keys, [Some(0_usize)], nulls()).unwrap_err(),
+            Array::from_fields(shared(), [true], [nulls(), nulls()]).unwrap_err(),
+        ]
+    });
+    for error in errors {
+        let kind = error.kind();
+        let is_refused = matches!(kind, ErrorKind::LimitExceeded | ErrorKind::SchemaMismatch);
+        assert!(is_refused, "{kind:?}: {error}");
+        assert!(error.to_string().len() < 200 << 10);
+    }
+}
