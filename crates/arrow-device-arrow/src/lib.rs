@@ -84,6 +84,10 @@ mod block;
 #[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
 const MAX_DEPTH: usize = 64;
 
+/// The most fields that a schema has, asked while a type is followed down.
+#[cfg(any(feature = "arrow-58", feature = "arrow-59", feature = "arrow-60"))]
+const MAX_FIELDS: usize = 1 << 18;
+
 #[cfg(feature = "arrow-58")]
 pub mod v58;
 #[cfg(feature = "arrow-59")]

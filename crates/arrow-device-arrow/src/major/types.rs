@@ -1,5 +1,6 @@
 //! Types, fields and schemas, both ways.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -8,28 +9,63 @@ use arrow_device::{
 };
 
 use super::arrow::schema as rs;
-use crate::MAX_DEPTH;
+use crate::{MAX_DEPTH, MAX_FIELDS};
 
 // ----------------------------------------------------------------------------------------------
 // from arrow-rs
 
 pub(super) fn schema_from(schema: &rs::Schema) -> Result<Schema> {
-    let columns = fields_from(&schema.fields, MAX_DEPTH)?;
+    let columns = fields_from(&schema.fields, TypeRoom::new(&Cell::new(MAX_FIELDS)))?;
     let root = Field::new("", DataType::Struct(columns), false);
     Schema::new(root.with_metadata(metadata_from(schema.metadata.iter())?))
 }
 
 pub(super) fn field_from(field: &rs::Field) -> Result<Field> {
-    nested_field_from(field, MAX_DEPTH)
+    nested_field_from(field, TypeRoom::new(&Cell::new(MAX_FIELDS)))
 }
 
 pub(super) fn data_type_from(data_type: &rs::DataType) -> Result<DataType> {
-    nested_type_from(data_type, MAX_DEPTH)
+    nested_type_from(data_type, TypeRoom::new(&Cell::new(MAX_FIELDS)))
 }
 
-/// `depth` is how many levels there may be below this.
-fn nested_field_from(field: &rs::Field, depth: usize) -> Result<Field> {
-    let mut data_type = nested_type_from(field.data_type(), depth)?;
+/// How much a type may have below it.
+#[derive(Clone, Copy)]
+struct TypeRoom<'count> {
+    levels: usize,
+    /// Fields, wherever they are: a type of few fields that are shared on many levels has more than
+    /// there is time for.
+    fields: &'count Cell<usize>,
+}
+
+impl<'count> TypeRoom<'count> {
+    fn new(fields: &'count Cell<usize>) -> Self {
+        Self { levels: MAX_DEPTH, fields }
+    }
+
+    /// What a field one level below may have.
+    fn deeper(self) -> Result<Self> {
+        match self.levels.checked_sub(1) {
+            Some(levels) => Ok(Self { levels, ..self }),
+            None => Err(too_large(format!("is nested more than {MAX_DEPTH} levels deep"))),
+        }
+    }
+
+    fn take_field(self) -> Result<()> {
+        let Some(fields) = self.fields.get().checked_sub(1) else {
+            return Err(too_large(format!("has more than {MAX_FIELDS} fields")));
+        };
+        self.fields.set(fields);
+        Ok(())
+    }
+}
+
+fn too_large(how: String) -> Error {
+    Error::new(ErrorKind::LimitExceeded, format!("a type {how}")).during("from_arrow")
+}
+
+fn nested_field_from(field: &rs::Field, room: TypeRoom<'_>) -> Result<Field> {
+    room.take_field()?;
+    let mut data_type = nested_type_from(field.data_type(), room)?;
     if let DataType::Dictionary { ordered, .. } = &mut data_type {
         *ordered = field.dict_is_ordered() == Some(true);
     }
@@ -37,14 +73,14 @@ fn nested_field_from(field: &rs::Field, depth: usize) -> Result<Field> {
     Ok(Field::new(field.name().as_str(), data_type, field.is_nullable()).with_metadata(metadata))
 }
 
-fn fields_from(fields: &rs::Fields, depth: usize) -> Result<Arc<[Field]>> {
-    let depth = deeper(depth)?;
-    fields.iter().map(|field| nested_field_from(field, depth)).collect()
+fn fields_from(fields: &rs::Fields, room: TypeRoom<'_>) -> Result<Arc<[Field]>> {
+    let room = room.deeper()?;
+    fields.iter().map(|field| nested_field_from(field, room)).collect()
 }
 
-fn nested_type_from(data_type: &rs::DataType, depth: usize) -> Result<DataType> {
+fn nested_type_from(data_type: &rs::DataType, room: TypeRoom<'_>) -> Result<DataType> {
     let item = |field: &rs::Field| -> Result<Arc<Field>> {
-        nested_field_from(field, deeper(depth)?).map(Arc::new)
+        nested_field_from(field, room.deeper()?).map(Arc::new)
     };
     Ok(match data_type {
         rs::DataType::Null => DataType::Null,
@@ -101,13 +137,13 @@ fn nested_type_from(data_type: &rs::DataType, depth: usize) -> Result<DataType> 
         rs::DataType::ListView(field) => DataType::ListView(item(field)?),
         rs::DataType::LargeListView(field) => DataType::LargeListView(item(field)?),
         rs::DataType::FixedSizeList(field, size) => DataType::FixedSizeList(item(field)?, *size),
-        rs::DataType::Struct(fields) => DataType::Struct(fields_from(fields, depth)?),
+        rs::DataType::Struct(fields) => DataType::Struct(fields_from(fields, room)?),
         rs::DataType::Map(entries, keys_sorted) => {
             DataType::Map { entries: item(entries)?, keys_sorted: *keys_sorted }
         }
         rs::DataType::Union(members, mode) => {
-            let depth = deeper(depth)?;
-            let fields = members.iter().map(|(_, field)| nested_field_from(field, depth));
+            let room = room.deeper()?;
+            let fields = members.iter().map(|(_, field)| nested_field_from(field, room));
             DataType::Union {
                 mode: match mode {
                     rs::UnionMode::Sparse => UnionMode::Sparse,
@@ -118,19 +154,12 @@ fn nested_type_from(data_type: &rs::DataType, depth: usize) -> Result<DataType> 
             }
         }
         rs::DataType::Dictionary(index, values) => DataType::dictionary(
-            nested_type_from(index, 0)?,
-            nested_type_from(values, deeper(depth)?)?,
+            nested_type_from(index, TypeRoom { levels: 0, ..room })?,
+            nested_type_from(values, room.deeper()?)?,
         ),
         rs::DataType::RunEndEncoded(run_ends, values) => {
             DataType::RunEndEncoded { run_ends: item(run_ends)?, values: item(values)? }
         }
-    })
-}
-
-fn deeper(depth: usize) -> Result<usize> {
-    depth.checked_sub(1).ok_or_else(|| {
-        let message = format!("a type is nested more than {MAX_DEPTH} levels deep");
-        Error::new(ErrorKind::LimitExceeded, message).during("from_arrow")
     })
 }
 
@@ -192,7 +221,7 @@ pub(super) fn is_laid_out_as(ours: &DataType, theirs: &rs::DataType) -> bool {
             *unit == unit_from(*other) && zone.as_deref() == other_zone.as_deref()
         }
         // One that is nested is none of these, and so of another kind.
-        _ => !theirs.is_nested() && nested_type_from(theirs, 0).is_ok_and(|theirs| theirs == *ours),
+        _ => !theirs.is_nested() && data_type_from(theirs).is_ok_and(|theirs| theirs == *ours),
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 ///     "list<item: struct<x: float32 not null, y: float32 not null>>"
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub enum DataType {
     /// Nothing but nulls; no memory at all.
@@ -250,20 +250,29 @@ impl DataType {
 
     /// The children, in the order of the C struct. A dictionary is no child.
     pub fn children(&self) -> impl DoubleEndedIterator<Item = &Field> + Clone {
-        let (first, second): (&[Field], &[Field]) = match self {
-            Self::List(item)
-            | Self::LargeList(item)
-            | Self::ListView(item)
-            | Self::LargeListView(item)
-            | Self::FixedSizeList(item, _)
-            | Self::Map { entries: item, .. } => (std::slice::from_ref(item), &[]),
+        let (first, second) = match self {
+            Self::Dictionary { .. } => (&[][..], &[][..]),
+            _ => self.fields(),
+        };
+        first.iter().chain(second)
+    }
+
+    /// The fields below it: its children, or the values of a dictionary.
+    pub(super) fn fields(&self) -> (&[Field], &[Field]) {
+        match self {
+            Self::List(field)
+            | Self::LargeList(field)
+            | Self::ListView(field)
+            | Self::LargeListView(field)
+            | Self::FixedSizeList(field, _)
+            | Self::Map { entries: field, .. }
+            | Self::Dictionary { values: field, .. } => (std::slice::from_ref(field), &[]),
             Self::Struct(fields) | Self::Union { fields, .. } => (fields, &[]),
             Self::RunEndEncoded { run_ends, values } => {
                 (std::slice::from_ref(run_ends), std::slice::from_ref(values))
             }
             _ => (&[], &[]),
-        };
-        first.iter().chain(second)
+        }
     }
 
     /// How many children there are.

@@ -16,6 +16,8 @@ struct Limited<'out> {
     left: usize,
     depth: usize,
     is_cut: bool,
+    /// Whether metadata, flags, and names that most types share are written, too.
+    tells_all: bool,
 }
 
 impl Write for Limited<'_> {
@@ -34,9 +36,10 @@ impl Limited<'_> {
     /// Writes something to the end, or to the longest text.
     fn write_all(
         f: &mut fmt::Formatter<'_>,
+        tells_all: bool,
         what: impl FnOnce(&mut Limited<'_>) -> fmt::Result,
     ) -> fmt::Result {
-        let mut limited = Limited { out: f, left: LONGEST, depth: 0, is_cut: false };
+        let mut limited = Limited { out: f, left: LONGEST, depth: 0, is_cut: false, tells_all };
         let written = what(&mut limited);
         if limited.is_cut { Ok(()) } else { written }
     }
@@ -53,7 +56,19 @@ impl Limited<'_> {
     fn write_field(&mut self, field: &Field) -> fmt::Result {
         write!(self, "{}: ", field.name_text())?;
         self.write_type(field.data_type())?;
-        self.write_str(if field.is_nullable() { "" } else { " not null" })
+        self.write_str(if field.is_nullable() { "" } else { " not null" })?;
+        if self.tells_all && !field.metadata().is_empty() {
+            write!(self, " {}", field.metadata())?;
+        }
+        match field.unknown_flags() {
+            flags if self.tells_all && flags != 0 => write!(self, " flags {flags:#x}"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a field whose name most types of its kind share.
+    fn write_usual_field(&mut self, field: &Field) -> fmt::Result {
+        if self.tells_all { self.write_field(field) } else { self.write_type(field.data_type()) }
     }
 
     fn write_type(&mut self, data_type: &DataType) -> fmt::Result {
@@ -88,7 +103,7 @@ impl Limited<'_> {
             DataType::Map { entries, keys_sorted } => {
                 self.write_str("map<")?;
                 match (entries.data_type().child(0), entries.data_type().child(1)) {
-                    (Some(key), Some(value)) => {
+                    (Some(key), Some(value)) if !self.tells_all => {
                         self.write_type(key.data_type())?;
                         self.write_str(", ")?;
                         self.write_type(value.data_type())?;
@@ -110,14 +125,14 @@ impl Limited<'_> {
                 self.write_str("dictionary<")?;
                 self.write_type(index)?;
                 self.write_str(", ")?;
-                self.write_type(values.data_type())?;
+                self.write_usual_field(values)?;
                 self.write_str(if *ordered { ", ordered>" } else { ">" })
             }
             DataType::RunEndEncoded { run_ends, values } => {
                 self.write_str("run_end_encoded<")?;
-                self.write_type(run_ends.data_type())?;
+                self.write_usual_field(run_ends)?;
                 self.write_str(", ")?;
-                self.write_type(values.data_type())?;
+                self.write_usual_field(values)?;
                 self.write_str(">")
             }
             _ => {
@@ -139,7 +154,15 @@ impl Limited<'_> {
 /// At most 64 KiB of text: what is longer or nested deeper than any schema ends with `…`.
 impl fmt::Display for DataType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Limited::write_all(f, |text| text.write_type(self))
+        Limited::write_all(f, false, |text| text.write_type(self))
+    }
+}
+
+/// As [`Display`](fmt::Display), and with the metadata, the flags and the names of all fields. At
+/// most 64 KiB of text, too.
+impl fmt::Debug for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Limited::write_all(f, true, |text| text.write_type(self))
     }
 }
 
@@ -195,7 +218,14 @@ impl DataType {
 /// At most 64 KiB of text, as for a type.
 impl fmt::Display for Field {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Limited::write_all(f, |text| text.write_field(self))
+        Limited::write_all(f, false, |text| text.write_field(self))
+    }
+}
+
+/// As for a type.
+impl fmt::Debug for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Limited::write_all(f, true, |text| text.write_field(self))
     }
 }
 

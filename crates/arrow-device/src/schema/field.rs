@@ -1,5 +1,6 @@
 //! A named column: its type, whether it may hold nulls, and its metadata.
 
+use std::hash::{Hash, Hasher};
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 ///     Field::new("price", DataType::Decimal128 { precision: 10, scale: 2 }, false);
 /// assert_eq!(price.to_string(), "price: decimal128(10, 2) not null");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Field {
     name: Text,
     data_type: DataType,
@@ -140,12 +141,33 @@ impl Field {
         self.flags | type_flags(&self.data_type)
     }
 
+    /// The bits of its flags that mean nothing here.
+    pub(super) fn unknown_flags(&self) -> i64 {
+        self.flags & !NULLABLE
+    }
+
     /// Whether names, types and nullability are the same, here and in all children. Metadata and
     /// unknown flags may differ.
     pub fn equals_ignoring_metadata(&self, other: &Self) -> bool {
+        self.is_named_as(other, false) && self.data_type.equals_ignoring_metadata(&other.data_type)
+    }
+
+    /// Whether all is the same but for the type, or, without metadata, names and nullability.
+    #[inline]
+    pub(super) fn is_named_as(&self, other: &Self, with_metadata: bool) -> bool {
         self.name == other.name
-            && self.is_nullable() == other.is_nullable()
-            && self.data_type.equals_ignoring_metadata(&other.data_type)
+            && if with_metadata {
+                self.flags == other.flags && self.metadata == other.metadata
+            } else {
+                self.is_nullable() == other.is_nullable()
+            }
+    }
+
+    /// Hashes all but the type.
+    pub(super) fn hash_name<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+        self.metadata.hash(state);
+        self.flags.hash(state);
     }
 
     /// Whether this field can be written as an `ArrowSchema`, its children left aside.

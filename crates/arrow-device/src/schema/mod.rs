@@ -12,6 +12,7 @@
 //!   `check` has that as numbers for each node.
 
 mod check;
+mod compare;
 mod data_type;
 mod display;
 mod export;

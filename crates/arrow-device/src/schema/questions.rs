@@ -71,39 +71,6 @@ impl DataType {
                 | Self::Map { .. }
         )
     }
-
-    /// Whether names, types and nullability are the same in all children. Metadata and unknown
-    /// flags may differ.
-    pub fn equals_ignoring_metadata(&self, other: &Self) -> bool {
-        use DataType::*;
-        match (self, other) {
-            (FixedSizeList(_, size), FixedSizeList(_, other_size)) if size != other_size => false,
-            (Map { keys_sorted, .. }, Map { keys_sorted: others, .. }) if keys_sorted != others => {
-                false
-            }
-            (Union { mode, type_ids, .. }, Union { mode: other_mode, type_ids: other_ids, .. })
-                if (mode, type_ids) != (other_mode, other_ids) =>
-            {
-                false
-            }
-            (
-                Dictionary { index, values, ordered },
-                Dictionary { index: other_index, values: other_values, ordered: other_ordered },
-            ) => {
-                (index, ordered) == (other_index, other_ordered)
-                    && values.equals_ignoring_metadata(other_values)
-            }
-            _ if self.is_nested() => {
-                std::mem::discriminant(self) == std::mem::discriminant(other)
-                    && self.child_count() == other.child_count()
-                    && self
-                        .children()
-                        .zip(other.children())
-                        .all(|(a, b)| a.equals_ignoring_metadata(b))
-            }
-            _ => self == other,
-        }
-    }
 }
 
 #[cfg(test)]

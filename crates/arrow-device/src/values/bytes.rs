@@ -1,12 +1,13 @@
 //! Reading text and bytes, in all their layouts.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::native::NativeElement;
 use super::rows::{Rows, asked};
 use super::strings::INLINE;
 use crate::array::{read_i32, read_i64};
-use crate::{DataType, HostArray, HostBytes, Result};
+use crate::{DataType, Error, HostArray, HostBytes, Result};
 
 impl HostArray {
     /// The values of an array of text. All of them are looked at first: an offset or a view that
@@ -71,17 +72,24 @@ impl Texts<'_> {
 
 /// The values of an array of bytes: see [`HostArray::bytes`].
 pub struct Bytes<'host> {
+    places: BytePlaces<'host>,
+    data: Vec<HostBytes<'host>>,
+}
+
+/// Where the values of an array of bytes lie. The data itself is with [`Bytes`], or loaded for one
+/// element, where an array may have as many buffers of data as elements.
+pub(super) struct BytePlaces<'host> {
     rows: Rows<'host>,
     layout: BytesLayout<'host>,
 }
 
 enum BytesLayout<'host> {
-    Offsets { offsets: HostBytes<'host>, wide: bool, data: HostBytes<'host> },
-    Views { views: HostBytes<'host>, data: Vec<HostBytes<'host>> },
-    FixedSize { width: usize, data: HostBytes<'host> },
+    Offsets { offsets: HostBytes<'host>, wide: bool },
+    Views { views: HostBytes<'host> },
+    FixedSize { width: usize },
 }
 
-impl<'host> Bytes<'host> {
+impl<'host> BytePlaces<'host> {
     /// As they are: nothing but the lengths of the buffers was looked at yet.
     pub(super) fn of(host: &'host HostArray) -> Result<Self> {
         let rows = Rows::of(host)?;
@@ -91,31 +99,103 @@ impl<'host> Bytes<'host> {
                 let offsets = host.buffer(1)?;
                 let elements = offsets.len() / if wide { 8 } else { 4 };
                 rows.check_len(host, 1, elements.saturating_sub(1))?;
-                BytesLayout::Offsets { offsets, wide, data: host.buffer(2)? }
+                BytesLayout::Offsets { offsets, wide }
             }
             DataType::BinaryView | DataType::Utf8View => {
                 let views = host.buffer(1)?;
                 rows.check_len(host, 1, views.len() / 16)?;
-                let last = host.array().buffer_count().saturating_sub(1);
-                let data = (2..last).map(|index| host.buffer(index)).collect::<Result<_>>()?;
-                BytesLayout::Views { views, data }
+                BytesLayout::Views { views }
             }
             DataType::FixedSizeBinary(size) => {
-                let width = usize::try_from(*size).unwrap_or(0);
-                let data = host.buffer(1)?;
-                if let Some(elements) = data.len().checked_div(width) {
-                    rows.check_len(host, 1, elements)?;
-                }
-                BytesLayout::FixedSize { width, data }
+                BytesLayout::FixedSize { width: usize::try_from(*size).unwrap_or(0) }
             }
             other => return Err(asked(format!("{other} is not read as bytes"))),
         };
         Ok(Self { rows, layout })
     }
 
+    /// Which buffers hold data, by their numbers.
+    fn data_buffers(&self, host: &HostArray) -> Range<usize> {
+        match self.layout {
+            BytesLayout::Offsets { .. } => 2..3,
+            BytesLayout::Views { .. } => 2..host.array().buffer_count().saturating_sub(1).max(2),
+            BytesLayout::FixedSize { .. } => 1..2,
+        }
+    }
+
+    /// How far behind the first buffer of data that of an element is. There may be no such buffer,
+    /// and the element may need none.
+    fn data_number(&self, index: usize) -> usize {
+        match &self.layout {
+            BytesLayout::Views { views } => view_at(views, self.rows.offset + index)
+                .and_then(|view| view.get(8..).and_then(i32::read))
+                .and_then(|number| usize::try_from(number).ok())
+                .unwrap_or(usize::MAX),
+            _ => 0,
+        }
+    }
+
+    /// The number of the buffer that holds an element, and that buffer. An empty one where the view
+    /// of the element names a buffer that is not there.
+    pub(super) fn data_of(
+        &self,
+        host: &'host HostArray,
+        index: usize,
+    ) -> Result<(usize, Option<HostBytes<'host>>)> {
+        let buffers = self.data_buffers(host);
+        let number = buffers.start.saturating_add(self.data_number(index));
+        let data = buffers.contains(&number).then(|| host.buffer(number)).transpose()?;
+        Ok((number, data))
+    }
+
+    /// An element that may lead outside the buffer that [`data_of`](Self::data_of) told.
+    pub(super) fn find_in<'a>(
+        &'a self,
+        host: &HostArray,
+        index: usize,
+        data: &'a [u8],
+    ) -> Result<&'a [u8]> {
+        self.find(index, data).map_err(|fault| explain(host, index, &fault))
+    }
+
+    /// Where an element is, whether or not it is null.
+    fn find<'a>(&'a self, index: usize, data: &'a [u8]) -> Result<&'a [u8], RangeFault> {
+        let element = self.rows.offset + index;
+        match &self.layout {
+            BytesLayout::Offsets { offsets, wide } => {
+                let start = offset_at(offsets, *wide, element)?;
+                let end = offset_at(offsets, *wide, element + 1)?;
+                part(data, start, end).ok_or(RangeFault::Offsets { start, end, len: data.len() })
+            }
+            BytesLayout::Views { views } => {
+                find_view(view_at(views, element).ok_or(RangeFault::Missing)?, data)
+            }
+            BytesLayout::FixedSize { width: 0 } => Ok(&[]),
+            BytesLayout::FixedSize { width } => {
+                let start = element.checked_mul(*width).ok_or(RangeFault::Missing)?;
+                data.get(start..).and_then(|rest| rest.get(..*width)).ok_or(RangeFault::Missing)
+            }
+        }
+    }
+}
+
+impl<'host> Bytes<'host> {
+    /// As they are: nothing but the lengths of the buffers was looked at yet.
+    pub(super) fn of(host: &'host HostArray) -> Result<Self> {
+        let places = BytePlaces::of(host)?;
+        let data: Vec<HostBytes<'_>> =
+            places.data_buffers(host).map(|number| host.buffer(number)).collect::<Result<_>>()?;
+        if let (BytesLayout::FixedSize { width }, [data]) = (&places.layout, &*data)
+            && let Some(elements) = data.len().checked_div(*width)
+        {
+            places.rows.check_len(host, 1, elements)?;
+        }
+        Ok(Self { places, data })
+    }
+
     /// How many there are, nulls counted in.
     pub fn len(&self) -> usize {
-        self.rows.len
+        self.places.rows.len
     }
 
     /// Whether there is none.
@@ -126,7 +206,7 @@ impl<'host> Bytes<'host> {
     /// A value; `None` where it is null, and past the end.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         // `bytes` saw that all lie inside.
-        if self.rows.is_present(index) { self.find(index).ok() } else { None }
+        if self.places.rows.is_present(index) { self.find(index).ok() } else { None }
     }
 
     /// All of them, in order.
@@ -136,12 +216,10 @@ impl<'host> Bytes<'host> {
 
     /// A value that may lead outside; `None` where it is null.
     pub(super) fn at(&self, host: &HostArray, index: usize) -> Result<Option<&[u8]>> {
-        if !self.rows.is_present(index) {
+        if !self.places.rows.is_present(index) {
             return Ok(None);
         }
-        self.find(index)
-            .map(Some)
-            .map_err(|fault| host.invalid(format!("element {index}: {fault}")))
+        self.find(index).map(Some).map_err(|fault| explain(host, index, &fault))
     }
 
     /// The same as text.
@@ -155,9 +233,8 @@ impl<'host> Bytes<'host> {
     /// Looks at all of them. Offsets have to be in order even where an element is null.
     fn check(&self, host: &HostArray) -> Result<()> {
         for index in 0..self.len() {
-            if matches!(self.layout, BytesLayout::Offsets { .. }) {
-                self.find(index)
-                    .map_err(|fault| host.invalid(format!("element {index}: {fault}")))?;
+            if matches!(self.places.layout, BytesLayout::Offsets { .. }) {
+                self.find(index).map_err(|fault| explain(host, index, &fault))?;
             } else {
                 self.at(host, index)?;
             }
@@ -167,31 +244,21 @@ impl<'host> Bytes<'host> {
 
     /// Where an element is, whether or not it is null.
     fn find(&self, index: usize) -> Result<&[u8], RangeFault> {
-        let element = self.rows.offset + index;
-        match &self.layout {
-            BytesLayout::Offsets { offsets, wide, data } => {
-                let start = offset_at(offsets, *wide, element)?;
-                let end = offset_at(offsets, *wide, element + 1)?;
-                part(data, start, end).ok_or(RangeFault::Offsets { start, end, len: data.len() })
-            }
-            BytesLayout::Views { views, data } => {
-                let view =
-                    element.checked_mul(16).and_then(|start| views.get(start..)?.first_chunk());
-                find_view(view.ok_or(RangeFault::Missing)?, data)
-            }
-            BytesLayout::FixedSize { width: 0, .. } => Ok(&[]),
-            BytesLayout::FixedSize { width, data } => {
-                let start = element.checked_mul(*width).ok_or(RangeFault::Missing)?;
-                data.get(start..).and_then(|rest| rest.get(..*width)).ok_or(RangeFault::Missing)
-            }
-        }
+        let data = self.data.get(self.places.data_number(index));
+        self.places.find(index, data.map_or(&[], |data| data))
     }
 }
 
-fn find_view<'view>(
-    view: &'view [u8; 16],
-    data: &'view [HostBytes<'_>],
-) -> Result<&'view [u8], RangeFault> {
+fn explain(host: &HostArray, index: usize, fault: &RangeFault) -> Error {
+    host.invalid(format!("element {index}: {fault}"))
+}
+
+fn view_at(views: &[u8], element: usize) -> Option<&[u8; 16]> {
+    element.checked_mul(16).and_then(|start| views.get(start..)?.first_chunk())
+}
+
+/// The bytes that a view holds itself, or names in the buffer of data that it names.
+fn find_view<'view>(view: &'view [u8; 16], data: &'view [u8]) -> Result<&'view [u8], RangeFault> {
     let [length, prefix, buffer, offset] =
         [0, 4, 8, 12].map(|start| view.get(start..).and_then(i32::read).unwrap_or(0));
     let inline =
@@ -199,10 +266,7 @@ fn find_view<'view>(
     if inline <= INLINE {
         return view.get(4..4 + inline).ok_or(RangeFault::Missing);
     }
-    let bytes = usize::try_from(buffer)
-        .ok()
-        .and_then(|buffer| data.get(buffer))
-        .and_then(|bytes| part(bytes, offset.into(), i64::from(offset) + i64::from(length)))
+    let bytes = part(data, offset.into(), i64::from(offset) + i64::from(length))
         .ok_or(RangeFault::View { length, buffer, offset })?;
     if i32::read(bytes) == Some(prefix) { Ok(bytes) } else { Err(RangeFault::Prefix) }
 }

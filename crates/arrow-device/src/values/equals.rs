@@ -1,9 +1,9 @@
 //! Whether two arrays hold the same values.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::bytes::BytePlaces;
 use super::follow::is_followed;
 use super::lists::Lists;
 use crate::{Array, DataType, Error, ErrorKind, HostArray, Result};
@@ -16,9 +16,12 @@ impl Array {
     /// views are cut make no difference. Floats are the same where their bits are. Metadata is not
     /// looked at. Waits for both, and reads them on the host, as [`host`](Self::host) does.
     ///
-    /// List views may share their items. Where they do so more than 64 times over, and there are
-    /// more than a million to compare, this is an error of the kind
-    /// [`LimitExceeded`](ErrorKind::LimitExceeded).
+    /// A few bytes can name one large value many times, on each of many levels: as the value of a
+    /// dictionary, of a union or of a run, as an item of list views, as bytes of views. Parts that
+    /// are long to compare are then compared once. That does not help where each array shares in
+    /// another way. The error is of the kind [`LimitExceeded`](ErrorKind::LimitExceeded) where a
+    /// comparison takes more than a million steps and 64 for each element, on every level, of both
+    /// arrays; a kilobyte of text counts as an element.
     ///
     /// ```
     /// # use arrow_device::{Array, DataType};
@@ -35,84 +38,168 @@ impl Array {
         }
         let (one, other) = (self.host()?, other.host()?);
         let all = 0..one.len();
-        let (are_equal, _) = Comparison::default().are_equal((&one, all.clone()), (&other, all))?;
-        Ok(are_equal)
+        Comparison::new(&one, &other).are_equal((&one, all.clone()), (&other, all))
     }
 }
 
-/// How many items of list views are compared in any case. More than these are compared only as far
-/// as there are lists and items.
-const FREE_VISITS: usize = 1 << 20;
-/// How often each item of list views is compared on average, at most.
-const MOST_VISITS: usize = 64;
+/// How many elements there are in any case, for the count of steps.
+const FREE_ELEMENTS: usize = 1 << 14;
+/// How many steps a comparison takes for each element, at most.
+const MOST_STEPS: usize = 64;
+/// What took more steps than this is worth remembering.
+const WORTH_REMEMBERING: usize = 16;
+/// How many bytes of one element are compared in about the time of a step.
+const STEP_BYTES: usize = 1024;
 
 /// Elements of an array.
 type SomeElements<'a> = (&'a HostArray, Range<usize>);
 
-/// A comparison of two arrays. List views may share their items, on each of many levels, so that a
-/// few bytes hold more lists of lists than anybody can compare.
-#[derive(Default)]
-struct Comparison {
-    /// How often items of the list views of each node were compared.
-    visits: RefCell<HashMap<(usize, u32), usize>>,
+/// A comparison of two arrays.
+///
+/// The first difference ends it, so that all that was compared before is the same. Where no element
+/// is shared, there are no more steps than elements. Once there are more, what was compared is
+/// remembered, and not compared again; after many more, the comparison is given up.
+struct Comparison<'a> {
+    arrays: [&'a HostArray; 2],
+    /// How many there were: a look at two elements, or at so many of their bytes.
+    steps: usize,
+    /// After how many steps [`go_on`](Self::go_on) decides what is next.
+    until: usize,
+    /// How many elements there are in both arrays, and those that count in any case. Counted when
+    /// there are many steps. No more ranges than these are remembered.
+    elements: Option<usize>,
+    is_remembering: bool,
+    /// Ranges that are the same: the end of each, by where it starts. Those of one diagonal neither
+    /// overlap nor touch.
+    known: BTreeMap<(Diagonal, usize), usize>,
 }
 
-impl Comparison {
-    /// Counts some comparisons of items of list views.
-    fn count_visits(&self, lists: &HostArray, items: &HostArray, more: usize) -> Result<()> {
-        let array = lists.array();
-        let node = (std::ptr::from_ref(&**array.tree()).addr(), array.node_number());
-        let mut visits = self.visits.borrow_mut();
-        let visits = visits.entry(node).or_default();
-        *visits = visits.saturating_add(more);
-        let expected = lists.len().saturating_add(items.len());
-        if *visits > FREE_VISITS.saturating_add(expected.saturating_mul(MOST_VISITS)) {
-            let message = "list views share their items more often than can be compared";
+/// All pairs of places that are as far apart: in both arrays, elements of one node, or bytes of two
+/// of its buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Diagonal {
+    node: u32,
+    buffers: Option<(usize, usize)>,
+    /// How far the place in the other array is behind that in the one. It wraps around.
+    shift: usize,
+}
+
+impl Diagonal {
+    fn new(node: &HostArray, buffers: Option<(usize, usize)>, (i, j): (usize, usize)) -> Self {
+        Self { node: node.array().node_number(), buffers, shift: j.wrapping_sub(i) }
+    }
+}
+
+impl<'a> Comparison<'a> {
+    fn new(one: &'a HostArray, other: &'a HostArray) -> Self {
+        Self {
+            arrays: [one, other],
+            steps: 0,
+            until: FREE_ELEMENTS,
+            elements: None,
+            is_remembering: false,
+            known: BTreeMap::new(),
+        }
+    }
+
+    fn take_steps(&mut self, more: usize) -> Result<()> {
+        self.steps = self.steps.saturating_add(more);
+        if self.steps > self.until { self.go_on() } else { Ok(()) }
+    }
+
+    /// Remembers from here on, or gives up.
+    #[cold]
+    fn go_on(&mut self) -> Result<()> {
+        let elements = match self.elements {
+            Some(elements) => elements,
+            None => count_elements(self.arrays)?.saturating_add(FREE_ELEMENTS),
+        };
+        self.elements = Some(elements);
+        self.is_remembering = self.steps > elements;
+        let each = if self.is_remembering { MOST_STEPS } else { 1 };
+        self.until = elements.saturating_mul(each);
+        if self.steps > self.until {
+            let message = "the arrays share their values more often than can be compared";
             return Err(Error::new(ErrorKind::LimitExceeded, message).during("equals"));
         }
         Ok(())
     }
 
+    /// How much is known to be the same from a place on.
+    fn known_from(&self, diagonal: Diagonal, start: usize) -> usize {
+        if !self.is_remembering {
+            return 0;
+        }
+        match self.known.range(..=(diagonal, start)).next_back() {
+            Some(((of, _), end)) if *of == diagonal => end.saturating_sub(start),
+            _ => 0,
+        }
+    }
+
+    /// Remembers that a range is the same.
+    fn remember(&mut self, diagonal: Diagonal, range: Range<usize>) {
+        if !self.is_remembering || Some(self.known.len()) >= self.elements {
+            return;
+        }
+        let Range { mut start, mut end } = range;
+        // Those that overlap or touch become one with it, the last one first.
+        while let Some(((of, first), last)) = self.known.range(..=(diagonal, end)).next_back() {
+            if *of != diagonal || *last < start {
+                break;
+            }
+            (start, end) = (start.min(*first), end.max(*last));
+            let first = *first;
+            self.known.remove(&(diagonal, first));
+        }
+        self.known.insert((diagonal, start), end);
+    }
+
     /// Whether elements of arrays of the same type are the same, as many of the one as of the
-    /// other; and how many steps that took.
+    /// other.
     ///
     /// There may be more of them than a loop could visit, where they take no memory: elements
     /// without width, and those of a run.
     fn are_equal(
-        &self,
+        &mut self,
         (a, here): SomeElements<'_>,
         (b, there): SomeElements<'_>,
-    ) -> Result<(bool, usize)> {
+    ) -> Result<bool> {
         if here.len() != there.len() {
-            return Ok((false, 0));
+            return Ok(false);
         }
-        let (mut done, mut steps) = (0_usize, 0_usize);
+        let (mut done, before) = (0_usize, self.steps);
         while done < here.len() {
             match self.same_from((a, here.start + done), (b, there.start + done))? {
-                0 => return Ok((false, steps)),
+                0 => return Ok(false),
                 same => done = done.saturating_add(same),
             }
-            steps += 1;
         }
-        Ok((true, steps))
+        if self.steps - before > WORTH_REMEMBERING {
+            self.remember(Diagonal::new(a, None, (here.start, there.start)), here);
+        }
+        Ok(true)
     }
 
     /// How many elements from these two on are certainly the same, in arrays of the same type: 0
     /// where these two are not. There may be fewer elements.
-    fn same_from(&self, one: (&HostArray, usize), other: (&HostArray, usize)) -> Result<usize> {
+    fn same_from(&mut self, one: (&HostArray, usize), other: (&HostArray, usize)) -> Result<usize> {
         const ALL: usize = usize::MAX;
         let ((a, i), (b, j)) = (one, other);
-        match a.data_type() {
-            DataType::Null => return Ok(ALL),
-            DataType::RunEndEncoded { .. } => {
-                let ((values, run, left), (other_values, other_run, other_left)) =
-                    (a.run_at(i)?, b.run_at(j)?);
-                return Ok(match self.same_from((&values, run), (&other_values, other_run))? {
-                    0 => 0,
-                    _ => left.min(other_left),
-                });
-            }
-            _ => {}
+        if matches!(a.data_type(), DataType::Null) {
+            return Ok(ALL);
+        }
+        self.take_steps(1)?;
+        let known = self.known_from(Diagonal::new(a, None, (i, j)), i);
+        if known > 0 {
+            return Ok(known);
+        }
+        if matches!(a.data_type(), DataType::RunEndEncoded { .. }) {
+            let ((values, run, left), (other_values, other_run, other_left)) =
+                (a.run_at(i)?, b.run_at(j)?);
+            return Ok(match self.same_from((&values, run), (&other_values, other_run))? {
+                0 => 0,
+                _ => left.min(other_left),
+            });
         }
         let (found, others) = match (a.follow(i)?, b.follow(j)?) {
             (Some(found), Some(others)) => (found, others),
@@ -153,26 +240,90 @@ impl Comparison {
                 let range = lists.at(a, i)?.unwrap_or(0..0);
                 let others = other_lists.at(b, j)?.unwrap_or(0..0);
                 let (items, other_items) = (lists.items(), other_lists.items());
+                let mut first = 0;
                 if let DataType::FixedSizeList(_, size) = data_type {
                     // The items of all lists lie one behind the other.
-                    let same = self.same_from((items, range.start), (other_items, others.start))?;
-                    let whole_lists = same / usize::try_from(*size).unwrap_or(1).max(1);
-                    if whole_lists > 0 {
+                    first = self.same_from((items, range.start), (other_items, others.start))?;
+                    let whole_lists = first / usize::try_from(*size).unwrap_or(1).max(1);
+                    if first == 0 || whole_lists > 0 {
                         return Ok(whole_lists.min(present));
                     }
                 }
-                let (same, steps) = self.are_equal((items, range), (other_items, others))?;
-                if matches!(data_type, DataType::ListView(_) | DataType::LargeListView(_)) {
-                    self.count_visits(a, items, steps + 1)?;
-                }
-                Ok(same.into())
+                let (rest, other_rest) =
+                    (range.start + first..range.end, others.start + first..others.end);
+                Ok(self.are_equal((items, rest), (other_items, other_rest))?.into())
+            }
+            data_type if is_bytes(data_type) => {
+                self.are_same_bytes((a, i), (b, j)).map(usize::from)
             }
             _ => Ok((a.leaf(i)? == b.leaf(j)?).into()),
         }
+    }
+
+    /// Whether the bytes of two elements are the same, which are not null.
+    fn are_same_bytes(
+        &mut self,
+        (a, i): (&HostArray, usize),
+        (b, j): (&HostArray, usize),
+    ) -> Result<bool> {
+        let (places, others) = (BytePlaces::of(a)?, BytePlaces::of(b)?);
+        let ((buffer, data), (other_buffer, other_data)) =
+            (places.data_of(a, i)?, others.data_of(b, j)?);
+        let data = data.as_deref().unwrap_or_default();
+        let other_data = other_data.as_deref().unwrap_or_default();
+        let (bytes, other_bytes) = (places.find_in(a, i, data)?, others.find_in(b, j, other_data)?);
+        if bytes.len() != other_bytes.len() || bytes.len() <= STEP_BYTES {
+            return Ok(bytes == other_bytes);
+        }
+        // More bytes than a view holds itself, so that they lie in the buffers.
+        let start = bytes.as_ptr().addr() - data.as_ptr().addr();
+        let other_start = other_bytes.as_ptr().addr() - other_data.as_ptr().addr();
+        let diagonal = Diagonal::new(a, Some((buffer, other_buffer)), (start, other_start));
+        let known = self.known_from(diagonal, start).min(bytes.len());
+        self.take_steps((bytes.len() - known) / STEP_BYTES)?;
+        let are_same = bytes.get(known..) == other_bytes.get(known..);
+        if are_same {
+            self.remember(diagonal, start..start + bytes.len());
+        }
+        Ok(are_same)
     }
 }
 
 /// Whether an array has a bitmap of which elements are null.
 fn says_who_is_null(host: &HostArray) -> bool {
     !host.array().node().buffer(0).is_null()
+}
+
+/// Whether elements are texts or bytes of any size.
+fn is_bytes(data_type: &DataType) -> bool {
+    data_type.is_text()
+        || data_type.is_binary()
+        || matches!(data_type, DataType::FixedSizeBinary(_))
+}
+
+/// How many elements there are in the nodes of both arrays, and pieces of bytes as large as are
+/// compared in a step. Of a node whose elements take no memory, no more count than of all others.
+fn count_elements(arrays: [&HostArray; 2]) -> Result<usize> {
+    let (mut nodes, mut pieces) = (Vec::new(), 0_usize);
+    for array in arrays {
+        add_nodes(array, &mut nodes, &mut pieces)?;
+    }
+    let in_memory = nodes.iter().filter(|(_, bytes)| *bytes > 0);
+    let in_memory = in_memory.fold(0, |sum: usize, (len, _)| sum.saturating_add(*len));
+    let elements = nodes.iter().map(|(len, _)| (*len).min(in_memory));
+    Ok(elements.fold(pieces, usize::saturating_add))
+}
+
+/// Adds how many elements each node has, and in how many bytes they are.
+fn add_nodes(host: &HostArray, nodes: &mut Vec<(usize, usize)>, pieces: &mut usize) -> Result<()> {
+    // A buffer that cannot be read is an error only where its elements are compared.
+    let lens = (0..host.array().buffer_count())
+        .map(|index| host.buffer(index).map_or(0, |bytes| bytes.len()));
+    let bytes = lens.fold(0, usize::saturating_add);
+    nodes.push((host.len(), bytes));
+    *pieces = pieces.saturating_add(bytes / STEP_BYTES);
+    for number in 0..host.array().child_count() {
+        add_nodes(&host.node_child(number)?, nodes, pieces)?;
+    }
+    host.node_dictionary().map_or(Ok(()), |values| add_nodes(&values, nodes, pieces))
 }

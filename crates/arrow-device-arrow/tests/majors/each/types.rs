@@ -116,6 +116,32 @@ fn what_c_cannot_say_is_an_error() {
     Schema::try_from(fits).unwrap();
 }
 
+// Requirement: SAF-38
+#[test]
+fn a_type_that_shares_its_fields_on_many_levels_is_refused() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let theirs = (0..40).fold(rs::DataType::Int8, |inner, _| {
+            let field = Arc::new(rs::Field::new("a", inner, true));
+            rs::DataType::Struct([Arc::clone(&field), field].into_iter().collect())
+        });
+        let ours = (0..40).fold(DataType::Int8, |inner, _| {
+            let field = Field::new("a", inner, true);
+            DataType::struct_([field.clone(), field])
+        });
+        let errors = [
+            DataType::from_arrow(&theirs).unwrap_err(),
+            Field::from_arrow(&rs::Field::new("a", theirs, true)).unwrap_err(),
+            ours.to_arrow().unwrap_err(),
+            Field::new("a", ours, true).to_arrow().unwrap_err(),
+        ];
+        sender.send(errors).unwrap();
+    });
+    for error in receiver.recv_timeout(std::time::Duration::from_secs(20)).unwrap() {
+        assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
+    }
+}
+
 #[test]
 fn time_zones_and_units_are_kept() {
     for unit in

@@ -5,6 +5,7 @@ mod dictionaries;
 mod fields;
 mod formats;
 mod metadata;
+mod shared;
 
 use proptest::prelude::*;
 

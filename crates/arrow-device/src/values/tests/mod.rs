@@ -3,6 +3,7 @@ mod examples;
 mod hostile;
 mod refused;
 mod round_trips;
+mod shared;
 mod showing;
 
 use crate::{Array, Buffer, DeviceId, ErrorKind, HostArray, Result};
