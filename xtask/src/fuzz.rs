@@ -7,13 +7,14 @@
 use crate::shell;
 
 /// The targets, and how long their inputs may be.
-const TARGETS: [(&str, u32); 6] = [
+const TARGETS: [(&str, u32); 7] = [
     ("formats", 64),
     ("metadata", 200),
     ("schemas", 300),
     ("arrays", 300),
     ("data", 300),
     ("tensors", 80),
+    ("api", 400),
 ];
 
 /// How long each target is run where nothing is said.

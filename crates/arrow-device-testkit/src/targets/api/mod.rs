@@ -6,10 +6,11 @@
 //! the driver fail where the bytes say so, allocators hand out memory with work in flight, owners
 //! panic and call the library when they are dropped.
 //!
-//! Nothing that safe code does breaks a promise, so whatever is complained of is a finding: a report
-//! of the software device, bytes that are not what was written, an owner that is dropped twice or
-//! never, something that is held back at the end.
+//! Nothing that safe code does breaks a promise, so whatever is complained of is a finding: a
+//! report of the software device, bytes that are not what was written, an owner that is dropped
+//! twice or never, something that is held back at the end.
 
+mod exchange;
 mod owners;
 mod sequence;
 mod values;
@@ -18,7 +19,7 @@ mod world;
 use std::sync::Mutex;
 
 use crate::generate::Choices;
-use world::{Shared, World};
+use world::{Stage, World};
 
 /// Steps of one sequence at most: what is found is to be looked at by a person.
 const MOST_STEPS: usize = 120;
@@ -33,7 +34,7 @@ pub fn api(bytes: &[u8]) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut choices = Choices::new(bytes);
-    let shared = Shared::new(&mut choices);
+    let shared = Stage::new(&mut choices);
     if choices.once_in(6) {
         let rest = choices.rest();
         let (one, other) = rest.split_at(rest.len() / 2);

@@ -34,7 +34,8 @@ pub(super) fn buffer(numbers: &[i64], habit: Habit, books: &Arc<Books>) -> Buffe
     books.live.fetch_add(1, Ordering::SeqCst);
     let owner = Owner { numbers: numbers.into(), habit, books: books.clone() };
     let (address, len) = (owner.numbers.as_ptr(), size_of_val(&*owner.numbers));
-    // SAFETY: UNS-17: the box stays where it is until the owner is dropped, and nobody writes to it.
+    // SAFETY: UNS-17: the box stays where it is until the owner is dropped, and nobody writes to
+    // it.
     unsafe { Buffer::foreign(DeviceId::CPU, address.cast(), len as u64, owner) }
 }
 

@@ -91,20 +91,25 @@ impl Values {
 
     /// What a kernel reads of a view: places with the bytes that are expected there, where they are
     /// known.
-    pub(super) fn reads(&self, node: NodeView<'_>) -> Result<Vec<Read>> {
+    pub(super) fn reads(&self, node: NodeView<'_>) -> Result<Vec<ExpectedRead>> {
         let mut reads = Vec::new();
         let first = node.offset() as u64;
         self.collect(&node, first, &mut reads)?;
         Ok(reads)
     }
 
-    fn collect(&self, node: &NodeView<'_>, first: u64, reads: &mut Vec<Read>) -> Result<()> {
+    fn collect(
+        &self,
+        node: &NodeView<'_>,
+        first: u64,
+        reads: &mut Vec<ExpectedRead>,
+    ) -> Result<()> {
         let mut read = |first: u64, width: u64, count: u64, expected| {
             let place = node.buffer(1).location();
             if count > 0 && !place.is_null() {
                 let Spot { base, offset } = place.spot();
                 let spot = Spot { base, offset: offset + first * width };
-                reads.push(Read { spot, len: count * width, expected });
+                reads.push(ExpectedRead { spot, len: count * width, expected });
             }
         };
         match self {
@@ -126,7 +131,7 @@ impl Values {
 }
 
 /// Some bytes that a kernel reads, and the integers that are expected there.
-pub(super) struct Read {
+pub(super) struct ExpectedRead {
     pub(super) spot: Spot,
     pub(super) len: u64,
     pub(super) expected: Option<Vec<i64>>,

@@ -14,13 +14,13 @@ use arrow_device::{
 };
 use arrow_device_sim::{Kind, Sim};
 
+use super::exchange::Items;
 use super::owners::Books;
-use super::sequence::Items;
 use super::values::Values;
 use crate::generate::Choices;
 
 /// What the threads of a sequence share.
-pub(super) struct Shared {
+pub(super) struct Stage {
     /// Two runtimes: the first with two devices, the second with one.
     pub(super) sims: Vec<Arc<Sim>>,
     pub(super) devices: Vec<Device>,
@@ -47,7 +47,7 @@ impl Findings {
     }
 }
 
-impl Shared {
+impl Stage {
     pub(super) fn new(choices: &mut Choices<'_>) -> Self {
         let sims: Vec<Arc<Sim>> = [2, 1]
             .map(|devices| {
@@ -148,14 +148,14 @@ pub(super) enum Thing {
 
 /// What one thread has.
 pub(super) struct World<'a> {
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a Stage,
     pub(super) things: Vec<Thing>,
     /// Work of copies that is to be run some time.
     pub(super) jobs: Arc<Mutex<Vec<Job>>>,
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(shared: &'a Shared) -> Self {
+    pub(super) fn new(shared: &'a Stage) -> Self {
         Self { shared, things: Vec::new(), jobs: Arc::default() }
     }
 
