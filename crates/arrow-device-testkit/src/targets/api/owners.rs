@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow_device::{Array, Buffer, Device, DeviceId, deferred};
+use arrow_device::driver::{Raw, Spot};
+use arrow_device::{Array, Buffer, Device, DeviceId, Memory, Result, deferred};
 
 /// How many owners there are, and how many of them panicked.
 #[derive(Debug, Default)]
@@ -37,6 +38,42 @@ pub(super) fn buffer(numbers: &[i64], habit: Habit, books: &Arc<Books>) -> Buffe
     // SAFETY: UNS-17: the box stays where it is until the owner is dropped, and nobody writes to
     // it.
     unsafe { Buffer::foreign(DeviceId::CPU, address.cast(), len as u64, owner) }
+}
+
+/// Memory of a device that is freed at once when it is given back, as the memory of other
+/// allocators is.
+pub(super) struct Block {
+    device: Device,
+    raw: Raw<Memory>,
+    len: u64,
+}
+
+impl Block {
+    pub(super) fn new(device: &Device, len: u64) -> Result<Self> {
+        // SAFETY: UNS-22: no handle is named.
+        let raw = unsafe { device.driver().allocate(len, None) }?;
+        Ok(Self { device: device.clone(), raw, len })
+    }
+
+    /// Where it begins, for work that writes it before it is shared.
+    pub(super) fn spot(&self) -> Spot {
+        Spot { base: self.raw, offset: 0 }
+    }
+
+    /// The buffer of an array that is ready after the work that writes it.
+    pub(super) fn into_buffer(self) -> Buffer {
+        self.device.driver().share(self.raw);
+        let (id, base, len) = (self.device.id(), self.raw.as_ptr().cast_const().cast(), self.len);
+        // SAFETY: UNS-17: the memory is freed by the drop of the owner.
+        unsafe { Buffer::foreign(id, base, len, self) }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: UNS-22: allocated by this driver with this length, and freed once.
+        unsafe { self.device.driver().free(self.raw, self.len) };
+    }
 }
 
 impl Drop for Owner {

@@ -11,7 +11,7 @@ use arrow_device::{
 };
 use arrow_device_sim::{Call, Sim};
 
-use super::owners::{self, Habit};
+use super::owners::{self, Block, Habit};
 use super::values::{ExpectedRead, Values};
 use super::world::{Thing, World, discard};
 use crate::generate::Choices;
@@ -72,6 +72,11 @@ impl World<'_> {
 
     fn build_on_device(&mut self, choices: &mut Choices<'_>) {
         let numbers = self.shared.fresh_numbers(1 + choices.below(20));
+        if choices.once_in(4) {
+            let built = self.build_on_block(choices, &numbers);
+            self.keep("a block", built, Values::Numbers(numbers));
+            return;
+        }
         let Some((buffer, device)) = self.device_buffer(choices, &numbers) else { return };
         let builder = Array::builder(DataType::Int64).len(numbers.len()).null_count(0);
         let builder = builder.buffers([None, Some(buffer)]);
@@ -81,6 +86,34 @@ impl World<'_> {
             builder.finish_on(&self.queue_of(choices, &device))
         };
         self.keep("finish", finished, Values::Numbers(numbers));
+    }
+
+    /// An array of somebody's own memory, which goes as soon as the library lets it go.
+    fn build_on_block(&self, choices: &mut Choices<'_>, numbers: &[i64]) -> Result<Array> {
+        let (queue, sim) = self.queue(choices);
+        let len = 8 * numbers.len() as u64;
+        let block = Block::new(queue.device(), len)?;
+        let values = numbers.to_vec();
+        let kernel = sim.kernel("make").writes(block.spot(), len);
+        let launched = kernel.launch(&queue, move |memory| memory.set_values(0, &values));
+        let written = match choices.below(2) {
+            0 => launched.map(|()| None),
+            _ => launched.and_then(|()| queue.record()).map(Some),
+        };
+        let written = match written {
+            Ok(written) => written,
+            Err(error) => {
+                queue.keep_until_done(block);
+                return Err(error);
+            }
+        };
+        let builder = Array::builder(DataType::Int64).len(numbers.len()).null_count(0);
+        let builder = builder.buffers([None, Some(block.into_buffer())]);
+        match written {
+            None => builder.finish_on(&queue),
+            // SAFETY: UNS-32: the event was recorded behind the kernel, which is all that writes.
+            Some(written) => unsafe { builder.finish_after(written) },
+        }
     }
 
     /// A buffer that a kernel on one queue or the host fills, with the device it is on.
@@ -104,9 +137,15 @@ impl World<'_> {
             return None;
         }
         let sim = self.sim_of(&device);
-        match (sim, choices.once_in(2)) {
-            (Some(sim), true) => {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_ne_bytes()).collect();
+        match (sim, choices.below(3)) {
+            (Some(sim), way @ (1 | 2)) => {
                 let spot = self.may_fail("spot", memory.spot(&queue))?;
+                if way == 2 {
+                    // Something else comes in between. The queue knows the place all the same.
+                    let other = self.queue_of(choices, &device);
+                    self.may_fail("write", memory.write(&other, &bytes))?;
+                }
                 let values = numbers.to_vec();
                 let kernel = sim.kernel("make").writes(spot, len);
                 let launched = kernel.launch(&queue, move |memory| memory.set_values(0, &values));
@@ -114,10 +153,7 @@ impl World<'_> {
                 // SAFETY: UNS-33: the kernel writes all of it, in the order of its queue.
                 unsafe { memory.assume_written(len) };
             }
-            _ => {
-                let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_ne_bytes()).collect();
-                self.may_fail("write", memory.write(&queue, &bytes))?;
-            }
+            _ => self.may_fail("write", memory.write(&queue, &bytes))?,
         }
         Some((memory.into_buffer(), device))
     }
@@ -352,7 +388,13 @@ impl World<'_> {
 
     fn read_on_host(&mut self, choices: &mut Choices<'_>) {
         let Some((array, values)) = self.array(choices) else { return };
-        let Some(host) = self.may_fail("to_host", array.to_host()) else { return };
+        // In place where the host reads the memory, or else a copy.
+        let readable = if choices.once_in(2) {
+            array.host().map(|host| host.array().clone())
+        } else {
+            array.to_host()
+        };
+        let Some(host) = self.may_fail("to the host", readable) else { return };
         if let Err(complaint) = values.compare(&host)
             && !self.shared.has_faults.load(Ordering::Relaxed)
         {
