@@ -7,11 +7,12 @@ use std::task::{Context, Poll, Waker};
 use arrow_device::abi::dlpack::DLManagedTensorVersioned;
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::async_stream::{AsyncProducer, AsyncStream};
-use arrow_device::dlpack::{Conversion, CopyPolicy, Order, Tensor};
-use arrow_device::{Array, ArrayStream, DeviceId, Error, Result, Schema};
+use arrow_device::dlpack::{Conversion, CopyPolicy, Managed, Order, Tensor};
+use arrow_device::driver::{Raw, Spot};
+use arrow_device::{Array, ArrayStream, DeviceId, Error, Queue, Result, Schema};
 use futures_core::Stream;
 
-use super::values::Values;
+use super::values::{ExpectedRead, Values};
 use super::world::{Thing, World, discard};
 use crate::consumer;
 use crate::generate::Choices;
@@ -108,10 +109,18 @@ impl World<'_> {
                 }
             }
             2 => {
+                let is_here = tensor.device() == queue.device().id();
+                let is_readable = is_here && tensor.is_compact() && !numbers.is_empty();
                 let order = if choices.once_in(2) { Order::On(&queue) } else { Order::Host };
                 let exported =
                     tensor.export::<DLManagedTensorVersioned>(order, choices.pick(&POLICIES));
                 let Some(exported) = self.may_fail("export", exported) else { return };
+                if let Order::On(queue) = order
+                    && choices.once_in(3)
+                {
+                    self.use_and_delete(exported, queue, is_readable.then_some(numbers));
+                    return;
+                }
                 if choices.once_in(4) {
                     return;
                 }
@@ -147,6 +156,23 @@ impl World<'_> {
                 }
             }
         }
+    }
+
+    /// What another library does: submits work to the queue that it named, and deletes the tensor.
+    fn use_and_delete(
+        &self,
+        exported: Managed<DLManagedTensorVersioned>,
+        queue: &Queue,
+        expected: Option<Vec<i64>>,
+    ) {
+        // SAFETY: the tensor is alive, and its fields are read only.
+        let out = unsafe { &(*exported.as_ptr()).dl_tensor };
+        if let Some(expected) = expected {
+            let spot = Spot { base: Raw::from_ptr(out.data.cast()), offset: out.byte_offset };
+            let (len, expected) = (8 * expected.len() as u64, Some(expected));
+            self.launch(queue, vec![ExpectedRead { spot, len, expected }]);
+        }
+        drop(exported);
     }
 
     // ---- streams
