@@ -127,8 +127,10 @@ pub enum Ending {
 /// is called back from inside the call of any consumer; a short-lived thread then wakes once more.
 /// A future that is dropped in such a call tells its consumer the end from a short-lived thread. A
 /// waker must not wait for a poll of this future or of another `Drive`: the poll may be about to
-/// release the consumer, which waits for the call that the waker was woken in.
-/// [`block_on`](super::block_on) and [`Blocking`](super::Blocking) panic there.
+/// release the consumer, which waits for the call that the waker was woken in. Nor may a waker wait
+/// for all [releases](crate::deferred::wait_until_released), one of which may drop a `Drive`.
+/// [`block_on`](super::block_on) and [`Blocking`](super::Blocking) panic where they would wait for a
+/// `Drive` in a waker.
 ///
 /// The source may read from another `Drive`, and so on: 128 streams at most, and then the stream
 /// ends with an error of the kind [`LimitExceeded`](ErrorKind::LimitExceeded).

@@ -67,6 +67,11 @@ pub(crate) fn is_dropping_list() -> bool {
     DROPS_LIST_IN.get().is_some_and(MadeIn::is_this)
 }
 
+/// Whether this thread has anything in hand that was put on the list.
+pub(crate) fn is_in_hand() -> bool {
+    has_waiting() || is_dropping_list()
+}
+
 /// Drops what waits for the end of the outermost drop of this thread, unless the thread is in such
 /// a drop. Returns whether there was anything.
 #[inline(always)]

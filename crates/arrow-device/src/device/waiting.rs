@@ -35,11 +35,12 @@ struct WaitingPlace {
     ended: Condvar,
 }
 
-/// What threads wait for.
+/// What threads wait for: a stack for each, because a thread that waits for releases runs
+/// destructors, which may wait for a turn.
 #[derive(Default)]
-struct WaitingThreads(BTreeMap<u32, WaitingThread>);
+struct WaitingThreads(BTreeMap<u32, Vec<Waiting>>);
 
-struct WaitingThread {
+struct Waiting {
     awaits: AwaitedEnd,
     /// Whoever waits for all releases waits for this thread.
     has_releases_in_hand: bool,
@@ -52,6 +53,8 @@ enum AwaitedEnd {
         at: usize,
         holder: u32,
     },
+    /// The end of another thread.
+    Thread(u32),
     /// All that is being released, by whatever thread.
     Releases,
 }
@@ -73,20 +76,31 @@ impl WaitingThreads {
                 continue;
             }
             seen.push(thread);
-            match self.0.get(&thread).map(|waiting| &waiting.awaits) {
-                Some(AwaitedEnd::Turn { holder, .. }) => threads.push(*holder),
-                Some(AwaitedEnd::Releases) if to.has_releases_in_hand => return true,
-                Some(AwaitedEnd::Releases) => threads.extend(self.with_releases_in_hand()),
-                None => {}
+            for waiting in self.0.get(&thread).into_iter().flatten() {
+                match waiting.awaits {
+                    AwaitedEnd::Turn { holder: other, .. } | AwaitedEnd::Thread(other) => {
+                        threads.push(other);
+                    }
+                    AwaitedEnd::Releases if to.has_releases_in_hand => return true,
+                    AwaitedEnd::Releases => threads.extend(self.with_releases_in_hand()),
+                }
             }
         }
         false
     }
 
-    /// Those of the threads that wait in the middle of a release.
+    /// Those of the threads that wait with something in hand that is being released.
     fn with_releases_in_hand(&self) -> Vec<u32> {
-        let in_hand = self.0.iter().filter(|(_, waiting)| waiting.has_releases_in_hand);
+        let has_any = |stack: &[Waiting]| stack.iter().any(|one| one.has_releases_in_hand);
+        let in_hand = self.0.iter().filter(|(_, stack)| has_any(stack));
         in_hand.map(|(thread, _)| *thread).collect()
+    }
+
+    /// Notes that a turn has ended, for those who wait for it, although they sleep yet.
+    fn end_turn(&mut self, address: usize) {
+        let has_ended =
+            |one: &Waiting| matches!(one.awaits, AwaitedEnd::Turn { at, .. } if at == address);
+        self.0.values_mut().for_each(|stack| stack.retain(|one| !has_ended(one)));
     }
 }
 
@@ -102,19 +116,22 @@ impl Awaiting {
         Self { thread: this_thread(), has_releases_in_hand }
     }
 
-    /// Notes what the thread waits for. Returns what it waited for until now: in a wait for
-    /// releases it runs destructors, which may wait for a turn.
-    fn note(&self, door: &mut WaitingThreads, awaits: AwaitedEnd) -> Option<WaitingThread> {
-        let has_releases_in_hand = self.has_releases_in_hand;
-        door.0.insert(self.thread, WaitingThread { awaits, has_releases_in_hand })
+    /// Notes what the thread waits for. Returns how many other things it waits for, to be given to
+    /// [`forget`](Self::forget).
+    fn note(&self, door: &mut WaitingThreads, awaits: AwaitedEnd) -> usize {
+        let stack = door.0.entry(self.thread).or_default();
+        let before = stack.len();
+        stack.push(Waiting { awaits, has_releases_in_hand: self.has_releases_in_hand });
+        before
     }
 
     /// Takes the note back.
-    fn forget(&self, door: &mut WaitingThreads, before: Option<WaitingThread>) {
-        match before {
-            Some(before) => door.0.insert(self.thread, before),
-            None => door.0.remove(&self.thread),
-        };
+    fn forget(&self, door: &mut WaitingThreads, before: usize) {
+        if before == 0 {
+            door.0.remove(&self.thread);
+        } else if let Some(stack) = door.0.get_mut(&self.thread) {
+            stack.truncate(before);
+        }
     }
 }
 
@@ -140,28 +157,50 @@ pub(super) fn wait_for_turn(at: usize, holder: u32, note: impl FnOnce() -> bool)
 /// Wakes those who wait for the end of the turn at this address.
 pub(super) fn end_turn(address: usize) {
     let place = WAITING.get();
-    let has_ended =
-        |awaits: &AwaitedEnd| matches!(awaits, AwaitedEnd::Turn { at, .. } if *at == address);
-    // They have nobody to wait for, although they sleep yet.
-    lock(&place.door).0.retain(|_, waiting| !has_ended(&waiting.awaits));
+    lock(&place.door).end_turn(address);
     place.ended.notify_all();
+}
+
+/// Whether a thread with something in hand that is being released waits for this thread.
+pub(super) fn is_awaited_in_release() -> bool {
+    let door = lock(&WAITING.get().door);
+    door.lead_to(door.with_releases_in_hand(), &Awaiting::this())
+}
+
+/// Waits for the end of another thread, by its number. Returns `false`, and does not wait, where
+/// that thread waits for this one.
+pub(super) fn while_joining(thread: u32, join: impl FnOnce()) -> bool {
+    let (place, this) = (WAITING.get(), Awaiting::this());
+    let mut door = lock(&place.door);
+    if door.lead_to(vec![thread], &this) {
+        return false;
+    }
+    let before = this.note(&mut door, AwaitedEnd::Thread(thread));
+    drop(door);
+    let _forgotten = Forgotten { place, this, before };
+    join();
+    true
+}
+
+/// Takes a note back, also where a destructor panics that the wait runs.
+struct Forgotten {
+    place: &'static WaitingPlace,
+    this: Awaiting,
+    before: usize,
+}
+
+impl Drop for Forgotten {
+    fn drop(&mut self) {
+        // In a child of `fork` that began in the wait, the door is another one.
+        if ptr::eq(self.place, WAITING.get()) {
+            self.this.forget(&mut lock(&self.place.door), self.before);
+        }
+    }
 }
 
 /// Waits for all that is being released, unless a destructor that another thread runs waits for a
 /// turn of this thread, or for one of a thread that waits for this one.
 pub(super) fn while_waiting_for_releases<T>(wait: impl FnOnce() -> T) -> Result<T> {
-    /// Takes the note back also where a destructor panics that the wait runs.
-    struct Forgotten(&'static WaitingPlace, Awaiting, Option<WaitingThread>);
-
-    impl Drop for Forgotten {
-        fn drop(&mut self) {
-            // In a child of `fork` that began in the wait, the door is another one.
-            if ptr::eq(self.0, WAITING.get()) {
-                self.1.forget(&mut lock(&self.0.door), self.2.take());
-            }
-        }
-    }
-
     // From here on there is a lock that a child could wait for.
     process::watch();
     let (place, this) = (WAITING.get(), Awaiting::this());
@@ -173,6 +212,29 @@ pub(super) fn while_waiting_for_releases<T>(wait: impl FnOnce() -> T) -> Result<
     }
     let before = this.note(&mut door, AwaitedEnd::Releases);
     drop(door);
-    let _forgotten = Forgotten(place, this, before);
+    let _forgotten = Forgotten { place, this, before };
     Ok(wait())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Requirement: SAF-24
+    #[test]
+    fn a_turn_that_ends_leaves_what_else_a_thread_waits_for() {
+        let mut door = WaitingThreads::default();
+        let [waiting, other, releasing] = [(1, false), (2, false), (3, true)]
+            .map(|(thread, has_releases_in_hand)| Awaiting { thread, has_releases_in_hand });
+        assert_eq!(waiting.note(&mut door, AwaitedEnd::Releases), 0);
+        let before = waiting.note(&mut door, AwaitedEnd::Turn { at: 8, holder: other.thread });
+        assert!(door.lead_to(vec![waiting.thread], &other));
+        door.end_turn(8);
+        assert!(!door.lead_to(vec![waiting.thread], &other));
+        assert!(door.lead_to(vec![waiting.thread], &releasing), "it waits for releases yet");
+        waiting.forget(&mut door, before);
+        assert!(door.lead_to(vec![waiting.thread], &releasing));
+        waiting.forget(&mut door, 0);
+        assert!(!door.lead_to(vec![waiting.thread], &releasing));
+    }
 }

@@ -2,18 +2,14 @@
 //! values of a thread that ends.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Barrier, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arrow_device::deferred::{ReleaseThread, held_back, release_finished, wait_until_released};
-use arrow_device::driver::Turns;
-use arrow_device::{Array, Buffer, DataType, Device, DeviceId, ErrorKind, Event, Queue};
+use arrow_device::{Array, Buffer, DataType, Device, ErrorKind, Event, Queue};
 use arrow_device_testkit::{OnDrop, process, release_until};
 
 use super::busy_queue;
-
-/// Longer than a test may wait by mistake.
-const LONG: Duration = Duration::from_secs(300);
 
 /// What a wait said that was called by a destructor.
 type Said = Arc<Mutex<Option<Result<(), ErrorKind>>>>;
@@ -32,15 +28,6 @@ fn array_after(device: &Device, event: Event) -> Array {
     let buffer = unsafe { Buffer::foreign(device.id(), address, 64, ()) };
     let array = Array::builder(DataType::Int64).len(4).buffers([None, Some(buffer)]);
     unsafe { array.finish_after(event) }.unwrap()
-}
-
-/// A settled array on the host.
-fn array_that_owns(owner: impl Send + Sync + 'static) -> Array {
-    static VALUES: [i64; 4] = [0; 4];
-    // SAFETY: the values stay for ever.
-    let buffer = unsafe { Buffer::foreign(DeviceId::CPU, VALUES.as_ptr().cast(), 32, owner) };
-    let array = Array::builder(DataType::Int64).len(4).buffers([None, Some(buffer)]);
-    array.finish_ready().unwrap()
 }
 
 // Requirement: SAF-24
@@ -189,87 +176,5 @@ fn one_event_that_was_not_recorded_does_not_hold_back_all_that_comes_later() {
         assert!(held_back().in_use <= 1, "{:?}", held_back());
         manual.complete(&queue);
         assert!(release_until(|| held_back().is_nothing()));
-    });
-}
-
-// Requirement: SAF-24
-#[test]
-fn a_turn_and_a_release_do_not_wait_for_each_other() {
-    process::alone(|| {
-        // Who comes first, and whether the releasing thread is by itself.
-        for (waits_first, is_relayed) in
-            [(true, false), (false, false), (true, true), (false, true)]
-        {
-            let (manual, _device, queue) = busy_queue();
-            let turns: Arc<[Turns<u8>; 2]> = Arc::new([Turns::new(0), Turns::new(1)]);
-            let said = Arc::new(Mutex::new(None));
-            let in_release = Arc::new(Barrier::new(2));
-            let of_owner = (turns.clone(), said.clone(), in_release.clone());
-            queue.keep_until_done(OnDrop(move || {
-                let (turns, said, in_release) = &of_owner;
-                in_release.wait();
-                std::thread::sleep(Duration::from_millis(if waits_first { 50 } else { 0 }));
-                let asked = turns[usize::from(is_relayed)].take_turn("it");
-                *said.lock().unwrap() = Some(asked.map(drop).map_err(|error| error.kind()));
-            }));
-            manual.complete(&queue);
-            let turn = turns[0].take_turn("it").unwrap();
-            let start = Instant::now();
-            let has_turn = Barrier::new(2);
-            let (waited, relayed) = std::thread::scope(|threads| {
-                // Has the turn that the owner asks for, and waits for the other one.
-                let relays = || {
-                    let own = turns[1].take_turn("it").unwrap();
-                    has_turn.wait();
-                    let asked = turns[0].take_turn("it").map(drop);
-                    drop(own);
-                    asked.map_err(|error| error.kind())
-                };
-                let relaying = is_relayed.then(|| threads.spawn(relays));
-                if is_relayed {
-                    has_turn.wait();
-                }
-                threads.spawn(release_finished);
-                in_release.wait();
-                std::thread::sleep(Duration::from_millis(if waits_first { 0 } else { 50 }));
-                let waited = wait_until_released(LONG).map_err(|error| error.kind());
-                drop(turn);
-                (waited, relaying.map_or(Ok(()), |thread| thread.join().unwrap()))
-            });
-            assert!(start.elapsed() < LONG / 10);
-            let refused = Err(ErrorKind::InvalidArgument);
-            let said = said.lock().unwrap().take().unwrap();
-            let told = [waited, said, relayed].iter().filter(|one| **one == refused).count();
-            assert_eq!(told, 1, "{waits_first} {is_relayed}: {waited:?} {said:?}");
-            assert!(release_until(|| held_back().is_nothing()));
-        }
-    });
-}
-
-// Requirement: SAF-24
-#[test]
-fn a_destructor_that_nobody_waits_for_waits_for_a_turn() {
-    process::alone(|| {
-        let (manual, device, queue) = busy_queue();
-        queue.keep_until_done(device);
-        let turns = Arc::new(Turns::new(0));
-        let (about_to_ask, of_owner) = (Arc::new(Barrier::new(2)), turns.clone());
-        let said = Arc::new(Mutex::new(None));
-        let (asks, says) = (about_to_ask.clone(), said.clone());
-        // Dropped at once, and so not one of the things that a wait is for.
-        let owner = OnDrop(move || {
-            asks.wait();
-            let asked = of_owner.take_turn("it").map(drop).map_err(|error| error.kind());
-            *says.lock().unwrap() = Some(asked);
-        });
-        let turn = turns.take_turn("it").unwrap();
-        let dropping = std::thread::spawn(move || drop(array_that_owns(owner)));
-        about_to_ask.wait();
-        std::thread::sleep(Duration::from_millis(50));
-        manual.complete(&queue);
-        assert!(wait_until_released(LONG).is_ok());
-        drop(turn);
-        dropping.join().unwrap();
-        assert_eq!(said.lock().unwrap().take(), Some(Ok(())));
     });
 }

@@ -6,6 +6,7 @@
     clippy::multiple_unsafe_ops_per_block
 )]
 
+mod circles;
 mod deferred;
 mod destructors;
 mod events;

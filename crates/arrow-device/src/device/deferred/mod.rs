@@ -179,9 +179,9 @@ fn is_in_release() -> bool {
     release::is_releasing() || nesting::is_dropping_list()
 }
 
-/// Whether this thread is in the middle of something that is counted as being released.
+/// Whether this thread has anything in hand that is counted as being released.
 pub(crate) fn has_releases_in_hand() -> bool {
-    release::is_in_hand() || nesting::is_dropping_list()
+    release::is_in_hand() || nesting::is_in_hand()
 }
 
 /// The counts of this process.

@@ -154,9 +154,12 @@ pub(super) fn is_releasing() -> bool {
     with_current(|_| ()).is_some()
 }
 
-/// Whether this thread is in the middle of something that is counted as being released.
+/// Whether this thread has anything in hand that is counted as being released: what it is in the
+/// middle of, or what comes after that.
 pub(super) fn is_in_hand() -> bool {
-    with_current(|current| current.in_hand.get() > 0).unwrap_or_default()
+    let has_any =
+        |current: &Outermost| current.in_hand.get() > 0 || !current.to_do.borrow().is_empty();
+    with_current(has_any).unwrap_or_default()
 }
 
 /// Does something in which foreign destructors run, and then all releases that came up meanwhile.

@@ -1,21 +1,27 @@
 //! [`ReleaseThread`].
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::{is_in_release, release_finished};
+use crate::device::waiting;
 use crate::process::{self, MadeIn};
 use crate::{Error, ErrorKind, Result};
 
-/// A thread that calls [`release_finished`] from time to time. Stops when dropped; the drop waits
-/// for the thread, but for a drop by a destructor that is run by this module.
+/// A thread that calls [`release_finished`] from time to time. Stops when dropped. The drop waits
+/// for the thread, but for a drop by a destructor that is run by this module, and for one by a
+/// thread that has a turn for which a destructor waits.
 ///
 /// A program that keeps calling this crate does not need it.
 #[derive(Debug)]
 pub struct ReleaseThread {
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// What `waiting` calls the thread; 0 before the thread has begun.
+    number: Arc<AtomicU32>,
     made_in: MadeIn,
 }
 
@@ -24,7 +30,10 @@ impl ReleaseThread {
     pub fn start(interval: Duration) -> Result<Self> {
         process::watch();
         let (stop, stopped) = mpsc::channel::<()>();
+        let number = Arc::new(AtomicU32::new(0));
+        let of_thread = number.clone();
         let work = move || {
+            of_thread.store(waiting::this_thread(), Ordering::Relaxed);
             while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 release_finished();
             }
@@ -33,7 +42,7 @@ impl ReleaseThread {
         let thread = builder.spawn(work).map_err(|error| {
             Error::new(ErrorKind::OutOfMemory, format!("no thread to be had: {error}"))
         })?;
-        Ok(Self { stop: Some(stop), thread: Some(thread), made_in: MadeIn::this() })
+        Ok(Self { stop: Some(stop), thread: Some(thread), number, made_in: MadeIn::this() })
     }
 }
 
@@ -48,9 +57,10 @@ impl Drop for ReleaseThread {
         drop(self.stop.take());
         let Some(thread) = self.thread.take() else { return };
         // A destructor that is run by the thread, or that another such thread may wait for, only
-        // says that the thread is to stop.
+        // says that the thread is to stop. So does whoever the thread waits for in a destructor.
         if thread.thread().id() != std::thread::current().id() && !is_in_release() {
-            let _ = thread.join();
+            let number = self.number.load(Ordering::Relaxed);
+            waiting::while_joining(number, || drop(thread.join()));
         }
     }
 }

@@ -8,7 +8,7 @@ use super::release::within_release;
 use super::timeline::{AskDriver, DriverAnswer};
 use super::uses::UseEnd;
 use super::{Holdings, QueueTimeline};
-use crate::device::nesting;
+use crate::device::{nesting, waiting};
 use crate::process;
 
 /// How long one queue is waited for before it is the next one's turn, at first and at most.
@@ -55,11 +55,15 @@ impl Wait<'_> {
                 }
             }
             if !has_hope {
-                // Those of other threads, which may wait for what this thread has in hand.
+                if is_done() {
+                    return true;
+                }
+                // Those of other threads, unless they wait for what this thread has in hand.
                 let has_others = !nesting::is_dropping_list()
-                    && self.holdings.counts.being_released.load(Ordering::SeqCst) > 0;
-                if is_done() || !(has_others || self.is_patient) {
-                    return is_done();
+                    && self.holdings.counts.being_released.load(Ordering::SeqCst) > 0
+                    && !waiting::is_awaited_in_release();
+                if !(has_others || self.is_patient) {
+                    return false;
                 }
                 let Some(patience) = self.time_left(PAUSE) else { return is_done() };
                 std::thread::sleep(patience);
