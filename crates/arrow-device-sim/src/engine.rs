@@ -18,6 +18,7 @@ use crate::builder::{Kind, Settings};
 use crate::clock::Clock;
 use crate::events::Events;
 use crate::fault::{self, Call, Effect, Faults};
+use crate::host_memory::HostBytes;
 use crate::queue::{QueueState, Step, Work};
 use crate::random::Random;
 use crate::report::{Action, Actor, Mistake, Report};
@@ -65,6 +66,7 @@ pub(crate) struct State {
     pub(crate) parts: BTreeMap<usize, PartHandle>,
     pub(crate) next_part: usize,
     pub(crate) events: Events,
+    pub(crate) host_bytes: HostBytes,
     /// What the host knows to be finished: what it has waited for. One clock for all its threads.
     pub(crate) host: Clock,
     pub(crate) sites: Sites,
@@ -116,6 +118,7 @@ impl Engine {
             parts: BTreeMap::new(),
             next_part: FIRST_PART,
             events: Events::new(),
+            host_bytes: HostBytes::new(),
             host: Clock::default(),
             sites: Sites::default(),
             names: Table::default(),

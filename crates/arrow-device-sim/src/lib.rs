@@ -131,6 +131,7 @@ mod expect;
 mod fault;
 #[doc(hidden)]
 pub mod hardware;
+mod host_memory;
 mod kernel;
 mod kernel_work;
 mod memory;

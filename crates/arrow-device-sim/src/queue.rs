@@ -98,6 +98,8 @@ pub(crate) struct Piece {
     pub(crate) from: Side,
     pub(crate) to: Side,
     pub(crate) len: u64,
+    /// Whether changes by the host are looked for. Not where the order of the copy was reported.
+    pub(crate) watched: bool,
     /// What the host's side held when the copy was submitted, to see whether the host changed it
     /// since.
     pub(crate) host_bytes: Box<[u8]>,

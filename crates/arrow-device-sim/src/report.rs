@@ -106,6 +106,16 @@ impl Mistake {
         }
     }
 
+    /// What it is when an access is not ordered behind another. `within` says that both are one
+    /// piece of work.
+    pub(crate) fn of_conflict(within: bool, writes: bool) -> Self {
+        match (within, writes) {
+            (true, _) => Self::OverlappingRegions,
+            (false, true) => Self::UnorderedWrite,
+            (false, false) => Self::UnorderedRead,
+        }
+    }
+
     /// Why it is wrong on a real device.
     pub fn why(self) -> &'static str {
         match self {

@@ -196,14 +196,16 @@ impl State {
     }
 
     fn run_piece(&mut self, piece: Piece, access: &Access) {
-        let Piece { from, to, len, host_bytes, target_bytes } = piece;
+        let Piece { from, to, len, watched, host_bytes, target_bytes } = piece;
         if let (Side::Device(part), Side::Device(_)) = (from, to)
+            && watched
             && self.has_changed(part, &host_bytes)
         {
             let here = self.action(access, false);
             self.report(Report::new(Mistake::HostSourceChanged).second(here));
         }
         if let Side::Device(part) = to
+            && watched
             && self.has_changed(part, &target_bytes)
         {
             let here = self.action(access, true);
@@ -226,7 +228,7 @@ impl State {
                 // SAFETY: the submitter promised that the source stays readable until the queue has
                 // passed this.
                 let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
-                if *now != *host_bytes {
+                if watched && *now != *host_bytes {
                     let here = self.action(access, true);
                     self.report(Report::new(Mistake::HostSourceChanged).second(here));
                 }
@@ -241,7 +243,7 @@ impl State {
                 // queue has passed this; it was written when the copy was submitted, so it is
                 // initialised.
                 let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
-                if *now != *host_bytes {
+                if watched && *now != *host_bytes {
                     let here = self.action(access, false);
                     self.report(Report::new(Mistake::HostDestinationChanged).second(here));
                 }

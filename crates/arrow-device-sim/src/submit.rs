@@ -59,7 +59,7 @@ impl State {
                     let to = self.host_side(*to, *len, &access);
                     let now = to.host().map(|address| {
                         // SAFETY: the caller promised that the destination can be written.
-                        unsafe { scribble(address, *len) }
+                        unsafe { self.mark_host_bytes(address, *len) }
                     });
                     (from, to, now)
                 }
@@ -69,7 +69,8 @@ impl State {
                 }
             };
             let host_bytes = host_bytes.unwrap_or_default();
-            pieces.push(Piece { from, to, len: *len, host_bytes, target_bytes: Box::default() });
+            let (len, target_bytes) = (*len, Box::default());
+            pieces.push(Piece { from, to, len, watched: true, host_bytes, target_bytes });
         }
         for piece in &pieces {
             self.judge_side(piece.from, access, false);
@@ -77,6 +78,7 @@ impl State {
         for piece in &pieces {
             self.judge_side(piece.to, access, true);
         }
+        self.judge_host_sides(&mut pieces, access);
         self.queues[queue].pending.push_back(Work::Copy { pieces, access });
         Ok(())
     }
@@ -220,17 +222,33 @@ impl State {
             if !told.insert((earlier.point.lane, earlier.point.number, bytes.start)) {
                 continue;
             }
-            let kind = match (within, writes) {
-                (true, _) => Mistake::OverlappingRegions,
-                (false, true) => Mistake::UnorderedWrite,
-                (false, false) => Mistake::UnorderedRead,
-            };
-            let report = Report::new(kind)
+            let report = Report::new(Mistake::of_conflict(within, writes))
                 .about(self.subject(number, bytes))
                 .first(self.action(&earlier, earlier_wrote))
                 .second(self.action(&access, writes));
             self.report(report);
         }
+    }
+
+    /// Makes the destination of a copy in host memory look like no result, and says what is there
+    /// then. What an earlier copy is still to use stays as it is.
+    ///
+    /// # Safety
+    /// `len` bytes may be written, and those that an earlier copy is to read are initialised.
+    pub(crate) unsafe fn mark_host_bytes(&self, address: HostAddress, len: u64) -> Box<[u8]> {
+        let end = address.0.addr().saturating_add(len as usize);
+        let mut from = address.0.addr();
+        let used = self.host_bytes_to_be_used(from..end);
+        for free_until in used.iter().map(|range| range.start).chain([end]) {
+            let first = address.0.wrapping_add(from - address.0.addr());
+            // SAFETY: these bytes lie inside those that may be written, as the caller promises.
+            unsafe { first.write_bytes(NOT_YET, free_until.saturating_sub(from)) };
+            from = used.iter().find(|range| range.start == free_until).map_or(end, |it| it.end);
+        }
+        // SAFETY: the bytes may be written, and so be read. Those that were not written just now
+        // are used by an earlier copy: a source is initialised, as the caller promises, and a
+        // destination was written here when that copy was submitted.
+        unsafe { snapshot(address, len) }
     }
 
     fn judge_right_to_write(&mut self, number: usize, bytes: &Range<u64>, access: &Access) {
@@ -266,14 +284,4 @@ impl Side {
 pub(crate) unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
     // SAFETY: `len` bytes may be read, as the caller promises.
     unsafe { std::slice::from_raw_parts(address.0, len as usize) }.into()
-}
-
-/// Makes the destination of a copy look like no result.
-///
-/// # Safety
-/// `len` bytes may be written.
-pub(crate) unsafe fn scribble(address: HostAddress, len: u64) -> Box<[u8]> {
-    // SAFETY: `len` bytes may be written, as the caller promises.
-    unsafe { address.0.write_bytes(NOT_YET, len as usize) };
-    vec![NOT_YET; len as usize].into()
 }

@@ -184,9 +184,44 @@ impl History {
         }
     }
 
-    #[cfg(test)]
-    fn stretches(&self) -> usize {
+    /// How many stretches there are.
+    pub(crate) fn stretches(&self) -> usize {
         self.0.len()
+    }
+
+    /// Which of these bytes have a known access that is like this, from the first on.
+    pub(crate) fn used(
+        &self,
+        bytes: &Range<u64>,
+        is_like: impl Fn(&Access) -> bool,
+    ) -> Vec<Range<u64>> {
+        let first = self.0.range(..=bytes.start).next_back().map_or(bytes.start, |it| *it.0);
+        let of_bytes = self.0.range(first..bytes.end).filter(|(_, stretch)| {
+            stretch.end > bytes.start && stretch.write.iter().chain(&stretch.reads).any(&is_like)
+        });
+        let cut = |(start, stretch): (&u64, &HistoryStretch)| {
+            bytes.start.max(*start)..bytes.end.min(stretch.end)
+        };
+        of_bytes.map(cut).collect()
+    }
+
+    /// Forgets what the host knows to be finished, wherever it is.
+    pub(crate) fn forget(&mut self, host: &Clock) {
+        let mut joined: BTreeMap<u64, HistoryStretch> = BTreeMap::new();
+        for (start, mut stretch) in std::mem::take(&mut self.0) {
+            stretch.forget(host);
+            match joined.last_entry() {
+                Some(mut last)
+                    if last.get().write == stretch.write && last.get().reads == stretch.reads =>
+                {
+                    last.get_mut().end = stretch.end;
+                }
+                _ => {
+                    joined.insert(start, stretch);
+                }
+            }
+        }
+        self.0 = joined;
     }
 }
 

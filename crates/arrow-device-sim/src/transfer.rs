@@ -95,7 +95,7 @@ impl State {
                 (Side::Host(address), Side::Device(_)) => {
                     // SAFETY: what is neither an allocation nor a device address is host memory
                     // that may be written, as the caller promises.
-                    unsafe { submit::scribble(address, len) }
+                    unsafe { self.mark_host_bytes(address, len) }
                 }
                 _ => Box::default(),
             };
@@ -109,7 +109,7 @@ impl State {
                 Side::Host(_) if matches!(from, Side::Device(_)) => target_bytes.clone(),
                 _ => host_bytes,
             };
-            pieces.push(Piece { from, to: target, len, host_bytes, target_bytes });
+            pieces.push(Piece { from, to: target, len, watched: true, host_bytes, target_bytes });
         }
         for piece in &pieces {
             self.judge_side(piece.from, access, false);
@@ -117,6 +117,7 @@ impl State {
         for piece in &pieces {
             self.judge_side(piece.to, access, true);
         }
+        self.judge_host_sides(&mut pieces, access);
         self.queues[queue].pending.push_back(Work::Copy { pieces, access });
         Ok(())
     }

@@ -12,6 +12,7 @@ mod c_event;
 mod devices;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod guard;
+mod host_memory;
 mod mistakes;
 mod model;
 mod order;

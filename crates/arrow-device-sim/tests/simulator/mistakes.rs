@@ -4,18 +4,24 @@ use arrow_device::driver::{Raw, Route};
 use arrow_device::{Buffer, ErrorKind, Memory};
 use arrow_device_sim::{Builder, Kind, Mistake, Sim, catalogue};
 
+use crate::host_memory;
 use crate::support::{Bench, at, host, host_mut, region};
 
 /// A thousand and a little: in seconds, because nothing here sleeps.
 const SEEDS: u64 = if cfg!(miri) { 3 } else { 1024 };
 
 /// One mistake and its twin. Both leave nothing behind, unless that is the mistake.
-struct Twins {
-    name: &'static str,
-    mistake: Mistake,
-    build: fn() -> Builder,
-    wrong: fn(&Bench<'_>),
-    right: fn(&Bench<'_>),
+pub(crate) struct Twins {
+    pub(crate) name: &'static str,
+    pub(crate) mistake: Mistake,
+    pub(crate) build: fn() -> Builder,
+    pub(crate) wrong: fn(&Bench<'_>),
+    pub(crate) right: fn(&Bench<'_>),
+}
+
+/// Those of this file, and those of the files about one subject.
+fn all() -> impl Iterator<Item = &'static Twins> {
+    ALL.iter().chain(host_memory::TWINS)
 }
 
 fn discrete() -> Builder {
@@ -616,7 +622,7 @@ const ALL: &[Twins] = &[
 fn every_mistake_of_the_catalogue_is_planted_here() {
     // The leak of a mapping comes with that of its memory, and has a test of its own.
     let planted: Vec<Mistake> =
-        ALL.iter().map(|twins| twins.mistake).chain([Mistake::LeakedMapping]).collect();
+        all().map(|twins| twins.mistake).chain([Mistake::LeakedMapping]).collect();
     for mistake in catalogue::ALL {
         assert!(planted.contains(mistake), "{mistake:?}");
     }
@@ -625,7 +631,7 @@ fn every_mistake_of_the_catalogue_is_planted_here() {
 
 #[test]
 fn every_mistake_is_reported_on_every_seed_and_nothing_else_is() {
-    for Twins { name, mistake, build, wrong, .. } in ALL {
+    for Twins { name, mistake, build, wrong, .. } in all() {
         for seed in 0..SEEDS {
             let sim = build().seed(seed).backtraces(seed % 16 == 0).build();
             wrong(&Bench::new(&sim));
@@ -637,7 +643,7 @@ fn every_mistake_is_reported_on_every_seed_and_nothing_else_is() {
 
 #[test]
 fn the_correct_twin_of_each_is_silent_on_every_seed() {
-    for Twins { name, build, right, .. } in ALL {
+    for Twins { name, build, right, .. } in all() {
         for seed in 0..SEEDS {
             let sim = build().seed(seed).backtraces(seed % 16 == 0).build();
             right(&Bench::new(&sim));
