@@ -63,7 +63,7 @@ impl State {
         let made_by = queue.map(|queue| self.begin(queue, What::Allocate, site));
         if let Some(access) = &made_by {
             let nothing = Work::Fill { at: None, byte: 0 };
-            self.queues[access.queue].pending.push_back(nothing);
+            self.submit(access.queue, nothing);
         }
         let number = self.allocations.push(Allocation {
             device,

@@ -4,14 +4,14 @@
 //! runs while the lock is held: kernels run between two locks, and what is thrown away is dropped
 //! after it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::{Condvar, MutexGuard};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use arrow_device::driver::{ForkMutex, LibraryUse, Raw};
-use arrow_device::{DeviceId, Error, ErrorKind, Queue, Result};
+use arrow_device::driver::{ForkMutex, LibraryUse};
+use arrow_device::{DeviceId, Error, ErrorKind, Result};
 
 use crate::allocation::{Allocation, FIRST_PART, PartHandle, Placement};
 use crate::builder::{Kind, Settings};
@@ -20,8 +20,9 @@ use crate::events::Events;
 use crate::fault::{self, Call, Effect, Faults};
 use crate::host_memory::HostBytes;
 use crate::queue::{QueueState, Step, Work};
+use crate::queues::Lanes;
 use crate::random::Random;
-use crate::report::{Action, Actor, Mistake, Report};
+use crate::report::{Action, Actor, Report};
 use crate::site::{RawSite, SiteId, Sites};
 use crate::table::Table;
 use crate::track::{Access, What};
@@ -57,8 +58,12 @@ pub(crate) struct State {
     pub(crate) queue_handles: BTreeMap<usize, usize>,
     /// Queues that stay open and leak nothing.
     pub(crate) permanent: HashSet<usize>,
-    /// The queue that has, or had last, each lane.
-    pub(crate) lanes: Vec<usize>,
+    /// Queues that are open, or have work that the host does not know to be finished. Some others,
+    /// until somebody looks.
+    pub(crate) live: BTreeSet<usize>,
+    /// Queues with work that has not run.
+    pub(crate) busy: BTreeSet<usize>,
+    pub(crate) lanes: Lanes,
     pub(crate) allocations: Table<Allocation>,
     /// Allocations by their address, freed ones included until the address is used again.
     pub(crate) by_address: BTreeMap<usize, usize>,
@@ -112,7 +117,9 @@ impl Engine {
             queues: Table::default(),
             queue_handles: BTreeMap::new(),
             permanent: HashSet::new(),
-            lanes: Vec::new(),
+            live: BTreeSet::new(),
+            busy: BTreeSet::new(),
+            lanes: Lanes::default(),
             allocations: Table::default(),
             by_address: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -224,85 +231,9 @@ impl State {
         Err(Error::new(ErrorKind::DeviceLost, "the device was told to be lost").on_device(*id))
     }
 
-    /// From now on the device does nothing. What was submitted to it is thrown away and counts as
-    /// finished.
-    pub(crate) fn lose(&mut self, device: usize) {
-        self.devices[device].lost = true;
-        for queue in self.queues.iter_mut().filter(|queue| queue.device == device) {
-            self.discarded.extend(queue.pending.drain(..));
-            queue.done = queue.submitted;
-            self.host.advance(queue.last());
-        }
-    }
-
     /// The host has waited for all that this clock covers.
     pub(crate) fn host_knows(&mut self, clock: &Clock) {
         self.host.join(clock);
-    }
-
-    // ---- queues
-
-    pub(crate) fn open_queue(&mut self, device: usize, handle: usize, site: RawSite) -> Result<()> {
-        self.attempt(Call::OpenQueue, device)?;
-        let opened = self.sites.add(site);
-        // A lane whose work the host knows to be finished: all that is submitted from now on comes
-        // after it anyway.
-        let number = self.queues.len();
-        let free = self.lanes.iter().position(|queue| {
-            let queue = &self.queues[*queue];
-            queue.closed.is_some() && self.host.covers(queue.last())
-        });
-        let (lane, base) = match free.and_then(|lane| self.lanes.get_mut(lane).map(|q| (lane, q))) {
-            Some((lane, queue)) => {
-                let base = self.queues[*queue].last().number;
-                *queue = number;
-                (lane, base)
-            }
-            None => {
-                self.lanes.push(number);
-                (self.lanes.len() - 1, 0)
-            }
-        };
-        let lane = u32::try_from(lane).unwrap_or(u32::MAX);
-        self.queues.push(QueueState::new(device, lane, base, opened));
-        self.queue_handles.insert(handle, number);
-        Ok(())
-    }
-
-    pub(crate) fn close_queue(&mut self, raw: Raw<Queue>, site: RawSite) {
-        let site = self.sites.add(site);
-        let Ok(queue) = self.open_one(raw, "close", site) else { return };
-        self.queues[queue].closed = Some(site);
-    }
-
-    /// The queue of a handle. What is no open queue is reported, and an error.
-    pub(crate) fn open_one(
-        &mut self,
-        raw: Raw<Queue>,
-        what: &'static str,
-        site: SiteId,
-    ) -> Result<usize> {
-        let Some(queue) = self.queue_handles.get(&raw.bits()).copied() else {
-            let here = self.host_action(what, site);
-            self.report(Report::new(Mistake::UnknownQueue).second(here));
-            return Err(misuse("this handle is no queue of the simulator"));
-        };
-        if let Some(closed) = self.queues[queue].closed {
-            let (first, here) = (self.host_action("close", closed), self.host_action(what, site));
-            let report = Report::new(Mistake::QueueClosed).first(first).second(here);
-            self.report(report.note(format!("It is queue {}.", queue + 1)));
-            return Err(misuse("the queue is closed"));
-        }
-        Ok(queue)
-    }
-
-    /// Numbers a new piece of work and orders it behind all that the queue was given before.
-    pub(crate) fn begin(&mut self, queue: usize, what: What, site: SiteId) -> Access {
-        let state = &mut self.queues[queue];
-        state.submitted += 1;
-        let point = state.last();
-        state.clock.advance(point);
-        Access { point, queue, work: state.submitted, what, site }
     }
 
     // ---- words for reports
@@ -333,22 +264,4 @@ impl State {
 /// The error of a call that was reported as a mistake and cannot go on.
 pub(crate) fn misuse(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::Sim;
-
-    #[test]
-    fn queues_that_come_and_go_leave_the_clocks_short() {
-        let sim = Sim::builder().build();
-        let kept = sim.device().open_queue().unwrap();
-        for _ in 0..1000 {
-            let queue = sim.device().open_queue().unwrap();
-            sim.kernel("work").launch(&queue, |_| {}).unwrap();
-            kept.wait(&queue.record().unwrap()).unwrap();
-            kept.synchronize().unwrap();
-        }
-        assert_eq!(sim.engine().lock().lanes.len(), 2);
-    }
 }

@@ -138,6 +138,7 @@ mod memory;
 mod parts;
 mod pump;
 mod queue;
+mod queues;
 mod random;
 mod report;
 mod run;

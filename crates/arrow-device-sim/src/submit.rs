@@ -79,7 +79,7 @@ impl State {
             self.judge_side(piece.to, access, true);
         }
         self.judge_host_sides(&mut pieces, access);
-        self.queues[queue].pending.push_back(Work::Copy { pieces, access });
+        self.submit(queue, Work::Copy { pieces, access });
         Ok(())
     }
 
@@ -100,7 +100,7 @@ impl State {
         if let Some(part) = at {
             self.judge(part, access, true, false);
         }
-        self.queues[queue].pending.push_back(Work::Fill { at, byte });
+        self.submit(queue, Work::Fill { at, byte });
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl State {
             self.judge(part, access, true, true);
         });
         let work = KernelWork { access, reads, writes, run: launch.run };
-        self.queues[queue].pending.push_back(Work::Kernel(work));
+        self.submit(queue, Work::Kernel(work));
         Ok(())
     }
 

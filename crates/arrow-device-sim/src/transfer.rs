@@ -118,7 +118,7 @@ impl State {
             self.judge_side(piece.to, access, true);
         }
         self.judge_host_sides(&mut pieces, access);
-        self.queues[queue].pending.push_back(Work::Copy { pieces, access });
+        self.submit(queue, Work::Copy { pieces, access });
         Ok(())
     }
 
@@ -147,7 +147,7 @@ impl State {
         }
         let work = Work::Free { allocation: number };
         self.begin(queue, What::Allocate, site);
-        self.queues[queue].pending.push_back(work);
+        self.submit(queue, work);
         let allocation = &mut self.allocations[number];
         allocation.freed = Some(site);
         Ok(())
@@ -172,8 +172,9 @@ impl State {
 
     /// Shows managed memory of a device to the host, or hides it.
     pub(crate) fn take_turns(&mut self, device: usize) {
-        let mut queues = self.queues.iter().filter(|queue| queue.device == device);
-        let is_hosts = queues.all(|queue| self.host.covers(queue.last()));
+        self.forget_closed();
+        let mut queues = self.live.iter().map(|queue| &self.queues[*queue]);
+        let is_hosts = queues.all(|queue| queue.device != device || self.host.covers(queue.last()));
         for allocation in self.allocations.iter() {
             let is_managed = allocation.placement == Placement::Managed;
             if is_managed
@@ -193,12 +194,8 @@ impl State {
         if queue == after || !known.join(&clock) {
             return;
         }
-        let state = &mut self.queues[queue];
-        state.clock.join(&clock);
-        state.submitted += 1;
-        let point = state.last();
-        state.clock.advance(point);
-        state.pending.push_back(Work::Wait { queue: after, work });
+        self.queues[queue].clock.join(&clock);
+        self.submit_wait(queue, after, work);
     }
 
     /// What an address names.
