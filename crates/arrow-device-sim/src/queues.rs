@@ -130,8 +130,17 @@ impl State {
 
     /// From now on the device does nothing. What was submitted to it is thrown away and counts as
     /// finished, because it touches no memory any more.
+    ///
+    /// A device whose queue waits for work that a lost device has not done is lost as well: nothing
+    /// behind the wait may run as if that work were done.
     pub(crate) fn lose(&mut self, device: usize) {
-        self.devices[device].lost = true;
+        let mut lost = vec![device];
+        while let Some(device) = lost.pop() {
+            if std::mem::replace(&mut self.devices[device].lost, true) {
+                continue;
+            }
+            lost.extend(self.devices_that_wait_for_lost_ones());
+        }
         for number in self.live.iter().copied() {
             let queue = &mut self.queues[number];
             if self.devices[queue.device].lost {
@@ -141,6 +150,19 @@ impl State {
                 self.host.advance(queue.last());
             }
         }
+    }
+
+    fn devices_that_wait_for_lost_ones(&self) -> Vec<usize> {
+        let never_passes = |work: &Work| match work {
+            Work::Wait { queue, work } => {
+                let awaited = &self.queues[*queue];
+                self.devices[awaited.device].lost && awaited.done < *work
+            }
+            _ => false,
+        };
+        let busy = self.busy.iter().map(|queue| &self.queues[*queue]);
+        let waits = busy.filter(|queue| queue.pending.iter().any(never_passes));
+        waits.map(|queue| queue.device).filter(|device| !self.devices[*device].lost).collect()
     }
 }
 
