@@ -8,8 +8,10 @@ use arrow_device::{Error, ErrorKind, Memory, Queue, Result};
 
 use crate::allocation::{Allocation, Placement};
 use crate::builder::Kind;
+use crate::custody::Custody;
 use crate::engine::{State, misuse};
 use crate::fault::Call;
+use crate::marks::Marks;
 use crate::memory::{DeviceBytes, PAGE};
 use crate::queue::Work;
 use crate::report::{Action, Mistake, Report, Subject};
@@ -74,7 +76,8 @@ impl State {
             history: History::new(len, made_by),
             made: site,
             freed: None,
-            shared: None,
+            shared: Marks::default(),
+            custody: Custody::default(),
             mappings: Vec::new(),
         });
         let whole = address.addr()..address.addr().saturating_add(len as usize);
@@ -152,19 +155,33 @@ impl State {
             || self.peers.contains(&(device, home, placement))
     }
 
-    /// From now on nobody writes to it.
-    pub(crate) fn share(&mut self, memory: Raw<Memory>, site: RawSite) {
+    /// From now on nobody writes to these bytes.
+    pub(crate) fn share(&mut self, memory: Raw<Memory>, len: u64, site: RawSite) {
         let site = self.sites.add(site);
-        if let Some(number) = self.by_address.get(&memory.bits()).copied() {
-            self.allocations[number].shared.get_or_insert(site);
+        if let Some((number, offset, end)) = self.inside(memory) {
+            self.allocations[number].shared.set(offset..end.min(offset + len), site);
         }
     }
 
-    /// Takes `share` back.
-    pub(crate) fn reuse(&mut self, memory: Raw<Memory>) {
-        if let Some(number) = self.by_address.get(&memory.bits()).copied() {
-            self.allocations[number].shared = None;
+    /// Takes `share` back. Who was told the bytes before matters no more.
+    pub(crate) fn reuse(&mut self, memory: Raw<Memory>, len: u64) {
+        if let Some((number, offset, end)) = self.inside(memory) {
+            let bytes = offset..end.min(offset + len);
+            self.allocations[number].shared.clear(&bytes);
+            self.allocations[number].custody.released(&bytes);
         }
+    }
+
+    /// The allocation that an address or a handle is in, how far, and how much there is of it.
+    pub(crate) fn inside(&self, memory: Raw<Memory>) -> Option<(usize, u64, u64)> {
+        if let Some(part) = self.parts.get(&memory.bits()) {
+            return Some((part.allocation, part.offset, part.offset + part.len));
+        }
+        let (base, number) = self.by_address.range(..=memory.bits()).next_back()?;
+        let allocation = &self.allocations[*number];
+        let offset = (memory.bits() - base) as u64;
+        let is_there = allocation.freed.is_none() && offset < allocation.len;
+        is_there.then_some((*number, offset, allocation.len))
     }
 
     /// The bytes that a spot names, for a device, or `None` where it names none: that is reported.
@@ -279,14 +296,8 @@ impl State {
 
     /// Bytes from an address to the end of its allocation, and on which device.
     pub(crate) fn locate(&self, memory: Raw<Memory>) -> Option<(usize, u64)> {
-        if let Some(part) = self.parts.get(&memory.bits()) {
-            return Some((self.allocations[part.allocation].device, part.len));
-        }
-        let (base, number) = self.by_address.range(..=memory.bits()).next_back()?;
-        let allocation = &self.allocations[*number];
-        let offset = (memory.bits() - base) as u64;
-        let is_there = allocation.freed.is_none() && offset < allocation.len;
-        is_there.then_some((allocation.device, allocation.len - offset))
+        let (number, offset, end) = self.inside(memory)?;
+        Some((self.allocations[number].device, end - offset))
     }
 
     /// What is still there and should not be.

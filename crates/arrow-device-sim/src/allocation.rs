@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::custody::Custody;
+use crate::marks::Marks;
 use crate::memory::DeviceBytes;
 use crate::site::SiteId;
 use crate::track::History;
@@ -37,8 +39,10 @@ pub(crate) struct Allocation {
     pub(crate) history: History,
     pub(crate) made: SiteId,
     pub(crate) freed: Option<SiteId>,
-    /// Where it was shared: from then on nobody writes.
-    pub(crate) shared: Option<SiteId>,
+    /// What was shared: from then on nobody writes.
+    pub(crate) shared: Marks,
+    /// Who was told what.
+    pub(crate) custody: Custody,
     pub(crate) mappings: Vec<(Range<u64>, SiteId)>,
 }
 

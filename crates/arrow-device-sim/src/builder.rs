@@ -27,7 +27,7 @@ impl Kind {
     pub const ALL: [Self; 3] = [Self::Discrete, Self::HostReadable, Self::Handles];
 
     pub(crate) fn properties(self, name: String, parts: bool) -> Properties {
-        let properties = Properties::new(name).with_alignment(256);
+        let properties = Properties::new(name).with_alignment(256).with_watches(true);
         match self {
             Self::Discrete => properties,
             Self::HostReadable => properties.with_host_access(HostAccess::Mapped),

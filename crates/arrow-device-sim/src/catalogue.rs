@@ -115,6 +115,30 @@
 //! # }
 //! ```
 //!
+//! # UseAfterView
+//!
+//! Work names a place when the view that told it, or the memory, is gone. The bytes may still be
+//! there, because earlier work needs them: that is luck, and differs from run to run on a device.
+//! ([`Mistake::UseAfterView`])
+//!
+//! ```
+//! # fn main() -> arrow_device::Result<()> {
+//! # use arrow_device_sim::{Mistake, Sim};
+//! let sim = Sim::builder().build();
+//! # {
+//! let queue = sim.device().open_queue()?;
+//! let mut memory = sim.device().allocate(8)?;
+//! memory.write(&queue, &[1; 8])?;
+//! let buffer = memory.into_buffer();
+//! // Wrong: the view ends here, and its place stays.
+//! let spot = buffer.on(&queue)?.location().spot();
+//! sim.kernel("consume").reads(spot, 8).launch(&queue, |_| {})?;
+//! # }
+//! assert_eq!(sim.finish()[0].kind, Mistake::UseAfterView);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # OutOfBounds
 //!
 //! Work reaches past the end of an allocation. ([`Mistake::OutOfBounds`])
@@ -600,6 +624,7 @@ pub const ALL: &[Mistake] = &[
     Mistake::WriteToShared,
     Mistake::WriteWhileMapped,
     Mistake::UseAfterFree,
+    Mistake::UseAfterView,
     Mistake::OutOfBounds,
     Mistake::UnknownMemory,
     Mistake::UnreachableMemory,

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
-    not_reachable,
+    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting, Watched,
+    WatchedPlace, not_reachable,
 };
 use arrow_device::{DeviceId, Event, Memory, Queue, Result};
 
@@ -89,13 +89,18 @@ unsafe impl Driver for SimDriver {
         self.engine.with(|state| state.free(memory, len, site));
     }
 
-    fn share(&self, memory: Raw<Memory>) {
+    fn share(&self, memory: Raw<Memory>, len: u64) {
         let site = self.engine.site();
-        self.engine.with(|state| state.share(memory, site));
+        self.engine.with(|state| state.share(memory, len, site));
     }
 
-    fn reuse(&self, memory: Raw<Memory>) {
-        self.engine.with(|state| state.reuse(memory));
+    fn reuse(&self, memory: Raw<Memory>, len: u64) {
+        self.engine.with(|state| state.reuse(memory, len));
+    }
+
+    fn watch(&self, what: Watched, places: &[WatchedPlace]) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.watch(what, places, site));
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {

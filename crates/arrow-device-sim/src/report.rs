@@ -23,6 +23,8 @@ pub enum Mistake {
     WriteWhileMapped,
     /// Freed memory is used.
     UseAfterFree,
+    /// A place is used when the views and the memory that told it are gone.
+    UseAfterView,
     /// Work reaches past the end of an allocation.
     OutOfBounds,
     /// An address is used that is no memory of this simulator.
@@ -80,6 +82,7 @@ impl Mistake {
             Self::WriteToShared => "write to shared memory",
             Self::WriteWhileMapped => "write to memory that the host has mapped",
             Self::UseAfterFree => "use after free",
+            Self::UseAfterView => "use of a place that is withdrawn",
             Self::OutOfBounds => "out of bounds",
             Self::UnknownMemory => "no memory of this simulator",
             Self::UnreachableMemory => "memory that this device cannot reach",
@@ -127,6 +130,9 @@ impl Mistake {
             }
             Self::WriteWhileMapped => "The host may be reading these bytes at this moment.",
             Self::UseAfterFree => "Whoever allocated next has these bytes now.",
+            Self::UseAfterView => {
+                "The memory waits for what was submitted before, and may be somebody else's when this work runs."
+            }
             Self::OutOfBounds => "What lies behind an allocation belongs to somebody else.",
             Self::UnknownMemory => "A device would read or overwrite something else, or stop.",
             Self::UnreachableMemory => {
@@ -179,6 +185,9 @@ impl Mistake {
             Self::WriteWhileMapped => "End the mapping first.",
             Self::UseAfterFree => {
                 "Keep the owner until the work is submitted, and free after the work has passed."
+            }
+            Self::UseAfterView => {
+                "Keep the `View`, the `BufferView` or the `Memory` until the work is submitted."
             }
             Self::OutOfBounds => "Check offset and length against the allocation's length.",
             Self::UnknownMemory => {

@@ -207,6 +207,7 @@ impl State {
         if writes {
             self.judge_right_to_write(number, &bytes, &access);
         }
+        self.judge_custody(part, &access, writes);
     }
 
     #[cold]
@@ -253,7 +254,9 @@ impl State {
 
     fn judge_right_to_write(&mut self, number: usize, bytes: &Range<u64>, access: &Access) {
         let allocation = &self.allocations[number];
-        let shared = allocation.shared.map(|site| (Mistake::WriteToShared, bytes.clone(), site));
+        let within = |marked: Range<u64>| marked.start.max(bytes.start)..marked.end.min(bytes.end);
+        let shared = allocation.shared.find(bytes);
+        let shared = shared.map(|(marked, site)| (Mistake::WriteToShared, within(marked), site));
         let overlaps =
             |(mapped, _): &&(Range<u64>, _)| mapped.start < bytes.end && bytes.start < mapped.end;
         let mapped = allocation.mappings.iter().find(overlaps);

@@ -18,6 +18,7 @@ mod mistakes;
 mod model;
 mod order;
 mod out_of_memory;
+mod places;
 mod reports;
 #[path = "../support/mod.rs"]
 mod support;

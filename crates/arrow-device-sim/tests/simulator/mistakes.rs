@@ -4,8 +4,8 @@ use arrow_device::driver::{Raw, Route};
 use arrow_device::{Buffer, ErrorKind, Memory};
 use arrow_device_sim::{Builder, Kind, Mistake, Sim, catalogue};
 
-use crate::host_memory;
 use crate::support::{Bench, at, host, host_mut, region};
+use crate::{host_memory, places};
 
 /// A thousand and a little: in seconds, because nothing here sleeps.
 const SEEDS: u64 = if cfg!(miri) { 3 } else { 1024 };
@@ -21,7 +21,7 @@ pub(crate) struct Twins {
 
 /// Those of this file, and those of the files about one subject.
 fn all() -> impl Iterator<Item = &'static Twins> {
-    ALL.iter().chain(host_memory::TWINS)
+    ALL.iter().chain(host_memory::TWINS).chain(places::TWINS)
 }
 
 fn discrete() -> Builder {

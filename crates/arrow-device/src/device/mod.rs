@@ -21,6 +21,7 @@ pub(crate) mod queue;
 mod registry;
 pub(crate) mod staging;
 mod turns;
+pub(crate) mod watch;
 
 pub use account::Held;
 pub use allocator::{Allocator, Recycler};
