@@ -155,13 +155,13 @@ impl State {
         Some((number, offset..end))
     }
 
-    /// Reports work on bytes of which the last owner is gone.
-    pub(crate) fn judge_custody(&mut self, part: Span, access: &Access, writes: bool) {
+    /// Whether the last owner of bytes is gone that work is to use. That is reported.
+    pub(crate) fn is_withdrawn(&mut self, part: Span, access: &Access, writes: bool) -> bool {
         let Span { allocation: number, offset, len } = part;
         let bytes = offset..offset + len;
         let custody = &self.allocations[number].custody;
         let Some(Told { bytes: told, gone, .. }) = custody.is_gone(&bytes, access.queue) else {
-            return;
+            return false;
         };
         let (bytes, gone) = (told.start.max(offset)..told.end.min(bytes.end), *gone);
         let report = Report::new(Mistake::UseAfterView)
@@ -169,5 +169,6 @@ impl State {
             .first(self.host_action("the last view or memory that had the place dropped", gone))
             .second(self.action(access, writes));
         self.report(report);
+        true
     }
 }

@@ -192,6 +192,10 @@ impl State {
         if len == 0 {
             return;
         }
+        // What is used without a right to it is one mistake, whatever comes of it.
+        if self.is_withdrawn(part, &access, writes) {
+            return;
+        }
         let bytes = offset..offset + len;
         let mut found = Vec::new();
         let behind = Behind { clock: &self.queues[access.queue].clock, host: &self.host, twice };
@@ -207,7 +211,6 @@ impl State {
         if writes {
             self.judge_right_to_write(number, &bytes, &access);
         }
-        self.judge_custody(part, &access, writes);
     }
 
     #[cold]
