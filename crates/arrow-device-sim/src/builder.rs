@@ -36,6 +36,19 @@ impl Kind {
     }
 }
 
+/// When work runs. All orders of all schedules are legal; each shows other mistakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Schedule {
+    /// When somebody waits for it: results come as late as the order allows, and memory that is
+    /// given up stays as long as it can.
+    #[default]
+    Late,
+    /// In the call that submits it, as far as nothing has to be waited for: memory that is given up
+    /// goes at once. The host learns of it as always, when it waits or asks.
+    Eager,
+}
+
 /// Says what a simulator is to be like, and makes it. Begun by [`Sim::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
@@ -47,6 +60,8 @@ pub struct Builder {
 pub(crate) struct Settings {
     pub(crate) kind: Kind,
     pub(crate) seed: u64,
+    /// `None` is late, and in a sweep the seed's choice.
+    pub(crate) schedule: Option<Schedule>,
     pub(crate) parts: bool,
     pub(crate) devices: usize,
     pub(crate) peer_access: bool,
@@ -64,6 +79,7 @@ impl Builder {
             settings: Settings {
                 kind: Kind::Discrete,
                 seed: 0,
+                schedule: None,
                 parts: false,
                 devices: 1,
                 peer_access: false,
@@ -98,6 +114,13 @@ impl Builder {
     /// Which of the legal orders work runs in. Without it that is 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
+        self
+    }
+
+    /// When work runs. Without it work runs late, and in a [`sweep`](Self::sweep) eagerly on every
+    /// other seed.
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.settings.schedule = Some(schedule);
         self
     }
 
@@ -145,14 +168,22 @@ impl Builder {
     }
 
     /// Runs a test once for each seed, each time with a new simulator, which is dropped after it.
+    /// Unless a [`schedule`](Self::schedule) was chosen, work runs late on even seeds and eagerly on
+    /// odd ones.
     ///
     /// A panic is preceded by a line that names the seed.
     pub fn sweep(self, seeds: impl IntoIterator<Item = u64>, mut test: impl FnMut(&Sim)) {
         for seed in seeds {
             let _named = Named(format!("with seed {seed}"));
-            let sim = self.clone().seed(seed).build();
+            let sim = self.clone().in_sweep(seed).build();
             test(&sim);
         }
+    }
+
+    fn in_sweep(self, seed: u64) -> Self {
+        let of_seed = if seed.is_multiple_of(2) { Schedule::Late } else { Schedule::Eager };
+        let schedule = self.settings.schedule.unwrap_or(of_seed);
+        self.seed(seed).schedule(schedule)
     }
 
     /// Runs a test once for each call in it that can fail, and makes that call fail; then once for

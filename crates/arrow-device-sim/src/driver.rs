@@ -81,7 +81,7 @@ unsafe impl Driver for SimDriver {
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
         let site = self.engine.site();
-        self.engine.with(|state| state.allocate(self.device, len, queue, site))
+        self.engine.submit(|state| state.allocate(self.device, len, queue, site))
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
@@ -178,7 +178,7 @@ unsafe impl Driver for SimDriver {
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         let site = self.engine.site();
         // SAFETY: UNS-21, which the caller keeps.
-        self.engine.with(|state| unsafe { state.copy(queue, &route, regions, site) })
+        self.engine.submit(|state| unsafe { state.copy(queue, &route, regions, site) })
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {

@@ -14,7 +14,7 @@ use arrow_device::driver::{ForkMutex, LibraryUse};
 use arrow_device::{DeviceId, Error, ErrorKind, Result};
 
 use crate::allocation::{Allocation, FIRST_PART, PartHandle, Placement};
-use crate::builder::{Kind, Settings};
+use crate::builder::{Kind, Schedule, Settings};
 use crate::clock::Clock;
 use crate::events::Events;
 use crate::fault::{self, Call, Effect, Faults};
@@ -36,6 +36,8 @@ pub(crate) struct Engine {
     home: LibraryUse,
     /// Told when work has run, or the thread that runs it has stopped.
     pub(crate) turn: Condvar,
+    /// Whether work runs when it is submitted.
+    is_eager: bool,
     /// Which simulator of the process this is.
     pub(crate) number: usize,
     backtraces: bool,
@@ -147,6 +149,7 @@ impl Engine {
             state: ForkMutex::new(state),
             home,
             turn: Condvar::new(),
+            is_eager: settings.schedule == Some(Schedule::Eager),
             number,
             backtraces: settings.backtraces,
             own_code: settings.own_code.clone(),
@@ -172,6 +175,18 @@ impl Engine {
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = act(&mut state);
+        self.unlock(state);
+        result
+    }
+
+    /// Submits something under the lock, and runs it on an eager device.
+    pub(crate) fn submit<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        let result = act(&mut state);
+        // What a kernel submits, and what is submitted beside a kernel, waits for its time.
+        if self.is_eager && state.running.is_none() {
+            state = self.run_all(state);
+        }
         self.unlock(state);
         result
     }

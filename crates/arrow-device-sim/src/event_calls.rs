@@ -160,7 +160,7 @@ impl Engine {
 
     pub(crate) fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         let site = self.site();
-        self.with(|state| state.wait(queue, event, site))
+        self.submit(|state| state.wait(queue, event, site))
     }
 
     pub(crate) fn is_complete(&self, event: Raw<Event>) -> Result<bool> {

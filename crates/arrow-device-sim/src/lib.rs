@@ -152,7 +152,7 @@ mod table;
 mod track;
 mod transfer;
 
-pub use builder::{Builder, Kind, for_each_fault, sweep};
+pub use builder::{Builder, Kind, Schedule, for_each_fault, sweep};
 pub use driver::SimDriver;
 pub use event_table::EventTable;
 pub use fault::Call;

@@ -103,7 +103,7 @@ impl Sim {
     #[track_caller]
     pub fn fill(&self, queue: &Queue, spot: Spot, len: u64, byte: u8) -> Result<()> {
         let site = Site::caller();
-        self.engine.with(|state| state.fill(queue.raw(), spot, len, byte, site))
+        self.engine.submit(|state| state.fill(queue.raw(), spot, len, byte, site))
     }
 
     /// Copies bytes to the host on a queue, and waits for them.

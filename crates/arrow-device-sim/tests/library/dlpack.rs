@@ -9,7 +9,7 @@ use arrow_device::dlpack::{
     Conversion, CopyPolicy, Dtype, Managed, Order, Tensor, device_id, dl_device,
 };
 use arrow_device::{Array, DataType, ErrorKind, Queue};
-use arrow_device_sim::{Kind, Mistake, Sim, sweep};
+use arrow_device_sim::{Kind, Mistake, Schedule, Sim, sweep};
 use tensors::matrix;
 
 // Requirement: DLP-4
@@ -61,7 +61,7 @@ fn consume(sim: &Sim, queue: &Queue, managed: &Managed<DLManagedTensorVersioned>
 #[test]
 fn on_export_the_consumers_queue_waits_and_no_host_does() {
     for kind in Kind::ALL {
-        Sim::builder().kind(kind).sweep(0..10, |sim| {
+        Sim::builder().kind(kind).schedule(Schedule::Late).sweep(0..10, |sim| {
             let [producer, consumer] = [(); 2].map(|()| sim.device().open_queue().unwrap());
             let array = being_written(sim, &producer).slice(4, 60).unwrap();
             let tensor = array.to_tensor(&Conversion::new()).unwrap();

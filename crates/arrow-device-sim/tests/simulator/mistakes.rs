@@ -2,7 +2,7 @@
 
 use arrow_device::driver::{Raw, Route};
 use arrow_device::{Buffer, ErrorKind, Memory};
-use arrow_device_sim::{Builder, Kind, Mistake, Sim, catalogue};
+use arrow_device_sim::{Builder, Kind, Mistake, Schedule, Sim, catalogue};
 
 use crate::support::{Bench, at, host, host_mut, region};
 use crate::{host_memory, places};
@@ -17,6 +17,18 @@ pub(crate) struct Twins {
     pub(crate) build: fn() -> Builder,
     pub(crate) wrong: fn(&Bench<'_>),
     pub(crate) right: fn(&Bench<'_>),
+}
+
+impl Twins {
+    /// A simulator for a seed. Every other one is eager, but where a change by the host has to come
+    /// before the copy.
+    fn sim(&self, seed: u64) -> Sim {
+        let is_late =
+            matches!(self.mistake, Mistake::HostSourceChanged | Mistake::HostDestinationChanged);
+        let is_late = is_late || seed.is_multiple_of(2);
+        let schedule = if is_late { Schedule::Late } else { Schedule::Eager };
+        (self.build)().seed(seed).schedule(schedule).backtraces(seed % 16 == 0).build()
+    }
 }
 
 /// Those of this file, and those of the files about one subject.
@@ -631,21 +643,27 @@ fn every_mistake_of_the_catalogue_is_planted_here() {
 
 #[test]
 fn every_mistake_is_reported_on_every_seed_and_nothing_else_is() {
-    for Twins { name, mistake, build, wrong, .. } in all() {
+    for twins in all() {
+        let Twins { name, mistake, wrong, .. } = twins;
         for seed in 0..SEEDS {
-            let sim = build().seed(seed).backtraces(seed % 16 == 0).build();
+            let sim = twins.sim(seed);
             wrong(&Bench::new(&sim));
             let kinds: Vec<Mistake> = sim.finish().iter().map(|report| report.kind).collect();
-            assert_eq!(kinds, [*mistake], "{name}, seed {seed}");
+            // Where work runs at once, the memory of a place that is withdrawn is free already.
+            let is_free_already = *mistake == Mistake::UseAfterView && !seed.is_multiple_of(2);
+            if !(is_free_already && kinds == [Mistake::UseAfterFree]) {
+                assert_eq!(kinds, [*mistake], "{name}, seed {seed}");
+            }
         }
     }
 }
 
 #[test]
 fn the_correct_twin_of_each_is_silent_on_every_seed() {
-    for Twins { name, build, right, .. } in all() {
+    for twins in all() {
+        let Twins { name, right, .. } = twins;
         for seed in 0..SEEDS {
-            let sim = build().seed(seed).backtraces(seed % 16 == 0).build();
+            let sim = twins.sim(seed);
             right(&Bench::new(&sim));
             let reports = sim.finish();
             assert!(reports.is_empty(), "{name}, seed {seed}: {reports:#?}");
