@@ -78,6 +78,7 @@ impl State {
             freed: None,
             shared: Marks::default(),
             custody: Custody::default(),
+            used_on: made_by.iter().map(|access| access.queue).collect(),
             mappings: Vec::new(),
         });
         let whole = address.addr()..address.addr().saturating_add(len as usize);
@@ -298,39 +299,5 @@ impl State {
     pub(crate) fn locate(&self, memory: Raw<Memory>) -> Option<(usize, u64)> {
         let (number, offset, end) = self.inside(memory)?;
         Some((self.allocations[number].device, end - offset))
-    }
-
-    /// What is still there and should not be.
-    pub(crate) fn leaks(&self) -> Vec<Report> {
-        let mut leaks = Vec::new();
-        for (number, allocation) in self.allocations.iter().enumerate() {
-            if allocation.freed.is_none() {
-                let subject = self.subject(number, 0..allocation.len);
-                leaks.push(Report::new(Mistake::LeakedAllocation).about(subject));
-            }
-            for (bytes, mapped) in &allocation.mappings {
-                let report = Report::new(Mistake::LeakedMapping);
-                let report = report.about(self.subject(number, bytes.clone()));
-                leaks.push(report.first(self.host_action("map", *mapped)));
-            }
-        }
-        for part in self.parts.values() {
-            let first = self.host_action("part", part.made);
-            let report = Report::new(Mistake::LeakedAllocation);
-            let report = report.about(self.subject(part.allocation, part.bytes()));
-            leaks.push(report.first(first).note("It is the handle of a part."));
-        }
-        for (number, queue) in self.queues.iter().enumerate() {
-            if queue.closed.is_none() && !self.permanent.contains(&number) {
-                let first = self.host_action("open", queue.opened);
-                let note = format!("It is queue {}.", number + 1);
-                leaks.push(Report::new(Mistake::LeakedQueue).first(first).note(note));
-            }
-        }
-        leaks.extend(self.events.alive().map(|(number, made)| {
-            let first = self.host_action("make an event", made);
-            Report::new(Mistake::LeakedEvent).first(first).note(format!("It is event {number}."))
-        }));
-        leaks
     }
 }

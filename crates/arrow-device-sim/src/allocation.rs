@@ -1,5 +1,6 @@
 //! What is known of an allocation, and of the handles for parts of one.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::custody::Custody;
@@ -43,6 +44,8 @@ pub(crate) struct Allocation {
     pub(crate) shared: Marks,
     /// Who was told what.
     pub(crate) custody: Custody,
+    /// The queues whose work it was made for or used by.
+    pub(crate) used_on: BTreeSet<usize>,
     pub(crate) mappings: Vec<(Range<u64>, SiteId)>,
 }
 

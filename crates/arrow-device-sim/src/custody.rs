@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use arrow_device::driver::{Watched, WatchedPlace};
+use arrow_device::driver::{PlaceOwner, Watched, WatchedPlace};
 
 use crate::engine::State;
 use crate::report::{Mistake, Report};
@@ -22,8 +22,7 @@ use crate::track::Access;
 #[derive(Debug, Default)]
 pub(crate) struct Custody {
     told: Vec<Told>,
-    /// Where bytes begin that were handed to somebody outside of the library, and how often.
-    outside: Vec<(Range<u64>, usize)>,
+    outside: Vec<Outside>,
 }
 
 /// Bytes that were told for a queue.
@@ -31,6 +30,9 @@ pub(crate) struct Custody {
 struct Told {
     bytes: Range<u64>,
     queue: usize,
+    by: PlaceOwner,
+    /// Which call of the library told it last: a view tells all its places at once.
+    call: u64,
     /// How many owners of the place there are.
     owners: usize,
     /// Where it was told first, and where the last owner went.
@@ -38,53 +40,69 @@ struct Told {
     gone: SiteId,
 }
 
+/// Bytes that were handed to somebody outside of the library.
+#[derive(Debug)]
+struct Outside {
+    bytes: Range<u64>,
+    /// How often they were, and did not come back.
+    count: usize,
+    exported: SiteId,
+}
+
 /// More of these than that, and closed queues are forgotten.
 const MANY: usize = 16;
 
 impl Custody {
-    fn told(&mut self, bytes: Range<u64>, queue: usize, site: SiteId) {
-        if let Some(told) = self.of(bytes.start, queue) {
+    fn told(&mut self, bytes: Range<u64>, queue: usize, by: PlaceOwner, call: u64, site: SiteId) {
+        if let Some(told) = self.of(bytes.start, queue, by) {
             if told.owners == 0 {
-                told.told = site;
+                (told.call, told.told) = (call, site);
             }
             told.bytes.end = told.bytes.end.max(bytes.end);
             told.owners += 1;
             return;
         }
-        self.told.push(Told { bytes, queue, owners: 1, told: site, gone: site });
+        let told = Told { bytes, queue, by, call, owners: 1, told: site, gone: site };
+        self.told.push(told);
     }
 
     /// A place is known by where it begins: the length of text is told as it is known.
-    fn of(&mut self, start: u64, queue: usize) -> Option<&mut Told> {
-        let known = |told: &&mut Told| told.bytes.start == start && told.queue == queue;
+    fn of(&mut self, start: u64, queue: usize, by: PlaceOwner) -> Option<&mut Told> {
+        let known =
+            |told: &&mut Told| told.bytes.start == start && told.queue == queue && told.by == by;
         self.told.iter_mut().find(known)
     }
 
-    fn withdrawn(&mut self, bytes: &Range<u64>, queue: usize, site: SiteId) {
-        if let Some(told) = self.of(bytes.start, queue) {
+    fn withdrawn(&mut self, start: u64, queue: usize, by: PlaceOwner, site: SiteId) {
+        if let Some(told) = self.of(start, queue, by) {
             told.owners = told.owners.saturating_sub(1);
             told.gone = site;
         }
     }
 
-    fn exported(&mut self, bytes: Range<u64>) {
-        match self.outside.iter_mut().find(|(known, _)| *known == bytes) {
-            Some((_, count)) => *count += 1,
-            None => self.outside.push((bytes, 1)),
+    fn exported(&mut self, bytes: Range<u64>, exported: SiteId) {
+        match self.outside.iter_mut().find(|known| known.bytes == bytes) {
+            Some(known) => known.count += 1,
+            None => self.outside.push(Outside { bytes, count: 1, exported }),
         }
     }
 
     /// What was exported may have come back. An import knows the length of no text.
-    fn imported(&mut self, bytes: &Range<u64>) {
-        let known = |(known, _): &(Range<u64>, usize)| known.start == bytes.start;
+    fn imported(&mut self, start: u64) {
+        let known = |known: &Outside| known.bytes.start == start;
         if let Some(index) = self.outside.iter().position(known)
-            && let Some((_, count)) = self.outside.get_mut(index)
+            && let Some(known) = self.outside.get_mut(index)
         {
-            *count -= 1;
-            if *count == 0 {
+            known.count -= 1;
+            if known.count == 0 {
                 self.outside.swap_remove(index);
             }
         }
+    }
+
+    /// Where bytes were exported that have not come back.
+    pub(crate) fn exported_at(&self) -> Option<SiteId> {
+        self.outside.first().map(|outside| outside.exported)
     }
 
     /// Whoever owns the bytes has them again, and nobody of those that are gone matters.
@@ -97,14 +115,24 @@ impl Custody {
         let mut of_bytes = self.told.iter().filter(|told| overlap(&told.bytes, bytes));
         let gone = of_bytes.clone().find(|told| told.owners == 0 && told.queue == queue)?;
         let is_had = of_bytes.any(|told| told.owners > 0)
-            || self.outside.iter().any(|(known, _)| overlap(known, bytes));
+            || self.outside.iter().any(|known| overlap(&known.bytes, bytes));
         (!is_had).then_some(gone)
     }
 
-    /// The places that still have an owner: where they were told, and for which queue.
-    pub(crate) fn owned(&self) -> impl Iterator<Item = (&Range<u64>, usize, SiteId)> {
-        let owned = self.told.iter().filter(|told| told.owners > 0);
-        owned.map(|told| (&told.bytes, told.queue, told.told))
+    /// The places that views have not given up: which call told them, where, and for which queue.
+    pub(crate) fn viewed(&self) -> impl Iterator<Item = (u64, SiteId, usize, &Range<u64>)> {
+        let viewed = |told: &&Told| told.owners > 0 && told.by == PlaceOwner::View;
+        self.told.iter().filter(viewed).map(|told| (told.call, told.told, told.queue, &told.bytes))
+    }
+
+    /// The queues that somebody was told places for.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = usize> {
+        self.told.iter().map(|told| told.queue)
+    }
+
+    /// Whether somebody was told a place at all.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.told.is_empty()
     }
 }
 
@@ -115,8 +143,16 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 impl State {
     pub(crate) fn watch(&mut self, what: Watched, places: &[WatchedPlace], site: RawSite) {
         let site = self.sites.add(site);
+        self.watched += 1;
+        let call = self.watched;
+        match what {
+            Watched::Imported => self.arrays.made("imported", places, site),
+            Watched::Built => self.arrays.made("built", places, site),
+            Watched::Dropped => self.arrays.dropped(places),
+            _ => {}
+        }
         let queue = match what {
-            Watched::Told(queue) | Watched::Withdrawn(queue) => {
+            Watched::Told(queue, _) | Watched::Withdrawn(queue, _) => {
                 let Some(queue) = self.queue_handles.get(&queue.bits()).copied() else { return };
                 queue
             }
@@ -126,18 +162,18 @@ impl State {
             let Some((number, bytes)) = self.watched_bytes(place) else { continue };
             let custody = &mut self.allocations[number].custody;
             match what {
-                Watched::Told(_) => {
+                Watched::Told(_, by) => {
                     if custody.told.len() >= MANY {
                         let queues = &self.queues;
                         let matters =
                             |told: &Told| told.owners > 0 || queues[told.queue].closed.is_none();
                         custody.told.retain(matters);
                     }
-                    custody.told(bytes, queue, site);
+                    custody.told(bytes, queue, by, call, site);
                 }
-                Watched::Withdrawn(_) => custody.withdrawn(&bytes, queue, site),
-                Watched::Exported => custody.exported(bytes),
-                Watched::Imported => custody.imported(&bytes),
+                Watched::Withdrawn(_, by) => custody.withdrawn(bytes.start, queue, by, site),
+                Watched::Exported => custody.exported(bytes, site),
+                Watched::Imported => custody.imported(bytes.start),
                 Watched::Released => custody.released(&bytes),
                 _ => {}
             }
@@ -146,7 +182,7 @@ impl State {
 
     /// The bytes of a place. Where only the device has the length, they are all that was shared
     /// with the first one, or all to the end.
-    fn watched_bytes(&self, place: &WatchedPlace) -> Option<(usize, Range<u64>)> {
+    pub(crate) fn watched_bytes(&self, place: &WatchedPlace) -> Option<(usize, Range<u64>)> {
         let WatchedPlace { memory, len } = *place;
         let (number, offset, end) = self.inside(memory)?;
         let allocation = &self.allocations[number];

@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::events::Events;
 use crate::fault::{self, Call, Effect, Faults};
 use crate::host_memory::HostBytes;
+use crate::leaks::Arrays;
 use crate::queue::{QueueState, Step, Work};
 use crate::queues::Lanes;
 use crate::random::Random;
@@ -74,6 +75,10 @@ pub(crate) struct State {
     pub(crate) next_part: usize,
     pub(crate) events: Events,
     pub(crate) host_bytes: HostBytes,
+    /// The arrays that are there, as far as the library tells.
+    pub(crate) arrays: Arrays,
+    /// How often the library told something.
+    pub(crate) watched: u64,
     /// What the host knows to be finished: what it has waited for. One clock for all its threads.
     pub(crate) host: Clock,
     pub(crate) sites: Sites,
@@ -128,6 +133,8 @@ impl Engine {
             next_part: FIRST_PART,
             events: Events::new(),
             host_bytes: HostBytes::new(),
+            arrays: Arrays::default(),
+            watched: 0,
             host: Clock::default(),
             sites: Sites::default(),
             names: Table::default(),

@@ -135,6 +135,7 @@ pub mod hardware;
 mod host_memory;
 mod kernel;
 mod kernel_work;
+mod leaks;
 mod marks;
 mod memory;
 mod parts;

@@ -32,6 +32,11 @@ impl Marks {
         }
     }
 
+    /// Whether nothing is marked.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// A mark that these bytes touch.
     pub(crate) fn find(&self, bytes: &Range<u64>) -> Option<(Range<u64>, SiteId)> {
         let (start, (end, site)) = self.0.range(..bytes.end).next_back()?;

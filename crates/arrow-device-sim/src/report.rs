@@ -63,6 +63,10 @@ pub enum Mistake {
     NotMapped,
     /// The work of a kernel panicked.
     KernelPanicked,
+    /// An array was never dropped, or what was exported of it never released.
+    LeakedArray,
+    /// A view was never dropped.
+    LeakedView,
     /// Memory was never freed.
     LeakedAllocation,
     /// A mapping was never ended.
@@ -102,6 +106,8 @@ impl Mistake {
             Self::UnknownQueue => "no queue of this simulator",
             Self::NotMapped => "memory that is not mapped",
             Self::KernelPanicked => "kernel panicked",
+            Self::LeakedArray => "array leaked",
+            Self::LeakedView => "view leaked",
             Self::LeakedAllocation => "memory leaked",
             Self::LeakedMapping => "mapping leaked",
             Self::LeakedEvent => "event leaked",
@@ -167,6 +173,9 @@ impl Mistake {
             Self::KernelPanicked => {
                 "A device would have stopped here, and everything on it would be lost."
             }
+            Self::LeakedArray | Self::LeakedView => {
+                "It was still there when the simulator was dropped."
+            }
             Self::LeakedAllocation => "It was still allocated when the simulator was dropped.",
             Self::LeakedMapping => "It was still mapped when the simulator was dropped.",
             Self::LeakedEvent => "It was still there when the simulator was dropped.",
@@ -221,6 +230,8 @@ impl Mistake {
             Self::UnknownQueue => "Pass a queue of this simulator.",
             Self::NotMapped => "End each mapping once, with the place and length that began it.",
             Self::KernelPanicked => "See the message above.",
+            Self::LeakedArray => "Drop it, and call the `release` of what was exported of it.",
+            Self::LeakedView => "Drop it once the work is submitted.",
             Self::LeakedAllocation => {
                 "Free it: drop its `Memory`, its arrays, or call their `release`."
             }

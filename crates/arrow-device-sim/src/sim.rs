@@ -216,7 +216,7 @@ impl Sim {
         while deferred::held_back().being_released > 0 && Instant::now() < patience {
             std::thread::yield_now();
         }
-        let leaks = self.engine.with(|state| state.leaks());
+        let leaks = self.engine.with(|state| state.grouped_leaks());
         self.engine.with(|state| leaks.into_iter().for_each(|leak| state.report(leak)));
     }
 }

@@ -200,6 +200,7 @@ impl State {
         let mut found = Vec::new();
         let behind = Behind { clock: &self.queues[access.queue].clock, host: &self.host, twice };
         let allocation = &mut self.allocations[number];
+        allocation.used_on.insert(access.queue);
         if writes {
             allocation.history.write(&bytes, access, &behind, &mut found);
         } else {

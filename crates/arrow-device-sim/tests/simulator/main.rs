@@ -13,6 +13,7 @@ mod devices;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod guard;
 mod host_memory;
+mod leaks;
 mod lost;
 mod mistakes;
 mod model;

@@ -8,7 +8,6 @@ use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Storage, Tree};
 use crate::DeviceType;
 use crate::device::deferred::{self, LastQueueUses, QueueUse};
-use crate::device::driver::Watched;
 use crate::device::nesting;
 
 impl Tree {
@@ -76,10 +75,8 @@ impl Tree {
                     .map(QueueUse::before),
             );
         }
-        if let Some(watched) = &watched
-            && matches!(*self.storage, Storage::Foreign(_))
-        {
-            watched.tell(Watched::ImportDropped);
+        if let Some(watched) = &watched {
+            watched.is_dropped();
         }
         // SAFETY: taken once, here, by the drop of `self`.
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };

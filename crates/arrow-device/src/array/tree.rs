@@ -14,7 +14,7 @@ use super::readiness::ReadyWhen;
 use super::structs::Structs;
 use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::deferred::LastQueueUses;
-use crate::device::driver::Raw;
+use crate::device::driver::{Raw, Watched};
 use crate::device::watch::WatchedRelease;
 use crate::device::{BytesOwner, Memory};
 use crate::numbered::numbered;
@@ -114,7 +114,11 @@ impl Tree {
 
     /// A tree that was put together here.
     pub(crate) fn built(schema: Schema, device: DeviceId, ready: ReadyWhen, built: Built) -> Self {
-        Self::new(schema, device, ready, Storage::Built(built))
+        let tree = Self::new(schema, device, ready, Storage::Built(built));
+        if account::any_counts() {
+            tree.tell_of_making(Watched::Built);
+        }
+        tree
     }
 
     /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which
@@ -150,7 +154,7 @@ impl Tree {
         if account::any_counts() {
             let counted = self.count(Direction::Imported);
             *self.notes.lock(|notes| &notes.counted) = counted;
-            self.tell_of_import();
+            self.tell_of_making(Watched::Imported);
         }
     }
 

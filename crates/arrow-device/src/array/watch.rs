@@ -2,7 +2,7 @@
 
 use super::node::ArrayNode;
 use super::tree::Tree;
-use crate::device::driver::{Raw, Watched, WatchedPlace};
+use crate::device::driver::{PlaceOwner, Raw, Watched, WatchedPlace};
 use crate::device::watch::WatchedRelease;
 use crate::{Device, Queue};
 
@@ -10,21 +10,21 @@ impl Tree {
     /// Tells the queue's driver that somebody was told the places of the tree, or that nobody uses
     /// them there any more.
     #[cold]
-    pub(super) fn tell_of_use(&self, queue: &Queue, what: fn(Raw<Queue>) -> Watched) {
+    pub(super) fn tell_of_use(&self, queue: &Queue, what: fn(Raw<Queue>, PlaceOwner) -> Watched) {
         let driver = queue.device().driver();
         let places = self.places();
-        driver.watch(what(queue.raw()), &places);
+        driver.watch(what(queue.raw(), PlaceOwner::View), &places);
         let mut known = self.notes.lock(|notes| &notes.watched);
         if known.is_none() {
-            *known = Some(WatchedRelease::new(driver.clone(), places));
+            *known = Some(WatchedRelease::new(driver.clone(), places, None));
         }
     }
 
-    /// Tells the device's driver, where it watches, that the tree was imported.
-    pub(super) fn tell_of_import(&self) {
+    /// Tells the device's driver, where it watches, how the tree came into being.
+    #[cold]
+    pub(super) fn tell_of_making(&self, made: Watched) {
         let Some(device) = self.watching_device() else { return };
-        let release = WatchedRelease::new(device.driver().clone(), self.places());
-        release.tell(Watched::Imported);
+        let release = WatchedRelease::new(device.driver().clone(), self.places(), Some(made));
         *self.notes.lock(|notes| &notes.watched) = Some(release);
     }
 

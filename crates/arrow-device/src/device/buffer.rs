@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::driver::{Addressing, Raw, Watched};
+use super::driver::{Addressing, PlaceOwner, Raw, Watched};
 use super::{Device, Memory, Owner, Queue, host};
 use crate::device::deferred::{self, QueueUse};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -296,11 +296,11 @@ impl BufferView {
         &self.queue
     }
 
-    fn tell(&self, what: fn(Raw<Queue>) -> Watched) {
+    fn tell(&self, what: fn(Raw<Queue>, PlaceOwner) -> Watched) {
         let Buffer { offset, extent, .. } = self.buffer;
         if self.queue.is_watched() && !self.buffer.is_null() {
             let first = location(self.buffer.base, offset).address().cast_mut();
-            self.queue.tell(what, Raw::from_ptr(first), extent.at_least());
+            self.queue.tell(what, PlaceOwner::View, Raw::from_ptr(first), extent.at_least());
         }
     }
 }

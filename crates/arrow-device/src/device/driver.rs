@@ -30,7 +30,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 pub use super::turns::{Turn, Turns};
-pub use super::watch::{Watched, WatchedPlace};
+pub use super::watch::{PlaceOwner, Watched, WatchedPlace};
 use super::{Event, Memory, Queue};
 pub use crate::process::{ForkMutex, LibraryUse, PerProcess};
 use crate::{DeviceId, Error, ErrorKind, Result};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::driver::{Driver, Raw, Region, Route, Waiting, Watched, WatchedPlace};
+use super::driver::{Driver, PlaceOwner, Raw, Region, Route, Waiting, Watched, WatchedPlace};
 use super::{Allocator, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -97,9 +97,15 @@ impl Queue {
 
     /// Tells the driver that somebody was told this place for the queue, or that nobody uses it
     /// there any more, where the driver watches.
-    pub(crate) fn tell(&self, what: fn(Raw<Queue>) -> Watched, memory: Raw<Memory>, len: u64) {
+    pub(crate) fn tell(
+        &self,
+        what: fn(Raw<Self>, PlaceOwner) -> Watched,
+        owner: PlaceOwner,
+        memory: Raw<Memory>,
+        len: u64,
+    ) {
         if self.is_watched() {
-            self.driver().watch(what(self.raw()), &[WatchedPlace { memory, len }]);
+            self.driver().watch(what(self.raw(), owner), &[WatchedPlace { memory, len }]);
         }
     }
 
