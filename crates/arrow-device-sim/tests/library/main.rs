@@ -16,6 +16,8 @@ mod dlpack;
 mod executor;
 #[cfg(all(unix, not(miri)))]
 mod fork;
+#[cfg(not(miri))]
+mod held_back;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;
