@@ -80,6 +80,7 @@ impl State {
             custody: Custody::default(),
             used_on: made_by.iter().map(|access| access.queue).collect(),
             mappings: Vec::new(),
+            fillings: Vec::new(),
         });
         let whole = address.addr()..address.addr().saturating_add(len as usize);
         let reused: Vec<usize> = self.by_address.range(whole).map(|(old, _)| *old).collect();
@@ -118,7 +119,8 @@ impl State {
             self.report(report.second(self.host_action("free", site)).note(note));
         }
         let allocation = &self.allocations[number];
-        if let Some((bytes, mapped)) = allocation.mappings.first().cloned() {
+        let shown = allocation.mappings.iter().chain(&allocation.fillings).next();
+        if let Some((bytes, mapped)) = shown.cloned() {
             let subject = self.subject(number, bytes);
             let report = Report::new(Mistake::FreedInUse).about(subject);
             let second = self.host_action("free", site);
@@ -135,6 +137,7 @@ impl State {
         allocation.freed = Some(site);
         allocation.block = None;
         allocation.mappings.clear();
+        allocation.fillings.clear();
         allocation.history = History::new(0, None);
         self.give_back(number);
     }
@@ -264,7 +267,9 @@ impl State {
             self.report(report.first(first).second(here));
         }
         let allocation = &mut self.allocations[part.allocation];
-        let block = allocation.block.as_ref().filter(|block| block.set_host_readable(true));
+        let is_open = !allocation.fillings.is_empty();
+        let shown = |block: &&DeviceBytes| is_open || block.set_host_readable(true);
+        let block = allocation.block.as_ref().filter(shown);
         let Some(block) = block else {
             return Err(misuse("the memory cannot be shown to the host").during("map"));
         };
@@ -283,6 +288,7 @@ impl State {
             Some(index) => {
                 allocation.mappings.swap_remove(index);
                 if allocation.mappings.is_empty()
+                    && allocation.fillings.is_empty()
                     && let Some(block) = &allocation.block
                 {
                     block.set_host_readable(false);

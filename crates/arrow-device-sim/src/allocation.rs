@@ -47,6 +47,8 @@ pub(crate) struct Allocation {
     /// The queues whose work it was made for or used by.
     pub(crate) used_on: BTreeSet<usize>,
     pub(crate) mappings: Vec<(Range<u64>, SiteId)>,
+    /// What the host has mapped to fill it.
+    pub(crate) fillings: Vec<(Range<u64>, SiteId)>,
 }
 
 /// A part that has a handle.

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting, Watched,
-    WatchedPlace, not_reachable,
+    Allocation, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+    Watched, WatchedPlace, not_reachable,
 };
 use arrow_device::{DeviceId, Event, Memory, Queue, Result};
 
@@ -55,7 +55,8 @@ fn new_queue_handle() -> usize {
 // SAFETY: memory is a block of its own until `free`, and addresses are not used again for long. An
 // event is complete when the engine has run the work that was submitted before the record, and a
 // queue's wait names that work and stays before everything that is submitted later. `synchronize`
-// runs all work of the queue. `map` shows the block's pages. `sync_event` is the handle itself,
+// runs all work of the queue. `map` shows the block's pages, and so does `map_to_fill`;
+// what the host wrote there becomes work of the queue. `sync_event` is the handle itself,
 // which is the address of a table. `reaches` says yes for this device and for peers that were given
 // access.
 unsafe impl Driver for SimDriver {
@@ -189,6 +190,27 @@ unsafe impl Driver for SimDriver {
     unsafe fn unmap(&self, spot: Spot, len: u64, _address: NonNull<u8>) {
         let site = self.engine.site();
         self.engine.with(|state| state.unmap(self.device, spot, len, site));
+    }
+
+    unsafe fn map_to_fill(
+        &self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+    ) -> Result<Option<NonNull<u8>>> {
+        let site = self.engine.site();
+        self.engine.with(|state| state.map_to_fill(queue, spot, len, site))
+    }
+
+    unsafe fn unmap_filled(
+        &self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+        _address: NonNull<u8>,
+    ) -> Result<Filled> {
+        let site = self.engine.site();
+        self.engine.submit(|state| state.unmap_filled(queue, spot, len, site))
     }
 
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {

@@ -272,6 +272,7 @@ impl State {
             What::CopyWithin => "copy within the device".to_owned(),
             What::CopyFromPeer => "copy from a peer".to_owned(),
             What::Fill => "fill".to_owned(),
+            What::HostFill => "the host, which filled a mapping".to_owned(),
             What::Kernel(name) => format!("kernel `{}`", self.names[name]),
         };
         let what = match access.what {

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use arrow_device::driver::WatchedPlace;
 
+use crate::allocation::Allocation;
 use crate::engine::State;
 use crate::report::{Mistake, Report};
 use crate::site::SiteId;
@@ -145,7 +146,7 @@ impl State {
         let mut views: BTreeMap<u64, Cause> = BTreeMap::new();
         for number in left.allocations.iter().copied() {
             let allocation = &self.allocations[number];
-            for (bytes, site) in &allocation.mappings {
+            for (bytes, site) in allocation.mappings.iter().chain(&allocation.fillings) {
                 causes.push(Cause {
                     kind: Mistake::LeakedMapping,
                     bytes: Some((number, bytes.clone())),
@@ -253,7 +254,8 @@ impl State {
     }
 
     fn leaked_mappings(&self, number: usize) -> impl Iterator<Item = Report> {
-        self.allocations[number].mappings.iter().map(move |(bytes, mapped)| {
+        let Allocation { mappings, fillings, .. } = &self.allocations[number];
+        mappings.iter().chain(fillings).map(move |(bytes, mapped)| {
             let report = Report::new(Mistake::LeakedMapping);
             let report = report.about(self.subject(number, bytes.clone()));
             report.first(self.host_action("map", *mapped))

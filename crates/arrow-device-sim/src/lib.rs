@@ -130,6 +130,7 @@ mod event_table;
 mod events;
 mod expect;
 mod fault;
+mod filling;
 #[doc(hidden)]
 pub mod hardware;
 mod host_memory;

@@ -263,7 +263,8 @@ impl State {
         let shared = shared.map(|(marked, site)| (Mistake::WriteToShared, within(marked), site));
         let overlaps =
             |(mapped, _): &&(Range<u64>, _)| mapped.start < bytes.end && bytes.start < mapped.end;
-        let mapped = allocation.mappings.iter().find(overlaps);
+        let mut shown = allocation.mappings.iter().chain(&allocation.fillings);
+        let mapped = shown.find(overlaps);
         let mapped = mapped.map(|(m, site)| (Mistake::WriteWhileMapped, m.clone(), *site));
         for (kind, bytes, site) in shared.into_iter().chain(mapped) {
             let what = if kind == Mistake::WriteToShared { "shared" } else { "mapped" };

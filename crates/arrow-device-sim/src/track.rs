@@ -33,6 +33,8 @@ pub(crate) enum What {
     CopyWithin,
     CopyFromPeer,
     Fill,
+    /// What the host wrote to a mapping.
+    HostFill,
     /// The number of a kernel's name.
     Kernel(usize),
 }
@@ -134,6 +136,22 @@ impl History {
             let bytes = *start..stretch.end;
             Some(Conflict { bytes, earlier, earlier_wrote, within: false })
         })
+    }
+
+    /// The first access to these bytes that is like this: which of the bytes, and whether it wrote.
+    pub(crate) fn first_used(
+        &self,
+        bytes: &Range<u64>,
+        is_like: impl Fn(&Access) -> bool,
+    ) -> Option<(Range<u64>, Access, bool)> {
+        let of_bytes = self.0.range(..bytes.end).filter(|(_, stretch)| stretch.end > bytes.start);
+        let mut accesses = of_bytes.flat_map(|(start, stretch)| {
+            let cut = bytes.start.max(*start)..bytes.end.min(stretch.end);
+            let write = stretch.write.iter().map(|write| (write, true));
+            let all = write.chain(stretch.reads.iter().map(|read| (read, false)));
+            all.map(move |(access, wrote)| (cut.clone(), *access, wrote))
+        });
+        accesses.find(|(_, access, _)| is_like(access))
     }
 
     /// What the host, which reads now, is not ordered behind.

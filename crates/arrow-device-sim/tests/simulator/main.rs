@@ -10,6 +10,7 @@
 #[cfg(all(unix, not(miri)))]
 mod c_event;
 mod devices;
+mod fillings;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod guard;
 mod host_memory;

@@ -5,7 +5,7 @@ use arrow_device::{Buffer, ErrorKind, Memory};
 use arrow_device_sim::{Builder, Kind, Mistake, Schedule, Sim, catalogue};
 
 use crate::support::{Bench, at, forgotten, host, host_mut, region};
-use crate::{host_memory, leaks, places};
+use crate::{fillings, host_memory, leaks, places};
 
 /// A thousand and a little: in seconds, because nothing here sleeps.
 const SEEDS: u64 = if cfg!(miri) { 3 } else { 1024 };
@@ -33,7 +33,11 @@ impl Twins {
 
 /// Those of this file, and those of the files about one subject.
 fn all() -> impl Iterator<Item = &'static Twins> {
-    ALL.iter().chain(host_memory::TWINS).chain(places::TWINS).chain(leaks::TWINS)
+    ALL.iter()
+        .chain(host_memory::TWINS)
+        .chain(places::TWINS)
+        .chain(leaks::TWINS)
+        .chain(fillings::TWINS)
 }
 
 fn discrete() -> Builder {
