@@ -200,7 +200,7 @@ impl State {
             return self.find_in_part(device, inside, spot, len, here);
         }
         let base = spot.base.bits();
-        let address = base as u64 + if self.kind == Kind::Handles { 0 } else { spot.offset };
+        let address = base as u64 + if self.kind.has_handles() { 0 } else { spot.offset };
         let nearest = self.by_address.range(..=base).next_back().map(|(_, number)| *number);
         let within = |number: &usize| {
             let allocation = &self.allocations[*number];
@@ -214,9 +214,9 @@ impl State {
         };
         let allocation = &self.allocations[number];
         let inside = address - allocation.address as u64;
-        let offset = if self.kind == Kind::Handles { spot.offset } else { inside };
+        let offset = if self.kind.has_handles() { spot.offset } else { inside };
         let bytes = offset..offset.saturating_add(len);
-        let (kind, first) = if self.kind == Kind::Handles && inside != 0 {
+        let (kind, first) = if self.kind.has_handles() && inside != 0 {
             (Mistake::HandleOffset, None)
         } else if let Some(freed) = allocation.freed {
             (Mistake::UseAfterFree, Some(self.host_action("free", freed)))

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use arrow_device::driver::{Addressing, HostAccess, Properties};
+use arrow_device::driver::{Addressing, HostAccess, Properties, Readiness};
 
 use crate::Sim;
 use crate::fault::Effect;
@@ -18,13 +18,27 @@ pub enum Kind {
     /// Memory that the host can read in place once it is ready, after `map`: pinned and managed
     /// memory.
     HostReadable,
-    /// Memory behind handles that nothing can be added to: OpenCL, Vulkan, WebGPU.
+    /// Memory behind handles that nothing can be added to: OpenCL, Vulkan.
     Handles,
+    /// The same on a device with one queue, in whose order arrays are ready: WebGPU, and Metal as
+    /// many use it.
+    ///
+    /// `open_queue` gives the one queue each time, and a close gives back one of these openings.
+    /// There are events between the library and the driver, and none to show to others:
+    /// `sync_event` and `read_sync_event` are
+    /// [`ErrorKind::Unsupported`](arrow_device::ErrorKind::Unsupported), and the `sync_event` of an
+    /// exported array is null.
+    OneQueue,
 }
 
 impl Kind {
     /// All of them, for tests that have to hold for each.
-    pub const ALL: [Self; 3] = [Self::Discrete, Self::HostReadable, Self::Handles];
+    pub const ALL: [Self; 4] = [Self::Discrete, Self::HostReadable, Self::Handles, Self::OneQueue];
+
+    /// Whether nothing can be added to what names memory.
+    pub(crate) fn has_handles(self) -> bool {
+        matches!(self, Self::Handles | Self::OneQueue)
+    }
 
     pub(crate) fn properties(self, name: String, parts: bool) -> Properties {
         let properties = Properties::new(name).with_alignment(256).with_watches(true);
@@ -32,6 +46,10 @@ impl Kind {
             Self::Discrete => properties,
             Self::HostReadable => properties.with_host_access(HostAccess::Mapped),
             Self::Handles => properties.with_addressing(Addressing::Handle).with_parts(parts),
+            Self::OneQueue => properties
+                .with_addressing(Addressing::Handle)
+                .with_parts(parts)
+                .with_readiness(Readiness::QueueOrder),
         }
     }
 }

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Allocation, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
-    Watched, WatchedPlace, not_reachable,
+    Allocation, Driver, Filled, Properties, Raw, Readiness, Region, Route, Runtime, Spot,
+    SyncEvent, Waiting, Watched, WatchedPlace, not_reachable,
 };
-use arrow_device::{DeviceId, Event, Memory, Queue, Result};
+use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
 use crate::engine::Engine;
 
@@ -37,6 +37,16 @@ impl SimDriver {
         properties: Properties,
     ) -> Self {
         Self { engine, device, id, properties }
+    }
+
+    /// An error where arrays are ready in the order of one queue.
+    fn require_events(&self, operation: &'static str) -> Result<()> {
+        if self.properties.readiness == Readiness::Event {
+            return Ok(());
+        }
+        let message = "arrays of this device are ready in the order of its one queue";
+        let error = Error::new(ErrorKind::Unsupported, message);
+        Err(error.during(operation).on_device(self.id))
     }
 }
 
@@ -118,7 +128,7 @@ unsafe impl Driver for SimDriver {
 
     fn open_queue(&self) -> Result<Raw<Queue>> {
         let (site, handle) = (self.engine.site(), new_queue_handle());
-        self.engine.with(|state| state.open_queue(self.device, handle, site))?;
+        let handle = self.engine.with(|state| state.open_queue(self.device, handle, site))?;
         Ok(Raw::from_bits(handle))
     }
 
@@ -164,6 +174,7 @@ unsafe impl Driver for SimDriver {
     }
 
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
+        self.require_events("sync_event")?;
         Ok(match NonNull::new(event.as_ptr()) {
             Some(table) => SyncEvent::Address(table),
             None => SyncEvent::Handle(std::ptr::null_mut()),
@@ -171,6 +182,7 @@ unsafe impl Driver for SimDriver {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        self.require_events("read_sync_event")?;
         // SAFETY: UNS-5, which the caller keeps.
         unsafe { self.engine.adopt(sync_event) }
             .map_err(|error| error.during("read_sync_event").on_device(self.id))

@@ -105,6 +105,8 @@ pub(crate) struct DeviceState {
     pub(crate) allocated: u64,
     pub(crate) limit: u64,
     pub(crate) lost: bool,
+    /// The handle and the number of the queue that was opened last.
+    pub(crate) one_queue: Option<(usize, usize)>,
 }
 
 impl Engine {
@@ -113,7 +115,13 @@ impl Engine {
         let mut devices = Table::default();
         for id in ids {
             let limit = settings.memory_limit;
-            devices.push(DeviceState { id: *id, allocated: 0, limit, lost: false });
+            devices.push(DeviceState {
+                id: *id,
+                allocated: 0,
+                limit,
+                lost: false,
+                one_queue: None,
+            });
         }
         let state = State {
             kind: settings.kind,

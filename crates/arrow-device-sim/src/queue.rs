@@ -23,6 +23,8 @@ pub(crate) struct QueueState {
     pub(crate) clock: Clock,
     pub(crate) pending: VecDeque<Work>,
     pub(crate) opened: SiteId,
+    /// How often it is open: the one queue of a device may be several times.
+    pub(crate) openings: usize,
     pub(crate) closed: Option<SiteId>,
 }
 
@@ -37,6 +39,7 @@ impl QueueState {
             clock: Clock::default(),
             pending: VecDeque::new(),
             opened,
+            openings: 1,
             closed: None,
         }
     }

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use arrow_device::driver::Raw;
 use arrow_device::{Queue, Result};
 
+use crate::builder::Kind;
 use crate::clock::Clock;
 use crate::engine::{State, misuse};
 use crate::fault::Call;
@@ -29,14 +30,30 @@ pub(crate) struct Lanes {
 }
 
 impl State {
-    pub(crate) fn open_queue(&mut self, device: usize, handle: usize, site: RawSite) -> Result<()> {
+    /// Opens a queue by this handle, or the one queue of the device once more. Returns the handle.
+    pub(crate) fn open_queue(
+        &mut self,
+        device: usize,
+        handle: usize,
+        site: RawSite,
+    ) -> Result<usize> {
         self.attempt(Call::OpenQueue, device)?;
         let opened = self.sites.add(site);
+        if self.kind == Kind::OneQueue
+            && let Some((handle, number)) = self.devices[device].one_queue
+        {
+            let queue = &mut self.queues[number];
+            queue.openings += 1;
+            (queue.opened, queue.closed) = (opened, None);
+            self.live.insert(number);
+            return Ok(handle);
+        }
         let (lane, base) = self.take_lane();
         let number = self.queues.push(QueueState::new(device, lane, base, opened));
         self.queue_handles.insert(handle, number);
         self.live.insert(number);
-        Ok(())
+        self.devices[device].one_queue = Some((handle, number));
+        Ok(handle)
     }
 
     /// A lane, and the last number in it. One whose work the host knows to be finished is used
@@ -59,6 +76,15 @@ impl State {
     pub(crate) fn close_queue(&mut self, raw: Raw<Queue>, site: RawSite) {
         let site = self.sites.add(site);
         let Ok(queue) = self.open_one(raw, "close", site) else { return };
+        self.queues[queue].openings -= 1;
+        if self.queues[queue].openings > 0 {
+            return;
+        }
+        if self.kind == Kind::OneQueue {
+            // The queue is there as long as the device, and so is its lane.
+            self.queues[queue].closed = Some(site);
+            return;
+        }
         let is_over = self.host.covers(self.queues[queue].last());
         let state = &mut self.queues[queue];
         state.closed = Some(site);

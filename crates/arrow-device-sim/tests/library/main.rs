@@ -18,6 +18,7 @@ mod executor;
 mod fork;
 #[cfg(not(miri))]
 mod held_back;
+mod one_queue;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;
