@@ -180,6 +180,9 @@ impl Sim {
 
     /// Loses the device (all of them, where there are several). What was submitted and has not run
     /// never will.
+    ///
+    /// Where one of several devices is lost, in a call, those go with it whose queues wait for work
+    /// that it has not done: nothing runs behind such a wait as if the data were there.
     pub fn lose_device(&self) {
         self.engine.with(|state| (0..state.devices.len()).for_each(|device| state.lose(device)));
     }
