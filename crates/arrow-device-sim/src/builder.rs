@@ -186,8 +186,8 @@ impl Builder {
     }
 
     /// Runs a test once for each seed, each time with a new simulator, which is dropped after it.
-    /// Unless a [`schedule`](Self::schedule) was chosen, work runs late on even seeds and eagerly on
-    /// odd ones.
+    /// Unless a [`schedule`](Self::schedule) was chosen, work runs late on even seeds and eagerly
+    /// on odd ones.
     ///
     /// A panic is preceded by a line that names the seed.
     pub fn sweep(self, seeds: impl IntoIterator<Item = u64>, mut test: impl FnMut(&Sim)) {

@@ -1,7 +1,7 @@
 //! Host memory that copies read and write.
 //!
-//! A copy uses its host side when it runs, so two copies of one stretch of host memory need an order
-//! as two accesses to memory of the device do. What the host itself reads is not seen.
+//! A copy uses its host side when it runs, so two copies of one stretch of host memory need an
+//! order as two accesses to memory of the device do. What the host itself reads is not seen.
 
 use std::ops::Range;
 

@@ -43,6 +43,14 @@ impl Arrays {
     }
 }
 
+/// An array that is not dropped, and its memory.
+struct FoundArray<'a> {
+    array: &'a OpenArray,
+    /// Its first bytes.
+    bytes: (usize, Range<u64>),
+    allocations: BTreeSet<usize>,
+}
+
 /// What nobody let go of.
 struct Cause {
     kind: Mistake,
@@ -120,7 +128,7 @@ impl State {
             self.queues[*number].closed.is_none() && !self.permanent.contains(number)
         };
         Left {
-            arrays: self.open_arrays().into_iter().map(|(_, _, numbers)| numbers).collect(),
+            arrays: self.open_arrays().into_iter().map(|found| found.allocations).collect(),
             allocations: (0..self.allocations.len()).filter(is_there).collect(),
             parts: self.parts.iter().map(|(handle, part)| (*handle, part.allocation)).collect(),
             queues: self.live.iter().copied().filter(is_open).collect(),
@@ -129,12 +137,13 @@ impl State {
     }
 
     /// The arrays that are not dropped, with their first bytes and all their allocations.
-    fn open_arrays(&self) -> Vec<(&OpenArray, (usize, Range<u64>), BTreeSet<usize>)> {
+    fn open_arrays(&self) -> Vec<FoundArray<'_>> {
         let mut open = Vec::new();
         for array in self.arrays.0.values().flatten() {
             let places = || array.places.iter().filter_map(|place| self.watched_bytes(place));
-            if let Some(first) = places().next() {
-                open.push((array, first, places().map(|(number, _)| number).collect()));
+            if let Some(bytes) = places().next() {
+                let allocations = places().map(|(number, _)| number).collect();
+                open.push(FoundArray { array, bytes, allocations });
             }
         }
         open
@@ -172,14 +181,14 @@ impl State {
         let mut arrays = self.open_arrays();
         // An array that came later may have been made of one that was there.
         arrays.reverse();
-        arrays.sort_by_key(|(_, _, numbers)| std::cmp::Reverse(numbers.len()));
-        causes.extend(arrays.into_iter().map(|(array, bytes, allocations)| Cause {
+        arrays.sort_by_key(|found| std::cmp::Reverse(found.allocations.len()));
+        causes.extend(arrays.into_iter().map(|found| Cause {
             kind: Mistake::LeakedArray,
-            bytes: Some(bytes),
-            allocations,
+            bytes: Some(found.bytes),
+            allocations: found.allocations,
             queue: None,
-            what: array.what.into(),
-            site: array.made,
+            what: found.array.what.into(),
+            site: found.array.made,
         }));
         causes
     }
@@ -233,7 +242,7 @@ impl State {
     }
 
     fn was_in_an_array(&self, number: usize) -> bool {
-        self.open_arrays().iter().any(|(_, _, numbers)| numbers.contains(&number))
+        self.open_arrays().iter().any(|found| found.allocations.contains(&number))
     }
 
     fn with_notes(&self, report: Report, allocations: &BTreeSet<usize>, stay: &[String]) -> Report {

@@ -27,7 +27,7 @@ impl Twins {
             matches!(self.mistake, Mistake::HostSourceChanged | Mistake::HostDestinationChanged);
         let is_late = is_late || seed.is_multiple_of(2);
         let schedule = if is_late { Schedule::Late } else { Schedule::Eager };
-        (self.build)().seed(seed).schedule(schedule).backtraces(seed % 16 == 0).build()
+        (self.build)().seed(seed).schedule(schedule).backtraces(seed.is_multiple_of(17)).build()
     }
 }
 

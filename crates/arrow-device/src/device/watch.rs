@@ -22,8 +22,8 @@ pub struct WatchedPlace {
 pub enum Watched {
     /// Somebody who submits work to this queue was told the places.
     Told(Raw<Queue>, PlaceOwner),
-    /// Who told them is gone: no more work on the places is submitted to this queue, unless somebody
-    /// else has told them.
+    /// Who told them is gone: no more work on the places is submitted to this queue, unless
+    /// somebody else has told them.
     Withdrawn(Raw<Queue>, PlaceOwner),
     /// An array or a tensor of these places was handed to somebody outside of the library, who may
     /// submit work on them.
