@@ -56,7 +56,6 @@ fn the_queue_counts_as_closed_after_the_last_close() {
     assert_eq!(kinds, [Mistake::QueueClosed, Mistake::LeakedQueue]);
 }
 
-// Requirement: SAF-10
 #[test]
 fn arrays_travel_without_an_event_and_are_in_the_order_of_the_queue() {
     on_every_seed(|sim| {
