@@ -139,7 +139,8 @@ pub(crate) fn words_of(report: &Report) -> String {
 
 /// Whether something was left behind that the checker itself does not own.
 pub(crate) fn is_leak(kind: Mistake) -> bool {
-    matches!(kind, Mistake::LeakedAllocation | Mistake::LeakedEvent | Mistake::LeakedMapping)
+    use Mistake::{LeakedAllocation, LeakedArray, LeakedEvent, LeakedMapping, LeakedView};
+    matches!(kind, LeakedAllocation | LeakedArray | LeakedEvent | LeakedMapping | LeakedView)
 }
 
 /// `struct ArrowDeviceCheckContext` of `check.h`, and behind it what is the checker's.

@@ -8,8 +8,10 @@ use arrow_device::{Error, ErrorKind, Memory, Queue, Result};
 
 use crate::allocation::{Allocation, Placement};
 use crate::builder::Kind;
+use crate::custody::Custody;
 use crate::engine::{State, misuse};
 use crate::fault::Call;
+use crate::marks::Marks;
 use crate::memory::{DeviceBytes, PAGE};
 use crate::queue::Work;
 use crate::report::{Action, Mistake, Report, Subject};
@@ -63,7 +65,7 @@ impl State {
         let made_by = queue.map(|queue| self.begin(queue, What::Allocate, site));
         if let Some(access) = &made_by {
             let nothing = Work::Fill { at: None, byte: 0 };
-            self.queues[access.queue].pending.push_back(nothing);
+            self.submit(access.queue, nothing);
         }
         let number = self.allocations.push(Allocation {
             device,
@@ -74,8 +76,11 @@ impl State {
             history: History::new(len, made_by),
             made: site,
             freed: None,
-            shared: None,
+            shared: Marks::default(),
+            custody: Custody::default(),
+            used_on: made_by.iter().map(|access| access.queue).collect(),
             mappings: Vec::new(),
+            fillings: Vec::new(),
         });
         let whole = address.addr()..address.addr().saturating_add(len as usize);
         let reused: Vec<usize> = self.by_address.range(whole).map(|(old, _)| *old).collect();
@@ -114,7 +119,8 @@ impl State {
             self.report(report.second(self.host_action("free", site)).note(note));
         }
         let allocation = &self.allocations[number];
-        if let Some((bytes, mapped)) = allocation.mappings.first().cloned() {
+        let shown = allocation.mappings.iter().chain(&allocation.fillings).next();
+        if let Some((bytes, mapped)) = shown.cloned() {
             let subject = self.subject(number, bytes);
             let report = Report::new(Mistake::FreedInUse).about(subject);
             let second = self.host_action("free", site);
@@ -131,6 +137,7 @@ impl State {
         allocation.freed = Some(site);
         allocation.block = None;
         allocation.mappings.clear();
+        allocation.fillings.clear();
         allocation.history = History::new(0, None);
         self.give_back(number);
     }
@@ -152,19 +159,33 @@ impl State {
             || self.peers.contains(&(device, home, placement))
     }
 
-    /// From now on nobody writes to it.
-    pub(crate) fn share(&mut self, memory: Raw<Memory>, site: RawSite) {
+    /// From now on nobody writes to these bytes.
+    pub(crate) fn share(&mut self, memory: Raw<Memory>, len: u64, site: RawSite) {
         let site = self.sites.add(site);
-        if let Some(number) = self.by_address.get(&memory.bits()).copied() {
-            self.allocations[number].shared.get_or_insert(site);
+        if let Some((number, offset, end)) = self.inside(memory) {
+            self.allocations[number].shared.set(offset..end.min(offset + len), site);
         }
     }
 
-    /// Takes `share` back.
-    pub(crate) fn reuse(&mut self, memory: Raw<Memory>) {
-        if let Some(number) = self.by_address.get(&memory.bits()).copied() {
-            self.allocations[number].shared = None;
+    /// Takes `share` back. Who was told the bytes before matters no more.
+    pub(crate) fn reuse(&mut self, memory: Raw<Memory>, len: u64) {
+        if let Some((number, offset, end)) = self.inside(memory) {
+            let bytes = offset..end.min(offset + len);
+            self.allocations[number].shared.clear(&bytes);
+            self.allocations[number].custody.released(&bytes);
         }
+    }
+
+    /// The allocation that an address or a handle is in, how far, and how much there is of it.
+    pub(crate) fn inside(&self, memory: Raw<Memory>) -> Option<(usize, u64, u64)> {
+        if let Some(part) = self.parts.get(&memory.bits()) {
+            return Some((part.allocation, part.offset, part.offset + part.len));
+        }
+        let (base, number) = self.by_address.range(..=memory.bits()).next_back()?;
+        let allocation = &self.allocations[*number];
+        let offset = (memory.bits() - base) as u64;
+        let is_there = allocation.freed.is_none() && offset < allocation.len;
+        is_there.then_some((*number, offset, allocation.len))
     }
 
     /// The bytes that a spot names, for a device, or `None` where it names none: that is reported.
@@ -179,7 +200,7 @@ impl State {
             return self.find_in_part(device, inside, spot, len, here);
         }
         let base = spot.base.bits();
-        let address = base as u64 + if self.kind == Kind::Handles { 0 } else { spot.offset };
+        let address = base as u64 + if self.kind.has_handles() { 0 } else { spot.offset };
         let nearest = self.by_address.range(..=base).next_back().map(|(_, number)| *number);
         let within = |number: &usize| {
             let allocation = &self.allocations[*number];
@@ -193,9 +214,9 @@ impl State {
         };
         let allocation = &self.allocations[number];
         let inside = address - allocation.address as u64;
-        let offset = if self.kind == Kind::Handles { spot.offset } else { inside };
+        let offset = if self.kind.has_handles() { spot.offset } else { inside };
         let bytes = offset..offset.saturating_add(len);
-        let (kind, first) = if self.kind == Kind::Handles && inside != 0 {
+        let (kind, first) = if self.kind.has_handles() && inside != 0 {
             (Mistake::HandleOffset, None)
         } else if let Some(freed) = allocation.freed {
             (Mistake::UseAfterFree, Some(self.host_action("free", freed)))
@@ -246,7 +267,9 @@ impl State {
             self.report(report.first(first).second(here));
         }
         let allocation = &mut self.allocations[part.allocation];
-        let block = allocation.block.as_ref().filter(|block| block.set_host_readable(true));
+        let is_open = !allocation.fillings.is_empty();
+        let shown = |block: &&DeviceBytes| is_open || block.set_host_readable(true);
+        let block = allocation.block.as_ref().filter(shown);
         let Some(block) = block else {
             return Err(misuse("the memory cannot be shown to the host").during("map"));
         };
@@ -265,6 +288,7 @@ impl State {
             Some(index) => {
                 allocation.mappings.swap_remove(index);
                 if allocation.mappings.is_empty()
+                    && allocation.fillings.is_empty()
                     && let Some(block) = &allocation.block
                 {
                     block.set_host_readable(false);
@@ -279,47 +303,7 @@ impl State {
 
     /// Bytes from an address to the end of its allocation, and on which device.
     pub(crate) fn locate(&self, memory: Raw<Memory>) -> Option<(usize, u64)> {
-        if let Some(part) = self.parts.get(&memory.bits()) {
-            return Some((self.allocations[part.allocation].device, part.len));
-        }
-        let (base, number) = self.by_address.range(..=memory.bits()).next_back()?;
-        let allocation = &self.allocations[*number];
-        let offset = (memory.bits() - base) as u64;
-        let is_there = allocation.freed.is_none() && offset < allocation.len;
-        is_there.then_some((allocation.device, allocation.len - offset))
-    }
-
-    /// What is still there and should not be.
-    pub(crate) fn leaks(&self) -> Vec<Report> {
-        let mut leaks = Vec::new();
-        for (number, allocation) in self.allocations.iter().enumerate() {
-            if allocation.freed.is_none() {
-                let subject = self.subject(number, 0..allocation.len);
-                leaks.push(Report::new(Mistake::LeakedAllocation).about(subject));
-            }
-            for (bytes, mapped) in &allocation.mappings {
-                let report = Report::new(Mistake::LeakedMapping);
-                let report = report.about(self.subject(number, bytes.clone()));
-                leaks.push(report.first(self.host_action("map", *mapped)));
-            }
-        }
-        for part in self.parts.values() {
-            let first = self.host_action("part", part.made);
-            let report = Report::new(Mistake::LeakedAllocation);
-            let report = report.about(self.subject(part.allocation, part.bytes()));
-            leaks.push(report.first(first).note("It is the handle of a part."));
-        }
-        for (number, queue) in self.queues.iter().enumerate() {
-            if queue.closed.is_none() && !self.permanent.contains(&number) {
-                let first = self.host_action("open", queue.opened);
-                let note = format!("It is queue {}.", number + 1);
-                leaks.push(Report::new(Mistake::LeakedQueue).first(first).note(note));
-            }
-        }
-        leaks.extend(self.events.alive().map(|(number, made)| {
-            let first = self.host_action("make an event", made);
-            Report::new(Mistake::LeakedEvent).first(first).note(format!("It is event {number}."))
-        }));
-        leaks
+        let (number, offset, end) = self.inside(memory)?;
+        Some((self.allocations[number].device, end - offset))
     }
 }

@@ -1,7 +1,10 @@
 //! What is known of an allocation, and of the handles for parts of one.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
+use crate::custody::Custody;
+use crate::marks::Marks;
 use crate::memory::DeviceBytes;
 use crate::site::SiteId;
 use crate::track::History;
@@ -37,9 +40,15 @@ pub(crate) struct Allocation {
     pub(crate) history: History,
     pub(crate) made: SiteId,
     pub(crate) freed: Option<SiteId>,
-    /// Where it was shared: from then on nobody writes.
-    pub(crate) shared: Option<SiteId>,
+    /// What was shared: from then on nobody writes.
+    pub(crate) shared: Marks,
+    /// Who was told what.
+    pub(crate) custody: Custody,
+    /// The queues whose work it was made for or used by.
+    pub(crate) used_on: BTreeSet<usize>,
     pub(crate) mappings: Vec<(Range<u64>, SiteId)>,
+    /// What the host has mapped to fill it.
+    pub(crate) fillings: Vec<(Range<u64>, SiteId)>,
 }
 
 /// A part that has a handle.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use arrow_device::driver::{Addressing, HostAccess, Properties};
+use arrow_device::driver::{Addressing, HostAccess, Properties, Readiness};
 
 use crate::Sim;
 use crate::fault::Effect;
@@ -18,22 +18,53 @@ pub enum Kind {
     /// Memory that the host can read in place once it is ready, after `map`: pinned and managed
     /// memory.
     HostReadable,
-    /// Memory behind handles that nothing can be added to: OpenCL, Vulkan, WebGPU.
+    /// Memory behind handles that nothing can be added to: OpenCL, Vulkan.
     Handles,
+    /// The same on a device with one queue, in whose order arrays are ready: WebGPU, and Metal as
+    /// many use it.
+    ///
+    /// `open_queue` gives the one queue each time, and a close gives back one of these openings.
+    /// There are events between the library and the driver, and none to show to others:
+    /// `sync_event` and `read_sync_event` are
+    /// [`ErrorKind::Unsupported`](arrow_device::ErrorKind::Unsupported), and the `sync_event` of an
+    /// exported array is null.
+    OneQueue,
 }
 
 impl Kind {
     /// All of them, for tests that have to hold for each.
-    pub const ALL: [Self; 3] = [Self::Discrete, Self::HostReadable, Self::Handles];
+    pub const ALL: [Self; 4] = [Self::Discrete, Self::HostReadable, Self::Handles, Self::OneQueue];
+
+    /// Whether nothing can be added to what names memory.
+    pub(crate) fn has_handles(self) -> bool {
+        matches!(self, Self::Handles | Self::OneQueue)
+    }
 
     pub(crate) fn properties(self, name: String, parts: bool) -> Properties {
-        let properties = Properties::new(name).with_alignment(256);
+        let properties = Properties::new(name).with_alignment(256).with_watches(true);
         match self {
             Self::Discrete => properties,
             Self::HostReadable => properties.with_host_access(HostAccess::Mapped),
             Self::Handles => properties.with_addressing(Addressing::Handle).with_parts(parts),
+            Self::OneQueue => properties
+                .with_addressing(Addressing::Handle)
+                .with_parts(parts)
+                .with_readiness(Readiness::QueueOrder),
         }
     }
+}
+
+/// When work runs. All orders of all schedules are legal; each shows other mistakes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Schedule {
+    /// When somebody waits for it: results come as late as the order allows, and memory that is
+    /// given up stays as long as it can.
+    #[default]
+    Late,
+    /// In the call that submits it, as far as nothing has to be waited for: memory that is given up
+    /// goes at once. The host learns of it as always, when it waits or asks.
+    Eager,
 }
 
 /// Says what a simulator is to be like, and makes it. Begun by [`Sim::builder`].
@@ -47,6 +78,8 @@ pub struct Builder {
 pub(crate) struct Settings {
     pub(crate) kind: Kind,
     pub(crate) seed: u64,
+    /// `None` is late, and in a sweep the seed's choice.
+    pub(crate) schedule: Option<Schedule>,
     pub(crate) parts: bool,
     pub(crate) devices: usize,
     pub(crate) peer_access: bool,
@@ -64,6 +97,7 @@ impl Builder {
             settings: Settings {
                 kind: Kind::Discrete,
                 seed: 0,
+                schedule: None,
                 parts: false,
                 devices: 1,
                 peer_access: false,
@@ -98,6 +132,13 @@ impl Builder {
     /// Which of the legal orders work runs in. Without it that is 0.
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.seed = seed;
+        self
+    }
+
+    /// When work runs. Without it work runs late, and in a [`sweep`](Self::sweep) eagerly on every
+    /// other seed.
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.settings.schedule = Some(schedule);
         self
     }
 
@@ -145,14 +186,22 @@ impl Builder {
     }
 
     /// Runs a test once for each seed, each time with a new simulator, which is dropped after it.
+    /// Unless a [`schedule`](Self::schedule) was chosen, work runs late on even seeds and eagerly
+    /// on odd ones.
     ///
     /// A panic is preceded by a line that names the seed.
     pub fn sweep(self, seeds: impl IntoIterator<Item = u64>, mut test: impl FnMut(&Sim)) {
         for seed in seeds {
             let _named = Named(format!("with seed {seed}"));
-            let sim = self.clone().seed(seed).build();
+            let sim = self.clone().in_sweep(seed).build();
             test(&sim);
         }
+    }
+
+    fn in_sweep(self, seed: u64) -> Self {
+        let of_seed = if seed.is_multiple_of(2) { Schedule::Late } else { Schedule::Eager };
+        let schedule = self.settings.schedule.unwrap_or(of_seed);
+        self.seed(seed).schedule(schedule)
     }
 
     /// Runs a test once for each call in it that can fail, and makes that call fail; then once for

@@ -115,6 +115,30 @@
 //! # }
 //! ```
 //!
+//! # UseAfterView
+//!
+//! Work names a place when the view that told it, or the memory, is gone. The bytes may still be
+//! there, because earlier work needs them: that is luck, and differs from run to run on a device.
+//! ([`Mistake::UseAfterView`])
+//!
+//! ```
+//! # fn main() -> arrow_device::Result<()> {
+//! # use arrow_device_sim::{Mistake, Sim};
+//! let sim = Sim::builder().build();
+//! # {
+//! let queue = sim.device().open_queue()?;
+//! let mut memory = sim.device().allocate(8)?;
+//! memory.write(&queue, &[1; 8])?;
+//! let buffer = memory.into_buffer();
+//! // Wrong: the view ends here, and its place stays.
+//! let spot = buffer.on(&queue)?.location().spot();
+//! sim.kernel("consume").reads(spot, 8).launch(&queue, |_| {})?;
+//! # }
+//! assert_eq!(sim.finish()[0].kind, Mistake::UseAfterView);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # OutOfBounds
 //!
 //! Work reaches past the end of an allocation. ([`Mistake::OutOfBounds`])
@@ -519,6 +543,51 @@
 //! # }
 //! ```
 //!
+//! # LeakedArray
+//!
+//! An array was not dropped when the simulator ended. The report names the place where it was
+//! imported or built, and tells what stays with it. Where it was exported and not imported again,
+//! the report says that, too: whoever has the C struct may not have released it.
+//! ([`Mistake::LeakedArray`])
+//!
+//! ```
+//! # fn main() -> arrow_device::Result<()> {
+//! # use arrow_device::{Array, DataType};
+//! # use arrow_device_sim::{Mistake, Sim};
+//! let sim = Sim::builder().build();
+//! # {
+//! let queue = sim.device().open_queue()?;
+//! let mut memory = sim.device().allocate(8)?;
+//! memory.write(&queue, &[1; 8])?;
+//! let buffers = [None, Some(memory.into_buffer())];
+//! let array = Array::builder(DataType::Int64).len(1).buffers(buffers).finish_ready()?;
+//! std::mem::forget(array);
+//! # }
+//! assert_eq!(sim.finish()[0].kind, Mistake::LeakedArray);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # LeakedView
+//!
+//! A view was not dropped when the simulator ended. What stays because of it is not reported beside
+//! it: its array, the memory, the queue. ([`Mistake::LeakedView`])
+//!
+//! ```
+//! # fn main() -> arrow_device::Result<()> {
+//! # use arrow_device_sim::{Mistake, Sim};
+//! let sim = Sim::builder().build();
+//! # {
+//! let queue = sim.device().open_queue()?;
+//! let mut memory = sim.device().allocate(8)?;
+//! memory.write(&queue, &[1; 8])?;
+//! std::mem::forget(memory.into_buffer().on(&queue)?);
+//! # }
+//! assert_eq!(sim.finish()[0].kind, Mistake::LeakedView);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # LeakedAllocation
 //!
 //! Memory was not freed when the simulator ended, although all work has run.
@@ -539,7 +608,7 @@
 //!
 //! # LeakedMapping
 //!
-//! Memory was still mapped when the simulator ended. It comes with the leak of the memory.
+//! Memory was still mapped when the simulator ended. The memory stays with it.
 //! ([`Mistake::LeakedMapping`])
 //!
 //! ```
@@ -552,7 +621,7 @@
 //! let spot = arrow_device::driver::Spot { base, offset: 0 };
 //! let _ = unsafe { driver.map(spot, 8) }?;
 //! # }
-//! assert_eq!(sim.finish()[1].kind, Mistake::LeakedMapping);
+//! assert_eq!(sim.finish()[0].kind, Mistake::LeakedMapping);
 //! # Ok(())
 //! # }
 //! ```
@@ -600,6 +669,7 @@ pub const ALL: &[Mistake] = &[
     Mistake::WriteToShared,
     Mistake::WriteWhileMapped,
     Mistake::UseAfterFree,
+    Mistake::UseAfterView,
     Mistake::OutOfBounds,
     Mistake::UnknownMemory,
     Mistake::UnreachableMemory,
@@ -619,6 +689,8 @@ pub const ALL: &[Mistake] = &[
     Mistake::UnknownQueue,
     Mistake::NotMapped,
     Mistake::KernelPanicked,
+    Mistake::LeakedArray,
+    Mistake::LeakedView,
     Mistake::LeakedAllocation,
     Mistake::LeakedMapping,
     Mistake::LeakedEvent,

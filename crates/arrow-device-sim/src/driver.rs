@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
-    not_reachable,
+    Allocation, Driver, Filled, Properties, Raw, Readiness, Region, Route, Runtime, Spot,
+    SyncEvent, Waiting, Watched, WatchedPlace, not_reachable,
 };
-use arrow_device::{DeviceId, Event, Memory, Queue, Result};
+use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
 use crate::engine::Engine;
 
@@ -38,6 +38,16 @@ impl SimDriver {
     ) -> Self {
         Self { engine, device, id, properties }
     }
+
+    /// An error where arrays are ready in the order of one queue.
+    fn require_events(&self, operation: &'static str) -> Result<()> {
+        if self.properties.readiness == Readiness::Event {
+            return Ok(());
+        }
+        let message = "arrays of this device are ready in the order of its one queue";
+        let error = Error::new(ErrorKind::Unsupported, message);
+        Err(error.during(operation).on_device(self.id))
+    }
 }
 
 impl fmt::Debug for SimDriver {
@@ -55,7 +65,8 @@ fn new_queue_handle() -> usize {
 // SAFETY: memory is a block of its own until `free`, and addresses are not used again for long. An
 // event is complete when the engine has run the work that was submitted before the record, and a
 // queue's wait names that work and stays before everything that is submitted later. `synchronize`
-// runs all work of the queue. `map` shows the block's pages. `sync_event` is the handle itself,
+// runs all work of the queue. `map` shows the block's pages, and so does `map_to_fill`;
+// what the host wrote there becomes work of the queue. `sync_event` is the handle itself,
 // which is the address of a table. `reaches` says yes for this device and for peers that were given
 // access.
 unsafe impl Driver for SimDriver {
@@ -81,7 +92,7 @@ unsafe impl Driver for SimDriver {
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
         let site = self.engine.site();
-        self.engine.with(|state| state.allocate(self.device, len, queue, site))
+        self.engine.submit(|state| state.allocate(self.device, len, queue, site))
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
@@ -89,13 +100,18 @@ unsafe impl Driver for SimDriver {
         self.engine.with(|state| state.free(memory, len, site));
     }
 
-    fn share(&self, memory: Raw<Memory>) {
+    fn share(&self, memory: Raw<Memory>, len: u64) {
         let site = self.engine.site();
-        self.engine.with(|state| state.share(memory, site));
+        self.engine.with(|state| state.share(memory, len, site));
     }
 
-    fn reuse(&self, memory: Raw<Memory>) {
-        self.engine.with(|state| state.reuse(memory));
+    fn reuse(&self, memory: Raw<Memory>, len: u64) {
+        self.engine.with(|state| state.reuse(memory, len));
+    }
+
+    fn watch(&self, what: Watched, places: &[WatchedPlace]) {
+        let site = self.engine.site();
+        self.engine.with(|state| state.watch(what, places, site));
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
@@ -112,7 +128,7 @@ unsafe impl Driver for SimDriver {
 
     fn open_queue(&self) -> Result<Raw<Queue>> {
         let (site, handle) = (self.engine.site(), new_queue_handle());
-        self.engine.with(|state| state.open_queue(self.device, handle, site))?;
+        let handle = self.engine.with(|state| state.open_queue(self.device, handle, site))?;
         Ok(Raw::from_bits(handle))
     }
 
@@ -158,6 +174,7 @@ unsafe impl Driver for SimDriver {
     }
 
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
+        self.require_events("sync_event")?;
         Ok(match NonNull::new(event.as_ptr()) {
             Some(table) => SyncEvent::Address(table),
             None => SyncEvent::Handle(std::ptr::null_mut()),
@@ -165,6 +182,7 @@ unsafe impl Driver for SimDriver {
     }
 
     unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        self.require_events("read_sync_event")?;
         // SAFETY: UNS-5, which the caller keeps.
         unsafe { self.engine.adopt(sync_event) }
             .map_err(|error| error.during("read_sync_event").on_device(self.id))
@@ -173,7 +191,7 @@ unsafe impl Driver for SimDriver {
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
         let site = self.engine.site();
         // SAFETY: UNS-21, which the caller keeps.
-        self.engine.with(|state| unsafe { state.copy(queue, &route, regions, site) })
+        self.engine.submit(|state| unsafe { state.copy(queue, &route, regions, site) })
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
@@ -184,6 +202,27 @@ unsafe impl Driver for SimDriver {
     unsafe fn unmap(&self, spot: Spot, len: u64, _address: NonNull<u8>) {
         let site = self.engine.site();
         self.engine.with(|state| state.unmap(self.device, spot, len, site));
+    }
+
+    unsafe fn map_to_fill(
+        &self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+    ) -> Result<Option<NonNull<u8>>> {
+        let site = self.engine.site();
+        self.engine.with(|state| state.map_to_fill(queue, spot, len, site))
+    }
+
+    unsafe fn unmap_filled(
+        &self,
+        queue: Raw<Queue>,
+        spot: Spot,
+        len: u64,
+        _address: NonNull<u8>,
+    ) -> Result<Filled> {
+        let site = self.engine.site();
+        self.engine.submit(|state| state.unmap_filled(queue, spot, len, site))
     }
 
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {

@@ -4,23 +4,26 @@
 //! runs while the lock is held: kernels run between two locks, and what is thrown away is dropped
 //! after it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::{Condvar, MutexGuard};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use arrow_device::driver::{ForkMutex, LibraryUse, Raw};
-use arrow_device::{DeviceId, Error, ErrorKind, Queue, Result};
+use arrow_device::driver::{ForkMutex, LibraryUse};
+use arrow_device::{DeviceId, Error, ErrorKind, Result};
 
 use crate::allocation::{Allocation, FIRST_PART, PartHandle, Placement};
-use crate::builder::{Kind, Settings};
+use crate::builder::{Kind, Schedule, Settings};
 use crate::clock::Clock;
 use crate::events::Events;
 use crate::fault::{self, Call, Effect, Faults};
+use crate::host_memory::HostBytes;
+use crate::leaks::Arrays;
 use crate::queue::{QueueState, Step, Work};
+use crate::queues::Lanes;
 use crate::random::Random;
-use crate::report::{Action, Actor, Mistake, Report};
+use crate::report::{Action, Actor, Report};
 use crate::site::{RawSite, SiteId, Sites};
 use crate::table::Table;
 use crate::track::{Access, What};
@@ -34,6 +37,8 @@ pub(crate) struct Engine {
     home: LibraryUse,
     /// Told when work has run, or the thread that runs it has stopped.
     pub(crate) turn: Condvar,
+    /// Whether work runs when it is submitted.
+    is_eager: bool,
     /// Which simulator of the process this is.
     pub(crate) number: usize,
     backtraces: bool,
@@ -56,8 +61,12 @@ pub(crate) struct State {
     pub(crate) queue_handles: BTreeMap<usize, usize>,
     /// Queues that stay open and leak nothing.
     pub(crate) permanent: HashSet<usize>,
-    /// The queue that has, or had last, each lane.
-    pub(crate) lanes: Vec<usize>,
+    /// Queues that are open, or have work that the host does not know to be finished. Some others,
+    /// until somebody looks.
+    pub(crate) live: BTreeSet<usize>,
+    /// Queues with work that has not run.
+    pub(crate) busy: BTreeSet<usize>,
+    pub(crate) lanes: Lanes,
     pub(crate) allocations: Table<Allocation>,
     /// Allocations by their address, freed ones included until the address is used again.
     pub(crate) by_address: BTreeMap<usize, usize>,
@@ -65,6 +74,11 @@ pub(crate) struct State {
     pub(crate) parts: BTreeMap<usize, PartHandle>,
     pub(crate) next_part: usize,
     pub(crate) events: Events,
+    pub(crate) host_bytes: HostBytes,
+    /// The arrays that are there, as far as the library tells.
+    pub(crate) arrays: Arrays,
+    /// How often the library told something.
+    pub(crate) watched: u64,
     /// What the host knows to be finished: what it has waited for. One clock for all its threads.
     pub(crate) host: Clock,
     pub(crate) sites: Sites,
@@ -91,6 +105,8 @@ pub(crate) struct DeviceState {
     pub(crate) allocated: u64,
     pub(crate) limit: u64,
     pub(crate) lost: bool,
+    /// The handle and the number of the queue that was opened last.
+    pub(crate) one_queue: Option<(usize, usize)>,
 }
 
 impl Engine {
@@ -99,7 +115,13 @@ impl Engine {
         let mut devices = Table::default();
         for id in ids {
             let limit = settings.memory_limit;
-            devices.push(DeviceState { id: *id, allocated: 0, limit, lost: false });
+            devices.push(DeviceState {
+                id: *id,
+                allocated: 0,
+                limit,
+                lost: false,
+                one_queue: None,
+            });
         }
         let state = State {
             kind: settings.kind,
@@ -110,12 +132,17 @@ impl Engine {
             queues: Table::default(),
             queue_handles: BTreeMap::new(),
             permanent: HashSet::new(),
-            lanes: Vec::new(),
+            live: BTreeSet::new(),
+            busy: BTreeSet::new(),
+            lanes: Lanes::default(),
             allocations: Table::default(),
             by_address: BTreeMap::new(),
             parts: BTreeMap::new(),
             next_part: FIRST_PART,
             events: Events::new(),
+            host_bytes: HostBytes::new(),
+            arrays: Arrays::default(),
+            watched: 0,
             host: Clock::default(),
             sites: Sites::default(),
             names: Table::default(),
@@ -137,6 +164,7 @@ impl Engine {
             state: ForkMutex::new(state),
             home,
             turn: Condvar::new(),
+            is_eager: settings.schedule == Some(Schedule::Eager),
             number,
             backtraces: settings.backtraces,
             own_code: settings.own_code.clone(),
@@ -162,6 +190,18 @@ impl Engine {
     pub(crate) fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = act(&mut state);
+        self.unlock(state);
+        result
+    }
+
+    /// Submits something under the lock, and runs it on an eager device.
+    pub(crate) fn submit<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = self.lock();
+        let result = act(&mut state);
+        // What a kernel submits, and what is submitted beside a kernel, waits for its time.
+        if self.is_eager && state.running.is_none() {
+            state = self.run_all(state);
+        }
         self.unlock(state);
         result
     }
@@ -221,85 +261,9 @@ impl State {
         Err(Error::new(ErrorKind::DeviceLost, "the device was told to be lost").on_device(*id))
     }
 
-    /// From now on the device does nothing. What was submitted to it is thrown away and counts as
-    /// finished.
-    pub(crate) fn lose(&mut self, device: usize) {
-        self.devices[device].lost = true;
-        for queue in self.queues.iter_mut().filter(|queue| queue.device == device) {
-            self.discarded.extend(queue.pending.drain(..));
-            queue.done = queue.submitted;
-            self.host.advance(queue.last());
-        }
-    }
-
     /// The host has waited for all that this clock covers.
     pub(crate) fn host_knows(&mut self, clock: &Clock) {
         self.host.join(clock);
-    }
-
-    // ---- queues
-
-    pub(crate) fn open_queue(&mut self, device: usize, handle: usize, site: RawSite) -> Result<()> {
-        self.attempt(Call::OpenQueue, device)?;
-        let opened = self.sites.add(site);
-        // A lane whose work the host knows to be finished: all that is submitted from now on comes
-        // after it anyway.
-        let number = self.queues.len();
-        let free = self.lanes.iter().position(|queue| {
-            let queue = &self.queues[*queue];
-            queue.closed.is_some() && self.host.covers(queue.last())
-        });
-        let (lane, base) = match free.and_then(|lane| self.lanes.get_mut(lane).map(|q| (lane, q))) {
-            Some((lane, queue)) => {
-                let base = self.queues[*queue].last().number;
-                *queue = number;
-                (lane, base)
-            }
-            None => {
-                self.lanes.push(number);
-                (self.lanes.len() - 1, 0)
-            }
-        };
-        let lane = u32::try_from(lane).unwrap_or(u32::MAX);
-        self.queues.push(QueueState::new(device, lane, base, opened));
-        self.queue_handles.insert(handle, number);
-        Ok(())
-    }
-
-    pub(crate) fn close_queue(&mut self, raw: Raw<Queue>, site: RawSite) {
-        let site = self.sites.add(site);
-        let Ok(queue) = self.open_one(raw, "close", site) else { return };
-        self.queues[queue].closed = Some(site);
-    }
-
-    /// The queue of a handle. What is no open queue is reported, and an error.
-    pub(crate) fn open_one(
-        &mut self,
-        raw: Raw<Queue>,
-        what: &'static str,
-        site: SiteId,
-    ) -> Result<usize> {
-        let Some(queue) = self.queue_handles.get(&raw.bits()).copied() else {
-            let here = self.host_action(what, site);
-            self.report(Report::new(Mistake::UnknownQueue).second(here));
-            return Err(misuse("this handle is no queue of the simulator"));
-        };
-        if let Some(closed) = self.queues[queue].closed {
-            let (first, here) = (self.host_action("close", closed), self.host_action(what, site));
-            let report = Report::new(Mistake::QueueClosed).first(first).second(here);
-            self.report(report.note(format!("It is queue {}.", queue + 1)));
-            return Err(misuse("the queue is closed"));
-        }
-        Ok(queue)
-    }
-
-    /// Numbers a new piece of work and orders it behind all that the queue was given before.
-    pub(crate) fn begin(&mut self, queue: usize, what: What, site: SiteId) -> Access {
-        let state = &mut self.queues[queue];
-        state.submitted += 1;
-        let point = state.last();
-        state.clock.advance(point);
-        Access { point, queue, work: state.submitted, what, site }
     }
 
     // ---- words for reports
@@ -316,6 +280,7 @@ impl State {
             What::CopyWithin => "copy within the device".to_owned(),
             What::CopyFromPeer => "copy from a peer".to_owned(),
             What::Fill => "fill".to_owned(),
+            What::HostFill => "the host, which filled a mapping".to_owned(),
             What::Kernel(name) => format!("kernel `{}`", self.names[name]),
         };
         let what = match access.what {
@@ -330,22 +295,4 @@ impl State {
 /// The error of a call that was reported as a mistake and cannot go on.
 pub(crate) fn misuse(message: &'static str) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::Sim;
-
-    #[test]
-    fn queues_that_come_and_go_leave_the_clocks_short() {
-        let sim = Sim::builder().build();
-        let kept = sim.device().open_queue().unwrap();
-        for _ in 0..1000 {
-            let queue = sim.device().open_queue().unwrap();
-            sim.kernel("work").launch(&queue, |_| {}).unwrap();
-            kept.wait(&queue.record().unwrap()).unwrap();
-            kept.synchronize().unwrap();
-        }
-        assert_eq!(sim.engine().lock().lanes.len(), 2);
-    }
 }

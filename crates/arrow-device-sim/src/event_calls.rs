@@ -14,7 +14,6 @@ use crate::engine::{Engine, State, misuse};
 use crate::event_table::{self, EventTable};
 use crate::events::Recorded;
 use crate::fault::Call;
-use crate::queue::Work;
 use crate::report::{Mistake, Report};
 use crate::run::Outcome;
 use crate::site::{RawSite, SiteId};
@@ -82,13 +81,9 @@ impl State {
         else {
             return Ok(Waiting::Queued);
         };
-        let state = &mut self.queues[queue];
         // On the queue itself, and for what it waited for already, the order is there.
-        if other != queue && state.clock.join(&clock) {
-            state.submitted += 1;
-            let point = state.last();
-            state.clock.advance(point);
-            state.pending.push_back(Work::Wait { queue: other, work });
+        if other != queue && self.queues[queue].clock.join(&clock) {
+            self.submit_wait(queue, other, work);
         }
         Ok(Waiting::Queued)
     }
@@ -165,7 +160,7 @@ impl Engine {
 
     pub(crate) fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
         let site = self.site();
-        self.with(|state| state.wait(queue, event, site))
+        self.submit(|state| state.wait(queue, event, site))
     }
 
     pub(crate) fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
@@ -227,12 +222,14 @@ impl Engine {
     }
 
     pub(crate) fn synchronize_device(&self, device: usize) -> Result<()> {
-        let state = self.lock();
+        let mut state = self.lock();
         state.check_alive(device)?;
+        state.forget_closed();
         let (mut goals, mut clock) = (Vec::new(), Clock::default());
-        for (number, queue) in state.queues.iter().enumerate() {
+        for number in &state.live {
+            let queue = &state.queues[*number];
             if queue.device == device {
-                goals.push((number, queue.submitted));
+                goals.push((*number, queue.submitted));
                 clock.join(&queue.clock);
             }
         }

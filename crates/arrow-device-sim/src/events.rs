@@ -69,9 +69,12 @@ impl Events {
     }
 
     /// The events that are not destroyed: their numbers and where they were made.
-    pub(crate) fn alive(&self) -> impl Iterator<Item = (u64, SiteId)> {
+    /// The events that are not destroyed, by number: where each was made, and the queue that it was
+    /// recorded on.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = (u64, (SiteId, Option<usize>))> {
         let alive = self.slots.iter().filter(|slot| slot.destroyed.is_none());
-        alive.map(|slot| (slot.number, slot.made))
+        let queue = |slot: &EventSlot| slot.recorded.as_ref().map(|recorded| recorded.queue);
+        alive.map(move |slot| (slot.number, (slot.made, queue(slot))))
     }
 
     pub(crate) fn make(&mut self, device: usize, made: SiteId) -> Raw<Event> {

@@ -5,6 +5,7 @@
 //! meanwhile. What a copy before it writes is no such change. Without an order between the two it
 //! is one, and is left to be reported.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::engine::State;
@@ -26,7 +27,8 @@ impl State {
         }
         written.sort_unstable_by_key(|range| range.start);
         let behind = self.works_behind(queue);
-        for (state, first) in self.queues.iter_mut().zip(behind) {
+        for (queue, first) in behind {
+            let state = &mut self.queues[queue];
             let skipped = usize::try_from(first - state.done - 1).unwrap_or(usize::MAX);
             for work in state.pending.iter_mut().skip(skipped) {
                 let Work::Copy { pieces, .. } = work else { continue };
@@ -37,7 +39,7 @@ impl State {
 
     /// Whether any pending copy has its host side there.
     fn is_expected(&self, written: &[Range<usize>]) -> bool {
-        let pending = self.queues.iter().flat_map(|queue| &queue.pending);
+        let pending = self.busy.iter().flat_map(|queue| &self.queues[*queue].pending);
         let mut pieces = pending.flat_map(|work| match work {
             Work::Copy { pieces, .. } => pieces.as_slice(),
             _ => &[],
@@ -50,26 +52,25 @@ impl State {
 
     /// For each queue the number of the first work that is behind what this queue runs now, by
     /// waits.
-    fn works_behind(&self, queue: usize) -> Vec<u64> {
-        let none = |state: &crate::queue::QueueState| state.submitted + 1;
-        let mut first: Vec<u64> = self.queues.iter().map(none).collect();
+    fn works_behind(&self, queue: usize) -> BTreeMap<usize, u64> {
+        let none = |queue: &usize| (*queue, self.queues[*queue].submitted + 1);
+        let mut first: BTreeMap<usize, u64> = self.busy.iter().map(none).collect();
         // What runs now is taken out of the queue already, and not counted as done yet.
         let now = self.queues[queue].done + 1;
-        let is_behind = |first: &[u64], queue: usize, work: u64| {
-            first.get(queue).is_some_and(|first| work >= *first)
+        let is_behind = |first: &BTreeMap<usize, u64>, queue: usize, work: u64| {
+            first.get(&queue).is_some_and(|first| work >= *first)
         };
-        if let Some(first) = first.get_mut(queue) {
-            *first = now;
-        }
+        first.insert(queue, now);
         loop {
             let mut is_settled = true;
-            for (index, state) in self.queues.iter().enumerate().filter(|(it, _)| *it != queue) {
+            for index in self.busy.iter().copied().filter(|index| *index != queue) {
+                let state = &self.queues[index];
                 let waits = state.pending.iter().position(|work| match work {
                     Work::Wait { queue, work } => is_behind(&first, *queue, *work),
                     _ => false,
                 });
                 let number = waits.map(|place| state.done + 1 + place as u64);
-                if let (Some(number), Some(first)) = (number, first.get_mut(index))
+                if let (Some(number), Some(first)) = (number, first.get_mut(&index))
                     && number < *first
                 {
                     *first = number;

@@ -297,7 +297,7 @@ impl Hardware {
 
     // ---- the end
 
-    /// Loses a device. What was submitted and has not run never will.
+    /// Loses a device, and those that wait for it. What was submitted and has not run never will.
     pub fn lose(&self, device: usize) {
         self.engine.with(|state| state.lose(device));
     }

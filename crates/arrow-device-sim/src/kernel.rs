@@ -52,7 +52,7 @@ impl<'sim> Kernel<'sim> {
         let site = Site::caller();
         let launch =
             Launch { name: self.name, reads: self.reads, writes: self.writes, run: Box::new(run) };
-        self.sim.engine().with(|state| state.launch(queue.raw(), launch, site))
+        self.sim.engine().submit(|state| state.launch(queue.raw(), launch, site))
     }
 }
 

@@ -50,18 +50,25 @@
 //! * **Queues are virtual.** What may run before what is decided by what was submitted, so it is
 //!   judged at submission: each access carries a vector clock, and one that is not ordered behind
 //!   the write it reads, or that races another, is reported at once, whether or not the bytes come
-//!   out right. All threads of the host have one clock together: races between them are for other
-//!   tools.
+//!   out right. Host memory that copies read and write is judged in the same way. All threads of
+//!   the host have one clock together: races between them are for other tools.
 //! * **Work runs when somebody waits for it**, as late as the order allows, in an order that the
-//!   seed chooses. The same seed gives the same run; [`sweep`] runs many. Code that asks and never
-//!   waits needs [`Sim::run_until_idle`] or a [`pump`](Sim::pump).
+//!   seed chooses, or at once on an eager device: see [`Schedule`]. The same seed gives the same
+//!   run; [`sweep`] runs many, with both schedules. Code that asks and never waits needs
+//!   [`Sim::run_until_idle`], a [`pump`](Sim::pump), or a wait until all is released
+//!   ([`wait_until_released`](arrow_device::deferred::wait_until_released)).
+//! * **Places have owners.** The library tells which view, or memory that is being filled, has told
+//!   a place for which queue, and when that is gone. Work that is submitted later is reported, also
+//!   where the memory still waits for earlier work.
 //! * **Reports** are values: [`Sim::take_reports`]. A simulator that is dropped with reports that
-//!   nobody took panics, and so does one that finds memory, events or queues left behind. They
-//!   print numbers and lines, never addresses.
+//!   nobody took panics, and so does one that finds arrays, views, memory, events or queues left
+//!   behind. What stays because of a forgotten view or array is told with it and not beside it.
+//!   Reports print numbers and lines, never addresses.
 //! * **Faults** come on demand: [`Sim::fail`], [`Builder::memory_limit`], [`Sim::lose_device`], a
 //!   slow device ([`Builder::work_time`]); [`for_each_fault`] makes every call of a test fail in
 //!   turn.
-//! * **Kinds**: each shape of a real device is met here first. See [`Kind`], [`Builder::devices`]
+//! * **Kinds**: each shape of a real device is met here first, one with a single queue in whose
+//!   order everything is ready among them. See [`Kind`], [`Builder::devices`]
 //!   and [`Builder::peers`].
 //!
 //! The [`catalogue`] has every mistake that is known, with an example that fails.
@@ -112,6 +119,8 @@
 //!   not taken.
 //! * A kernel gets just the bytes it names; whether a real kernel keeps to what it names is for the
 //!   device's own tools.
+//! * A place is followed through the library. What a C program does with an exported struct that it
+//!   holds is judged for order and bounds, and not for how long it holds the struct.
 //! * Reads of host memory by the host are not seen. A pending copy to the host leaves `0xd5` in its
 //!   destination, so that a result that was read too early looks wrong.
 
@@ -121,6 +130,7 @@ mod allocate;
 mod allocation;
 mod builder;
 mod clock;
+mod custody;
 mod driver;
 mod engine;
 mod event_calls;
@@ -129,14 +139,19 @@ mod event_table;
 mod events;
 mod expect;
 mod fault;
+mod filling;
 #[doc(hidden)]
 pub mod hardware;
+mod host_memory;
 mod kernel;
 mod kernel_work;
+mod leaks;
+mod marks;
 mod memory;
 mod parts;
 mod pump;
 mod queue;
+mod queues;
 mod random;
 mod report;
 mod run;
@@ -148,7 +163,7 @@ mod table;
 mod track;
 mod transfer;
 
-pub use builder::{Builder, Kind, for_each_fault, sweep};
+pub use builder::{Builder, Kind, Schedule, for_each_fault, sweep};
 pub use driver::SimDriver;
 pub use event_table::EventTable;
 pub use fault::Call;

@@ -23,6 +23,8 @@ pub(crate) struct QueueState {
     pub(crate) clock: Clock,
     pub(crate) pending: VecDeque<Work>,
     pub(crate) opened: SiteId,
+    /// How often it is open: the one queue of a device may be several times.
+    pub(crate) openings: usize,
     pub(crate) closed: Option<SiteId>,
 }
 
@@ -37,6 +39,7 @@ impl QueueState {
             clock: Clock::default(),
             pending: VecDeque::new(),
             opened,
+            openings: 1,
             closed: None,
         }
     }
@@ -98,6 +101,8 @@ pub(crate) struct Piece {
     pub(crate) from: Side,
     pub(crate) to: Side,
     pub(crate) len: u64,
+    /// Whether changes by the host are looked for. Not where the order of the copy was reported.
+    pub(crate) watched: bool,
     /// What the host's side held when the copy was submitted, to see whether the host changed it
     /// since.
     pub(crate) host_bytes: Box<[u8]>,

@@ -23,6 +23,8 @@ pub enum Mistake {
     WriteWhileMapped,
     /// Freed memory is used.
     UseAfterFree,
+    /// A place is used when the views and the memory that told it are gone.
+    UseAfterView,
     /// Work reaches past the end of an allocation.
     OutOfBounds,
     /// An address is used that is no memory of this simulator.
@@ -61,6 +63,10 @@ pub enum Mistake {
     NotMapped,
     /// The work of a kernel panicked.
     KernelPanicked,
+    /// An array was never dropped, or what was exported of it never released.
+    LeakedArray,
+    /// A view was never dropped.
+    LeakedView,
     /// Memory was never freed.
     LeakedAllocation,
     /// A mapping was never ended.
@@ -80,6 +86,7 @@ impl Mistake {
             Self::WriteToShared => "write to shared memory",
             Self::WriteWhileMapped => "write to memory that the host has mapped",
             Self::UseAfterFree => "use after free",
+            Self::UseAfterView => "use of a place that is withdrawn",
             Self::OutOfBounds => "out of bounds",
             Self::UnknownMemory => "no memory of this simulator",
             Self::UnreachableMemory => "memory that this device cannot reach",
@@ -99,10 +106,22 @@ impl Mistake {
             Self::UnknownQueue => "no queue of this simulator",
             Self::NotMapped => "memory that is not mapped",
             Self::KernelPanicked => "kernel panicked",
+            Self::LeakedArray => "array leaked",
+            Self::LeakedView => "view leaked",
             Self::LeakedAllocation => "memory leaked",
             Self::LeakedMapping => "mapping leaked",
             Self::LeakedEvent => "event leaked",
             Self::LeakedQueue => "queue leaked",
+        }
+    }
+
+    /// What it is when an access is not ordered behind another. `within` says that both are one
+    /// piece of work.
+    pub(crate) fn of_conflict(within: bool, writes: bool) -> Self {
+        match (within, writes) {
+            (true, _) => Self::OverlappingRegions,
+            (false, true) => Self::UnorderedWrite,
+            (false, false) => Self::UnorderedRead,
         }
     }
 
@@ -117,6 +136,9 @@ impl Mistake {
             }
             Self::WriteWhileMapped => "The host may be reading these bytes at this moment.",
             Self::UseAfterFree => "Whoever allocated next has these bytes now.",
+            Self::UseAfterView => {
+                "The memory waits for what was submitted before, and may be somebody else's when this work runs."
+            }
             Self::OutOfBounds => "What lies behind an allocation belongs to somebody else.",
             Self::UnknownMemory => "A device would read or overwrite something else, or stop.",
             Self::UnreachableMemory => {
@@ -151,6 +173,9 @@ impl Mistake {
             Self::KernelPanicked => {
                 "A device would have stopped here, and everything on it would be lost."
             }
+            Self::LeakedArray | Self::LeakedView => {
+                "It was still there when the simulator was dropped."
+            }
             Self::LeakedAllocation => "It was still allocated when the simulator was dropped.",
             Self::LeakedMapping => "It was still mapped when the simulator was dropped.",
             Self::LeakedEvent => "It was still there when the simulator was dropped.",
@@ -169,6 +194,9 @@ impl Mistake {
             Self::WriteWhileMapped => "End the mapping first.",
             Self::UseAfterFree => {
                 "Keep the owner until the work is submitted, and free after the work has passed."
+            }
+            Self::UseAfterView => {
+                "Keep the `View`, the `BufferView` or the `Memory` until the work is submitted."
             }
             Self::OutOfBounds => "Check offset and length against the allocation's length.",
             Self::UnknownMemory => {
@@ -202,6 +230,8 @@ impl Mistake {
             Self::UnknownQueue => "Pass a queue of this simulator.",
             Self::NotMapped => "End each mapping once, with the place and length that began it.",
             Self::KernelPanicked => "See the message above.",
+            Self::LeakedArray => "Drop it, and call the `release` of what was exported of it.",
+            Self::LeakedView => "Drop it once the work is submitted.",
             Self::LeakedAllocation => {
                 "Free it: drop its `Memory`, its arrays, or call their `release`."
             }

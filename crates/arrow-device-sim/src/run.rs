@@ -2,6 +2,7 @@
 //! chooses.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -67,8 +68,8 @@ impl Engine {
 
     /// Runs everything that was submitted.
     pub(crate) fn run_all<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let goals: Vec<(usize, u64)> =
-            state.queues.iter().map(|queue| queue.submitted).enumerate().collect();
+        let submitted = |queue: &usize| (*queue, state.queues[*queue].submitted);
+        let goals: Vec<(usize, u64)> = state.busy.iter().map(submitted).collect();
         self.run(state, &goals, None).0
     }
 
@@ -93,6 +94,9 @@ impl Engine {
         // A device that was lost while its kernel ran has everything done.
         state_of.done = state_of.submitted.min(state_of.done + 1);
         let work = state_of.done;
+        if state_of.is_idle() {
+            state.busy.remove(&queue);
+        }
         if let Some(log) = &mut state.log {
             log.push(Step { queue: queue + 1, work });
         }
@@ -136,17 +140,16 @@ impl Engine {
 
 impl State {
     /// How much of each queue has to run for these goals: what they wait for counts.
-    fn targets(&self, goals: &[(usize, u64)]) -> Vec<u64> {
-        let mut targets = vec![0; self.queues.len()];
+    fn targets(&self, goals: &[(usize, u64)]) -> BTreeMap<usize, u64> {
+        let mut targets: BTreeMap<usize, u64> = BTreeMap::new();
         let mut open: Vec<(usize, u64)> = goals.to_vec();
         while let Some((queue, work)) = open.pop() {
-            let Some(target) = targets.get_mut(queue) else { continue };
             let state = &self.queues[queue];
-            let seen = state.done.max(*target);
+            let seen = targets.get(&queue).copied().unwrap_or_default().max(state.done);
             if work <= seen {
                 continue;
             }
-            *target = work;
+            targets.insert(queue, work);
             let (from, to) = ((seen - state.done) as usize, (work - state.done) as usize);
             open.extend(state.pending.iter().take(to).skip(from).filter_map(|work| match work {
                 Work::Wait { queue, work } => Some((*queue, *work)),
@@ -157,17 +160,16 @@ impl State {
     }
 
     /// A queue whose first work may run and has to.
-    fn next(&mut self, targets: &[u64]) -> Option<usize> {
-        let can_run = |(queue, target): &(usize, &u64)| {
-            let state = &self.queues[*queue];
+    fn next(&mut self, targets: &BTreeMap<usize, u64>) -> Option<usize> {
+        let can_run = |(queue, target): &(&usize, &u64)| {
+            let state = &self.queues[**queue];
             state.done < **target
                 && match state.pending.front() {
                     Some(Work::Wait { queue, work }) => self.queues[*queue].done >= *work,
                     _ => true,
                 }
         };
-        let ready: Vec<usize> =
-            targets.iter().enumerate().filter(can_run).map(|(queue, _)| queue).collect();
+        let ready: Vec<usize> = targets.iter().filter(can_run).map(|(queue, _)| *queue).collect();
         match ready.as_slice() {
             [only] => Some(*only),
             several => several.get(self.random.below(several.len())).copied(),
@@ -196,14 +198,16 @@ impl State {
     }
 
     fn run_piece(&mut self, piece: Piece, access: &Access) {
-        let Piece { from, to, len, host_bytes, target_bytes } = piece;
+        let Piece { from, to, len, watched, host_bytes, target_bytes } = piece;
         if let (Side::Device(part), Side::Device(_)) = (from, to)
+            && watched
             && self.has_changed(part, &host_bytes)
         {
             let here = self.action(access, false);
             self.report(Report::new(Mistake::HostSourceChanged).second(here));
         }
         if let Side::Device(part) = to
+            && watched
             && self.has_changed(part, &target_bytes)
         {
             let here = self.action(access, true);
@@ -226,7 +230,7 @@ impl State {
                 // SAFETY: the submitter promised that the source stays readable until the queue has
                 // passed this.
                 let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
-                if *now != *host_bytes {
+                if watched && *now != *host_bytes {
                     let here = self.action(access, true);
                     self.report(Report::new(Mistake::HostSourceChanged).second(here));
                 }
@@ -241,7 +245,7 @@ impl State {
                 // queue has passed this; it was written when the copy was submitted, so it is
                 // initialised.
                 let now = unsafe { std::slice::from_raw_parts(address.0, len as usize) };
-                if *now != *host_bytes {
+                if watched && *now != *host_bytes {
                     let here = self.action(access, false);
                     self.report(Report::new(Mistake::HostDestinationChanged).second(here));
                 }

@@ -103,7 +103,7 @@ impl Sim {
     #[track_caller]
     pub fn fill(&self, queue: &Queue, spot: Spot, len: u64, byte: u8) -> Result<()> {
         let site = Site::caller();
-        self.engine.with(|state| state.fill(queue.raw(), spot, len, byte, site))
+        self.engine.submit(|state| state.fill(queue.raw(), spot, len, byte, site))
     }
 
     /// Copies bytes to the host on a queue, and waits for them.
@@ -180,6 +180,9 @@ impl Sim {
 
     /// Loses the device (all of them, where there are several). What was submitted and has not run
     /// never will.
+    ///
+    /// Where one of several devices is lost, in a call, those go with it whose queues wait for work
+    /// that it has not done: nothing runs behind such a wait as if the data were there.
     pub fn lose_device(&self) {
         self.engine.with(|state| (0..state.devices.len()).for_each(|device| state.lose(device)));
     }
@@ -216,7 +219,7 @@ impl Sim {
         while deferred::held_back().being_released > 0 && Instant::now() < patience {
             std::thread::yield_now();
         }
-        let leaks = self.engine.with(|state| state.leaks());
+        let leaks = self.engine.with(|state| state.grouped_leaks());
         self.engine.with(|state| leaks.into_iter().for_each(|leak| state.report(leak)));
     }
 }

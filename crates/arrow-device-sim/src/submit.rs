@@ -59,7 +59,7 @@ impl State {
                     let to = self.host_side(*to, *len, &access);
                     let now = to.host().map(|address| {
                         // SAFETY: the caller promised that the destination can be written.
-                        unsafe { scribble(address, *len) }
+                        unsafe { self.mark_host_bytes(address, *len) }
                     });
                     (from, to, now)
                 }
@@ -69,7 +69,8 @@ impl State {
                 }
             };
             let host_bytes = host_bytes.unwrap_or_default();
-            pieces.push(Piece { from, to, len: *len, host_bytes, target_bytes: Box::default() });
+            let (len, target_bytes) = (*len, Box::default());
+            pieces.push(Piece { from, to, len, watched: true, host_bytes, target_bytes });
         }
         for piece in &pieces {
             self.judge_side(piece.from, access, false);
@@ -77,7 +78,8 @@ impl State {
         for piece in &pieces {
             self.judge_side(piece.to, access, true);
         }
-        self.queues[queue].pending.push_back(Work::Copy { pieces, access });
+        self.judge_host_sides(&mut pieces, access);
+        self.submit(queue, Work::Copy { pieces, access });
         Ok(())
     }
 
@@ -98,7 +100,7 @@ impl State {
         if let Some(part) = at {
             self.judge(part, access, true, false);
         }
-        self.queues[queue].pending.push_back(Work::Fill { at, byte });
+        self.submit(queue, Work::Fill { at, byte });
         Ok(())
     }
 
@@ -128,7 +130,7 @@ impl State {
             self.judge(part, access, true, true);
         });
         let work = KernelWork { access, reads, writes, run: launch.run };
-        self.queues[queue].pending.push_back(Work::Kernel(work));
+        self.submit(queue, Work::Kernel(work));
         Ok(())
     }
 
@@ -190,10 +192,15 @@ impl State {
         if len == 0 {
             return;
         }
+        // What is used without a right to it is one mistake, whatever comes of it.
+        if self.is_withdrawn(part, &access, writes) {
+            return;
+        }
         let bytes = offset..offset + len;
         let mut found = Vec::new();
         let behind = Behind { clock: &self.queues[access.queue].clock, host: &self.host, twice };
         let allocation = &mut self.allocations[number];
+        allocation.used_on.insert(access.queue);
         if writes {
             allocation.history.write(&bytes, access, &behind, &mut found);
         } else {
@@ -220,12 +227,7 @@ impl State {
             if !told.insert((earlier.point.lane, earlier.point.number, bytes.start)) {
                 continue;
             }
-            let kind = match (within, writes) {
-                (true, _) => Mistake::OverlappingRegions,
-                (false, true) => Mistake::UnorderedWrite,
-                (false, false) => Mistake::UnorderedRead,
-            };
-            let report = Report::new(kind)
+            let report = Report::new(Mistake::of_conflict(within, writes))
                 .about(self.subject(number, bytes))
                 .first(self.action(&earlier, earlier_wrote))
                 .second(self.action(&access, writes));
@@ -233,12 +235,36 @@ impl State {
         }
     }
 
+    /// Makes the destination of a copy in host memory look like no result, and says what is there
+    /// then. What an earlier copy is still to use stays as it is.
+    ///
+    /// # Safety
+    /// `len` bytes may be written, and those that an earlier copy is to read are initialised.
+    pub(crate) unsafe fn mark_host_bytes(&self, address: HostAddress, len: u64) -> Box<[u8]> {
+        let end = address.0.addr().saturating_add(len as usize);
+        let mut from = address.0.addr();
+        let used = self.host_bytes_to_be_used(from..end);
+        for free_until in used.iter().map(|range| range.start).chain([end]) {
+            let first = address.0.wrapping_add(from - address.0.addr());
+            // SAFETY: these bytes lie inside those that may be written, as the caller promises.
+            unsafe { first.write_bytes(NOT_YET, free_until.saturating_sub(from)) };
+            from = used.iter().find(|range| range.start == free_until).map_or(end, |it| it.end);
+        }
+        // SAFETY: the bytes may be written, and so be read. Those that were not written just now
+        // are used by an earlier copy: a source is initialised, as the caller promises, and a
+        // destination was written here when that copy was submitted.
+        unsafe { snapshot(address, len) }
+    }
+
     fn judge_right_to_write(&mut self, number: usize, bytes: &Range<u64>, access: &Access) {
         let allocation = &self.allocations[number];
-        let shared = allocation.shared.map(|site| (Mistake::WriteToShared, bytes.clone(), site));
+        let within = |marked: Range<u64>| marked.start.max(bytes.start)..marked.end.min(bytes.end);
+        let shared = allocation.shared.find(bytes);
+        let shared = shared.map(|(marked, site)| (Mistake::WriteToShared, within(marked), site));
         let overlaps =
             |(mapped, _): &&(Range<u64>, _)| mapped.start < bytes.end && bytes.start < mapped.end;
-        let mapped = allocation.mappings.iter().find(overlaps);
+        let mut shown = allocation.mappings.iter().chain(&allocation.fillings);
+        let mapped = shown.find(overlaps);
         let mapped = mapped.map(|(m, site)| (Mistake::WriteWhileMapped, m.clone(), *site));
         for (kind, bytes, site) in shared.into_iter().chain(mapped) {
             let what = if kind == Mistake::WriteToShared { "shared" } else { "mapped" };
@@ -266,14 +292,4 @@ impl Side {
 pub(crate) unsafe fn snapshot(address: HostAddress, len: u64) -> Box<[u8]> {
     // SAFETY: `len` bytes may be read, as the caller promises.
     unsafe { std::slice::from_raw_parts(address.0, len as usize) }.into()
-}
-
-/// Makes the destination of a copy look like no result.
-///
-/// # Safety
-/// `len` bytes may be written.
-pub(crate) unsafe fn scribble(address: HostAddress, len: u64) -> Box<[u8]> {
-    // SAFETY: `len` bytes may be written, as the caller promises.
-    unsafe { address.0.write_bytes(NOT_YET, len as usize) };
-    vec![NOT_YET; len as usize].into()
 }

@@ -33,6 +33,8 @@ pub(crate) enum What {
     CopyWithin,
     CopyFromPeer,
     Fill,
+    /// What the host wrote to a mapping.
+    HostFill,
     /// The number of a kernel's name.
     Kernel(usize),
 }
@@ -136,6 +138,22 @@ impl History {
         })
     }
 
+    /// The first access to these bytes that is like this: which of the bytes, and whether it wrote.
+    pub(crate) fn first_used(
+        &self,
+        bytes: &Range<u64>,
+        is_like: impl Fn(&Access) -> bool,
+    ) -> Option<(Range<u64>, Access, bool)> {
+        let of_bytes = self.0.range(..bytes.end).filter(|(_, stretch)| stretch.end > bytes.start);
+        let mut accesses = of_bytes.flat_map(|(start, stretch)| {
+            let cut = bytes.start.max(*start)..bytes.end.min(stretch.end);
+            let write = stretch.write.iter().map(|write| (write, true));
+            let all = write.chain(stretch.reads.iter().map(|read| (read, false)));
+            all.map(move |(access, wrote)| (cut.clone(), *access, wrote))
+        });
+        accesses.find(|(_, access, _)| is_like(access))
+    }
+
     /// What the host, which reads now, is not ordered behind.
     pub(crate) fn unfinished_write(&self, bytes: &Range<u64>, host: &Clock) -> Option<Conflict> {
         self.0.range(..bytes.end).filter(|(_, stretch)| stretch.end > bytes.start).find_map(
@@ -184,9 +202,44 @@ impl History {
         }
     }
 
-    #[cfg(test)]
-    fn stretches(&self) -> usize {
+    /// How many stretches there are.
+    pub(crate) fn stretches(&self) -> usize {
         self.0.len()
+    }
+
+    /// Which of these bytes have a known access that is like this, from the first on.
+    pub(crate) fn used(
+        &self,
+        bytes: &Range<u64>,
+        is_like: impl Fn(&Access) -> bool,
+    ) -> Vec<Range<u64>> {
+        let first = self.0.range(..=bytes.start).next_back().map_or(bytes.start, |it| *it.0);
+        let of_bytes = self.0.range(first..bytes.end).filter(|(_, stretch)| {
+            stretch.end > bytes.start && stretch.write.iter().chain(&stretch.reads).any(&is_like)
+        });
+        let cut = |(start, stretch): (&u64, &HistoryStretch)| {
+            bytes.start.max(*start)..bytes.end.min(stretch.end)
+        };
+        of_bytes.map(cut).collect()
+    }
+
+    /// Forgets what the host knows to be finished, wherever it is.
+    pub(crate) fn forget(&mut self, host: &Clock) {
+        let mut joined: BTreeMap<u64, HistoryStretch> = BTreeMap::new();
+        for (start, mut stretch) in std::mem::take(&mut self.0) {
+            stretch.forget(host);
+            match joined.last_entry() {
+                Some(mut last)
+                    if last.get().write == stretch.write && last.get().reads == stretch.reads =>
+                {
+                    last.get_mut().end = stretch.end;
+                }
+                _ => {
+                    joined.insert(start, stretch);
+                }
+            }
+        }
+        self.0 = joined;
     }
 }
 

@@ -95,7 +95,7 @@ impl State {
                 (Side::Host(address), Side::Device(_)) => {
                     // SAFETY: what is neither an allocation nor a device address is host memory
                     // that may be written, as the caller promises.
-                    unsafe { submit::scribble(address, len) }
+                    unsafe { self.mark_host_bytes(address, len) }
                 }
                 _ => Box::default(),
             };
@@ -109,7 +109,7 @@ impl State {
                 Side::Host(_) if matches!(from, Side::Device(_)) => target_bytes.clone(),
                 _ => host_bytes,
             };
-            pieces.push(Piece { from, to: target, len, host_bytes, target_bytes });
+            pieces.push(Piece { from, to: target, len, watched: true, host_bytes, target_bytes });
         }
         for piece in &pieces {
             self.judge_side(piece.from, access, false);
@@ -117,7 +117,8 @@ impl State {
         for piece in &pieces {
             self.judge_side(piece.to, access, true);
         }
-        self.queues[queue].pending.push_back(Work::Copy { pieces, access });
+        self.judge_host_sides(&mut pieces, access);
+        self.submit(queue, Work::Copy { pieces, access });
         Ok(())
     }
 
@@ -146,7 +147,7 @@ impl State {
         }
         let work = Work::Free { allocation: number };
         self.begin(queue, What::Allocate, site);
-        self.queues[queue].pending.push_back(work);
+        self.submit(queue, work);
         let allocation = &mut self.allocations[number];
         allocation.freed = Some(site);
         Ok(())
@@ -171,8 +172,9 @@ impl State {
 
     /// Shows managed memory of a device to the host, or hides it.
     pub(crate) fn take_turns(&mut self, device: usize) {
-        let mut queues = self.queues.iter().filter(|queue| queue.device == device);
-        let is_hosts = queues.all(|queue| self.host.covers(queue.last()));
+        self.forget_closed();
+        let mut queues = self.live.iter().map(|queue| &self.queues[*queue]);
+        let is_hosts = queues.all(|queue| queue.device != device || self.host.covers(queue.last()));
         for allocation in self.allocations.iter() {
             let is_managed = allocation.placement == Placement::Managed;
             if is_managed
@@ -192,12 +194,8 @@ impl State {
         if queue == after || !known.join(&clock) {
             return;
         }
-        let state = &mut self.queues[queue];
-        state.clock.join(&clock);
-        state.submitted += 1;
-        let point = state.last();
-        state.clock.advance(point);
-        state.pending.push_back(Work::Wait { queue: after, work });
+        self.queues[queue].clock.join(&clock);
+        self.submit_wait(queue, after, work);
     }
 
     /// What an address names.

@@ -58,7 +58,7 @@ fn array(
     // SAFETY: each region is an allocation of this deposit, and its source is kept until the queue
     // has passed.
     unsafe { queue.copy(Route::FromHost, &regions) }?;
-    deposit.blocks.iter().for_each(|(memory, _)| deposit.driver().share(*memory));
+    deposit.blocks.iter().for_each(|(memory, len)| deposit.driver().share(*memory, *len));
     let id = queue.device().id();
     let sync_event = match queue.device().properties().readiness {
         Readiness::Event if !is_settled => deposit.record()?,

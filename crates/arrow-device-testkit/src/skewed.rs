@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+    Allocation, Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting, Watched,
+    WatchedPlace,
 };
 use arrow_device::{Device, DeviceId, Event, Memory, Queue, Result};
 
@@ -95,12 +96,16 @@ unsafe impl Driver for Skewed {
         }
     }
 
-    fn share(&self, memory: Raw<Memory>) {
-        self.inner.share(memory);
+    fn share(&self, memory: Raw<Memory>, len: u64) {
+        self.inner.share(memory, len);
     }
 
-    fn reuse(&self, memory: Raw<Memory>) {
-        self.inner.reuse(memory);
+    fn reuse(&self, memory: Raw<Memory>, len: u64) {
+        self.inner.reuse(memory, len);
+    }
+
+    fn watch(&self, what: Watched, places: &[WatchedPlace]) {
+        self.inner.watch(what, places);
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {

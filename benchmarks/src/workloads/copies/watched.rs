@@ -79,12 +79,12 @@ unsafe impl Driver for Watched {
         unsafe { self.driver.free(memory, len) }
     }
 
-    fn share(&self, memory: Raw<Memory>) {
-        self.driver.share(memory);
+    fn share(&self, memory: Raw<Memory>, len: u64) {
+        self.driver.share(memory, len);
     }
 
-    fn reuse(&self, memory: Raw<Memory>) {
-        self.driver.reuse(memory);
+    fn reuse(&self, memory: Raw<Memory>, len: u64) {
+        self.driver.reuse(memory, len);
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {

@@ -16,6 +16,10 @@ mod dlpack;
 mod executor;
 #[cfg(all(unix, not(miri)))]
 mod fork;
+#[cfg(not(miri))]
+mod held_back;
+mod one_queue;
+mod pools;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;

@@ -10,12 +10,17 @@
 #[cfg(all(unix, not(miri)))]
 mod c_event;
 mod devices;
+mod fillings;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod guard;
+mod host_memory;
+mod leaks;
+mod lost;
 mod mistakes;
 mod model;
 mod order;
 mod out_of_memory;
+mod places;
 mod reports;
 #[path = "../support/mod.rs"]
 mod support;

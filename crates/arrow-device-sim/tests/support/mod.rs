@@ -4,9 +4,27 @@
 
 pub(crate) mod producer;
 
+use std::any::Any;
+use std::cell::RefCell;
+
 use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
 use arrow_device::{Device, Event, Memory, Queue, Result};
 use arrow_device_sim::Sim;
+
+thread_local! {
+    static FORGOTTEN: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps a value until [`forgotten`] gives it back: for a simulator that ends before, the value is
+/// left behind.
+pub(crate) fn forget(value: impl Any) {
+    FORGOTTEN.with_borrow_mut(|all| all.push(Box::new(value)));
+}
+
+/// What was forgotten on this thread.
+pub(crate) fn forgotten() -> Vec<Box<dyn Any>> {
+    FORGOTTEN.take()
+}
 
 /// So many seeds, and few under Miri, which is a thousand times slower.
 pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {

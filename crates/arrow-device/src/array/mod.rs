@@ -18,6 +18,7 @@ pub(crate) mod structs;
 mod tree;
 mod view;
 mod wait;
+mod watch;
 mod window;
 
 use crate::numbered::numbered;

@@ -50,7 +50,7 @@ impl Tree {
     /// Drops what may still be in use.
     #[inline(never)]
     fn drop_after_its_uses(&mut self) {
-        let (mut uses, mut counted) = (Vec::new(), None);
+        let (mut uses, mut counted, mut watched) = (Vec::new(), None, None);
         for notes in self.notes.all() {
             let Some(mut last_uses) = notes.lock(|notes| &notes.uses) else {
                 // This is a child of `fork`, and a thread of the parent had the lock. Which queues
@@ -61,6 +61,7 @@ impl Tree {
             let last_uses = std::mem::take(&mut *last_uses);
             uses.extend(last_uses.into_uses());
             counted = counted.or_else(|| notes.lock(|notes| &notes.counted)?.take());
+            watched = watched.or_else(|| notes.lock(|notes| &notes.watched)?.take());
         }
         if matches!(*self.storage, Storage::Built(_)) {
             // The work that makes the data may still run. (For an array that was imported this is
@@ -74,18 +75,21 @@ impl Tree {
                     .map(QueueUse::before),
             );
         }
+        if let Some(watched) = &watched {
+            watched.is_dropped();
+        }
         // SAFETY: taken once, here, by the drop of `self`.
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
         if uses.is_empty() {
             // Counted until the release.
-            let mut both = ManuallyDrop::new((storage, counted));
+            let mut both = ManuallyDrop::new((watched, storage, counted));
             // SAFETY: dropped once, here.
             unsafe { nesting::drop_bounded(&mut both) }
             deferred::tick();
         } else {
             // Counted until the release, which is later.
             let frees_host_memory = self.device.device_type == DeviceType::CPU;
-            deferred::defer((storage, counted), uses, frees_host_memory);
+            deferred::defer((watched, storage, counted), uses, frees_host_memory);
         }
     }
 }

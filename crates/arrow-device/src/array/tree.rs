@@ -14,7 +14,8 @@ use super::readiness::ReadyWhen;
 use super::structs::Structs;
 use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::deferred::LastQueueUses;
-use crate::device::driver::Raw;
+use crate::device::driver::{Raw, Watched};
+use crate::device::watch::WatchedRelease;
 use crate::device::{BytesOwner, Memory};
 use crate::numbered::numbered;
 use crate::pool::per_fork::{Locks, PerFork};
@@ -43,14 +44,17 @@ pub(super) struct Notes {
     pub(super) uses: Mutex<LastQueueUses>,
     /// Counted as imported, where somebody counts.
     pub(super) counted: Mutex<Option<CountedBytes>>,
+    /// What a driver that watches is told when the tree is released.
+    pub(super) watched: Mutex<Option<WatchedRelease>>,
     /// What keeps buffers alive that were made of this tree, while there are any.
     pub(super) as_owner: Mutex<Weak<Shared<Tree>>>,
 }
 
 impl Locks for Notes {
     fn are_free(&self) -> bool {
-        let Self { waited, uses, counted, as_owner } = self;
-        waited.are_free() && uses.are_free() && counted.are_free() && as_owner.are_free()
+        let Self { waited, uses, counted, watched, as_owner } = self;
+        let of_uses = waited.are_free() && uses.are_free();
+        of_uses && counted.are_free() && watched.are_free() && as_owner.are_free()
     }
 }
 
@@ -110,7 +114,11 @@ impl Tree {
 
     /// A tree that was put together here.
     pub(crate) fn built(schema: Schema, device: DeviceId, ready: ReadyWhen, built: Built) -> Self {
-        Self::new(schema, device, ready, Storage::Built(built))
+        let tree = Self::new(schema, device, ready, Storage::Built(built));
+        if account::any_counts() {
+            tree.tell_of_making(Watched::Built);
+        }
+        tree
     }
 
     /// A share of the tree as the owner of a buffer: the same one for all buffers at a time, which
@@ -133,6 +141,9 @@ impl Tree {
 
     #[inline(never)]
     fn count_for_device(&self, direction: Direction) -> Option<CountedBytes> {
+        if matches!(direction, Direction::Exported) {
+            self.tell_of_export();
+        }
         let device = crate::Device::find(self.device)?;
         device.account().count(direction, || self.known_bytes())
     }
@@ -143,6 +154,7 @@ impl Tree {
         if account::any_counts() {
             let counted = self.count(Direction::Imported);
             *self.notes.lock(|notes| &notes.counted) = counted;
+            self.tell_of_making(Watched::Imported);
         }
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use super::tree::Tree;
 use super::{Array, Window};
 use crate::device::deferred::QueueUse;
-use crate::device::driver::Raw;
+use crate::device::driver::{Raw, Watched};
 use crate::device::queue::PreparedEvent;
 use crate::device::{Location, location};
 use crate::pool::shared::Shared;
@@ -24,6 +24,9 @@ impl Lease {
     fn take(tree: &Shared<Tree>, queue: &Queue) -> Result<Self> {
         let end = queue.prepare_event()?;
         tree.order(queue)?;
+        if queue.is_watched() {
+            tree.tell_of_use(queue, Watched::Told);
+        }
         Ok(Self { tree: tree.clone(), end: Some(end) })
     }
 }
@@ -31,6 +34,9 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(end) = self.end.take() {
+            if end.queue().is_watched() {
+                self.tree.tell_of_use(end.queue(), Watched::Withdrawn);
+            }
             self.tree.note_use(QueueUse::until_recorded(end));
         }
     }

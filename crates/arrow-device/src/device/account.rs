@@ -41,7 +41,7 @@ pub(crate) struct Account {
     counts_exchanges: AtomicBool,
 }
 
-/// Set once a device counts what is exchanged, so that nobody pays for it before.
+/// Set once a device counts what is exchanged, or watches it, so that nobody pays for it before.
 static ANY_COUNTS: AtomicBool = AtomicBool::new(false);
 
 /// What arrays are counted as.
@@ -80,7 +80,7 @@ impl Account {
 
     pub(crate) fn count_exchanges(&self) {
         self.counts_exchanges.store(true, Ordering::Relaxed);
-        ANY_COUNTS.store(true, Ordering::Relaxed);
+        exchanges_are_looked_at();
     }
 
     /// Counts bytes until the result is dropped, where they are to be counted.
@@ -102,7 +102,12 @@ impl Account {
     }
 }
 
-/// Whether any device counts what is exchanged.
+/// From now on the device of each array that is exchanged is looked up.
+pub(super) fn exchanges_are_looked_at() {
+    ANY_COUNTS.store(true, Ordering::Relaxed);
+}
+
+/// Whether any device counts what is exchanged, or watches it.
 #[inline]
 pub(crate) fn any_counts() -> bool {
     ANY_COUNTS.load(Ordering::Relaxed)

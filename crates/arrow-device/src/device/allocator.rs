@@ -148,7 +148,7 @@ impl Allocator for Recycler {
             // Not in the order of a queue: the next user may have another one.
             None => device.allocate(len)?,
         };
-        whole.device().driver().reuse(whole.raw());
+        whole.device().driver().reuse(whole.raw(), whole.len());
         // The block has at least `len` bytes and nobody else has it: it was taken off the list, or
         // is new.
         let home = Arc::downgrade(&self.0);

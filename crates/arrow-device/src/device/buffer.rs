@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::driver::{Addressing, Raw};
+use super::driver::{Addressing, PlaceOwner, Raw, Watched};
 use super::{Device, Memory, Owner, Queue, host};
 use crate::device::deferred::{self, QueueUse};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -212,7 +212,9 @@ impl Buffer {
         unsafe { queue.reaches_memory(self.device, memory) }?;
         let others = self.in_flight().iter().filter(|known| known.number() != queue.number());
         others.into_iter().try_for_each(|known| queue.wait(&known.record()?))?;
-        Ok(BufferView { buffer: self.clone(), queue: queue.clone() })
+        let view = BufferView { buffer: self.clone(), queue: queue.clone() };
+        view.tell(Watched::Told);
+        Ok(view)
     }
 
     /// The address or handle that it begins at or lies in.
@@ -293,10 +295,19 @@ impl BufferView {
     pub fn queue(&self) -> &Queue {
         &self.queue
     }
+
+    fn tell(&self, what: fn(Raw<Queue>, PlaceOwner) -> Watched) {
+        let Buffer { offset, extent, .. } = self.buffer;
+        if self.queue.is_watched() && !self.buffer.is_null() {
+            let first = location(self.buffer.base, offset).address().cast_mut();
+            self.queue.tell(what, PlaceOwner::View, Raw::from_ptr(first), extent.at_least());
+        }
+    }
 }
 
 impl Drop for BufferView {
     fn drop(&mut self) {
+        self.tell(Watched::Withdrawn);
         if let Some(owner) = self.buffer.owner.take() {
             self.queue.keep_until_done(owner);
         }

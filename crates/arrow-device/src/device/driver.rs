@@ -30,6 +30,7 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 pub use super::turns::{Turn, Turns};
+pub use super::watch::{PlaceOwner, Watched, WatchedPlace};
 use super::{Event, Memory, Queue};
 pub use crate::process::{ForkMutex, LibraryUse, PerProcess};
 use crate::{DeviceId, Error, ErrorKind, Result};
@@ -187,6 +188,8 @@ pub struct Properties {
     /// Whether data from the host goes over fastest when the host gathers it in memory of
     /// [`Driver::allocate_staging`] first, so that few large pieces are copied.
     pub gathered_writes: bool,
+    /// Whether [`Driver::watch`] is called.
+    pub watches: bool,
     /// The queues that others use without having opened one, where the runtime has such queues.
     pub default_queues: Option<DefaultQueues>,
     /// A name to show to people.
@@ -204,6 +207,7 @@ impl Properties {
             readiness: Readiness::Event,
             parts: false,
             gathered_writes: false,
+            watches: false,
             default_queues: None,
             name: name.into(),
         }
@@ -231,6 +235,12 @@ impl Properties {
     /// itself.
     pub fn with_gathered_writes(mut self, gathered_writes: bool) -> Self {
         self.gathered_writes = gathered_writes;
+        self
+    }
+
+    /// The same, with a driver that is told what becomes of memory or without.
+    pub fn with_watches(mut self, watches: bool) -> Self {
+        self.watches = watches;
         self
     }
 
@@ -332,8 +342,8 @@ pub struct Allocation {
 /// * DRV-3: They use and drop no queue, event, memory, array or stream of this library.
 /// * DRV-4: A queue is in order. Where a runtime's is not, `record`, `wait` and `copy` make it so.
 /// * DRV-5: They wait for submitted work only where their documentation says so.
-/// * DRV-6: `id`, `runtime` and `properties` never change. They, `share`, `reuse`, `sync_event` and
-///   `maps_in_place` call no runtime.
+/// * DRV-6: `id`, `runtime` and `properties` never change. They, `share`, `reuse`, `watch`,
+///   `sync_event` and `maps_in_place` call no runtime.
 /// * DRV-7: Drivers with equal `runtime` take each other's events.
 /// * DRV-8: What the driver does outside its operations calls no runtime in a child of `fork`, and
 ///   none after the process has begun to exit.
@@ -419,18 +429,26 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// it, and it is not used after this.
     unsafe fn free(&self, memory: Raw<Memory>, len: u64);
 
-    /// Says that nobody writes to this memory from now on: it is about to be shared. Calls no
-    /// runtime.
+    /// Says that nobody writes to these bytes from now on: they are about to be shared. Calls no
+    /// runtime. The memory may lie inside an allocation, of which somebody else's allocator has
+    /// given a part.
     ///
     /// Does nothing on most devices. A driver that checks its callers remembers it.
-    fn share(&self, memory: Raw<Memory>) {
-        let _ = memory;
+    fn share(&self, memory: Raw<Memory>, len: u64) {
+        let _ = (memory, len);
     }
 
-    /// Takes [`share`](Driver::share) back: all uses have passed, and somebody is about to fill the
-    /// memory anew. Calls no runtime.
-    fn reuse(&self, memory: Raw<Memory>) {
-        let _ = memory;
+    /// Takes [`share`](Driver::share) back: all uses have passed, and somebody may fill the bytes
+    /// anew. Calls no runtime.
+    fn reuse(&self, memory: Raw<Memory>, len: u64) {
+        let _ = (memory, len);
+    }
+
+    /// Says what becomes of places in this device's memory, or in memory that its queues reach, so
+    /// that a driver can judge who uses them. Calls no runtime. Only where
+    /// [`watches`](Properties::watches) says so.
+    fn watch(&self, what: Watched, places: &[WatchedPlace]) {
+        let _ = (what, places);
     }
 
     /// A handle of its own for a part of what `allocate` gave. Only where

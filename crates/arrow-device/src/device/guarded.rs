@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::driver::{
     Allocation, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
+    Watched, WatchedPlace,
 };
 use super::{Event, Memory, Queue, deferred};
 use crate::process::{self, MadeIn};
@@ -146,12 +147,16 @@ unsafe impl<D: Driver> Driver for Guarded<D> {
         self.give_back(|driver| unsafe { driver.free(memory, len) });
     }
 
-    fn share(&self, memory: Raw<Memory>) {
-        self.tell(|driver| driver.share(memory));
+    fn share(&self, memory: Raw<Memory>, len: u64) {
+        self.tell(|driver| driver.share(memory, len));
     }
 
-    fn reuse(&self, memory: Raw<Memory>) {
-        self.tell(|driver| driver.reuse(memory));
+    fn reuse(&self, memory: Raw<Memory>, len: u64) {
+        self.tell(|driver| driver.reuse(memory, len));
+    }
+
+    fn watch(&self, what: Watched, places: &[WatchedPlace]) {
+        self.tell(|driver| driver.watch(what, places));
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use super::account::{Account, Held};
+use super::account::{self, Account, Held};
 use super::allocator::Allocator;
 use super::deferred::{QueueTimeline, timeline_on};
 use super::driver::{Driver, Properties, Raw};
@@ -58,6 +58,9 @@ impl Device {
     /// [`held_back`](crate::deferred::held_back).
     pub fn new(driver: impl Driver) -> Self {
         let device = Self::of(Arc::new(Guarded::new(driver)));
+        if device.properties().watches {
+            account::exchanges_are_looked_at();
+        }
         registry::add(&device, &device.opened);
         device
     }

@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
 use super::allocator::{Lent, free_what_is_kept};
-use super::driver::{Addressing, Raw, Region, Route, Spot};
+use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, Spot, Watched};
 use super::{Allocator, Buffer, Device, Extent, Queue, host};
 use crate::device::deferred::{self, QueueUse, Shortage};
 use crate::{DeviceType, Error, ErrorKind, Result};
@@ -244,8 +244,10 @@ impl Memory {
     /// queue that is named for the first time waits for the queue that the memory was allocated on.
     pub fn spot(&mut self, queue: &Queue) -> Result<Spot> {
         let spot = self.spot_to_fill(queue)?;
-        if let Some(used) = self.used_on.iter_mut().find(|used| used.is(queue)) {
-            used.is_told = true;
+        if let Some(used) = self.used_on.iter_mut().find(|used| used.is(queue))
+            && !std::mem::replace(&mut used.is_told, true)
+        {
+            queue.tell(Watched::Told, PlaceOwner::Memory, spot.base, self.block.len);
         }
         if let FreeAfter::Allocation(first) = &self.free_after {
             // From now on somebody may submit work that nobody here knows of.
@@ -352,7 +354,7 @@ impl Memory {
     /// that were given the place, however it is finished. Memory that only [`write`](Self::write)
     /// filled is ready at once.
     pub fn into_buffer(self) -> Buffer {
-        self.block.device.driver().share(self.block.raw);
+        self.block.device.driver().share(self.block.raw, self.block.len);
         let in_flight = self.used_on.iter().map(|used| used.queue.clone()).collect();
         let written = self.written;
         self.into_bytes(0, written).in_flight_on(in_flight)
@@ -364,7 +366,7 @@ impl Memory {
     /// The bytes lie inside. An array that is made of them is ready after the work that writes
     /// them.
     pub(crate) unsafe fn into_written_part(self, offset: u64, len: u64) -> Buffer {
-        self.block.device.driver().share(self.block.raw);
+        self.block.device.driver().share(self.block.raw, self.block.len);
         self.into_bytes(offset, len)
     }
 
@@ -397,7 +399,7 @@ impl Memory {
         parts: impl ExactSizeIterator<Item = (u64, u64)> + DoubleEndedIterator + Clone,
     ) -> Result<Parted> {
         let (base, len, driver) = (self.block.raw, self.block.len, self.block.device.driver());
-        driver.share(base);
+        driver.share(base, len);
         debug_assert!(parts.clone().is_sorted_by(|one, next| one.0 + one.1 <= next.0));
         if let Some((offset, part_len)) = parts.clone().next_back()
             && offset.checked_add(part_len).is_none_or(|end| end > len)
@@ -515,6 +517,9 @@ impl Drop for Memory {
         if self.used_on.is_empty() || block.len == 0 {
             return;
         }
+        for used in self.used_on.iter().filter(|used| used.is_told) {
+            used.queue.tell(Watched::Withdrawn, PlaceOwner::Memory, block.raw, block.len);
+        }
         let uses = self.used_on.drain(..).map(|used| QueueUse::until_now(&used.queue)).collect();
         let frees_host_memory = block.device.id().device_type == DeviceType::CPU;
         deferred::defer(block, uses, frees_host_memory);
@@ -535,10 +540,17 @@ impl Drop for OwnedAllocation {
             // SAFETY: `part` of this driver gave the handle, and the memory is freed after this.
             unsafe { self.device.driver().free_part(part.handle) }
         }
-        if matches!(self.home, MemoryHome::Driver) && self.len > 0 {
-            // SAFETY: `raw` came from `allocate` of this driver with this length and is freed once,
-            // here.
-            unsafe { self.device.driver().free(self.raw, self.len) }
+        match self.home {
+            _ if self.len == 0 => {}
+            MemoryHome::Driver => {
+                // SAFETY: `raw` came from `allocate` of this driver with this length and is freed
+                // once, here.
+                unsafe { self.device.driver().free(self.raw, self.len) }
+            }
+            // Whoever it was adopted from may give these bytes to somebody else.
+            MemoryHome::Other { .. } => self.device.driver().reuse(self.raw, self.len),
+            // The recycler says so when it gives the bytes to somebody.
+            MemoryHome::Recycler(_) => {}
         }
     }
 }

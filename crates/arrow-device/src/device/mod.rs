@@ -22,6 +22,7 @@ mod registry;
 pub(crate) mod staging;
 mod turns;
 mod waiting;
+pub(crate) mod watch;
 
 pub use account::Held;
 pub use allocator::{Allocator, Recycler};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::driver::{Driver, Raw, Region, Route, Waiting};
+use super::driver::{Driver, PlaceOwner, Raw, Region, Route, Waiting, Watched, WatchedPlace};
 use super::{Allocator, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -22,6 +22,8 @@ struct QueueInner {
     device: Device,
     raw: Raw<Queue>,
     owned: bool,
+    /// Whether the driver is told who is told what for this queue.
+    is_watched: bool,
     timeline: Arc<QueueTimeline>,
     /// What keeps a queue open that somebody else opened.
     owner: Option<Box<dyn KeepAlive>>,
@@ -46,7 +48,9 @@ impl Queue {
         raw: Raw<Queue>,
         timeline: Arc<QueueTimeline>,
     ) -> Self {
-        Self(Arc::new(QueueInner { device, raw, owned: false, timeline, owner: None }))
+        let is_watched = device.properties().watches;
+        let (owned, owner) = (false, None);
+        Self(Arc::new(QueueInner { device, raw, owned, is_watched, timeline, owner }))
     }
 
     fn new(
@@ -56,7 +60,8 @@ impl Queue {
         owner: Option<Box<dyn KeepAlive>>,
     ) -> Self {
         let timeline = deferred::timeline_on(&device);
-        Self(Arc::new(QueueInner { device, raw, owned, timeline, owner }))
+        let is_watched = device.properties().watches;
+        Self(Arc::new(QueueInner { device, raw, owned, is_watched, timeline, owner }))
     }
 
     /// The queue of the host, where work is done as it is submitted.
@@ -82,6 +87,26 @@ impl Queue {
             || (self.0.raw == other.0.raw
                 && device.id().id == another.id().id
                 && device.driver().runtime() == another.driver().runtime())
+    }
+
+    /// Whether the driver is told of places that somebody is told for this queue.
+    #[inline(always)]
+    pub(crate) fn is_watched(&self) -> bool {
+        self.0.is_watched
+    }
+
+    /// Tells the driver that somebody was told this place for the queue, or that nobody uses it
+    /// there any more, where the driver watches.
+    pub(crate) fn tell(
+        &self,
+        what: fn(Raw<Self>, PlaceOwner) -> Watched,
+        owner: PlaceOwner,
+        memory: Raw<Memory>,
+        len: u64,
+    ) {
+        if self.is_watched() {
+            self.driver().watch(what(self.raw(), owner), &[WatchedPlace { memory, len }]);
+        }
     }
 
     /// An event behind everything submitted so far.
@@ -276,6 +301,10 @@ pub(crate) struct PreparedEvent {
 }
 
 impl PreparedEvent {
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
     /// Records it. On failure the queue comes back with the error, and the event is destroyed.
     pub(crate) fn record(mut self) -> Result<Event, (Error, Queue)> {
         let QueueInner { device, raw, timeline, owner, .. } = &*self.queue.0;

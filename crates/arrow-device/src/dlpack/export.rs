@@ -125,6 +125,7 @@ impl Tensor {
 
     #[inline(never)]
     fn write_for_device<F: Form>(self, order: Order<'_>) -> Result<Managed<F>> {
+        self.memory().tree().tell_of_export();
         let queue = match order {
             Order::On(queue) => Some(queue.on_any_thread()),
             // Where the device is not open, nobody here can ask about its queues.

@@ -202,7 +202,7 @@ unsafe impl Driver for LazyDriver {
         }
     }
 
-    fn share(&self, _memory: Raw<Memory>) {
+    fn share(&self, _memory: Raw<Memory>, _len: u64) {
         self.state().shared += 1;
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arrow_device::driver::{
     Allocation, Driver, Filled, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting,
+    SyncEvent, Waiting, Watched, WatchedPlace,
 };
 use arrow_device::{Device, DeviceId, Error, Event, Memory, Queue, Result};
 use arrow_device_testkit::manual::Manual;
@@ -21,6 +21,7 @@ pub(crate) enum Op {
     Free,
     Share,
     Reuse,
+    Watch,
     Part,
     FreePart,
     AllocateStaging,
@@ -51,12 +52,13 @@ pub(crate) enum Op {
 
 impl Op {
     /// All that can be called through the trait.
-    pub(crate) const ALL: [Self; 29] = [
+    pub(crate) const ALL: [Self; 30] = [
         Self::Reaches,
         Self::Allocate,
         Self::Free,
         Self::Share,
         Self::Reuse,
+        Self::Watch,
         Self::Part,
         Self::FreePart,
         Self::AllocateStaging,
@@ -126,11 +128,15 @@ pub(crate) fn call(driver: &dyn Driver, op: Op) -> Answer {
                 Answer::Nothing
             }
             Op::Share => {
-                driver.share(memory);
+                driver.share(memory, 64);
                 Answer::Nothing
             }
             Op::Reuse => {
-                driver.reuse(memory);
+                driver.reuse(memory, 64);
+                Answer::Nothing
+            }
+            Op::Watch => {
+                driver.watch(Watched::Exported, &[]);
                 Answer::Nothing
             }
             Op::Part => answer(driver.part(memory, 0, 64)),
@@ -305,14 +311,19 @@ unsafe impl Driver for TrapDriver {
         unsafe { self.inner.free(memory, len) }
     }
 
-    fn share(&self, memory: Raw<Memory>) {
+    fn share(&self, memory: Raw<Memory>, len: u64) {
         self.trap.enter(Op::Share);
-        self.inner.share(memory);
+        self.inner.share(memory, len);
     }
 
-    fn reuse(&self, memory: Raw<Memory>) {
+    fn reuse(&self, memory: Raw<Memory>, len: u64) {
         self.trap.enter(Op::Reuse);
-        self.inner.reuse(memory);
+        self.inner.reuse(memory, len);
+    }
+
+    fn watch(&self, what: Watched, places: &[WatchedPlace]) {
+        self.trap.enter(Op::Watch);
+        self.inner.watch(what, places);
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {

@@ -62,7 +62,7 @@ impl Block {
 
     /// The buffer of an array that is ready after the work that writes it.
     pub(super) fn into_buffer(self) -> Buffer {
-        self.device.driver().share(self.raw);
+        self.device.driver().share(self.raw, self.len);
         let (id, base, len) = (self.device.id(), self.raw.as_ptr().cast_const().cast(), self.len);
         // SAFETY: UNS-17: the memory is freed by the drop of the owner.
         unsafe { Buffer::foreign(id, base, len, self) }

@@ -1,0 +1,210 @@
+//! Who was told which bytes, as far as the library says so.
+//!
+//! The library tells a driver that watches when a view or a memory tells a place for a queue, and
+//! when that view or memory is gone ([`Driver::watch`](arrow_device::driver::Driver::watch)). Work
+//! on a place of which the last owner for the queue is gone is a mistake, even where the memory
+//! still waits for earlier work.
+//!
+//! Nothing is said of memory that nobody told through the library, and of memory that somebody
+//! outside of the library may have.
+
+use std::ops::Range;
+
+use arrow_device::driver::{PlaceOwner, Watched, WatchedPlace};
+
+use crate::engine::State;
+use crate::report::{Mistake, Report};
+use crate::site::{RawSite, SiteId};
+use crate::span::Span;
+use crate::track::Access;
+
+/// What is known of who has the bytes of an allocation.
+#[derive(Debug, Default)]
+pub(crate) struct Custody {
+    told: Vec<Told>,
+    outside: Vec<Outside>,
+}
+
+/// Bytes that were told for a queue.
+#[derive(Debug)]
+struct Told {
+    bytes: Range<u64>,
+    queue: usize,
+    by: PlaceOwner,
+    /// Which call of the library told it last: a view tells all its places at once.
+    call: u64,
+    /// How many owners of the place there are.
+    owners: usize,
+    /// Where it was told first, and where the last owner went.
+    told: SiteId,
+    gone: SiteId,
+}
+
+/// Bytes that were handed to somebody outside of the library.
+#[derive(Debug)]
+struct Outside {
+    bytes: Range<u64>,
+    /// How often they were, and did not come back.
+    count: usize,
+    exported: SiteId,
+}
+
+/// More of these than that, and closed queues are forgotten.
+const MANY: usize = 16;
+
+impl Custody {
+    fn told(&mut self, bytes: Range<u64>, queue: usize, by: PlaceOwner, call: u64, site: SiteId) {
+        if let Some(told) = self.of(bytes.start, queue, by) {
+            if told.owners == 0 {
+                (told.call, told.told) = (call, site);
+            }
+            told.bytes.end = told.bytes.end.max(bytes.end);
+            told.owners += 1;
+            return;
+        }
+        let told = Told { bytes, queue, by, call, owners: 1, told: site, gone: site };
+        self.told.push(told);
+    }
+
+    /// A place is known by where it begins: the length of text is told as it is known.
+    fn of(&mut self, start: u64, queue: usize, by: PlaceOwner) -> Option<&mut Told> {
+        let known =
+            |told: &&mut Told| told.bytes.start == start && told.queue == queue && told.by == by;
+        self.told.iter_mut().find(known)
+    }
+
+    fn withdrawn(&mut self, start: u64, queue: usize, by: PlaceOwner, site: SiteId) {
+        if let Some(told) = self.of(start, queue, by) {
+            told.owners = told.owners.saturating_sub(1);
+            told.gone = site;
+        }
+    }
+
+    fn exported(&mut self, bytes: Range<u64>, exported: SiteId) {
+        match self.outside.iter_mut().find(|known| known.bytes == bytes) {
+            Some(known) => known.count += 1,
+            None => self.outside.push(Outside { bytes, count: 1, exported }),
+        }
+    }
+
+    /// What was exported may have come back. An import knows the length of no text.
+    fn imported(&mut self, start: u64) {
+        let known = |known: &Outside| known.bytes.start == start;
+        if let Some(index) = self.outside.iter().position(known)
+            && let Some(known) = self.outside.get_mut(index)
+        {
+            known.count -= 1;
+            if known.count == 0 {
+                self.outside.swap_remove(index);
+            }
+        }
+    }
+
+    /// Where bytes were exported that have not come back.
+    pub(crate) fn exported_at(&self) -> Option<SiteId> {
+        self.outside.first().map(|outside| outside.exported)
+    }
+
+    /// Whoever owns the bytes has them again, and nobody of those that are gone matters.
+    pub(crate) fn released(&mut self, bytes: &Range<u64>) {
+        self.told.retain(|told| told.owners > 0 || !overlap(&told.bytes, bytes));
+    }
+
+    /// Where the last owner of bytes went that are used on this queue all the same.
+    fn is_gone(&self, bytes: &Range<u64>, queue: usize) -> Option<&Told> {
+        let mut of_bytes = self.told.iter().filter(|told| overlap(&told.bytes, bytes));
+        let gone = of_bytes.clone().find(|told| told.owners == 0 && told.queue == queue)?;
+        let is_had = of_bytes.any(|told| told.owners > 0)
+            || self.outside.iter().any(|known| overlap(&known.bytes, bytes));
+        (!is_had).then_some(gone)
+    }
+
+    /// The places that views have not given up: which call told them, where, and for which queue.
+    pub(crate) fn viewed(&self) -> impl Iterator<Item = (u64, SiteId, usize, &Range<u64>)> {
+        let viewed = |told: &&Told| told.owners > 0 && told.by == PlaceOwner::View;
+        self.told.iter().filter(viewed).map(|told| (told.call, told.told, told.queue, &told.bytes))
+    }
+
+    /// The queues that somebody was told places for.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = usize> {
+        self.told.iter().map(|told| told.queue)
+    }
+
+    /// Whether somebody was told a place at all.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.told.is_empty()
+    }
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
+}
+
+impl State {
+    pub(crate) fn watch(&mut self, what: Watched, places: &[WatchedPlace], site: RawSite) {
+        let site = self.sites.add(site);
+        self.watched += 1;
+        let call = self.watched;
+        match what {
+            Watched::Imported => self.arrays.made("imported", places, site),
+            Watched::Built => self.arrays.made("built", places, site),
+            Watched::Dropped => self.arrays.dropped(places),
+            _ => {}
+        }
+        let queue = match what {
+            Watched::Told(queue, _) | Watched::Withdrawn(queue, _) => {
+                let Some(queue) = self.queue_handles.get(&queue.bits()).copied() else { return };
+                queue
+            }
+            _ => 0,
+        };
+        for place in places {
+            let Some((number, bytes)) = self.watched_bytes(place) else { continue };
+            let custody = &mut self.allocations[number].custody;
+            match what {
+                Watched::Told(_, by) => {
+                    if custody.told.len() >= MANY {
+                        let queues = &self.queues;
+                        let matters =
+                            |told: &Told| told.owners > 0 || queues[told.queue].closed.is_none();
+                        custody.told.retain(matters);
+                    }
+                    custody.told(bytes, queue, by, call, site);
+                }
+                Watched::Withdrawn(_, by) => custody.withdrawn(bytes.start, queue, by, site),
+                Watched::Exported => custody.exported(bytes, site),
+                Watched::Imported => custody.imported(bytes.start),
+                Watched::Released => custody.released(&bytes),
+                _ => {}
+            }
+        }
+    }
+
+    /// The bytes of a place. Where only the device has the length, they are all that was shared
+    /// with the first one, or all to the end.
+    pub(crate) fn watched_bytes(&self, place: &WatchedPlace) -> Option<(usize, Range<u64>)> {
+        let WatchedPlace { memory, len } = *place;
+        let (number, offset, end) = self.inside(memory)?;
+        let allocation = &self.allocations[number];
+        let shared = allocation.shared.find(&(offset..offset + 1)).map(|(bytes, _)| bytes.end);
+        let end = if len == 0 { shared.unwrap_or(end) } else { end.min(offset + len) };
+        Some((number, offset..end))
+    }
+
+    /// Whether the last owner of bytes is gone that work is to use. That is reported.
+    pub(crate) fn is_withdrawn(&mut self, part: Span, access: &Access, writes: bool) -> bool {
+        let Span { allocation: number, offset, len } = part;
+        let bytes = offset..offset + len;
+        let custody = &self.allocations[number].custody;
+        let Some(Told { bytes: told, gone, .. }) = custody.is_gone(&bytes, access.queue) else {
+            return false;
+        };
+        let (bytes, gone) = (told.start.max(offset)..told.end.min(bytes.end), *gone);
+        let report = Report::new(Mistake::UseAfterView)
+            .about(self.subject(number, bytes))
+            .first(self.host_action("the last view or memory that had the place dropped", gone))
+            .second(self.action(access, writes));
+        self.report(report);
+        true
+    }
+}

@@ -1,0 +1,114 @@
+//! Host memory that copies read and write.
+//!
+//! A copy uses its host side when it runs, so two copies of one stretch of host memory need an
+//! order as two accesses to memory of the device do. What the host itself reads is not seen.
+
+use std::ops::Range;
+
+use crate::engine::State;
+use crate::queue::{Piece, Side, Work};
+use crate::report::{Mistake, Report};
+use crate::track::{Access, Behind, Conflict, History};
+
+/// Which copies use which bytes of the host. An address stands for the byte there.
+pub(crate) struct HostBytes {
+    history: History,
+    /// So many stretches were left the last time when finished copies were forgotten.
+    left: usize,
+}
+
+/// Below this nothing is forgotten, because it costs more than it saves.
+const FEW: usize = 64;
+
+impl HostBytes {
+    pub(crate) fn new() -> Self {
+        Self { history: History::new(u64::MAX, None), left: 0 }
+    }
+}
+
+fn addresses(bytes: Range<usize>) -> Range<u64> {
+    bytes.start as u64..bytes.end as u64
+}
+
+impl State {
+    /// Judges the host sides of a copy that is about to be submitted. Pieces of which the order is
+    /// wrong are not watched for changes any more: the one mistake is told once.
+    pub(crate) fn judge_host_sides(&mut self, pieces: &mut [Piece], access: Access) {
+        for writes in [false, true] {
+            for index in 0..pieces.len() {
+                let side = |piece: &Piece| if writes { piece.to } else { piece.from };
+                let bytes = pieces.get(index).and_then(|piece| side(piece).host_range(piece.len));
+                let Some(bytes) = bytes else { continue };
+                let found = self.judge_host_bytes(bytes, access, writes);
+                for conflict in &found {
+                    stop_watching(pieces, &conflict.bytes);
+                }
+            }
+        }
+    }
+
+    fn judge_host_bytes(
+        &mut self,
+        bytes: Range<usize>,
+        access: Access,
+        writes: bool,
+    ) -> Vec<Conflict> {
+        let mut found = Vec::new();
+        let clock = &self.queues[access.queue].clock;
+        let behind = Behind { clock, host: &self.host, twice: false };
+        let HostBytes { history, left } = &mut self.host_bytes;
+        if history.stretches() > 2 * *left + FEW {
+            history.forget(&self.host);
+            *left = history.stretches();
+        }
+        let bytes = addresses(bytes);
+        if writes {
+            history.write(&bytes, access, &behind, &mut found);
+        } else {
+            history.read(&bytes, access, &behind, &mut found);
+        }
+        for conflict in &found {
+            self.report_host_conflict(conflict, &access, writes);
+        }
+        found
+    }
+
+    #[cold]
+    fn report_host_conflict(&mut self, conflict: &Conflict, access: &Access, writes: bool) {
+        let Conflict { bytes, earlier, earlier_wrote, within } = conflict;
+        for work in &mut self.queues[earlier.queue].pending {
+            if let Work::Copy { pieces, access } = work
+                && access.point == earlier.point
+            {
+                stop_watching(pieces, bytes);
+            }
+        }
+        let len = bytes.end - bytes.start;
+        let report = Report::new(Mistake::of_conflict(*within, writes))
+            .first(self.action(earlier, *earlier_wrote))
+            .second(self.action(access, writes))
+            .note(format!("It is about {len} bytes of the host."));
+        self.report(report);
+    }
+
+    /// Which of these bytes a copy uses that has not run yet, from the first on.
+    pub(crate) fn host_bytes_to_be_used(&self, bytes: Range<usize>) -> Vec<Range<usize>> {
+        let is_to_run = |access: &Access| self.queues[access.queue].done < access.work;
+        let used = self.host_bytes.history.used(&addresses(bytes), is_to_run);
+        used.into_iter().map(|range| range.start as usize..range.end as usize).collect()
+    }
+}
+
+/// Changes of these bytes were reported as what they are.
+fn stop_watching(pieces: &mut [Piece], bytes: &Range<u64>) {
+    pieces.iter_mut().for_each(|piece| piece.watched &= !touches(piece, bytes));
+}
+
+fn touches(piece: &Piece, bytes: &Range<u64>) -> bool {
+    let ranges = [piece.from, piece.to].map(|side: Side| side.host_range(piece.len));
+    ranges
+        .into_iter()
+        .flatten()
+        .map(addresses)
+        .any(|range| range.start < bytes.end && bytes.start < range.end)
+}

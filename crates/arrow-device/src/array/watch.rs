@@ -1,0 +1,55 @@
+//! What a driver that watches is told of an array: who was told its places, and where it goes.
+
+use super::node::ArrayNode;
+use super::tree::Tree;
+use crate::device::driver::{PlaceOwner, Raw, Watched, WatchedPlace};
+use crate::device::watch::WatchedRelease;
+use crate::{Device, Queue};
+
+impl Tree {
+    /// Tells the queue's driver that somebody was told the places of the tree, or that nobody uses
+    /// them there any more.
+    #[cold]
+    pub(super) fn tell_of_use(&self, queue: &Queue, what: fn(Raw<Queue>, PlaceOwner) -> Watched) {
+        let driver = queue.device().driver();
+        let places = self.places();
+        driver.watch(what(queue.raw(), PlaceOwner::View), &places);
+        let mut known = self.notes.lock(|notes| &notes.watched);
+        if known.is_none() {
+            *known = Some(WatchedRelease::new(driver.clone(), places, None));
+        }
+    }
+
+    /// Tells the device's driver, where it watches, how the tree came into being.
+    #[cold]
+    pub(super) fn tell_of_making(&self, made: Watched) {
+        let Some(device) = self.watching_device() else { return };
+        let release = WatchedRelease::new(device.driver().clone(), self.places(), Some(made));
+        *self.notes.lock(|notes| &notes.watched) = Some(release);
+    }
+
+    /// Tells the device's driver, where it watches, that the tree is handed to somebody outside of
+    /// the library.
+    pub(crate) fn tell_of_export(&self) {
+        if let Some(device) = self.watching_device() {
+            device.driver().watch(Watched::Exported, &self.places());
+        }
+    }
+
+    fn watching_device(&self) -> Option<Device> {
+        Device::find(self.device).filter(|device| device.properties().watches)
+    }
+
+    /// Where all buffers of the tree are, but for the sizes of views, which lie on the host.
+    fn places(&self) -> Box<[WatchedPlace]> {
+        let of_node = |(number, node): (u32, ArrayNode)| {
+            let place = move |index: usize| {
+                let len = self.extent(number, index, node.window.end()).at_least();
+                let memory = Raw::from_ptr(node.buffer(index).cast_mut());
+                (!memory.is_null()).then_some(WatchedPlace { memory, len })
+            };
+            (0..node.n_buffers as usize).filter_map(place)
+        };
+        (0..).zip(self.nodes()).flat_map(of_node).collect()
+    }
+}
