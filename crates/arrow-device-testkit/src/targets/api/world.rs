@@ -12,7 +12,7 @@ use arrow_device::{
     Allocator, Array, ArrayStream, Device, Event, Memory, Queue, Recycler, Result, Schema, View,
     deferred,
 };
-use arrow_device_sim::{Kind, Sim};
+use arrow_device_sim::{Kind, Schedule, Sim};
 
 use super::exchange::Items;
 use super::owners::Books;
@@ -51,13 +51,16 @@ impl Stage {
     pub(super) fn new(choices: &mut Choices<'_>) -> Self {
         let sims: Vec<Arc<Sim>> = [2, 1]
             .map(|devices| {
+                let kind = choices.pick(&Kind::ALL);
                 let builder = Sim::builder()
-                    .kind(choices.pick(&Kind::ALL))
+                    .kind(kind)
                     .seed(u64::from(choices.byte()))
+                    .schedule(choices.pick(&[Schedule::Late, Schedule::Eager]))
                     .backtraces(false)
                     .parts(choices.once_in(3))
                     .devices(devices);
-                let has_peers = devices > 1 && choices.once_in(2);
+                // What one queue orders is in no order for another device's queues.
+                let has_peers = devices > 1 && choices.once_in(2) && kind != Kind::OneQueue;
                 Arc::new(if has_peers { builder.peers(devices) } else { builder }.build())
             })
             .into();
