@@ -173,6 +173,7 @@ pub mod application;
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
+pub mod faulty;
 #[cfg(unix)]
 pub mod forks;
 pub mod generate;
