@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use arrow_device::driver::{
@@ -68,8 +67,6 @@ impl Shared {
 pub(super) struct FaultyDriver {
     inner: Arc<dyn Driver>,
     shared: Arc<Shared>,
-    /// The thread that opened the device.
-    home: ThreadId,
     own: Mutex<Own>,
 }
 
@@ -83,7 +80,7 @@ struct Own {
 
 impl FaultyDriver {
     pub(super) fn new(inner: Arc<dyn Driver>, shared: Arc<Shared>) -> Self {
-        Self { inner, shared, home: std::thread::current().id(), own: Mutex::default() }
+        Self { inner, shared, own: Mutex::default() }
     }
 
     fn has(&self, fault: Fault) -> bool {
@@ -239,11 +236,7 @@ impl Drop for FaultyDriver {
 // somebody was told that it is made.
 unsafe impl Driver for FaultyDriver {
     fn id(&self) -> DeviceId {
-        let mut id = self.inner.id();
-        if self.has(Fault::DeviceOfThread) && std::thread::current().id() != self.home {
-            id.id += 1;
-        }
-        id
+        self.inner.id()
     }
 
     fn runtime(&self) -> Runtime {

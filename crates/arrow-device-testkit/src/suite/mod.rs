@@ -7,9 +7,11 @@
 //! The suite owns all that it makes. It leaves nothing behind on a device that works; on one that
 //! does not, it leaks rather than free what a device may still use.
 
+mod busy;
 mod checks;
 mod data;
 mod exchange;
+mod probes;
 mod report;
 
 use arrow_device::{Device, Queue, Result};
@@ -19,6 +21,7 @@ pub use report::{Check, CheckOutcome, Failure, Report};
 
 use crate::Verdict;
 use crate::kinds::{self, Case};
+use busy::Busy;
 use checks::Scene;
 
 /// The matrix on a device: begun with [`Suite::new`].
@@ -39,6 +42,7 @@ pub struct Suite<'a> {
     exchange: &'a dyn Exchange,
     watch: &'a dyn Fn() -> Verdict,
     other: Option<Device>,
+    slow: Option<&'a dyn Fn(&Queue)>,
 }
 
 /// Of the types inside types one array in so many is looked at.
@@ -55,6 +59,7 @@ impl<'a> Suite<'a> {
             exchange: &Library,
             watch: &|| Ok(()),
             other: None,
+            slow: None,
         }
     }
 
@@ -87,6 +92,17 @@ impl<'a> Suite<'a> {
         self
     }
 
+    /// Keeps a queue busy for a moment, in place of the suite's own way: a large copy inside the
+    /// device. A tenth of a millisecond is enough. A backend that can launch a kernel that spins
+    /// does better with that, and a device whose work is late anyway needs nothing.
+    ///
+    /// The queues are busy before each check whose outcome depends on order, so that work for which
+    /// nobody waits is not done by the time that somebody looks.
+    pub fn slow(mut self, occupy: &'a dyn Fn(&Queue)) -> Self {
+        self.slow = Some(occupy);
+        self
+    }
+
     /// Something else than the library as it is: a wrapper of it, or one that is wrong.
     pub fn through(mut self, exchange: &'a dyn Exchange) -> Self {
         self.exchange = exchange;
@@ -103,18 +119,27 @@ impl<'a> Suite<'a> {
             rows: Vec::new(),
             failures: Vec::new(),
         };
+        let mut busy = match Busy::new(&self.device, self.slow) {
+            Ok(busy) => busy,
+            Err(complaint) => {
+                let check = self.checks.first().copied().unwrap_or(Check::Waits);
+                let case = "keeping a queue busy".into();
+                report.failures.push(Failure { check, case, complaint });
+                return report;
+            }
+        };
         for check in &self.checks {
             let outcome = match checks::reason_to_skip(*check, &self.device, self.other.is_some()) {
                 Some(reason) => CheckOutcome::Skipped(reason),
-                None => CheckOutcome::Run(self.run_check(*check, &mut report.failures)),
+                None => CheckOutcome::Run(self.run_check(*check, &mut busy, &mut report.failures)),
             };
             report.rows.push((*check, outcome));
         }
         report
     }
 
-    fn run_check(&self, check: Check, failures: &mut Vec<Failure>) -> usize {
-        let queues = match self.queues() {
+    fn run_check(&self, check: Check, busy: &mut Busy<'_>, failures: &mut Vec<Failure>) -> usize {
+        let (writer, reader, elsewhere) = match self.queues() {
             Ok(queues) => queues,
             Err(error) => {
                 let complaint = error.to_string();
@@ -122,17 +147,30 @@ impl<'a> Suite<'a> {
                 return 0;
             }
         };
-        let (writer, reader, elsewhere) = queues;
         let (exchange, device) = (self.exchange, &self.device);
-        let mut scene = Scene { exchange, device, writer, reader, elsewhere, number: 0 };
-        for (number, case) in self.cases.iter().enumerate() {
+        let busy_queues = [writer.clone(), reader.clone()];
+        let mut scene = Scene { exchange, device, writer, reader, elsewhere, busy, number: 0 };
+        let mut fails = |case: &dyn std::fmt::Display, verdict: Verdict| match verdict {
+            Ok(()) => false,
+            Err(complaint) => {
+                failures.push(Failure { check, case: case.to_string(), complaint });
+                true
+            }
+        };
+        let probes = probes::of(check);
+        for probe in probes {
+            let mut rounds = 0..probe.rounds;
+            let _ = rounds.any(|_| fails(&probe.name, both((probe.run)(&scene), (self.watch)())));
+        }
+        let cases = if probes.is_empty() { self.cases.as_slice() } else { &[] };
+        for (number, case) in cases.iter().enumerate() {
             scene.number = number;
             let verdict = checks::run(check, &scene, &case.plan());
-            if let Err(complaint) = both(verdict, (self.watch)()) {
-                failures.push(Failure { check, case: case.to_string(), complaint });
-            }
+            fails(case, both(verdict, (self.watch)()));
         }
-        self.cases.len()
+        drop(scene);
+        busy_queues.iter().for_each(|queue| busy.settle(queue));
+        probes.len() + cases.len()
     }
 
     /// One that writes, one that reads, and one elsewhere.

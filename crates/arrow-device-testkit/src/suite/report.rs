@@ -4,10 +4,19 @@ use std::fmt;
 
 use arrow_device::DeviceId;
 
-/// One thing that is looked at for each array of the matrix.
+/// One thing that is looked at: the first four at the driver itself, the others for each array of
+/// the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Check {
+    /// Queues are in order, and wait for events; the host waits for both; both answer truly.
+    Waits,
+    /// Memory is nobody else's, lies where it is said to lie, and is given back.
+    Memory,
+    /// Copies at any places and of any lengths move every byte that they are to move, and no other.
+    Bytes,
+    /// The host reads and writes in place what the device has.
+    Mappings,
     /// An array of somebody else's is taken over as it is: numbers, addresses and bytes; released
     /// once, when it is dropped.
     Import,
@@ -32,7 +41,11 @@ pub enum Check {
 
 impl Check {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
+        Self::Waits,
+        Self::Memory,
+        Self::Bytes,
+        Self::Mappings,
         Self::Import,
         Self::Export,
         Self::ReExport,
@@ -47,6 +60,10 @@ impl Check {
     /// Its name in a report.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Waits => "waits",
+            Self::Memory => "memory",
+            Self::Bytes => "bytes",
+            Self::Mappings => "mappings",
             Self::Import => "import",
             Self::Export => "export",
             Self::ReExport => "export again",

@@ -1,0 +1,133 @@
+//! Work that keeps a queue busy.
+//!
+//! A queue that has nothing to do is done with new work before anybody can look, and whoever does
+//! not wait for it reads the right bytes all the same. So the suite has the queue do something slow
+//! first: a copy inside the device, as large as it takes, or what the caller knows of.
+
+use std::time::{Duration, Instant};
+
+use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
+use arrow_device::{Device, DeviceType, Error, Memory, Queue};
+
+use super::data::text;
+
+/// How long the queue is to be busy.
+const LONG_ENOUGH: Duration = Duration::from_micros(120);
+
+/// How much is copied, at the least and at the most.
+const SMALLEST: u64 = 256 << 10;
+const LARGEST: u64 = 64 << 20;
+
+/// A place of its own for each queue that is busy at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    Writer,
+    Other,
+}
+
+/// Keeps queues of one device busy, with memory that is allocated once.
+pub(super) struct Busy<'a> {
+    hook: Option<&'a dyn Fn(&Queue)>,
+    copies: Option<SlowCopies>,
+}
+
+struct SlowCopies {
+    _memory: [Memory; 3],
+    lanes: [Region; 2],
+}
+
+impl<'a> Busy<'a> {
+    /// Finds out how much it takes on this device.
+    pub(super) fn new(device: &Device, hook: Option<&'a dyn Fn(&Queue)>) -> Result<Self, String> {
+        // The host does its work while it is submitted.
+        if hook.is_some() || device.id().device_type == DeviceType::CPU {
+            return Ok(Self { hook, copies: None });
+        }
+        let queue = device.open_queue().map_err(text)?;
+        let mut len = SMALLEST;
+        let mut copies = SlowCopies::new(&queue, len)?;
+        while len < LARGEST {
+            let takes = copies.takes(&queue)?.max(Duration::from_micros(1));
+            if takes >= LONG_ENOUGH {
+                break;
+            }
+            let times = LONG_ENOUGH.as_micros().div_ceil(takes.as_micros()) as u64;
+            len = (len * times.next_power_of_two().clamp(2, 16)).min(LARGEST);
+            match SlowCopies::new(&queue, len) {
+                Ok(longer) => copies = longer,
+                // What there is of a small device is slow enough.
+                Err(_) => break,
+            }
+        }
+        Ok(Self { hook, copies: Some(copies) })
+    }
+
+    /// Gives the queue something slow to do. No other queue is busy with the same lane.
+    pub(super) fn occupy(&self, queue: &Queue, lane: Lane) -> Result<(), Error> {
+        if let Some(hook) = self.hook {
+            hook(queue);
+            return Ok(());
+        }
+        let Some(copies) = &self.copies else { return Ok(()) };
+        // SAFETY: UNS-21: the memory stays until `settle` has waited for the queue, and nobody else
+        // uses the lane.
+        unsafe { queue.copy(Route::Within, &[copies.lanes[lane as usize]]) }
+    }
+
+    /// The same on a queue that the library does not know.
+    ///
+    /// # Safety
+    /// The queue is one of the driver's and is waited for before the lane is used again (UNS-22).
+    pub(super) unsafe fn occupy_raw(
+        &self,
+        driver: &dyn Driver,
+        queue: Raw<Queue>,
+        lane: Lane,
+    ) -> Result<(), Error> {
+        let Some(copies) = &self.copies else { return Ok(()) };
+        // SAFETY: UNS-21 and UNS-22: the memory stays until `settle` has waited for the queues, and
+        // the caller waits for this one.
+        unsafe { driver.copy(queue, Route::Within, &[copies.lanes[lane as usize]]) }
+    }
+
+    /// Waits for a queue that was busy.
+    pub(super) fn settle(&mut self, queue: &Queue) {
+        // A device may fail once and go on.
+        if queue.synchronize().or_else(|_| queue.synchronize()).is_err() {
+            // Nobody knows whether the device still copies there.
+            std::mem::forget(self.copies.take());
+        }
+    }
+}
+
+impl SlowCopies {
+    fn new(queue: &Queue, len: u64) -> Result<Self, String> {
+        let allocate = || queue.allocate(len).map_err(text);
+        let mut memory = [allocate()?, allocate()?, allocate()?];
+        memory[0].write(queue, &vec![0; len as usize]).map_err(text)?;
+        let mut spots = [Spot { base: Raw::NULL, offset: 0 }; 3];
+        for (spot, memory) in spots.iter_mut().zip(&mut memory) {
+            *spot = memory.spot(queue).map_err(text)?;
+        }
+        queue.synchronize().map_err(text)?;
+        let [from, one, other] = spots;
+        let lanes = [one, other].map(|to| Region { from, to, len });
+        Ok(Self { _memory: memory, lanes })
+    }
+
+    /// How long the queue is busy, at the least.
+    fn takes(&self, queue: &Queue) -> Result<Duration, String> {
+        let mut least = Duration::MAX;
+        for _ in 0..3 {
+            let start = Instant::now();
+            queue.synchronize().map_err(text)?;
+            let nothing = start.elapsed();
+            // SAFETY: UNS-21: the queue is waited for right here, and the memory lives longer.
+            unsafe { queue.copy(Route::Within, &self.lanes[..1]) }.map_err(text)?;
+            let start = Instant::now();
+            queue.synchronize().map_err(text)?;
+            least = least.min(start.elapsed().saturating_sub(nothing));
+        }
+        Ok(least)
+    }
+}
