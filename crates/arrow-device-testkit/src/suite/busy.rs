@@ -37,6 +37,11 @@ struct SlowCopies {
 }
 
 impl<'a> Busy<'a> {
+    /// Keeps no queue busy.
+    pub(super) fn idle() -> Self {
+        Self { hook: None, copies: None }
+    }
+
     /// Finds out how much it takes on this device.
     pub(super) fn new(device: &Device, hook: Option<&'a dyn Fn(&Queue)>) -> Result<Self, String> {
         // The host does its work while it is submitted.

@@ -3,23 +3,61 @@
 use arrow_device_sim::{Kind, Sim};
 use arrow_device_testkit::faulty::{self, Fault};
 
-/// What the kind of software device makes harmless.
-fn no_effect(kind: Kind) -> Vec<(Fault, &'static str)> {
-    let _ = kind;
-    Vec::new()
+const UNREADABLE: &str = "the host cannot read its memory";
+const NOT_FILLED: &str = "the host cannot write its memory";
+const NO_PARTS: &str = "a part of its memory is an address with a number added";
+const NO_ADDRESS: &str = "a handle has no alignment";
+const NOTHING_INSIDE: &str = "a handle stands for the start of its allocation";
+
+/// What each kind of device makes harmless.
+const DISCRETE: &[(Fault, &str)] = &[
+    (Fault::PartOffset, NO_PARTS),
+    (Fault::PartFreesWhole, NO_PARTS),
+    (Fault::MapStale, UNREADABLE),
+    (Fault::MapOffset, UNREADABLE),
+    (Fault::UnmapEndsAll, UNREADABLE),
+    (Fault::FillLost, NOT_FILLED),
+    (Fault::FilledNow, NOT_FILLED),
+];
+const HOST_READABLE: &[(Fault, &str)] = &[
+    (Fault::PartOffset, NO_PARTS),
+    (Fault::PartFreesWhole, NO_PARTS),
+    (Fault::FillLost, NOT_FILLED),
+    (Fault::FilledNow, NOT_FILLED),
+];
+const HANDLES: &[(Fault, &str)] = &[
+    (Fault::Misaligned, NO_ADDRESS),
+    (Fault::LocatedFromStart, NOTHING_INSIDE),
+    (Fault::MapStale, UNREADABLE),
+    (Fault::MapOffset, UNREADABLE),
+    (Fault::UnmapEndsAll, UNREADABLE),
+    (Fault::FillLost, NOT_FILLED),
+    (Fault::FilledNow, NOT_FILLED),
+];
+
+fn every_fault(kind: Kind, no_effect: &[(Fault, &'static str)]) {
+    let name = format!("software device, {kind:?}");
+    let table = faulty::table(name, no_effect, |fault| {
+        let sim = Sim::builder().kind(kind).parts(true).peers(2).backtraces(false).build();
+        let report = faulty::report(&sim.device(), Some(&sim.device_number(1)), fault);
+        let left = sim.finish();
+        assert!(fault.is_some() || left.is_empty(), "{left:?}");
+        report
+    });
+    table.assert();
 }
 
 #[test]
-fn the_suite_finds_each_fault_on_the_software_device() {
-    for kind in Kind::ALL {
-        let name = format!("software device, {kind:?}");
-        let table = faulty::table(name, &no_effect(kind), |fault| {
-            let sim = Sim::builder().kind(kind).parts(true).peers(2).backtraces(false).build();
-            let report = faulty::report(&sim.device(), Some(&sim.device_number(1)), fault);
-            let left = sim.finish();
-            assert!(fault.is_some() || left.is_empty(), "{left:?}");
-            report
-        });
-        table.assert();
-    }
+fn the_suite_finds_each_fault_on_a_device_with_memory_of_its_own() {
+    every_fault(Kind::Discrete, DISCRETE);
+}
+
+#[test]
+fn the_suite_finds_each_fault_on_a_device_whose_memory_the_host_can_read() {
+    every_fault(Kind::HostReadable, HOST_READABLE);
+}
+
+#[test]
+fn the_suite_finds_each_fault_on_a_device_with_handles() {
+    every_fault(Kind::Handles, HANDLES);
 }
