@@ -192,7 +192,6 @@ pub mod recipe;
 pub mod relay;
 pub mod required;
 pub mod shape;
-pub mod skewed;
 pub mod stream;
 pub mod suite;
 pub mod targets;

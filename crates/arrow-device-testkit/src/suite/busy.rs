@@ -12,11 +12,15 @@ use arrow_device::{Device, DeviceType, Error, Memory, Queue};
 use super::data::text;
 
 /// How long the queue is to be busy.
-const LONG_ENOUGH: Duration = Duration::from_micros(120);
+const LONG_ENOUGH: Duration = Duration::from_micros(100);
 
-/// How much is copied, at the least and at the most.
-const SMALLEST: u64 = 256 << 10;
+/// How much is copied at the most, at the least, and to begin with.
 const LARGEST: u64 = 64 << 20;
+const SMALLEST: u64 = 16 << 10;
+const FIRST: u64 = 128 << 10;
+
+/// How often the size is corrected.
+const CORRECTIONS: usize = 4;
 
 /// A place of its own for each queue that is busy at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +53,18 @@ impl<'a> Busy<'a> {
             return Ok(Self { hook, copies: None });
         }
         let queue = device.open_queue().map_err(text)?;
-        let mut len = SMALLEST;
+        let mut len = FIRST;
         let mut copies = SlowCopies::new(&queue, len)?;
-        while len < LARGEST {
+        for _ in 0..CORRECTIONS {
             let takes = copies.takes(&queue)?.max(Duration::from_micros(1));
-            if takes >= LONG_ENOUGH {
+            let ratio = LONG_ENOUGH.as_secs_f64() / takes.as_secs_f64();
+            let next = (len as f64 * ratio.clamp(1.0 / 16.0, 16.0)) as u64;
+            let next = next.next_multiple_of(SMALLEST).clamp(SMALLEST, LARGEST);
+            if (0.7..1.5).contains(&ratio) || next == len {
                 break;
             }
-            let times = LONG_ENOUGH.as_micros().div_ceil(takes.as_micros()) as u64;
-            len = (len * times.next_power_of_two().clamp(2, 16)).min(LARGEST);
-            match SlowCopies::new(&queue, len) {
-                Ok(longer) => copies = longer,
+            match SlowCopies::new(&queue, next) {
+                Ok(other) => (copies, len) = (other, next),
                 // What there is of a small device is slow enough.
                 Err(_) => break,
             }
