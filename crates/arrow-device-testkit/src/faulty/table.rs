@@ -67,6 +67,9 @@ pub struct FaultTable {
 /// that change no result on this device, with the reasons.
 ///
 /// `run` has the suite judge a device with this fault: see [`report`].
+///
+/// # Panics
+/// If a report has more than one finding for one fault.
 pub fn table(
     device: impl Into<String>,
     no_effect: &[(Fault, &'static str)],
@@ -76,7 +79,9 @@ pub fn table(
     let rows = Fault::ALL.map(|fault| {
         let report = run(Some(fault));
         let reason = no_effect.iter().find(|(known, _)| *known == fault).map(|(_, why)| *why);
-        let found = report.failures().first().map(ToString::to_string);
+        let findings = report.findings();
+        assert!(findings.len() <= 1, "{fault:?} is more than one finding: {report}");
+        let found = findings.first().map(|finding| finding.first.to_string());
         let cell = match (found, reason) {
             (Some(found), None) => FaultCell::Reported(found),
             (None, Some(reason)) => FaultCell::NoEffect(reason),

@@ -17,7 +17,7 @@ mod report;
 use arrow_device::{Device, Queue, Result};
 
 pub use exchange::{Exchange, Library};
-pub use report::{Check, CheckOutcome, Failure, Report};
+pub use report::{Check, CheckOutcome, Failure, Finding, Report};
 
 use crate::Verdict;
 use crate::kinds::{self, Case};

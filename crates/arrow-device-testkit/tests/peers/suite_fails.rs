@@ -7,7 +7,7 @@ use arrow_device_sim::{Builder, Kind, Sim};
 use arrow_device_testkit::faulty::{Fault, Faulty};
 use arrow_device_testkit::kinds::{self, Case};
 use arrow_device_testkit::plan::{Nulls, Window};
-use arrow_device_testkit::suite::{Check, Exchange, Library, Report, Suite};
+use arrow_device_testkit::suite::{Check, Exchange, Finding, Library, Report, Suite};
 use arrow_device_testkit::{Verdict, require};
 
 fn reports(sim: &Sim) -> Verdict {
@@ -213,6 +213,38 @@ fn the_same_arrays_pass_where_nothing_is_wrong() {
 #[should_panic(expected = "3 cases failed, first: import: +s<l, u>, sliced, nulls: ")]
 fn a_report_with_failures_fails_the_test_and_names_the_case() {
     exchanged(Check::Import, &Moved).assert();
+}
+
+#[test]
+fn what_follows_from_a_fault_of_the_driver_is_one_finding_with_it() {
+    let sim = Sim::builder().backtraces(false).build();
+    let device = Faulty::of(&sim.device()).late().fault(Fault::Synchronize).open();
+    let report = suite(&device).run();
+    let findings = report.findings();
+    assert!(report.failures().len() > 30, "{report}");
+    assert_eq!(findings.len(), 1, "{report}");
+    let Finding { first, cases, consequences, .. } = &findings[0];
+    assert_eq!((first.check, first.case.as_str()), (Check::Waits, "the host waits for a queue"));
+    assert_eq!(*cases, report.failures().iter().filter(|one| one.check == Check::Waits).count());
+    let following: usize = consequences.iter().map(|(_, cases)| cases).sum();
+    assert_eq!(cases + following, report.failures().len());
+    let printed = report.to_string();
+    assert!(printed.lines().count() < 20, "{printed}");
+    drop(device);
+    sim.finish();
+}
+
+#[test]
+fn each_check_of_arrays_that_fails_on_a_right_driver_is_a_finding() {
+    let sim = Sim::builder().build();
+    let report = suite(&sim.device()).through(&Moved).run();
+    drop(sim.finish());
+    let found: Vec<Check> = report.findings().iter().map(|finding| finding.first.check).collect();
+    let failed = |check: &Check| report.failures().iter().any(|failure| failure.check == *check);
+    let expected: Vec<Check> = Check::ALL.into_iter().filter(failed).collect();
+    assert_eq!(found, expected);
+    assert!(found.len() > 3 && found.iter().all(|check| !check.is_of_driver()), "{report}");
+    assert!(report.findings().iter().all(|finding| finding.consequences.is_empty()));
 }
 
 /// Takes over another part of the array.

@@ -55,6 +55,14 @@ fn regions(source: Spot, target: Spot, copies: &[OddCopy]) -> Vec<Region> {
     copies.iter().map(region).collect()
 }
 
+/// What a complaint calls them.
+fn named(copies: &[OddCopy]) -> String {
+    match copies {
+        [(from, to, len)] => format!("{len} bytes from byte {from} to byte {to}"),
+        _ => format!("{} copies in one list", copies.len()),
+    }
+}
+
 /// All of them in one list, and each by itself.
 fn each_way(check: impl Fn(&[OddCopy]) -> Verdict) -> Verdict {
     let copies = odd_copies();
@@ -76,7 +84,7 @@ fn into_device(scene: &Scene<'_>) -> Verdict {
             .map_err(text)
             .and_then(|()| get(queue, spot, copied(&before, &source, copies)));
         queue.keep_until_done(source.clone());
-        landing?.finish(queue).map_err(|complaint| format!("{copies:?}: {complaint}"))
+        landing?.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
     })
 }
 
@@ -91,7 +99,7 @@ fn out_of_device(scene: &Scene<'_>) -> Verdict {
         // SAFETY: UNS-21: both sides are as long, and the landing keeps the target until the queue
         // has passed.
         unsafe { queue.copy(Route::ToHost, &regions) }.map_err(text)?;
-        landing.finish(queue).map_err(|complaint| format!("{copies:?}: {complaint}"))
+        landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
     })
 }
 
@@ -107,7 +115,7 @@ fn within(scene: &Scene<'_>) -> Verdict {
         unsafe { queue.copy(Route::Within, &regions(spot, target, copies)) }.map_err(text)?;
         let all = [source.clone(), copied(&before, &source, copies)].concat();
         let landing = get(queue, spot, all)?;
-        landing.finish(queue).map_err(|complaint| format!("{copies:?}: {complaint}"))
+        landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
     })
 }
 
@@ -128,7 +136,7 @@ fn from_peer(scene: &Scene<'_>) -> Verdict {
         // SAFETY: UNS-21: both sides have as many bytes, and the host waits for the queue below.
         unsafe { queue.copy(route, &regions(spot, there, copies)) }.map_err(text)?;
         let landing = get(queue, there, copied(&before, &source, copies))?;
-        landing.finish(queue).map_err(|complaint| format!("{copies:?}: {complaint}"))
+        landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
     })
 }
 
