@@ -25,7 +25,7 @@ pub(super) const PATTERN: u8 = 0xd5;
 const PATTERN_LEN: u64 = 64 << 10;
 
 /// How many bytes can be allocated where work is late: a device's memory has an end.
-const MEMORY_LIMIT: u64 = 384 << 20;
+const MEMORY_LIMIT: u64 = 96 << 20;
 
 /// A wait with a shorter limit than this does no work.
 const SHORTEST_WAIT: Duration = Duration::from_millis(2);

@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
-use arrow_device::{Device, DeviceType, Error, Memory, Queue};
+use arrow_device::{Device, DeviceType, Error, ErrorKind, Memory, Queue};
 
 use super::data::text;
 
@@ -40,6 +40,8 @@ pub(super) struct Busy<'a> {
 
 struct SlowCopies {
     _memory: [Memory; 3],
+    /// Where the copies go on a device that copies nothing within itself.
+    host: [Vec<u8>; 2],
     lanes: [Region; 2],
 }
 
@@ -84,7 +86,7 @@ impl<'a> Busy<'a> {
         let Some(copies) = &self.copies else { return Ok(()) };
         // SAFETY: UNS-21: the memory stays until `settle` has waited for the queue, and nobody else
         // uses the lane.
-        unsafe { queue.copy(Route::Within, &[copies.lanes[lane as usize]]) }
+        unsafe { queue.copy(copies.route(), &[copies.lanes[lane as usize]]) }
     }
 
     /// The same on a queue that the library does not know.
@@ -100,7 +102,7 @@ impl<'a> Busy<'a> {
         let Some(copies) = &self.copies else { return Ok(()) };
         // SAFETY: UNS-21 and UNS-22: the memory stays until `settle` has waited for the queues, and
         // the caller waits for this one.
-        unsafe { driver.copy(queue, Route::Within, &[copies.lanes[lane as usize]]) }
+        unsafe { driver.copy(queue, copies.route(), &[copies.lanes[lane as usize]]) }
     }
 
     /// Waits for a queue that was busy.
@@ -125,7 +127,28 @@ impl SlowCopies {
         queue.synchronize().map_err(text)?;
         let [from, one, other] = spots;
         let lanes = [one, other].map(|to| Region { from, to, len });
-        Ok(Self { _memory: memory, lanes })
+        let copies = Self { _memory: memory, host: [Vec::new(), Vec::new()], lanes };
+        // SAFETY: UNS-21: the queue is waited for below, and the memory lives longer.
+        match unsafe { queue.copy(Route::Within, &lanes[..1]) } {
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(copies.to_the_host(len)),
+            submitted => {
+                submitted.and_then(|()| queue.synchronize()).map_err(text)?;
+                Ok(copies)
+            }
+        }
+    }
+
+    /// The same with copies to the host.
+    fn to_the_host(mut self, len: u64) -> Self {
+        for (region, host) in self.lanes.iter_mut().zip(&mut self.host) {
+            *host = vec![0; len as usize];
+            region.to = Spot { base: Raw::from_ptr(host.as_mut_ptr().cast()), offset: 0 };
+        }
+        self
+    }
+
+    fn route(&self) -> Route<'static> {
+        if self.host[0].is_empty() { Route::Within } else { Route::ToHost }
     }
 
     /// How long one copy keeps the queue busy. The host's own share of the time, and whatever else
@@ -137,7 +160,7 @@ impl SlowCopies {
                 let start = Instant::now();
                 for _ in 0..copies {
                     // SAFETY: UNS-21: the queue is waited for below, and the memory lives longer.
-                    unsafe { queue.copy(Route::Within, &self.lanes[..1]) }.map_err(text)?;
+                    unsafe { queue.copy(self.route(), &self.lanes[..1]) }.map_err(text)?;
                 }
                 queue.synchronize().map_err(text)?;
                 *least = start.elapsed().min(*least);

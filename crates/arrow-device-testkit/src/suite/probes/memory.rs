@@ -106,7 +106,7 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
 }
 
 /// More than a device has is allocated and freed, a piece at a time; or much, at least.
-const PIECE: u64 = 4 << 20;
+const PIECE: u64 = 1 << 20;
 const PIECES: usize = 128;
 
 fn given_back(scene: &Scene<'_>) -> Verdict {

@@ -10,7 +10,7 @@ mod memory;
 mod order;
 
 use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
-use arrow_device::{Device, Memory, Queue};
+use arrow_device::{Device, ErrorKind, Memory, Queue};
 
 use super::Check;
 use super::busy::Lane;
@@ -73,6 +73,17 @@ fn put(queue: &Queue, to: Spot, bytes: Vec<u8>) -> Verdict {
     let submitted = unsafe { queue.copy(Route::FromHost, &[region]) };
     queue.keep_until_done(bytes);
     submitted.map_err(text)
+}
+
+/// Submits copies within the device; whether it makes any.
+fn copy_within(queue: &Queue, regions: &[Region]) -> Result<bool, String> {
+    // SAFETY: UNS-21: both sides are inside memory that is freed behind the queue, and do not
+    // overlap.
+    match unsafe { queue.copy(Route::Within, regions) } {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+        Err(error) => Err(text(error)),
+    }
 }
 
 /// Submits a copy to the host, of what has to be there by then.

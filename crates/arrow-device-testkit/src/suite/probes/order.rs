@@ -8,7 +8,10 @@ use arrow_device::driver::{Readiness, Region, Route, SyncEvent};
 use super::super::busy::Lane;
 use super::super::checks::Scene;
 use super::super::data::{Landing, text, wait_for};
-use super::{Probe, driver, get, host, memory, numbered, probe, put, require_landed, write_slowly};
+use super::{
+    Probe, copy_within, driver, get, host, memory, numbered, probe, put, require_landed,
+    write_slowly,
+};
 use crate::{Verdict, require};
 
 pub(super) const PROBES: &[Probe] = &[
@@ -42,8 +45,9 @@ fn in_order(scene: &Scene<'_>) -> Verdict {
     let (old, new) = (numbered(LEN, 2), numbered(LEN, 3));
     write_slowly(scene, first, &old)?;
     let region = Region { from: first, to: second, len: LEN as u64 };
-    // SAFETY: UNS-21: both have as many bytes and are freed behind the queue.
-    unsafe { queue.copy(Route::Within, &[region]) }.map_err(text)?;
+    if !copy_within(queue, &[region])? {
+        put(queue, second, old.clone())?;
+    }
     put(queue, first, new.clone())?;
     let landings = [get(queue, second, old)?, get(queue, first, new)?];
     landings.into_iter().try_for_each(|landing| landing.finish(queue))
