@@ -4,6 +4,11 @@
 //! check had. What a device cannot do, by its [`Properties`](arrow_device::driver::Properties), is
 //! skipped with the reason in the report.
 //!
+//! The driver is looked at first, without arrays, and then every array. Before each check whose
+//! outcome depends on order the queue has something slow to do, so that whoever does not wait is
+//! seen: see [`Suite::slow`]. Of a driver with one fault the report has one
+//! [finding](Report::findings).
+//!
 //! The suite owns all that it makes. It leaves nothing behind on a device that works; on one that
 //! does not, it leaks rather than free what a device may still use.
 
