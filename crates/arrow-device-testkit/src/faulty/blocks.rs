@@ -30,14 +30,14 @@ pub(super) struct Blocks {
 
 /// Where a spot lies.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct SpotInBlock {
     pub(super) block: Raw<Memory>,
     /// Bytes from the start of the allocation.
     pub(super) begin: u64,
     pub(super) len: u64,
 }
 
-impl Place {
+impl SpotInBlock {
     /// Bytes from the spot to the end of its allocation.
     pub(super) fn remaining(&self) -> u64 {
         self.len.saturating_sub(self.begin)
@@ -86,7 +86,7 @@ impl Blocks {
     }
 
     /// Where a spot lies; `None` for memory that nobody allocated here.
-    pub(super) fn place(&self, spot: Spot, addressing: Addressing) -> Option<Place> {
+    pub(super) fn place(&self, spot: Spot, addressing: Addressing) -> Option<SpotInBlock> {
         let bits = spot.base.bits();
         let (start, block) = match addressing {
             Addressing::Handle => (bits, self.live.get(&bits)?),
@@ -97,6 +97,6 @@ impl Blocks {
             }
         };
         let begin = (bits - start) as u64 + spot.offset;
-        Some(Place { block: Raw::from_bits(start), begin, len: block.len })
+        Some(SpotInBlock { block: Raw::from_bits(start), begin, len: block.len })
     }
 }

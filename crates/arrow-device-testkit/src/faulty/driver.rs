@@ -35,7 +35,7 @@ const REFUSED: usize = 5;
 
 /// What the wrapped devices of one [`Faulty`](super::Faulty) have together.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct FaultyShared {
     members: Vec<Arc<dyn Driver>>,
     fault: Option<Fault>,
     is_late: bool,
@@ -50,7 +50,7 @@ struct FaultyState {
     copies: usize,
 }
 
-impl Shared {
+impl FaultyShared {
     pub(super) fn new(members: Vec<Arc<dyn Driver>>, fault: Option<Fault>, is_late: bool) -> Self {
         let mut state = FaultyState::default();
         state.lines.is_backwards = fault == Some(Fault::OutOfOrder);
@@ -66,7 +66,7 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct FaultyDriver {
     inner: Arc<dyn Driver>,
-    shared: Arc<Shared>,
+    shared: Arc<FaultyShared>,
     own: Mutex<Own>,
 }
 
@@ -79,7 +79,7 @@ struct Own {
 }
 
 impl FaultyDriver {
-    pub(super) fn new(inner: Arc<dyn Driver>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(inner: Arc<dyn Driver>, shared: Arc<FaultyShared>) -> Self {
         Self { inner, shared, own: Mutex::default() }
     }
 

@@ -40,7 +40,7 @@ use arrow_device::Device;
 pub use fault::Fault;
 pub use table::{FaultCell, FaultTable, report, table};
 
-use driver::{FaultyDriver, Shared};
+use driver::{FaultyDriver, FaultyShared};
 
 /// A device that is to be wrapped, and what is to be wrong with it. Begun with [`Faulty::of`].
 #[derive(Clone, Debug)]
@@ -88,7 +88,7 @@ impl Faulty {
         let members = [Some(&self.device), self.other.as_ref()];
         let members: Vec<_> =
             members.into_iter().flatten().map(|device| device.driver().clone()).collect();
-        let shared = Arc::new(Shared::new(members.clone(), self.fault, is_late));
+        let shared = Arc::new(FaultyShared::new(members.clone(), self.fault, is_late));
         let mut opened =
             members.into_iter().map(|inner| Device::new(FaultyDriver::new(inner, shared.clone())));
         let device = opened.next().expect("the first device is always there");

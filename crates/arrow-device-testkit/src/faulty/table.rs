@@ -10,7 +10,7 @@ use crate::plan::{Nulls, Window};
 use crate::suite::{Report, Suite};
 
 /// What the suite says of a device with this fault, or without one, whose work is
-/// [late](Faulty::late). A few arrays are enough, because the suite looks at the driver itself, too.
+/// [late](Faulty::late). A few arrays are enough, because the suite looks at the driver itself.
 pub fn report(device: &Device, other: Option<&Device>, fault: Option<Fault>) -> Report {
     let mut faulty = Faulty::of(device).late();
     if let Some(fault) = fault {

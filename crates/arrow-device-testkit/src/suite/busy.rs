@@ -130,7 +130,9 @@ impl SlowCopies {
         let copies = Self { _memory: memory, host: [Vec::new(), Vec::new()], lanes };
         // SAFETY: UNS-21: the queue is waited for below, and the memory lives longer.
         match unsafe { queue.copy(Route::Within, &lanes[..1]) } {
-            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(copies.to_the_host(len)),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                Ok(copies.with_host_memory(len))
+            }
             submitted => {
                 submitted.and_then(|()| queue.synchronize()).map_err(text)?;
                 Ok(copies)
@@ -139,7 +141,7 @@ impl SlowCopies {
     }
 
     /// The same with copies to the host.
-    fn to_the_host(mut self, len: u64) -> Self {
+    fn with_host_memory(mut self, len: u64) -> Self {
         for (region, host) in self.lanes.iter_mut().zip(&mut self.host) {
             *host = vec![0; len as usize];
             region.to = Spot { base: Raw::from_ptr(host.as_mut_ptr().cast()), offset: 0 };

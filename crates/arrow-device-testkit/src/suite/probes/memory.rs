@@ -83,8 +83,8 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
     let written = allocated.and_then(|base| {
         let to = Spot { base, offset: 0 };
         let region = Region { from: host(&bytes, 0), to, len: LEN as u64 };
-        // SAFETY: UNS-21 and UNS-22: the memory was allocated for this queue with as many bytes, and
-        // the source is kept until the queue was waited for.
+        // SAFETY: UNS-21 and UNS-22: the memory was allocated for this queue with as many bytes,
+        // and the source is kept until the queue was waited for.
         let copied = unsafe { driver.copy(queue, Route::FromHost, &[region]) };
         // SAFETY: UNS-22: the queue is open.
         copied.and_then(|()| unsafe { driver.synchronize(queue) }).map(|()| to)

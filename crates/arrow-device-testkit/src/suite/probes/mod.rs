@@ -1,8 +1,8 @@
 //! What a driver is asked by itself, without arrays: order, memory, bytes, mappings.
 //!
 //! A probe looks at one promise of a driver. The queue that it is about is busy, so that whoever
-//! does not keep the promise is seen. The first probes need no more than the ones before them do, so
-//! that the first one that fails tells most.
+//! does not keep the promise is seen. No probe needs more than the probes before it have looked at,
+//! so that the first one that fails tells most.
 
 mod bytes;
 mod mappings;
