@@ -10,6 +10,10 @@
 //! when somebody waits for it, queues have an order of their own, and fresh memory holds a pattern.
 //! A device with late work and without a fault keeps every promise of a driver.
 //!
+//! Without late work the wrapper leaves the pace to the runtime, and a fault is as dangerous there
+//! as in any driver: host memory that is freed too early may still be written. Choose checks in
+//! which nothing is freed before the end, or a process of its own.
+//!
 //! [`table`] has the [suite](crate::suite) judge each fault on a device and says what came of it.
 //!
 //! ```
