@@ -1,9 +1,10 @@
 //! The suite before each fault of a driver.
 
 use arrow_device_testkit::application::vulkan::Vulkan;
-use arrow_device_testkit::faulty::{self, Fault};
-use arrow_device_testkit::process;
+use arrow_device_testkit::faulty::{self, Fault, Faulty};
 use arrow_device_testkit::required::skip;
+use arrow_device_testkit::suite::{Check, Suite};
+use arrow_device_testkit::{kinds, process};
 use arrow_device_vulkan::{Placement, open_from};
 
 use crate::shader::handles;
@@ -64,6 +65,17 @@ fn the_suite_finds_each_fault_in_memory_that_the_host_sees() {
 #[test]
 fn the_suite_finds_each_fault_in_memory_that_the_host_does_not_see() {
     every_fault(Placement::DeviceOnly, DEVICE_ONLY);
+}
+
+// Requirement: DRV-19
+#[test]
+fn the_suite_finds_a_missing_wait_at_the_pace_of_the_runtime() {
+    let Some(bench) = Bench::with(Placement::HostVisible) else { return };
+    let device = Faulty::of(&bench).fault(Fault::HostWait).open();
+    let cases = kinds::cases_of(kinds::types()).step_by(3);
+    let report = Suite::new(&device).over(cases).only([Check::ReadInPlace]).run();
+    println!("{} of {} cases failed", report.failures().len(), report.cases());
+    assert!(!report.failures().is_empty());
 }
 
 /// Another implementation of Vulkan, which comes with the browser.
