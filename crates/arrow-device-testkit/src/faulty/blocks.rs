@@ -8,6 +8,7 @@ use arrow_device::{Memory, Queue};
 /// An allocation, or a part of one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FaultyBlock {
+    pub(super) memory: Raw<Memory>,
     pub(super) len: u64,
     /// Which device of the wrapper it is on.
     pub(super) member: usize,
@@ -49,11 +50,11 @@ impl Blocks {
         self.bytes
     }
 
-    pub(super) fn add(&mut self, memory: Raw<Memory>, block: FaultyBlock) {
+    pub(super) fn add(&mut self, block: FaultyBlock) {
         if block.whole.is_none() {
             self.bytes += block.len;
         }
-        self.live.insert(memory.bits(), block);
+        self.live.insert(block.memory.bits(), block);
     }
 
     pub(super) fn remove(&mut self, memory: Raw<Memory>) -> Option<FaultyBlock> {
@@ -74,15 +75,15 @@ impl Blocks {
             let is_like = (block.len, block.member) == (len, member);
             is_like && block.owners == 1 && block.whole.is_none()
         };
-        let (bits, block) = self.live.iter_mut().find(|(_, block)| is_it(block))?;
+        let block = self.live.values_mut().find(|block| is_it(block))?;
         block.owners += 1;
-        Some(Raw::from_ptr(std::ptr::with_exposed_provenance_mut(*bits)))
+        Some(block.memory)
     }
 
     /// The allocations that were made for a queue.
     pub(super) fn of_queue(&self, queue: Raw<Queue>) -> Vec<Raw<Memory>> {
-        let of_queue = self.live.iter().filter(|(_, block)| block.queue == Some(queue));
-        of_queue.map(|(bits, _)| Raw::from_bits(*bits)).collect()
+        let of_queue = self.live.values().filter(|block| block.queue == Some(queue));
+        of_queue.map(|block| block.memory).collect()
     }
 
     /// Where a spot lies; `None` for memory that nobody allocated here.
@@ -97,6 +98,6 @@ impl Blocks {
             }
         };
         let begin = (bits - start) as u64 + spot.offset;
-        Some(SpotInBlock { block: Raw::from_bits(start), begin, len: block.len })
+        Some(SpotInBlock { block: block.memory, begin, len: block.len })
     }
 }

@@ -275,10 +275,9 @@ unsafe impl Driver for FaultyDriver {
             if is_meant { self.error(ErrorKind::Driver, error.message().to_owned()) } else { error }
         })?;
         let memory = Raw::from_ptr(memory.as_ptr().wrapping_byte_add(more as usize));
-        memory.as_ptr().expose_provenance();
         let is_to_clear = self.is_late() && self.has(Fault::AllocationUnordered) && queue.is_some();
-        let block = FaultyBlock { len, member, owners: 1, queue, is_to_clear, whole: None };
-        state.blocks.add(memory, block);
+        let block = FaultyBlock { memory, len, member, owners: 1, queue, is_to_clear, whole: None };
+        state.blocks.add(block);
         drop(state);
         if self.is_late() && !is_to_clear {
             self.clear(memory, len)?;
@@ -330,9 +329,9 @@ unsafe impl Driver for FaultyDriver {
         };
         // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         let part = unsafe { self.inner.part(memory, offset, len) }?;
-        part.as_ptr().expose_provenance();
         let member = self.member();
         let block = FaultyBlock {
+            memory: part,
             len,
             member,
             owners: 1,
@@ -340,7 +339,7 @@ unsafe impl Driver for FaultyDriver {
             is_to_clear: false,
             whole: Some(memory),
         };
-        state.blocks.add(part, block);
+        state.blocks.add(block);
         Ok(part)
     }
 
