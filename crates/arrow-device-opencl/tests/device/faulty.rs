@@ -65,14 +65,14 @@ fn the_suite_finds_missing_waits_at_the_pace_of_the_runtime() {
         for (fault, check) in [
             (Fault::QueueWait, Check::Export),
             (Fault::QueueWait, Check::Order),
-            (Fault::HostWait, Check::ReadInPlace),
+            (Fault::QueueWait, Check::Waits),
+            (Fault::HostWait, Check::Waits),
             (Fault::RecordedEarly, Check::Order),
-            (Fault::RecordedEarly, Check::ReadInPlace),
         ] {
             let device = Faulty::of(&device).fault(fault).open();
             let cases = kinds::cases_of(kinds::types()).step_by(3);
             let report = Suite::new(&device).over(cases).only([check]).run();
-            println!("{fault:?}: {} of {}", report.failures().len(), report.cases());
+            println!("{fault:?}, {check}: {} of {}", report.failures().len(), report.cases());
             assert!(!report.failures().is_empty(), "{check} does not find {fault:?}");
         }
     });

@@ -200,7 +200,13 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
         std::mem::forget(bytes);
         return waited.map(drop).map_err(text);
     }
-    get(&scene.reader, spot, bytes)?.finish(&scene.reader)
+    let landing = get(&scene.reader, spot, bytes.clone());
+    let read = landing.and_then(|landing| landing.finish(&scene.reader));
+    if read.is_err() {
+        // The wait may have been none.
+        std::mem::forget(bytes);
+    }
+    read
 }
 
 fn event_is_shown(scene: &Scene<'_>) -> Verdict {
