@@ -73,7 +73,7 @@ fn the_suite_finds_a_missing_wait_at_the_pace_of_the_runtime() {
     let Some(bench) = Bench::with(Placement::HostVisible) else { return };
     let device = Faulty::of(&bench).fault(Fault::HostWait).open();
     let cases = kinds::cases_of(kinds::types()).step_by(3);
-    let report = Suite::new(&device).over(cases).only([Check::ReadInPlace]).run();
+    let report = Suite::new(&device).over(cases).only([Check::Waits, Check::ReadInPlace]).run();
     println!("{} of {} cases failed", report.failures().len(), report.cases());
     assert!(!report.failures().is_empty());
 }
