@@ -25,7 +25,19 @@ pub fn pending(
     ledger: &Arc<Ledger>,
     manner: Manner,
 ) -> Result<ArrowDeviceArray> {
-    array(plan, queue, ledger, manner, false)
+    array(plan, queue, ledger, manner, Timing::Pending)
+}
+
+/// The same, where the queue has something else to do first. Until then the memory holds other
+/// bytes than those of the array.
+pub fn pending_behind(
+    plan: &Plan,
+    queue: &Queue,
+    ledger: &Arc<Ledger>,
+    manner: Manner,
+    work: &dyn Fn() -> Result<()>,
+) -> Result<ArrowDeviceArray> {
+    array(plan, queue, ledger, manner, Timing::Behind(work))
 }
 
 /// An array whose data was written by this queue, and which needs no event.
@@ -35,7 +47,15 @@ pub fn settled(
     ledger: &Arc<Ledger>,
     manner: Manner,
 ) -> Result<ArrowDeviceArray> {
-    array(plan, queue, ledger, manner, true)
+    array(plan, queue, ledger, manner, Timing::Settled)
+}
+
+/// When the data is there.
+enum Timing<'a> {
+    Settled,
+    Pending,
+    /// After this work, and with other bytes before.
+    Behind(&'a dyn Fn() -> Result<()>),
 }
 
 fn array(
@@ -43,7 +63,7 @@ fn array(
     queue: &Queue,
     ledger: &Arc<Ledger>,
     manner: Manner,
-    is_settled: bool,
+    timing: Timing<'_>,
 ) -> Result<ArrowDeviceArray> {
     let mut deposit = Deposit {
         queue: queue.clone(),
@@ -55,13 +75,17 @@ fn array(
     };
     let mut regions = Vec::new();
     let placed = deposit.place(plan, &mut regions)?;
+    if let Timing::Behind(work) = timing {
+        deposit.fill_with_other_bytes(&regions)?;
+        work()?;
+    }
     // SAFETY: each region is an allocation of this deposit, and its source is kept until the queue
     // has passed.
     unsafe { queue.copy(Route::FromHost, &regions) }?;
     deposit.blocks.iter().for_each(|(memory, len)| deposit.driver().share(*memory, *len));
     let id = queue.device().id();
     let sync_event = match queue.device().properties().readiness {
-        Readiness::Event if !is_settled => deposit.record()?,
+        Readiness::Event if !matches!(timing, Timing::Settled) => deposit.record()?,
         // One queue, so that its order is enough.
         Readiness::QueueOrder => ptr::null_mut(),
         _ => queue.synchronize().map(|()| ptr::null_mut())?,
@@ -121,6 +145,20 @@ impl Deposit {
         }
         self.staged.push(bytes);
         Ok(memory)
+    }
+
+    /// Has every place hold bytes that nobody is to read, so that who comes too early sees that.
+    fn fill_with_other_bytes(&mut self, regions: &[Region]) -> Result<()> {
+        let longest = regions.iter().map(|region| region.len).max().unwrap_or(0);
+        let other = vec![0x5c; longest as usize];
+        let from = Spot { base: Raw::from_ptr(other.as_ptr().cast_mut().cast()), offset: 0 };
+        self.staged.push(other);
+        let regions: Vec<Region> =
+            regions.iter().map(|region| Region { from, ..*region }).collect();
+        // SAFETY: each region is an allocation of this deposit, and its source is kept until the
+        // queue has passed.
+        unsafe { self.queue.copy(Route::FromHost, &regions) }?;
+        self.queue.synchronize()
     }
 
     /// Records an event behind what was submitted, and gives what a consumer is shown of it.

@@ -29,6 +29,10 @@
 //!
 //! ```text
 //! software device 1 (ext_dev:4707186630593609729): 1598 arrays
+//!   waits                    13 cases
+//!   bytes                     7 cases
+//!   memory                    9 cases
+//!   mappings                  4 cases
 //!   import                 1598 cases
 //!   export                 1598 cases
 //!   export again           1598 cases
@@ -38,16 +42,22 @@
 //!   deferred release       1598 cases
 //!   read in place        skipped: the host cannot read its memory
 //!   another device       skipped: no other device was named
-//!   all                   11186 cases, 0 failed
+//!   all                   11219 cases, 0 failed
 //! ```
 //!
-//! Those are all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls,
-//! nulls that nobody has counted), and one in eleven of the arrays of types inside types;
-//! [`everything`](suite::Suite::everything) takes all. Give it a second device
-//! ([`beside`](suite::Suite::beside)), something that watches the first
+//! The first four look at the driver itself: does a queue wait, does a copy leave its neighbours
+//! alone, is memory given back, does a mapping show what work wrote. The others look at arrays of
+//! all types in all shapes (whole, sliced, empty, empty without buffers; no nulls, nulls, nulls
+//! that nobody has counted), and at one in eleven of the arrays of types inside types;
+//! [`everything`](suite::Suite::everything) takes all. The device's queues are busy before each
+//! check whose outcome depends on order, with a copy that takes a tenth of a millisecond or with
+//! what [`slow`](suite::Suite::slow) says.
+//!
+//! Give it a second device ([`beside`](suite::Suite::beside)), something that watches the first
 //! ([`watched_by`](suite::Suite::watched_by), as the software device does), or your own wrapper of
-//! the library ([`through`](suite::Suite::through)). [`skewed`] devices leave something out, to see
-//! that your tests would notice.
+//! the library ([`through`](suite::Suite::through)). [`Faulty`](faulty::Faulty) devices have one
+//! fault of a driver each, to see that your tests would notice; [`faulty::table`] prints what the
+//! suite says of every one of them on your device.
 //!
 //! # I have written a producer or a consumer of the C structs
 //!
@@ -137,7 +147,8 @@
 //! | [`pushed`] | the same for asynchronous streams, moved on step by step |
 //! | [`allocations`] | counting how often the allocator is asked |
 //! | `application` | what a program does itself with OpenCL or Vulkan, behind the features `opencl` and `vulkan` |
-//! | [`manual`], [`skewed`] | a device whose work is done when a test says so, and devices that leave something out |
+//! | [`manual`] | a device whose work is done when a test says so |
+//! | [`faulty`] | real devices whose drivers have one fault, and whether the suite finds it |
 //! | [`generate`] | arbitrary schemas and arrays from a string of bytes, for property tests and fuzzing |
 //! | [`process`] | tests in processes of their own |
 //! | [`golden`] | where the Arrow project's own reference files are |
@@ -173,6 +184,7 @@ pub mod application;
 pub mod consumer;
 pub mod deposit;
 pub mod faults;
+pub mod faulty;
 #[cfg(unix)]
 pub mod forks;
 pub mod generate;
@@ -191,7 +203,6 @@ pub mod recipe;
 pub mod relay;
 pub mod required;
 pub mod shape;
-pub mod skewed;
 pub mod stream;
 pub mod suite;
 pub mod targets;

@@ -64,7 +64,7 @@ impl Relay for Ours {
 
 /// What a wrong peer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum RelayFault {
     /// Hands on copies, at other addresses.
     CopiesBuffers,
     /// Hands on an offset of 0.
@@ -117,11 +117,11 @@ pub enum Fault {
 
 /// A peer with at most one fault.
 #[derive(Clone, Copy, Debug)]
-pub struct Handwritten(pub Option<Fault>);
+pub struct Handwritten(pub Option<RelayFault>);
 
 struct HeldBase {
     base: ArrowDeviceArray,
-    fault: Option<Fault>,
+    fault: Option<RelayFault>,
 }
 
 // SAFETY: the specification lets a struct be used and released on any thread.
@@ -132,17 +132,17 @@ unsafe impl Sync for HeldBase {}
 impl Drop for HeldBase {
     fn drop(&mut self) {
         let fault = self.fault;
-        if fault == Some(Fault::Leaks) {
+        if fault == Some(RelayFault::Leaks) {
             return;
         }
         let copy = ArrowDeviceArray { ..unsafe { ptr::read(&self.base) } };
-        if fault == Some(Fault::ReleasesChildren) {
+        if fault == Some(RelayFault::ReleasesChildren) {
             release_below(&copy.array);
         }
         release(&mut self.base.array);
-        if fault == Some(Fault::ReleasesTwice) {
+        if fault == Some(RelayFault::ReleasesTwice) {
             release(&mut { copy }.array);
-        } else if fault == Some(Fault::ReleasesChildrenLast) {
+        } else if fault == Some(RelayFault::ReleasesChildrenLast) {
             release_below(&copy.array);
         }
     }
@@ -179,7 +179,7 @@ impl Relay for Handwritten {
         array: &mut ArrowDeviceArray,
     ) -> Result<(ArrowSchema, ArrowDeviceArray), String> {
         let fault = self.0;
-        if fault == Some(Fault::RefusesDictionaries) && !schema.dictionary.is_null() {
+        if fault == Some(RelayFault::RefusesDictionaries) && !schema.dictionary.is_null() {
             consumer::release(consumer::move_out(schema))?;
             consumer::release(consumer::move_out(&raw mut array.array))?;
             return Err("dictionaries are beyond me".into());
@@ -193,49 +193,53 @@ impl Relay for Handwritten {
             sync_event,
             reserved: [0; 3],
         };
-        if fault != Some(Fault::LeavesSourceUnreleased) {
+        if fault != Some(RelayFault::LeavesSourceUnreleased) {
             array.array.release = None;
         }
-        if let (Some(Fault::ReadsData | Fault::WritesData), Some(buffer)) =
+        if let (Some(RelayFault::ReadsData | RelayFault::WritesData), Some(buffer)) =
             (fault, first_buffer(&moved.array))
         {
             let byte = unsafe { buffer.read_volatile() };
-            if fault == Some(Fault::WritesData) {
+            if fault == Some(RelayFault::WritesData) {
                 unsafe { buffer.write(!byte) };
             }
         }
         let held = Arc::new(HeldBase { base: moved, fault });
         let mut node = copy(&held.base.array, &held, None);
-        if fault == Some(Fault::ReleasesEarly) {
+        if fault == Some(RelayFault::ReleasesEarly) {
             release(&mut ArrowArray { ..unsafe { ptr::read(&held.base.array) } });
             std::mem::forget(held);
         }
         match fault {
-            Some(Fault::ForgetsOffset) => node.offset = 0,
-            Some(Fault::InventsNullCount) => node.null_count = node.length + 1,
+            Some(RelayFault::ForgetsOffset) => node.offset = 0,
+            Some(RelayFault::InventsNullCount) => node.null_count = node.length + 1,
             _ => {}
         }
         let out = ArrowDeviceArray {
             array: node,
-            device_id: if fault == Some(Fault::TruncatesDeviceId) {
+            device_id: if fault == Some(RelayFault::TruncatesDeviceId) {
                 i64::from(device_id as i32)
             } else {
                 device_id
             },
             device_type: match fault {
-                Some(Fault::ForgetsDeviceType) => 1,
-                Some(Fault::TruncatesDeviceType) => i32::from(device_type as u8),
+                Some(RelayFault::ForgetsDeviceType) => 1,
+                Some(RelayFault::TruncatesDeviceType) => i32::from(device_type as u8),
                 _ => device_type,
             },
-            sync_event: if fault == Some(Fault::DropsEvent) { ptr::null_mut() } else { sync_event },
-            reserved: [i64::from(fault == Some(Fault::LeavesGarbageInReserved)); 3],
+            sync_event: if fault == Some(RelayFault::DropsEvent) {
+                ptr::null_mut()
+            } else {
+                sync_event
+            },
+            reserved: [i64::from(fault == Some(RelayFault::LeavesGarbageInReserved)); 3],
         };
         let mut schema = consumer::move_out(schema);
         match fault {
-            Some(Fault::LosesFlags) => schema.flags &= 2,
-            Some(Fault::LosesNames) => schema.name = ptr::null(),
-            Some(Fault::LosesMetadata) => schema.metadata = ptr::null(),
-            Some(Fault::LosesDictionary) => schema.dictionary = ptr::null_mut(),
+            Some(RelayFault::LosesFlags) => schema.flags &= 2,
+            Some(RelayFault::LosesNames) => schema.name = ptr::null(),
+            Some(RelayFault::LosesMetadata) => schema.metadata = ptr::null(),
+            Some(RelayFault::LosesDictionary) => schema.dictionary = ptr::null_mut(),
             _ => {}
         }
         Ok((schema, out))
@@ -272,7 +276,7 @@ fn copy(source: &ArrowArray, held: &Arc<HeldBase>, at: Option<*const ArrowArray>
     let mut buffers: Vec<*const c_void> = (0..source.n_buffers as usize)
         .map(|index| unsafe { *source.buffers.add(index) })
         .map(|buffer| {
-            if fault != Some(Fault::CopiesBuffers) || buffer.is_null() {
+            if fault != Some(RelayFault::CopiesBuffers) || buffer.is_null() {
                 return buffer;
             }
             copies.push(vec![0_u64; 8]);
@@ -313,7 +317,7 @@ fn copy(source: &ArrowArray, held: &Arc<HeldBase>, at: Option<*const ArrowArray>
 unsafe extern "C" fn release_node(node: *mut ArrowArray) {
     let private = unsafe { (*node).private_data.cast::<NodeData>() };
     let fault = unsafe { &*private }.held.fault;
-    if fault == Some(Fault::KeepsAddressOfStruct) && unsafe { (*private).address } != node {
+    if fault == Some(RelayFault::KeepsAddressOfStruct) && unsafe { (*private).address } != node {
         unsafe { (*node).release = None };
         return;
     }
@@ -322,7 +326,7 @@ unsafe extern "C" fn release_node(node: *mut ArrowArray) {
         if below.is_null() {
             continue;
         }
-        if fault == Some(Fault::EndsMovedChildren) && index < private.children.len() {
+        if fault == Some(RelayFault::EndsMovedChildren) && index < private.children.len() {
             let child = unsafe { &*private.of_children[index] };
             child.buffers.iter().enumerate().for_each(|(index, _)| {
                 unsafe { *child.buffers.as_ptr().cast_mut().add(index) = ptr::null() };
@@ -333,10 +337,10 @@ unsafe extern "C" fn release_node(node: *mut ArrowArray) {
         }
         drop(unsafe { Box::from_raw(below) });
     }
-    if fault != Some(Fault::LeavesReleaseSet) {
+    if fault != Some(RelayFault::LeavesReleaseSet) {
         unsafe { (*node).release = None };
     }
-    if fault == Some(Fault::EndsMovedChildren) {
+    if fault == Some(RelayFault::EndsMovedChildren) {
         // The parent looks at it even after this.
         let private = Box::leak(private);
         unsafe { ptr::drop_in_place(&raw mut private.held) };

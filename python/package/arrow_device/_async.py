@@ -12,8 +12,8 @@ _END = object()
 class AsyncStream:
     """An asynchronous iterator over the arrays of a ``Stream``.
 
-    Each array is asked for on a thread of the event loop's executor, one at a time. A task that is cancelled while it waits
-    loses nothing: whoever asks next gets the array.
+    Each array is asked for on a thread of the event loop's executor, one at a time. Several tasks may read one stream: each
+    array goes to one of them. A task that is cancelled while it waits loses nothing: whoever asks next gets the array.
     """
 
     def __init__(self, stream):
@@ -34,18 +34,26 @@ class AsyncStream:
         return self
 
     async def __anext__(self):
-        if self._asked is None:
-            loop = asyncio.get_running_loop()
-            self._asked = loop.run_in_executor(None, next, self._stream, _END)
-        asked = self._asked
-        try:
-            array = await asyncio.shield(asked)
-        finally:
-            if asked.done():
-                self._asked = None
-        if array is _END:
-            raise StopAsyncIteration
-        return array
+        while True:
+            if self._asked is None:
+                loop = asyncio.get_running_loop()
+                self._asked = loop.run_in_executor(None, next, self._stream, _END)
+            asked = self._asked
+            try:
+                array = await asyncio.shield(asked)
+            except BaseException as error:
+                is_of_stream = asked.done() and not asked.cancelled() and asked.exception() is error
+                if is_of_stream and self._asked is not asked:
+                    continue  # Another task was told.
+                if is_of_stream:
+                    self._asked = None
+                raise
+            if self._asked is not asked:
+                continue  # Another task has the array.
+            self._asked = None
+            if array is _END:
+                raise StopAsyncIteration
+            return array
 
     def __repr__(self):
         return repr(self._stream).replace("Stream", "AsyncStream", 1)

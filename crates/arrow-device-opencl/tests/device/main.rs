@@ -11,6 +11,7 @@ mod contexts;
 mod copies;
 mod events;
 mod examples;
+mod faulty;
 #[cfg(unix)]
 mod fork;
 mod memory;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Queue, Ready, Result, Schema, View};
 use arrow_device_sim::{Call, Kind, Mistake, Sim, for_each_fault};
+use arrow_device_testkit::faulty::{Fault, Faulty};
 use arrow_device_testkit::release_until;
-use arrow_device_testkit::skewed::{self, Omission};
 
 use crate::support::producer::{destroy_event_early, pending_numbers};
 
@@ -117,7 +117,7 @@ fn an_array_finished_as_ready_waits_for_the_kernel_that_writes_it() {
 #[test]
 fn without_the_wait_the_same_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
-        let device = skewed::device(&sim.device(), Omission::QueueWait);
+        let device = Faulty::of(&sim.device()).fault(Fault::QueueWait).open();
         let [one, two] = [(); 2].map(|()| device.open_queue().unwrap());
         let array = column(sim, &one, &NUMBERS).unwrap();
         consume_unchecked(sim, &array.on(&two).unwrap());
@@ -204,7 +204,7 @@ fn a_settled_export_has_no_event_and_needs_none() {
 #[test]
 fn a_settled_export_without_the_wait_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
-        let device = skewed::device(&sim.device(), Omission::HostWait);
+        let device = Faulty::of(&sim.device()).fault(Fault::HostWait).open();
         let [one, two] = [(); 2].map(|()| device.open_queue().unwrap());
         let mut c_array = ArrowDeviceArray::empty();
         column(sim, &one, &NUMBERS).unwrap().export_settled(&mut c_array).unwrap();
@@ -250,7 +250,7 @@ fn columns_of_different_queues_are_joined_into_one_event() {
 fn joined_without_waiting_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
         let batch = two_columns(sim, &sim.device());
-        let join = skewed::device(&sim.device(), Omission::QueueWait).open_queue().unwrap();
+        let join = Faulty::of(&sim.device()).fault(Fault::QueueWait).open().open_queue().unwrap();
         let other = sim.device().open_queue().unwrap();
         let mut c_array = ArrowDeviceArray::empty();
         batch.as_array().export_on(&join, &mut c_array).unwrap();
@@ -308,7 +308,7 @@ fn the_host_reads_host_readable_memory_after_the_event() {
         assert_eq!(*host.buffer(1).unwrap(), *bytes);
     });
     let sim = Sim::builder().kind(Kind::HostReadable).build();
-    let queue = skewed::device(&sim.device(), Omission::HostWait).open_queue().unwrap();
+    let queue = Faulty::of(&sim.device()).fault(Fault::HostWait).open().open_queue().unwrap();
     let array = column(&sim, &queue, &NUMBERS).unwrap();
     drop(array.host().unwrap().buffer(1).unwrap());
     let kinds: Vec<Mistake> = sim.take_reports().iter().map(|report| report.kind).collect();
@@ -352,7 +352,7 @@ fn whatever_is_dropped_first_nothing_is_freed_early_and_all_is_released_once() {
 #[test]
 fn a_release_that_does_not_wait_for_the_queue_is_reported() {
     on_every_seed(&[Mistake::FreedInUse], |sim| {
-        let device = skewed::device(&sim.device(), Omission::Asking);
+        let device = Faulty::of(&sim.device()).fault(Fault::EventsComplete).open();
         let (one, two) = (sim.device().open_queue().unwrap(), device.open_queue().unwrap());
         let array = import(pending_numbers(sim, &one, &NUMBERS, &Arc::default()));
         consume_unchecked(sim, &array.on(&two).unwrap());

@@ -14,7 +14,7 @@ use arrow_device::{
     Result, Schema,
 };
 use arrow_device_sim::{Mistake, Sim};
-use arrow_device_testkit::skewed::{self, Omission};
+use arrow_device_testkit::faulty::{Fault, Faulty};
 
 const SEEDS: u64 = if cfg!(miri) { 1 } else { 256 };
 
@@ -114,7 +114,8 @@ fn who_reads_a_stream_is_ordered_behind_who_makes_it() {
 #[test]
 fn a_reader_whose_queue_does_not_wait_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
-        let careless = skewed::device(&sim.device(), Omission::QueueWait).open_queue().unwrap();
+        let careless =
+            Faulty::of(&sim.device()).fault(Fault::QueueWait).open().open_queue().unwrap();
         for array in exchange(three(sim, &sim.device())) {
             consume_unchecked(sim, &array.unwrap(), &careless);
         }
@@ -164,7 +165,7 @@ fn a_settled_stream_without_the_wait_is_reported() {
     on_every_seed(&[Mistake::UnorderedRead], |sim| {
         let queue = sim.device().open_queue().unwrap();
         let mut c_stream = ArrowDeviceArrayStream::empty();
-        three(sim, &skewed::device(&sim.device(), Omission::HostWait))
+        three(sim, &Faulty::of(&sim.device()).fault(Fault::HostWait).open())
             .export_settled(&mut c_stream);
         for array in unsafe { ArrayStream::import(&mut c_stream) }.unwrap() {
             consume_unchecked(sim, &array.unwrap(), &queue);

@@ -6,6 +6,7 @@ use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::driver::{HostAccess, Raw, Readiness, Region, Route, Spot};
 use arrow_device::{Array, Device, DeviceType, ErrorKind, Memory, Queue, Result};
 
+use super::busy::{Busy, Lane};
 use super::data::{self, HeldStructs, Landing, text};
 use super::{Check, Exchange};
 use crate::consumer::{self, Order, Seen, SeenSchema};
@@ -23,6 +24,8 @@ pub(super) struct Scene<'a> {
     pub(super) reader: Queue,
     /// A queue of another device.
     pub(super) elsewhere: Option<Queue>,
+    /// What keeps the queues busy.
+    pub(super) busy: &'a Busy<'a>,
     /// Of the case: what there are several ways of is done in turn.
     pub(super) number: usize,
 }
@@ -56,7 +59,20 @@ pub(super) fn run(check: Check, scene: &Scene<'_>, plan: &Plan) -> Verdict {
         Check::DeferredRelease => deferred_release(scene, plan),
         Check::ReadInPlace => read_in_place(scene, plan),
         Check::AnotherDevice => another_device(scene, plan),
+        // They look at no arrays.
+        Check::Waits | Check::Memory | Check::Bytes | Check::Mappings => Ok(()),
     }
+}
+
+/// When the data of an array is written.
+#[derive(Clone, Copy)]
+enum Written {
+    /// Before the array is made.
+    Before,
+    /// By work that was submitted.
+    Later,
+    /// The same, behind something slow, so many times.
+    BehindWork(usize),
 }
 
 impl Scene<'_> {
@@ -66,10 +82,17 @@ impl Scene<'_> {
 
     /// An array of a producer that nobody here knows, and its books. Its schema and its array are
     /// one base each.
-    fn foreign(&self, plan: &Plan, is_pending: bool) -> Result<(HeldStructs, Arc<Ledger>), String> {
-        let ledger = Ledger::new();
-        let make = if is_pending { deposit::pending } else { deposit::settled };
-        let array = make(plan, &self.writer, &ledger, self.manner()).map_err(text)?;
+    fn foreign(&self, plan: &Plan, written: Written) -> Result<(HeldStructs, Arc<Ledger>), String> {
+        let (ledger, queue, manner) = (Ledger::new(), &self.writer, self.manner());
+        let array = match written {
+            Written::Before => deposit::settled(plan, queue, &ledger, manner),
+            Written::Later => deposit::pending(plan, queue, &ledger, manner),
+            Written::BehindWork(times) => {
+                let work = || (0..times).try_for_each(|_| self.busy.occupy(queue, Lane::Writer));
+                deposit::pending_behind(plan, queue, &ledger, manner, &work)
+            }
+        };
+        let array = array.map_err(text)?;
         Ok((HeldStructs { schema: producer::schema(plan, &ledger), array }, ledger))
     }
 
@@ -90,7 +113,7 @@ impl Scene<'_> {
 }
 
 fn import(scene: &Scene<'_>, plan: &Plan) -> Verdict {
-    let (mut held, ledger) = scene.foreign(plan, false)?;
+    let (mut held, ledger) = scene.foreign(plan, Written::Before)?;
     let schema = SeenSchema::of(&held.schema);
     let expected = Seen::of(&held.array.array).with_known_nulls(&schema);
     let array = scene.import(&mut held, &ledger)?;
@@ -104,7 +127,7 @@ fn import(scene: &Scene<'_>, plan: &Plan) -> Verdict {
 }
 
 fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
-    let (mut held, ledger) = scene.foreign(plan, true)?;
+    let (mut held, ledger) = scene.foreign(plan, Written::Later)?;
     let schema = SeenSchema::of(&held.schema);
     let expected = Seen::of(&held.array.array).with_known_nulls(&schema);
     let (id, event) = (scene.device.id(), held.array.sync_event);
@@ -133,6 +156,7 @@ fn hand_on(scene: &Scene<'_>, plan: &Plan, order: Order) -> Verdict {
 /// gets it.
 fn export(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let queue = &scene.writer;
+    scene.busy.occupy(queue, Lane::Writer).map_err(text)?;
     let (mut regions, mut staged, mut places) = (Vec::new(), Vec::new(), Vec::new());
     let mut place = |bytes: &[u8]| {
         let mut memory: Memory = queue.allocate(bytes.len() as u64)?;
@@ -206,6 +230,7 @@ fn read_struct(scene: &Scene<'_>, held: &HeldStructs, plan: &Plan) -> Verdict {
 fn copy(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let ledger = Ledger::new();
     let original = data::on_host(plan, &ledger).map_err(text)?;
+    scene.busy.occupy(&scene.writer, Lane::Writer).map_err(text)?;
     let there = scene.exchange.to_device(&original, &scene.writer).map_err(text)?;
     require(there.device() == scene.device.id(), || format!("it is on {}", there.device()))?;
     let mut held = scene.export(&there)?;
@@ -227,7 +252,7 @@ fn copy(scene: &Scene<'_>, plan: &Plan) -> Verdict {
 }
 
 fn order(scene: &Scene<'_>, plan: &Plan) -> Verdict {
-    let (mut held, ledger) = scene.foreign(plan, true)?;
+    let (mut held, ledger) = scene.foreign(plan, Written::BehindWork(RUNTIMES_TAKE))?;
     let array = scene.import(&mut held, &ledger)?;
     let view = scene.exchange.view(&array, &scene.reader).map_err(text)?;
     let landing = Landing::of(&view, plan).map_err(text)?;
@@ -238,7 +263,7 @@ fn order(scene: &Scene<'_>, plan: &Plan) -> Verdict {
 }
 
 fn deferred_release(scene: &Scene<'_>, plan: &Plan) -> Verdict {
-    let (mut held, ledger) = scene.foreign(plan, true)?;
+    let (mut held, ledger) = scene.foreign(plan, Written::BehindWork(1))?;
     let array = scene.import(&mut held, &ledger)?;
     let view = scene.exchange.view(&array, &scene.reader).map_err(text)?;
     // A child and a slice are uses of the whole.
@@ -267,8 +292,12 @@ fn is_pending(queue: &Queue) -> std::result::Result<bool, String> {
     Ok(true)
 }
 
+/// How many slow copies some runtimes take as long for as for a mapping, or for telling one queue
+/// of another queue's event.
+const RUNTIMES_TAKE: usize = 3;
+
 fn read_in_place(scene: &Scene<'_>, plan: &Plan) -> Verdict {
-    let (mut held, ledger) = scene.foreign(plan, true)?;
+    let (mut held, ledger) = scene.foreign(plan, Written::BehindWork(RUNTIMES_TAKE))?;
     let array = scene.import(&mut held, &ledger)?;
     data::compare_on_host(&array.host().map_err(text)?, plan)?;
     drop(array);
@@ -277,7 +306,7 @@ fn read_in_place(scene: &Scene<'_>, plan: &Plan) -> Verdict {
 
 fn another_device(scene: &Scene<'_>, plan: &Plan) -> Verdict {
     let Some(queue) = &scene.elsewhere else { return Ok(()) };
-    let (mut held, ledger) = scene.foreign(plan, true)?;
+    let (mut held, ledger) = scene.foreign(plan, Written::BehindWork(1))?;
     let array = scene.import(&mut held, &ledger)?;
     let is_reached = queue.reaches(scene.device.id());
     match (scene.exchange.view(&array, queue), is_reached) {

@@ -155,11 +155,45 @@ impl Landing {
     pub(super) fn finish(mut self, queue: &Queue) -> Verdict {
         queue.synchronize().map_err(text)?;
         for (bytes, expected) in self.bytes.iter().zip(&self.expected) {
-            require(bytes == expected, || format!("reads {bytes:x?} and not {expected:x?}"))?;
+            require(bytes == expected, || difference(bytes, expected))?;
         }
         self.bytes = Vec::new();
         Ok(())
     }
+
+    /// Whether the bytes are there, as far as the host sees now.
+    pub(super) fn has_landed(&self) -> bool {
+        self.bytes == self.expected
+    }
+
+    /// A place for bytes that somebody else copies, and what is to be there in the end.
+    pub(super) fn around(before: Vec<u8>, expected: Vec<u8>) -> Self {
+        Self { bytes: vec![before], expected: vec![expected] }
+    }
+
+    /// Where the host has the first bytes.
+    pub(super) fn spot(&self) -> Spot {
+        let address = self.bytes.first().map_or(std::ptr::null(), |bytes| bytes.as_ptr());
+        Spot { base: Raw::from_ptr(address.cast_mut().cast()), offset: 0 }
+    }
+}
+
+/// How many bytes are shown in full.
+const SHOWN: usize = 64;
+
+/// The bytes, or where they differ.
+fn difference(bytes: &[u8], expected: &[u8]) -> String {
+    if bytes.len() <= SHOWN {
+        return format!("reads {bytes:x?} and not {expected:x?}");
+    }
+    let at = bytes.iter().zip(expected).position(|(one, other)| one != other).unwrap_or(0);
+    let wrong = bytes.iter().zip(expected).filter(|(one, other)| one != other).count();
+    let part = |bytes: &[u8]| format!("{:x?}", &bytes[at..bytes.len().min(at + 8)]);
+    let (found, planned) = (part(bytes), part(expected));
+    format!(
+        "reads {found} and not {planned} at byte {at}, and {wrong} of {} are wrong",
+        bytes.len()
+    )
 }
 
 impl Drop for Landing {

@@ -4,21 +4,29 @@
 //! check had. What a device cannot do, by its [`Properties`](arrow_device::driver::Properties), is
 //! skipped with the reason in the report.
 //!
+//! The driver is looked at first, without arrays, and then every array. Before each check whose
+//! outcome depends on order the queue has something slow to do, so that whoever does not wait is
+//! seen: see [`Suite::slow`]. Of a driver with one fault the report has one
+//! [finding](Report::findings).
+//!
 //! The suite owns all that it makes. It leaves nothing behind on a device that works; on one that
 //! does not, it leaks rather than free what a device may still use.
 
+mod busy;
 mod checks;
 mod data;
 mod exchange;
+mod probes;
 mod report;
 
 use arrow_device::{Device, Queue, Result};
 
 pub use exchange::{Exchange, Library};
-pub use report::{Check, CheckOutcome, Failure, Report};
+pub use report::{Check, CheckOutcome, Failure, Finding, Report};
 
 use crate::Verdict;
 use crate::kinds::{self, Case};
+use busy::Busy;
 use checks::Scene;
 
 /// The matrix on a device: begun with [`Suite::new`].
@@ -39,6 +47,7 @@ pub struct Suite<'a> {
     exchange: &'a dyn Exchange,
     watch: &'a dyn Fn() -> Verdict,
     other: Option<Device>,
+    slow: Option<&'a dyn Fn(&Queue)>,
 }
 
 /// Of the types inside types one array in so many is looked at.
@@ -55,6 +64,7 @@ impl<'a> Suite<'a> {
             exchange: &Library,
             watch: &|| Ok(()),
             other: None,
+            slow: None,
         }
     }
 
@@ -76,6 +86,9 @@ impl<'a> Suite<'a> {
     }
 
     /// Asks this after every case, for a device that is watched: a complaint is the case's.
+    ///
+    /// While it runs the suite has some memory of the device for itself, unless
+    /// [`slow`](Self::slow) says how to keep a queue busy.
     pub fn watched_by(mut self, watch: &'a dyn Fn() -> Verdict) -> Self {
         self.watch = watch;
         self
@@ -84,6 +97,17 @@ impl<'a> Suite<'a> {
     /// A second device, whose queues use the data of the first or say that they cannot.
     pub fn beside(mut self, other: &Device) -> Self {
         self.other = Some(other.clone());
+        self
+    }
+
+    /// Keeps a queue busy for a moment, in place of the suite's own way: a large copy inside the
+    /// device. A tenth of a millisecond is enough. A backend that can launch a kernel that spins
+    /// does better with that, and a device whose work is late anyway needs nothing.
+    ///
+    /// The queues are busy before each check whose outcome depends on order, so that work for which
+    /// nobody waits is not done by the time that somebody looks.
+    pub fn slow(mut self, occupy: &'a dyn Fn(&Queue)) -> Self {
+        self.slow = Some(occupy);
         self
     }
 
@@ -103,18 +127,27 @@ impl<'a> Suite<'a> {
             rows: Vec::new(),
             failures: Vec::new(),
         };
+        let (mut busy, complaint) = match Busy::new(&self.device, self.slow) {
+            Ok(busy) => (busy, None),
+            // The checks say more of what is wrong.
+            Err(complaint) => (Busy::idle(), Some(complaint)),
+        };
         for check in &self.checks {
             let outcome = match checks::reason_to_skip(*check, &self.device, self.other.is_some()) {
                 Some(reason) => CheckOutcome::Skipped(reason),
-                None => CheckOutcome::Run(self.run_check(*check, &mut report.failures)),
+                None => CheckOutcome::Run(self.run_check(*check, &mut busy, &mut report.failures)),
             };
             report.rows.push((*check, outcome));
+        }
+        if let Some(complaint) = complaint {
+            let case = "keeping a queue busy".into();
+            report.failures.push(Failure { check: Check::Waits, case, complaint });
         }
         report
     }
 
-    fn run_check(&self, check: Check, failures: &mut Vec<Failure>) -> usize {
-        let queues = match self.queues() {
+    fn run_check(&self, check: Check, busy: &mut Busy<'_>, failures: &mut Vec<Failure>) -> usize {
+        let (writer, reader, elsewhere) = match self.queues() {
             Ok(queues) => queues,
             Err(error) => {
                 let complaint = error.to_string();
@@ -122,17 +155,37 @@ impl<'a> Suite<'a> {
                 return 0;
             }
         };
-        let (writer, reader, elsewhere) = queues;
         let (exchange, device) = (self.exchange, &self.device);
-        let mut scene = Scene { exchange, device, writer, reader, elsewhere, number: 0 };
-        for (number, case) in self.cases.iter().enumerate() {
-            scene.number = number;
-            let verdict = checks::run(check, &scene, &case.plan());
-            if let Err(complaint) = both(verdict, (self.watch)()) {
+        let busy_queues = [writer.clone(), reader.clone()];
+        let mut scene = Scene { exchange, device, writer, reader, elsewhere, busy, number: 0 };
+        let mut fails = |case: &dyn std::fmt::Display, verdict: Verdict| match verdict {
+            Ok(()) => false,
+            Err(complaint) => {
                 failures.push(Failure { check, case: case.to_string(), complaint });
+                true
+            }
+        };
+        let probes = probes::of(check);
+        for probe in probes {
+            for _ in 0..probe.rounds {
+                let verdict = (probe.run)(&scene);
+                // Memory goes back when both have passed what they were told.
+                let _ = (scene.writer.synchronize(), scene.reader.synchronize());
+                crate::release_what_has_passed();
+                if fails(&probe.name, both(verdict, (self.watch)())) {
+                    break;
+                }
             }
         }
-        self.cases.len()
+        let cases = if probes.is_empty() { self.cases.as_slice() } else { &[] };
+        for (number, case) in cases.iter().enumerate() {
+            scene.number = number;
+            let verdict = checks::run(check, &scene, &case.plan());
+            fails(case, both(verdict, (self.watch)()));
+        }
+        drop(scene);
+        busy_queues.iter().for_each(|queue| busy.settle(queue));
+        probes.len() + cases.len()
     }
 
     /// One that writes, one that reads, and one elsewhere.

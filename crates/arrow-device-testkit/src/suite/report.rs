@@ -4,10 +4,19 @@ use std::fmt;
 
 use arrow_device::DeviceId;
 
-/// One thing that is looked at for each array of the matrix.
+/// One thing that is looked at: the first four at the driver itself, the others for each array of
+/// the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Check {
+    /// Queues are in order, and wait for events; the host waits for both; both answer truly.
+    Waits,
+    /// Copies at any places and of any lengths move every byte that they are to move, and no other.
+    Bytes,
+    /// Memory is nobody else's, lies where it is said to lie, and is given back.
+    Memory,
+    /// The host reads and writes in place what the device has.
+    Mappings,
     /// An array of somebody else's is taken over as it is: numbers, addresses and bytes; released
     /// once, when it is dropped.
     Import,
@@ -32,7 +41,11 @@ pub enum Check {
 
 impl Check {
     /// All of them, in the order of the report.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
+        Self::Waits,
+        Self::Bytes,
+        Self::Memory,
+        Self::Mappings,
         Self::Import,
         Self::Export,
         Self::ReExport,
@@ -44,9 +57,18 @@ impl Check {
         Self::AnotherDevice,
     ];
 
+    /// Whether it looks at the driver itself. The others look at arrays, and rest on these.
+    pub fn is_of_driver(self) -> bool {
+        matches!(self, Self::Waits | Self::Bytes | Self::Memory | Self::Mappings)
+    }
+
     /// Its name in a report.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Waits => "waits",
+            Self::Memory => "memory",
+            Self::Bytes => "bytes",
+            Self::Mappings => "mappings",
             Self::Import => "import",
             Self::Export => "export",
             Self::ReExport => "export again",
@@ -84,6 +106,48 @@ impl fmt::Display for Failure {
     }
 }
 
+/// What is wrong, as far as a report can tell it from what follows from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The first case in which it shows.
+    pub first: Failure,
+    /// How many cases of that check failed.
+    pub cases: usize,
+    /// What failed after it and may follow from it: checks, and how many of their cases.
+    pub consequences: Vec<(Check, usize)>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { check, case, complaint } = &self.first;
+        write!(f, "{check}: {case}: {}", Shortened(complaint))?;
+        if self.cases > 1 {
+            write!(f, "\n    and {} more cases of {check}", self.cases - 1)?;
+        }
+        if !self.consequences.is_empty() {
+            let counted = |(check, cases): &(Check, usize)| format!("{check} ({cases})");
+            let counted: Vec<String> = self.consequences.iter().map(counted).collect();
+            write!(f, "\n    what may follow from it: {}", counted.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// A complaint, without the middle of it where it is long.
+struct Shortened<'a>(&'a str);
+
+/// How many characters of a complaint are printed.
+const SHOWN: usize = 300;
+
+impl fmt::Display for Shortened<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = self.0.chars();
+        shown.by_ref().take(SHOWN).try_for_each(|character| write!(f, "{character}"))?;
+        if shown.next().is_some() { f.write_str(" ...") } else { Ok(()) }
+    }
+}
+
 /// What became of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckOutcome {
@@ -93,7 +157,7 @@ pub enum CheckOutcome {
     Skipped(String),
 }
 
-/// What a run of the suite found. Printed, it has a line for each check and one for each failure.
+/// What a run of the suite found. Printed, it has a line for each check, and then the findings.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Report {
@@ -128,7 +192,38 @@ impl Report {
         })
     }
 
-    /// What failed.
+    /// What is wrong: one finding for one fault of a driver, as far as this can be told.
+    ///
+    /// The driver is looked at from the ground up. Where one of those checks fails, whatever fails
+    /// after it may follow from it, and is one finding with it. Where the driver is right, each
+    /// check of arrays that fails is a finding.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings: Vec<Finding> = Vec::new();
+        for failure in &self.failures {
+            let check = failure.check;
+            let known = match findings.first_mut() {
+                Some(driver) if driver.first.check.is_of_driver() => Some(driver),
+                _ => findings.iter_mut().find(|finding| finding.first.check == check),
+            };
+            match known {
+                Some(finding) if finding.first.check == check => finding.cases += 1,
+                Some(finding) => {
+                    let consequences = &mut finding.consequences;
+                    match consequences.iter_mut().find(|(known, _)| *known == check) {
+                        Some((_, cases)) => *cases += 1,
+                        None => consequences.push((check, 1)),
+                    }
+                }
+                None => {
+                    let (first, consequences) = (failure.clone(), Vec::new());
+                    findings.push(Finding { first, cases: 1, consequences });
+                }
+            }
+        }
+        findings
+    }
+
+    /// Every case that failed.
     pub fn failures(&self) -> &[Failure] {
         &self.failures
     }
@@ -152,9 +247,6 @@ fn count(outcome: &CheckOutcome) -> usize {
     }
 }
 
-/// How many failures are printed.
-const SHOWN: usize = 20;
-
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} ({}): {} arrays", self.name, self.device, self.arrays)?;
@@ -171,11 +263,8 @@ impl fmt::Display for Report {
             }
         }
         write!(f, "  {:<20} {:>6} cases, {} failed", "all", self.cases(), self.failures.len())?;
-        for failure in self.failures.iter().take(SHOWN) {
-            write!(f, "\n  {failure}")?;
-        }
-        if self.failures.len() > SHOWN {
-            write!(f, "\n  and {} more", self.failures.len() - SHOWN)?;
+        for finding in self.findings() {
+            write!(f, "\n  {finding}")?;
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ use arrow_device::abi::{ArrowDeviceArray, ArrowSchema};
 
 use crate::Verdict;
 use crate::judge::{self, Stage};
-use crate::relay::{Fault, Handwritten};
+use crate::relay::{Handwritten, RelayFault};
 
 pub use consumers::right as right_consumer;
 pub use producers::Producer;
@@ -117,10 +117,10 @@ pub fn all() -> Vec<Wrong> {
 
 fn relays() -> Vec<Wrong> {
     let relay = |id, name, fault, complaint| {
-        let crashes = fault == Some(Fault::ReadsData);
+        let crashes = fault == Some(RelayFault::ReadsData);
         Wrong { id, name, complaint, crashes, peer: Peer::Relay(Handwritten(fault)) }
     };
-    use Fault::*;
+    use RelayFault::*;
     let moved = "buffers moved";
     let numbers = "length, null count and offset";
     vec![

@@ -15,7 +15,7 @@ use arrow_device_testkit::generate::{self, Choices, Generated, for_each};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::oracle::{self, plan_of, require_equal};
 use arrow_device_testkit::plan::{Content, Plan};
-use arrow_device_testkit::relay::{Fault, Handwritten, Ours, Relay};
+use arrow_device_testkit::relay::{Handwritten, Ours, Relay, RelayFault};
 use arrow_device_testkit::{Verdict, producer, release_until, require};
 
 fn said(error: arrow_device::Error) -> String {
@@ -125,9 +125,12 @@ fn any_array_can_be_taken_apart_and_let_go_of_in_any_order() {
 
 #[test]
 fn a_peer_that_breaks_one_rule_is_found_out_by_some_array() {
-    for fault in
-        [Fault::ForgetsOffset, Fault::Leaks, Fault::LeavesReleaseSet, Fault::KeepsAddressOfStruct]
-    {
+    for fault in [
+        RelayFault::ForgetsOffset,
+        RelayFault::Leaks,
+        RelayFault::LeavesReleaseSet,
+        RelayFault::KeepsAddressOfStruct,
+    ] {
         let complaints: Vec<String> = generate::samples(60, 13)
             .filter_map(|generated| check_parts(&Handwritten(Some(fault)), &generated).err())
             .collect();

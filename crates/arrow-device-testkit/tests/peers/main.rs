@@ -7,6 +7,7 @@
 )]
 
 mod faults;
+mod faulty;
 mod hostile;
 mod peers_tell;
 mod process;

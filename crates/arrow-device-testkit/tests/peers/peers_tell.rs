@@ -4,7 +4,7 @@ use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::producer;
 use arrow_device_testkit::pushed::{Sink, Source, numbers};
-use arrow_device_testkit::relay::{Fault, Handwritten, Relay};
+use arrow_device_testkit::relay::{Handwritten, Relay, RelayFault};
 
 #[test]
 fn a_consumer_is_open_to_calls_from_the_schema_to_the_release_and_a_producer_tells_that_one() {
@@ -25,7 +25,7 @@ fn releases(is_moved: bool) -> bool {
     let ledger = Ledger::new();
     let mut schema = producer::schema(&numbers(0), &ledger);
     let mut array = producer::device_array(&numbers(0), &ledger);
-    let relay = Handwritten(Some(Fault::KeepsAddressOfStruct));
+    let relay = Handwritten(Some(RelayFault::KeepsAddressOfStruct));
     let (given_schema, given) = relay.relay(&mut schema, &mut array).unwrap();
     let mut place = [ArrowDeviceArray::empty(), ArrowDeviceArray::empty()];
     place[0] = given;

@@ -4,10 +4,10 @@ use arrow_device::abi::{ArrowArray, ArrowDeviceArray, ArrowSchema};
 use arrow_device::copy::Options;
 use arrow_device::{Array, ArrayBuilder, DataType, Device, Queue, Result, View};
 use arrow_device_sim::{Builder, Kind, Sim};
+use arrow_device_testkit::faulty::{Fault, Faulty};
 use arrow_device_testkit::kinds::{self, Case};
 use arrow_device_testkit::plan::{Nulls, Window};
-use arrow_device_testkit::skewed::{self, Omission};
-use arrow_device_testkit::suite::{Check, Exchange, Library, Report, Suite};
+use arrow_device_testkit::suite::{Check, Exchange, Finding, Library, Report, Suite};
 use arrow_device_testkit::{Verdict, require};
 
 fn reports(sim: &Sim) -> Verdict {
@@ -41,6 +41,18 @@ struct Wrong {
 fn all() -> Vec<Wrong> {
     let wrong = |name, check, complaint, run| Wrong { name, check, complaint, run };
     vec![
+        wrong("a queue that does not wait", Check::Waits, "reads [", |check| {
+            faulty(check, Fault::QueueWait, Sim::builder())
+        }),
+        wrong("memory that is not aligned", Check::Memory, "which is not aligned", |check| {
+            faulty(check, Fault::Misaligned, Sim::builder())
+        }),
+        wrong("copies over neighbours", Check::Bytes, " are wrong", |check| {
+            faulty(check, Fault::RoundedUp, Sim::builder())
+        }),
+        wrong("maps something else", Check::Mappings, "a mapping shows", |check| {
+            faulty(check, Fault::MapOffset, Sim::builder().kind(Kind::HostReadable))
+        }),
         wrong("imports another window", Check::Import, "length, null count and offset", |check| {
             exchanged(check, &Moved)
         }),
@@ -49,7 +61,7 @@ fn all() -> Vec<Wrong> {
         }),
         wrong("never releases", Check::Import, "1 releases of 2", |check| exchanged(check, &Keeps)),
         wrong("reads other bytes", Check::Import, "reads [", |check| {
-            skewed(check, Omission::CopyIn, Sim::builder())
+            faulty(check, Fault::CopyIn, Sim::builder())
         }),
         wrong("exports as ready what is not", Check::Export, "read without order", |check| {
             let sim = Sim::builder().build();
@@ -82,7 +94,7 @@ fn all() -> Vec<Wrong> {
             exchanged(check, &Tampers(|_, array| array.reserved[2] = 1))
         }),
         wrong("frees nothing", Check::Export, "leaked", |check| {
-            skewed(check, Omission::Free, Sim::builder())
+            faulty(check, Fault::NeverFreed, Sim::builder())
         }),
         wrong("loses the event", Check::ReExport, "the event is another one now", |check| {
             exchanged(check, &Tampers(|_, array| array.sync_event = std::ptr::null_mut()))
@@ -98,29 +110,29 @@ fn all() -> Vec<Wrong> {
             // Offsets that were never written could say that there are gigabytes.
             let number = kinds::Kind::Fixed("l", 8);
             let cases = vec![Case::new(number, Window::SLICED, Nulls::Counted)];
-            skewed_over(cases, check, Omission::CopyIn, Sim::builder())
+            faulty_over(cases, check, Fault::CopyIn, Sim::builder())
         }),
         wrong("copies nothing back", Check::Copy, "", |check| {
-            skewed(check, Omission::CopyOut, Sim::builder())
+            faulty(check, Fault::CopyOut, Sim::builder())
         }),
         wrong("copies to the host only", Check::Copy, "it is on", |check| {
             exchanged(check, &StaysOnTheHost)
         }),
         wrong("queues do not wait", Check::Order, "read without order", |check| {
-            skewed(check, Omission::QueueWait, Sim::builder())
+            faulty(check, Fault::QueueWait, Sim::builder())
         }),
         wrong("says that all is done", Check::DeferredRelease, "still uses it", |check| {
-            skewed(check, Omission::Asking, Sim::builder())
+            faulty(check, Fault::EventsComplete, Sim::builder())
         }),
         wrong("forgets a view", Check::DeferredRelease, "1 releases of 2", |check| {
             exchanged(check, &ForgetsViews)
         }),
         wrong("the host does not wait", Check::ReadInPlace, "reads [", |check| {
-            skewed(check, Omission::HostWait, Sim::builder().kind(Kind::HostReadable))
+            faulty(check, Fault::HostWait, Sim::builder().kind(Kind::HostReadable))
         }),
         wrong("reaches everything", Check::AnotherDevice, "cannot reach", |check| {
             let sim = Sim::builder().devices(2).build();
-            let other = skewed::device(&sim.device_number(1), Omission::Reach);
+            let other = Faulty::of(&sim.device_number(1)).fault(Fault::Reach).open();
             let watch = || reports(&sim);
             suite(&sim.device()).beside(&other).only([check]).watched_by(&watch).run()
         }),
@@ -134,7 +146,8 @@ fn all() -> Vec<Wrong> {
 }
 
 fn suite(device: &Device) -> Suite<'static> {
-    Suite::new(device).over(cases())
+    // A software device is late with its work anyway.
+    Suite::new(device).over(cases()).slow(&|_| ())
 }
 
 /// On a software device, with something else than the library.
@@ -145,21 +158,22 @@ fn exchanged(check: Check, exchange: &dyn Exchange) -> Report {
     report
 }
 
-/// On a software device whose driver omits something; what the device saw is the complaint of the
+/// On a software device with a fault; what the device saw is the complaint of the
 /// case.
-fn skewed(check: Check, omits: Omission, builder: Builder) -> Report {
-    skewed_over(cases(), check, omits, builder)
+fn faulty(check: Check, fault: Fault, builder: Builder) -> Report {
+    faulty_over(cases(), check, fault, builder)
 }
 
-fn skewed_over(cases: Vec<Case>, check: Check, omits: Omission, builder: Builder) -> Report {
+fn faulty_over(cases: Vec<Case>, check: Check, fault: Fault, builder: Builder) -> Report {
     let sim = builder.build();
-    let device = skewed::device(&sim.device(), omits);
+    let device = Faulty::of(&sim.device()).fault(fault).open();
     let watch = || {
         reports(&sim)?;
         // Nothing of a case is left after it.
         require(sim.allocated() == 0, || format!("{} bytes leaked", sim.allocated()))
     };
-    let report = Suite::new(&device).over(cases).only([check]).watched_by(&watch).run();
+    let report =
+        Suite::new(&device).over(cases).only([check]).slow(&|_| ()).watched_by(&watch).run();
     drop(device);
     drop(sim.finish());
     report
@@ -203,6 +217,38 @@ fn the_same_arrays_pass_where_nothing_is_wrong() {
 #[should_panic(expected = "3 cases failed, first: import: +s<l, u>, sliced, nulls: ")]
 fn a_report_with_failures_fails_the_test_and_names_the_case() {
     exchanged(Check::Import, &Moved).assert();
+}
+
+#[test]
+fn what_follows_from_a_fault_of_the_driver_is_one_finding_with_it() {
+    let sim = Sim::builder().backtraces(false).build();
+    let device = Faulty::of(&sim.device()).late().fault(Fault::Synchronize).open();
+    let report = suite(&device).run();
+    let findings = report.findings();
+    assert!(report.failures().len() > 30, "{report}");
+    assert_eq!(findings.len(), 1, "{report}");
+    let Finding { first, cases, consequences, .. } = &findings[0];
+    assert_eq!((first.check, first.case.as_str()), (Check::Waits, "the host waits for a queue"));
+    assert_eq!(*cases, report.failures().iter().filter(|one| one.check == Check::Waits).count());
+    let following: usize = consequences.iter().map(|(_, cases)| cases).sum();
+    assert_eq!(cases + following, report.failures().len());
+    let printed = report.to_string();
+    assert!(printed.lines().count() < 20, "{printed}");
+    drop(device);
+    sim.finish();
+}
+
+#[test]
+fn each_check_of_arrays_that_fails_on_a_right_driver_is_a_finding() {
+    let sim = Sim::builder().build();
+    let report = suite(&sim.device()).through(&Moved).run();
+    drop(sim.finish());
+    let found: Vec<Check> = report.findings().iter().map(|finding| finding.first.check).collect();
+    let failed = |check: &Check| report.failures().iter().any(|failure| failure.check == *check);
+    let expected: Vec<Check> = Check::ALL.into_iter().filter(failed).collect();
+    assert_eq!(found, expected);
+    assert!(found.len() > 3 && found.iter().all(|check| !check.is_of_driver()), "{report}");
+    assert!(report.findings().iter().all(|finding| finding.consequences.is_empty()));
 }
 
 /// Takes over another part of the array.

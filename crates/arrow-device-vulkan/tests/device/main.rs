@@ -11,6 +11,7 @@ mod copies;
 mod events;
 mod examples;
 mod faults;
+mod faulty;
 #[cfg(unix)]
 mod fork;
 mod hooks;

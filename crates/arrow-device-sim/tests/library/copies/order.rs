@@ -5,7 +5,7 @@ use arrow_device::copy::Options;
 use arrow_device::{Array, DataType, Device, Queue};
 use arrow_device_sim::{Builder, Kind, Mistake, Sim};
 
-use arrow_device_testkit::skewed::{self, Omission};
+use arrow_device_testkit::faulty::{Fault, Faulty};
 
 const SEEDS: u64 = if cfg!(miri) { 1 } else { 24 };
 const COUNT: usize = 200;
@@ -97,9 +97,9 @@ fn without_the_wait_of_queues_every_way_is_reported() {
         for seed in 0..SEEDS {
             let sim = builder.clone().seed(seed).build();
             // The copy does not wait for the kernel; for peers that is the other device's part.
-            let skewed = skewed::device(&sim.device_number(target), Omission::QueueWait);
-            let source_skewed = skewed::device(&sim.device(), Omission::QueueWait);
-            drop(exchange(&sim, &source_skewed, &skewed));
+            let faulty = Faulty::of(&sim.device_number(target)).fault(Fault::QueueWait).open();
+            let source_faulty = Faulty::of(&sim.device()).fault(Fault::QueueWait).open();
+            drop(exchange(&sim, &source_faulty, &faulty));
             assert_eq!(mistakes(sim), [Mistake::UnorderedRead], "{name}, seed {seed}");
         }
     }
@@ -111,9 +111,9 @@ fn without_the_event_of_the_result_its_use_is_reported() {
         let sim = Sim::builder().seed(seed).backtraces(false).build();
         let queue = sim.device().open_queue().unwrap();
         let copy = expected().copy_to(&queue).unwrap();
-        let skewed = skewed::device(&sim.device(), Omission::QueueWait).open_queue().unwrap();
-        consume(&sim, &copy, &skewed);
-        drop((copy, queue, skewed));
+        let faulty = Faulty::of(&sim.device()).fault(Fault::QueueWait).open().open_queue().unwrap();
+        consume(&sim, &copy, &faulty);
+        drop((copy, queue, faulty));
         assert_eq!(mistakes(sim), [Mistake::UnorderedRead], "seed {seed}");
     }
 }
@@ -125,8 +125,8 @@ fn without_the_wait_of_the_host_what_arrives_is_wrong() {
         let queue = sim.device().open_queue().unwrap();
         let source = expected().copy_to(&queue).unwrap();
         let words = super::words::words(COUNT).copy_to(&queue).unwrap();
-        let skewed = skewed::device(&sim.device(), Omission::Synchronize);
-        let lane = Options::new().through(&skewed.open_queue().unwrap());
+        let faulty = Faulty::of(&sim.device()).fault(Fault::Synchronize).open();
+        let lane = Options::new().through(&faulty.open_queue().unwrap());
         // To the host, lengths that are read, and through the host.
         let back = source.copy_with(&Queue::host(), &lane).unwrap();
         assert!(!back.equals(&expected()).unwrap(), "seed {seed}");
@@ -144,9 +144,9 @@ fn staging_memory_that_is_used_again_too_early_is_reported() {
         let queue = sim.device_number(1).open_queue().unwrap();
         let source = expected().copy_to(&queue).unwrap();
         source.wait().unwrap();
-        let skewed = skewed::device(&sim.device(), Omission::HostWait).open_queue().unwrap();
-        drop(source.copy_with(&skewed, &Options::new().chunk(64)).unwrap());
-        drop((source, queue, skewed));
+        let faulty = Faulty::of(&sim.device()).fault(Fault::HostWait).open().open_queue().unwrap();
+        drop(source.copy_with(&faulty, &Options::new().chunk(64)).unwrap());
+        drop((source, queue, faulty));
         assert_eq!(mistakes(sim), [Mistake::UnorderedWrite], "seed {seed}");
     }
 }
@@ -159,9 +159,10 @@ fn a_source_or_a_result_that_is_freed_before_the_copy_has_passed_is_reported() {
         let source = expected().copy_to(&queue).unwrap();
         source.wait().unwrap();
         // Says of everything that it has passed.
-        let skewed = skewed::device(&sim.device(), Omission::Asking).open_queue().unwrap();
-        drop(source.copy_with(&skewed, &Options::new().always(true)).unwrap());
-        drop((source, queue, skewed));
+        let faulty =
+            Faulty::of(&sim.device()).fault(Fault::EventsComplete).open().open_queue().unwrap();
+        drop(source.copy_with(&faulty, &Options::new().always(true)).unwrap());
+        drop((source, queue, faulty));
         assert_eq!(mistakes(sim), [Mistake::FreedInUse], "seed {seed}");
     }
 }

@@ -1,0 +1,108 @@
+//! Lists of copies, spoiled by a fault. What is left of them stays inside the memory that the
+//! caller named or that the wrapper knows.
+
+use arrow_device::Memory;
+use arrow_device::driver::{Addressing, Raw, Region, Route, Spot};
+
+use super::Fault;
+use super::blocks::Blocks;
+
+/// What goes behind a copy from the host whose length is rounded up.
+static PADDING: [u8; 4] = [0xee; 4];
+
+const WORD: u64 = 4;
+
+/// How much of a region arrives where only the first chunk does.
+const CHUNK: u64 = 64 << 10;
+
+/// Which sides of a route are on a device.
+fn sides(route: &Route<'_>) -> (bool, bool) {
+    (!matches!(route, Route::FromHost), !matches!(route, Route::ToHost))
+}
+
+/// The list as a driver with this fault copies it.
+pub(super) fn spoiled(
+    fault: Option<Fault>,
+    route: &Route<'_>,
+    regions: &[Region],
+    blocks: &Blocks,
+    addressing: Addressing,
+) -> Vec<Region> {
+    let is_lost = match fault {
+        Some(Fault::CopyIn) => matches!(route, Route::FromHost),
+        Some(Fault::CopyOut) => matches!(route, Route::ToHost),
+        Some(Fault::CopyWithin) => matches!(route, Route::Within),
+        Some(Fault::CopyPeer) => matches!(route, Route::FromPeer(_)),
+        _ => false,
+    };
+    if is_lost {
+        return Vec::new();
+    }
+    let (from_device, to_device) = sides(route);
+    let remaining =
+        |spot: Spot| blocks.place(spot, addressing).map_or(0, |place| place.remaining());
+    let mut left = regions.to_vec();
+    let first = regions.first().map_or(0, |region| region.len);
+    match fault {
+        Some(Fault::RoundedUp) if to_device => {
+            for region in regions {
+                let Region { from, to, len } = *region;
+                let missing = len.next_multiple_of(WORD) - len;
+                let room = remaining(to).saturating_sub(len);
+                let behind = |spot: Spot| Spot { offset: spot.offset + len, ..spot };
+                let (from, room) = if from_device {
+                    (behind(from), room.min(remaining(from).saturating_sub(len)))
+                } else {
+                    (Spot { base: address_of(&PADDING), offset: 0 }, room)
+                };
+                left.push(Region { from, to: behind(to), len: missing.min(room) });
+            }
+        }
+        Some(Fault::RoundedDown) => {
+            let down = |spot: Spot| {
+                let begin = blocks.place(spot, addressing).map_or(0, |place| place.begin);
+                back(spot, begin % WORD)
+            };
+            for region in &mut left {
+                if from_device {
+                    region.from = down(region.from);
+                }
+                if to_device {
+                    region.to = down(region.to);
+                }
+            }
+        }
+        Some(Fault::Shifted) => {
+            for region in left.iter_mut().filter(|region| region.len > 1) {
+                region.to.offset += 1;
+                region.len -= 1;
+            }
+        }
+        Some(Fault::TornTail) => left.iter_mut().for_each(|region| region.len -= region.len % WORD),
+        Some(Fault::FirstChunk) => {
+            left.iter_mut().for_each(|region| region.len = region.len.min(CHUNK));
+        }
+        Some(Fault::FirstRegion) => left.truncate(1),
+        Some(Fault::RegionLengths) => {
+            left.iter_mut().for_each(|region| region.len = region.len.min(first));
+        }
+        _ => {}
+    }
+    left.retain(|region| region.len > 0);
+    left
+}
+
+fn address_of(bytes: &'static [u8]) -> Raw<Memory> {
+    Raw::from_ptr(bytes.as_ptr().cast_mut().cast())
+}
+
+/// So many bytes before a spot.
+fn back(spot: Spot, bytes: u64) -> Spot {
+    match spot.offset.checked_sub(bytes) {
+        Some(offset) => Spot { offset, ..spot },
+        None => {
+            let base = spot.base.as_ptr().wrapping_byte_sub((bytes - spot.offset) as usize);
+            Spot { base: Raw::from_ptr(base), offset: 0 }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Copies at odd places and of odd lengths inside one allocation: every byte that was to be copied
+//! is, and no other.
+
+use arrow_device::driver::{Region, Route, Spot};
+use arrow_device::{Memory, Queue};
+
+use super::super::checks::Scene;
+use super::super::data::{Landing, text};
+use super::{
+    Probe, behind, copy_within, get, host, memory, numbered, once, probe, put, write_slowly,
+};
+use crate::{Verdict, require};
+
+pub(super) const PROBES: &[Probe] = &[
+    once("odd copies from the host leave their neighbours", into_device),
+    once("odd copies to the host leave their neighbours", out_of_device),
+    once("odd copies within the device leave their neighbours", within),
+    once("odd copies from another device leave their neighbours", from_peer),
+    once("a list of many regions is copied", many_regions),
+    once("a large region is copied", large_region),
+    probe("two copies from the host are two", two_copies),
+];
+
+/// One copy: from where, to where, how much.
+type OddCopy = (usize, usize, usize);
+
+/// Copies of which no two destinations meet, though they come as close as one byte.
+fn odd_copies() -> Vec<OddCopy> {
+    let lens = [1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16, 31, 32, 33, 63, 64, 65, 100, 127];
+    let (mut from, mut to) = (3, 1);
+    let copies = lens.into_iter().enumerate().map(|(number, len)| {
+        let copy = (from, to, len);
+        from += len + number % 5;
+        to += len + 1 + number % 4;
+        copy
+    });
+    copies.collect()
+}
+
+const LEN: usize = 1024;
+
+/// What is there afterwards.
+fn copied(before: &[u8], source: &[u8], copies: &[OddCopy]) -> Vec<u8> {
+    let mut after = before.to_vec();
+    for (from, to, len) in copies {
+        after[*to..to + len].copy_from_slice(&source[*from..from + len]);
+    }
+    after
+}
+
+fn regions(source: Spot, target: Spot, copies: &[OddCopy]) -> Vec<Region> {
+    let region = |(from, to, len): &OddCopy| Region {
+        from: behind(source, *from),
+        to: behind(target, *to),
+        len: *len as u64,
+    };
+    copies.iter().map(region).collect()
+}
+
+/// What a complaint calls them.
+fn named(copies: &[OddCopy]) -> String {
+    match copies {
+        [(from, to, len)] => format!("{len} bytes from byte {from} to byte {to}"),
+        _ => format!("{} copies in one list", copies.len()),
+    }
+}
+
+/// All of them in one list, and each by itself.
+fn each_way(check: impl Fn(&[OddCopy]) -> Verdict) -> Verdict {
+    let copies = odd_copies();
+    check(&copies)?;
+    copies.iter().try_for_each(|copy| check(&[*copy]))
+}
+
+fn into_device(scene: &Scene<'_>) -> Verdict {
+    let queue = &scene.writer;
+    let (_memory, spot) = memory(scene, LEN)?;
+    let (before, source) = (numbered(LEN, 1), numbered(LEN, 2));
+    each_way(|copies| {
+        put(queue, spot, before.clone())?;
+        let regions = regions(host(&source, 0), spot, copies);
+        // SAFETY: UNS-21: both sides are as long, and the source is kept until the queue was waited
+        // for.
+        let submitted = unsafe { queue.copy(Route::FromHost, &regions) };
+        let landing = submitted
+            .map_err(text)
+            .and_then(|()| get(queue, spot, copied(&before, &source, copies)));
+        queue.keep_until_done(source.clone());
+        landing?.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
+    })
+}
+
+fn out_of_device(scene: &Scene<'_>) -> Verdict {
+    let queue = &scene.writer;
+    let (_memory, spot) = memory(scene, LEN)?;
+    let (before, source) = (numbered(LEN, 3), numbered(LEN, 4));
+    put(queue, spot, source.clone())?;
+    each_way(|copies| {
+        let landing = Landing::around(before.clone(), copied(&before, &source, copies));
+        let regions = regions(spot, landing.spot(), copies);
+        // SAFETY: UNS-21: both sides are as long, and the landing keeps the target until the queue
+        // has passed.
+        unsafe { queue.copy(Route::ToHost, &regions) }.map_err(text)?;
+        landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
+    })
+}
+
+fn within(scene: &Scene<'_>) -> Verdict {
+    let queue = &scene.writer;
+    let (_memory, spot) = memory(scene, 2 * LEN)?;
+    let (before, source) = (numbered(LEN, 5), numbered(LEN, 6));
+    let target = behind(spot, LEN);
+    put(queue, spot, source.clone())?;
+    each_way(|copies| {
+        put(queue, target, before.clone())?;
+        if !copy_within(queue, &regions(spot, target, copies))? {
+            return Ok(());
+        }
+        let all = [source.clone(), copied(&before, &source, copies)].concat();
+        let landing = get(queue, spot, all)?;
+        landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
+    })
+}
+
+fn from_peer(scene: &Scene<'_>) -> Verdict {
+    let Some(queue) = &scene.elsewhere else { return Ok(()) };
+    if queue.reaches(scene.device.id()).is_err() {
+        return Ok(());
+    }
+    let (_memory, spot) = memory(scene, LEN)?;
+    let (before, source) = (numbered(LEN, 7), numbered(LEN, 8));
+    let mut target: Memory = queue.allocate(LEN as u64).map_err(text)?;
+    let there = target.spot(queue).map_err(text)?;
+    put(&scene.writer, spot, source.clone())?;
+    scene.writer.synchronize().map_err(text)?;
+    each_way(|copies| {
+        put(queue, there, before.clone())?;
+        let route = Route::FromPeer(&**scene.device.driver());
+        // SAFETY: UNS-21: both sides have as many bytes, and the host waits for the queue below.
+        unsafe { queue.copy(route, &regions(spot, there, copies)) }.map_err(text)?;
+        let landing = get(queue, there, copied(&before, &source, copies))?;
+        landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
+    })
+}
+
+fn many_regions(scene: &Scene<'_>) -> Verdict {
+    let queue = &scene.writer;
+    let copies: Vec<OddCopy> = (0..500).map(|number| (number * 7, number * 5, 3)).collect();
+    let len = 500 * 7;
+    let (_memory, spot) = memory(scene, len)?;
+    let (before, source) = (numbered(len, 9), numbered(len, 10));
+    put(queue, spot, before.clone())?;
+    let regions = regions(host(&source, 0), spot, &copies);
+    let after = copied(&before, &source, &copies);
+    // SAFETY: UNS-21: both sides are as long, and the source is kept until the queue has passed.
+    let submitted = unsafe { queue.copy(Route::FromHost, &regions) };
+    queue.keep_until_done(source);
+    submitted.map_err(text)?;
+    get(queue, spot, after)?.finish(queue)
+}
+
+/// More than fits into the pieces that a driver may cut it into.
+const LARGE: usize = (300 << 10) + 13;
+
+fn large_region(scene: &Scene<'_>) -> Verdict {
+    let queue = &scene.writer;
+    let ((_one, first), (_two, second)) = (memory(scene, LARGE)?, memory(scene, LARGE)?);
+    let bytes = numbered(LARGE, 11);
+    put(queue, first, bytes.clone())?;
+    let region = Region { from: first, to: second, len: LARGE as u64 };
+    if !copy_within(queue, &[region])? {
+        put(queue, second, bytes.clone())?;
+    }
+    for spot in [first, second] {
+        get(queue, spot, bytes.clone())?.finish(queue)?;
+    }
+    Ok(())
+}
+
+/// Two copies in flight, which may share the driver's staging memory.
+fn two_copies(scene: &Scene<'_>) -> Verdict {
+    let queue: &Queue = &scene.writer;
+    let ((_one, first), (_two, second)) = (memory(scene, LEN)?, memory(scene, LEN)?);
+    let (one, two) = (numbered(LEN, 12), numbered(LEN, 13));
+    write_slowly(scene, first, &one)?;
+    put(queue, second, two.clone())?;
+    let landings = [get(queue, first, one)?, get(queue, second, two)?];
+    queue.synchronize().map_err(text)?;
+    let landed = landings.iter().all(Landing::has_landed);
+    require(landed, || "two copies that were in flight at once are mixed up".into())?;
+    landings.into_iter().try_for_each(|landing| landing.finish(queue))
+}

@@ -1,0 +1,117 @@
+//! What a driver is asked by itself, without arrays: order, memory, bytes, mappings.
+//!
+//! A probe looks at one promise of a driver. The queue that it is about is busy, so that whoever
+//! does not keep the promise is seen. No probe needs more than the probes before it have looked at,
+//! so that the first one that fails tells most.
+
+mod bytes;
+mod mappings;
+mod memory;
+mod order;
+
+use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
+use arrow_device::{Device, ErrorKind, Memory, Queue};
+
+use super::Check;
+use super::busy::Lane;
+use super::checks::Scene;
+use super::data::{Landing, text};
+use crate::{Verdict, require};
+
+/// One promise of a driver, looked at.
+pub(super) struct Probe {
+    pub(super) name: &'static str,
+    pub(super) run: fn(&Scene<'_>) -> Verdict,
+    /// How often.
+    pub(super) rounds: usize,
+}
+
+const fn probe(name: &'static str, run: fn(&Scene<'_>) -> Verdict) -> Probe {
+    Probe { name, run, rounds: 4 }
+}
+
+/// What does not depend on the pace of the device.
+const fn once(name: &'static str, run: fn(&Scene<'_>) -> Verdict) -> Probe {
+    Probe { name, run, rounds: 1 }
+}
+
+/// The probes of a check; none, where a check looks at arrays.
+pub(super) fn of(check: Check) -> &'static [Probe] {
+    match check {
+        Check::Waits => order::PROBES,
+        Check::Memory => memory::PROBES,
+        Check::Bytes => bytes::PROBES,
+        Check::Mappings => mappings::PROBES,
+        _ => &[],
+    }
+}
+
+/// What memory holds before a probe writes to it.
+const BEFORE: u8 = 0xa5;
+
+/// Bytes that look unlike those of another seed, and unlike themselves a few places on.
+fn numbered(len: usize, seed: u8) -> Vec<u8> {
+    let byte = |index: usize| (index * 197 + index / 251 * 31 + usize::from(seed) * 59 + 7) as u8;
+    (0..len).map(byte).collect()
+}
+
+/// Memory that the writer and the reader may use at once.
+fn memory(scene: &Scene<'_>, len: usize) -> Result<(Memory, Spot), String> {
+    let mut memory = scene.writer.allocate(len as u64).map_err(text)?;
+    let spot = memory.spot(&scene.writer).map_err(text)?;
+    memory.spot(&scene.reader).map_err(text)?;
+    put(&scene.writer, spot, vec![BEFORE; len])?;
+    scene.writer.synchronize().map_err(text)?;
+    Ok((memory, spot))
+}
+
+/// Submits a copy from the host.
+fn put(queue: &Queue, to: Spot, bytes: Vec<u8>) -> Verdict {
+    let region = Region { from: host(&bytes, 0), to, len: bytes.len() as u64 };
+    // SAFETY: UNS-21: the memory has as many bytes and is freed behind the queue; the source is
+    // kept until the queue has passed.
+    let submitted = unsafe { queue.copy(Route::FromHost, &[region]) };
+    queue.keep_until_done(bytes);
+    submitted.map_err(text)
+}
+
+/// Submits copies within the device; whether it makes any.
+fn copy_within(queue: &Queue, regions: &[Region]) -> Result<bool, String> {
+    // SAFETY: UNS-21: both sides are inside memory that is freed behind the queue, and do not
+    // overlap.
+    match unsafe { queue.copy(Route::Within, regions) } {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+        Err(error) => Err(text(error)),
+    }
+}
+
+/// Submits a copy to the host, of what has to be there by then.
+fn get(queue: &Queue, from: Spot, expected: Vec<u8>) -> Result<Landing, String> {
+    Landing::submit(queue, vec![(from, expected)]).map_err(text)
+}
+
+/// A place in host memory.
+fn host(bytes: &[u8], offset: usize) -> Spot {
+    Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: offset as u64 }
+}
+
+/// So many bytes behind a spot.
+fn behind(spot: Spot, bytes: usize) -> Spot {
+    Spot { offset: spot.offset + bytes as u64, ..spot }
+}
+
+/// Has the writer write behind something slow.
+fn write_slowly(scene: &Scene<'_>, to: Spot, bytes: &[u8]) -> Verdict {
+    scene.busy.occupy(&scene.writer, Lane::Writer).map_err(text)?;
+    put(&scene.writer, to, bytes.to_vec())
+}
+
+fn driver(device: &Device) -> &dyn Driver {
+    &**device.driver()
+}
+
+/// That bytes came which somebody was told to be there.
+fn require_landed(landing: &Landing, who: &str) -> Verdict {
+    require(landing.has_landed(), || format!("{who}, and what the queue copies has not come"))
+}

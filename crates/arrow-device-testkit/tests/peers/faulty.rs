@@ -1,0 +1,79 @@
+//! The suite before each fault of a driver, on the software device.
+
+use arrow_device_sim::{Kind, Sim};
+use arrow_device_testkit::faulty::{self, Fault};
+
+const UNREADABLE: &str = "the host cannot read its memory";
+const NOT_FILLED: &str = "the host cannot write its memory";
+const NO_PARTS: &str = "a part of its memory is an address with a number added";
+const NO_ADDRESS: &str = "a handle has no alignment";
+const NOTHING_INSIDE: &str = "a handle stands for the start of its allocation";
+
+/// What each kind of device makes harmless.
+const DISCRETE: &[(Fault, &str)] = &[
+    (Fault::PartOffset, NO_PARTS),
+    (Fault::PartFreesWhole, NO_PARTS),
+    (Fault::MapStale, UNREADABLE),
+    (Fault::MapOffset, UNREADABLE),
+    (Fault::UnmapEndsAll, UNREADABLE),
+];
+const HOST_READABLE: &[(Fault, &str)] =
+    &[(Fault::PartOffset, NO_PARTS), (Fault::PartFreesWhole, NO_PARTS)];
+/// Where the driver lets nobody map memory to fill it.
+const NEVER_FILLED: [(Fault, &str); 2] =
+    [(Fault::FillLost, NOT_FILLED), (Fault::FilledNow, NOT_FILLED)];
+const HANDLES: &[(Fault, &str)] = &[
+    (Fault::Misaligned, NO_ADDRESS),
+    (Fault::LocatedFromStart, NOTHING_INSIDE),
+    (Fault::MapStale, UNREADABLE),
+    (Fault::MapOffset, UNREADABLE),
+    (Fault::UnmapEndsAll, UNREADABLE),
+];
+
+/// Whether the host writes fresh memory of such a device in place.
+fn is_filled_in_place(kind: Kind) -> bool {
+    let sim = Sim::builder().kind(kind).backtraces(false).build();
+    let (device, queue) = (sim.device(), sim.device().open_queue().unwrap());
+    let mut memory = queue.allocate(64).unwrap();
+    let spot = memory.spot(&queue).unwrap();
+    // Nothing was submitted for the memory.
+    let mapped = unsafe { device.driver().map_to_fill(queue.raw(), spot, 64) }.unwrap();
+    if let Some(address) = mapped {
+        unsafe { device.driver().unmap_filled(queue.raw(), spot, 64, address) }.unwrap();
+    }
+    mapped.is_some()
+}
+
+fn every_fault(kind: Kind, no_effect: &[(Fault, &'static str)]) {
+    let name = format!("software device, {kind:?}");
+    let mut no_effect = no_effect.to_vec();
+    if !is_filled_in_place(kind) {
+        no_effect.extend(NEVER_FILLED);
+    }
+    let table = faulty::table(name, &no_effect, |fault| {
+        let sim = Sim::builder().kind(kind).parts(true).peers(2).backtraces(false).build();
+        let report = faulty::report(&sim.device(), Some(&sim.device_number(1)), fault);
+        let left = sim.finish();
+        assert!(fault.is_some() || left.is_empty(), "{left:?}");
+        report
+    });
+    table.assert();
+}
+
+// Requirement: DRV-4, DRV-9, DRV-10, DRV-14, DRV-15, DRV-16, DRV-17, DRV-18, DRV-19, DRV-20
+#[test]
+fn the_suite_finds_each_fault_on_a_device_with_memory_of_its_own() {
+    every_fault(Kind::Discrete, DISCRETE);
+}
+
+// Requirement: DRV-24
+#[test]
+fn the_suite_finds_each_fault_on_a_device_whose_memory_the_host_can_read() {
+    every_fault(Kind::HostReadable, HOST_READABLE);
+}
+
+// Requirement: DRV-12, DRV-22, DRV-23
+#[test]
+fn the_suite_finds_each_fault_on_a_device_with_handles() {
+    every_fault(Kind::Handles, HANDLES);
+}
