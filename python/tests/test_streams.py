@@ -203,6 +203,30 @@ def test_an_asynchronous_stream_blocks_no_event_loop_and_loses_nothing_to_a_canc
     assert asyncio.run(read()) == [[1]]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_each_array_of_an_asynchronous_stream_goes_to_one_of_many_tasks(fails):
+    def chunks():
+        for number in range(60):
+            yield pa.array([number])
+        if fails:
+            raise LookupError("no more")
+
+    async def read(s, seen, errors):
+        try:
+            async for chunk in s:
+                seen += pa.array(chunk).to_pylist()
+        except LookupError as error:
+            errors.append(error)
+
+    async def read_all():
+        s, seen, errors = ad.stream(chunks()).to_async(), [], []
+        await asyncio.gather(*(read(s, seen, errors) for _ in range(3)))
+        return seen, len(errors)
+
+    seen, errors = asyncio.run(read_all())
+    assert sorted(seen) == list(range(60)) and errors == int(fails)
+
+
 def test_an_asynchronous_stream_raises_what_its_source_raises():
     def chunks():
         yield pa.array([0])

@@ -98,15 +98,15 @@ impl Stage {
     /// If something was.
     pub(super) fn judge(self) {
         self.pool.lock().unwrap().clear();
-        // What a release releases may have to wait for its own use, and go to the recycler.
+        let findings = self.findings;
+        // What is released may go to the recycler, and what it gives up may have to wait for a use.
+        // Threads of other tests release things of this one, too.
         for _ in 0..3 {
             self.sims.iter().for_each(|sim| sim.run_until_idle());
-            deferred::release_finished();
+            if let Err(error) = deferred::wait_until_released(Duration::from_secs(20)) {
+                findings.add(format!("{error}"));
+            }
             self.recycler.clear();
-        }
-        let findings = self.findings;
-        if let Err(error) = deferred::wait_until_released(Duration::from_secs(20)) {
-            findings.add(format!("{error}"));
         }
         let has_faults = self.has_faults.load(Ordering::Relaxed);
         let abandoned = deferred::held_back().abandoned - self.abandoned_before;
