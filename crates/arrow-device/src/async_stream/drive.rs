@@ -129,8 +129,8 @@ pub enum Ending {
 /// waker must not wait for a poll of this future or of another `Drive`: the poll may be about to
 /// release the consumer, which waits for the call that the waker was woken in. Nor may a waker wait
 /// for all [releases](crate::deferred::wait_until_released), one of which may drop a `Drive`.
-/// [`block_on`](super::block_on) and [`Blocking`](super::Blocking) panic where they would wait for a
-/// `Drive` in a waker.
+/// [`block_on`](super::block_on) and [`Blocking`](super::Blocking) panic where they would wait for
+/// a `Drive` in a waker.
 ///
 /// The source may read from another `Drive`, and so on: 128 streams at most, and then the stream
 /// ends with an error of the kind [`LimitExceeded`](ErrorKind::LimitExceeded).

@@ -38,9 +38,9 @@ struct WaitingPlace {
 /// What threads wait for: a stack for each, because a thread that waits for releases runs
 /// destructors, which may wait for a turn.
 #[derive(Default)]
-struct WaitingThreads(BTreeMap<u32, Vec<Waiting>>);
+struct WaitingThreads(BTreeMap<u32, Vec<ThreadWait>>);
 
-struct Waiting {
+struct ThreadWait {
     awaits: AwaitedEnd,
     /// Whoever waits for all releases waits for this thread.
     has_releases_in_hand: bool,
@@ -91,7 +91,7 @@ impl WaitingThreads {
 
     /// Those of the threads that wait with something in hand that is being released.
     fn with_releases_in_hand(&self) -> Vec<u32> {
-        let has_any = |stack: &[Waiting]| stack.iter().any(|one| one.has_releases_in_hand);
+        let has_any = |stack: &[ThreadWait]| stack.iter().any(|one| one.has_releases_in_hand);
         let in_hand = self.0.iter().filter(|(_, stack)| has_any(stack));
         in_hand.map(|(thread, _)| *thread).collect()
     }
@@ -99,7 +99,7 @@ impl WaitingThreads {
     /// Notes that a turn has ended, for those who wait for it, although they sleep yet.
     fn end_turn(&mut self, address: usize) {
         let has_ended =
-            |one: &Waiting| matches!(one.awaits, AwaitedEnd::Turn { at, .. } if at == address);
+            |one: &ThreadWait| matches!(one.awaits, AwaitedEnd::Turn { at, .. } if at == address);
         self.0.values_mut().for_each(|stack| stack.retain(|one| !has_ended(one)));
     }
 }
@@ -121,7 +121,7 @@ impl Awaiting {
     fn note(&self, door: &mut WaitingThreads, awaits: AwaitedEnd) -> usize {
         let stack = door.0.entry(self.thread).or_default();
         let before = stack.len();
-        stack.push(Waiting { awaits, has_releases_in_hand: self.has_releases_in_hand });
+        stack.push(ThreadWait { awaits, has_releases_in_hand: self.has_releases_in_hand });
         before
     }
 

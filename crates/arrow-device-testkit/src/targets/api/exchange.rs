@@ -178,7 +178,7 @@ impl World<'_> {
     // ---- streams
 
     pub(super) fn make_stream(&mut self, choices: &mut Choices<'_>) {
-        let Some((schema, device, items)) = self.alike(choices) else { return };
+        let Some(Alike { schema, device, items }) = self.alike(choices) else { return };
         let (arrays, values): (Vec<_>, Vec<_>) = items.into_iter().unzip();
         let stream =
             ArrayStream::new(schema, device.device_type, arrays.into_iter().map(Ok::<_, Error>));
@@ -232,7 +232,7 @@ impl World<'_> {
     }
 
     pub(super) fn make_async(&mut self, choices: &mut Choices<'_>) {
-        let Some((schema, device, items)) = self.alike(choices) else { return };
+        let Some(Alike { schema, device, items }) = self.alike(choices) else { return };
         let (arrays, values): (Vec<_>, Vec<_>) = items.into_iter().unzip();
         let (stream, handler) = AsyncStream::new(choices.below(4));
         let producer = AsyncProducer::new(schema, device.device_type, Items(arrays));
@@ -289,10 +289,7 @@ impl World<'_> {
     }
 
     /// Up to three arrays of one type on one type of device.
-    pub(super) fn alike(
-        &self,
-        choices: &mut Choices<'_>,
-    ) -> Option<(Schema, DeviceId, Vec<(Array, Values)>)> {
+    pub(super) fn alike(&self, choices: &mut Choices<'_>) -> Option<Alike> {
         let (first, values) = self.array(choices)?;
         let schema = self.may_fail("schema", first.schema())?;
         let (data_type, device) = (first.data_type().clone(), first.device());
@@ -303,8 +300,15 @@ impl World<'_> {
                 items.push((next, values));
             }
         }
-        Some((schema, device, items))
+        Some(Alike { schema, device, items })
     }
+}
+
+/// Arrays of one type on one device.
+pub(super) struct Alike {
+    schema: Schema,
+    device: DeviceId,
+    items: Vec<(Array, Values)>,
 }
 
 /// The arrays of an asynchronous stream.

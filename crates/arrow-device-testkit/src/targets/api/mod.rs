@@ -19,7 +19,7 @@ mod world;
 use std::sync::Mutex;
 
 use crate::generate::Choices;
-use world::{Stage, World};
+use world::{Common, World};
 
 /// Steps of one sequence at most: what is found is to be looked at by a person.
 const MOST_STEPS: usize = 120;
@@ -34,14 +34,17 @@ pub fn api(bytes: &[u8]) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut choices = Choices::new(bytes);
-    let shared = Stage::new(&mut choices);
+    let shared = Common::new(&mut choices);
     if choices.once_in(6) {
         let rest = choices.rest();
         let (one, other) = rest.split_at(rest.len() / 2);
         std::thread::scope(|threads| {
-            for half in [one, other] {
+            let working = [one, other].map(|half| {
                 let shared = &shared;
-                threads.spawn(move || run(World::new(shared), &mut Choices::new(half)));
+                threads.spawn(move || run(World::new(shared), &mut Choices::new(half)))
+            });
+            for thread in working {
+                assert!(thread.join().is_ok(), "a thread of the sequence panicked");
             }
         });
     } else {

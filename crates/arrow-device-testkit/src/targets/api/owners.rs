@@ -8,7 +8,7 @@ use arrow_device::{Array, Buffer, Device, DeviceId, Memory, Result, deferred};
 
 /// How many owners there are, and how many of them panicked.
 #[derive(Debug, Default)]
-pub(super) struct Books {
+pub(super) struct OwnerBooks {
     pub(super) live: AtomicUsize,
     pub(super) panicked: AtomicUsize,
 }
@@ -27,11 +27,11 @@ pub(super) enum Habit {
 struct Owner {
     numbers: Box<[i64]>,
     habit: Habit,
-    books: Arc<Books>,
+    books: Arc<OwnerBooks>,
 }
 
 /// A buffer on the host with these integers.
-pub(super) fn buffer(numbers: &[i64], habit: Habit, books: &Arc<Books>) -> Buffer {
+pub(super) fn buffer(numbers: &[i64], habit: Habit, books: &Arc<OwnerBooks>) -> Buffer {
     books.live.fetch_add(1, Ordering::SeqCst);
     let owner = Owner { numbers: numbers.into(), habit, books: books.clone() };
     let (address, len) = (owner.numbers.as_ptr(), size_of_val(&*owner.numbers));

@@ -490,12 +490,15 @@ impl World<'_> {
         let thing = self.things.swap_remove(choices.below(self.things.len()));
         if choices.once_in(4) {
             let thing = OnOtherThread(thing);
-            std::thread::scope(|threads| {
-                threads.spawn(move || {
-                    let OnOtherThread(thing) = { thing };
-                    discard(thing);
-                });
-            });
+            let discards = move || {
+                let OnOtherThread(thing) = { thing };
+                discard(thing);
+            };
+            // Joined, so that the thread itself is gone, too, when leaks are looked for.
+            let joined = std::thread::scope(|threads| threads.spawn(discards).join());
+            if joined.is_err() {
+                self.shared.findings.add("a drop on another thread panicked");
+            }
         } else {
             discard(thing);
         }

@@ -15,12 +15,12 @@ use arrow_device::{
 use arrow_device_sim::{Kind, Schedule, Sim};
 
 use super::exchange::Items;
-use super::owners::Books;
+use super::owners::OwnerBooks;
 use super::values::Values;
 use crate::generate::Choices;
 
 /// What the threads of a sequence share.
-pub(super) struct Stage {
+pub(super) struct Common {
     /// Two runtimes: the first with two devices, the second with one.
     pub(super) sims: Vec<Arc<Sim>>,
     pub(super) devices: Vec<Device>,
@@ -29,7 +29,7 @@ pub(super) struct Stage {
     /// What the threads give each other.
     pub(super) pool: Mutex<Vec<(Array, Values)>>,
     pub(super) findings: Findings,
-    pub(super) books: Arc<Books>,
+    pub(super) books: Arc<OwnerBooks>,
     /// Whether calls were told to fail: errors are no findings from then on.
     pub(super) has_faults: AtomicBool,
     pub(super) recycler: Recycler,
@@ -47,7 +47,7 @@ impl Findings {
     }
 }
 
-impl Stage {
+impl Common {
     pub(super) fn new(choices: &mut Choices<'_>) -> Self {
         let sims: Vec<Arc<Sim>> = [2, 1]
             .map(|devices| {
@@ -151,14 +151,14 @@ pub(super) enum Thing {
 
 /// What one thread has.
 pub(super) struct World<'a> {
-    pub(super) shared: &'a Stage,
+    pub(super) shared: &'a Common,
     pub(super) things: Vec<Thing>,
     /// Work of copies that is to be run some time.
     pub(super) jobs: Arc<Mutex<Vec<Job>>>,
 }
 
 impl<'a> World<'a> {
-    pub(super) fn new(shared: &'a Stage) -> Self {
+    pub(super) fn new(shared: &'a Common) -> Self {
         Self { shared, things: Vec::new(), jobs: Arc::default() }
     }
 
