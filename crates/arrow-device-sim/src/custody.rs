@@ -121,7 +121,7 @@ impl Custody {
 
     /// The places that views have not given up: which call told them, where, and for which queue.
     pub(crate) fn viewed(&self) -> impl Iterator<Item = (u64, SiteId, usize, &Range<u64>)> {
-        let viewed = |told: &&Told| told.owners > 0 && told.by == PlaceOwner::View;
+        let viewed = |told: &&Told| told.owners > 0 && told.by == PlaceOwner::OfView;
         self.told.iter().filter(viewed).map(|told| (told.call, told.told, told.queue, &told.bytes))
     }
 

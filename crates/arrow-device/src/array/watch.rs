@@ -13,7 +13,7 @@ impl Tree {
     pub(super) fn tell_of_use(&self, queue: &Queue, what: fn(Raw<Queue>, PlaceOwner) -> Watched) {
         let driver = queue.device().driver();
         let places = self.places();
-        driver.watch(what(queue.raw(), PlaceOwner::View), &places);
+        driver.watch(what(queue.raw(), PlaceOwner::OfView), &places);
         let mut known = self.notes.lock(|notes| &notes.watched);
         if known.is_none() {
             *known = Some(WatchedRelease::new(driver.clone(), places, None));

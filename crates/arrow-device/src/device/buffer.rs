@@ -300,7 +300,7 @@ impl BufferView {
         let Buffer { offset, extent, .. } = self.buffer;
         if self.queue.is_watched() && !self.buffer.is_null() {
             let first = location(self.buffer.base, offset).address().cast_mut();
-            self.queue.tell(what, PlaceOwner::View, Raw::from_ptr(first), extent.at_least());
+            self.queue.tell(what, PlaceOwner::OfView, Raw::from_ptr(first), extent.at_least());
         }
     }
 }

@@ -247,7 +247,7 @@ impl Memory {
         if let Some(used) = self.used_on.iter_mut().find(|used| used.is(queue))
             && !std::mem::replace(&mut used.is_told, true)
         {
-            queue.tell(Watched::Told, PlaceOwner::Memory, spot.base, self.block.len);
+            queue.tell(Watched::Told, PlaceOwner::OfMemory, spot.base, self.block.len);
         }
         if let FreeAfter::Allocation(first) = &self.free_after {
             // From now on somebody may submit work that nobody here knows of.
@@ -518,7 +518,7 @@ impl Drop for Memory {
             return;
         }
         for used in self.used_on.iter().filter(|used| used.is_told) {
-            used.queue.tell(Watched::Withdrawn, PlaceOwner::Memory, block.raw, block.len);
+            used.queue.tell(Watched::Withdrawn, PlaceOwner::OfMemory, block.raw, block.len);
         }
         let uses = self.used_on.drain(..).map(|used| QueueUse::until_now(&used.queue)).collect();
         let frees_host_memory = block.device.id().device_type == DeviceType::CPU;

@@ -44,9 +44,9 @@ pub enum Watched {
 #[non_exhaustive]
 pub enum PlaceOwner {
     /// A view, of an array or of a buffer.
-    View,
+    OfView,
     /// A memory that is filled, or the buffer that was made of it.
-    Memory,
+    OfMemory,
 }
 
 /// Tells a driver, when it is dropped, that the places of an array are released.
