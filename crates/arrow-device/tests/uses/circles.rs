@@ -225,6 +225,7 @@ fn an_allocation_does_not_wait_for_releases_that_wait_for_it() {
         releasing.join().unwrap();
         assert_eq!(device.allocate(64).unwrap().len(), 64);
         manual.complete(&other);
+        assert!(release_until(|| held_back().is_nothing()));
         set_allocation_timeout(Duration::from_secs(10));
     });
 }
