@@ -205,8 +205,8 @@ impl<'a> Comparison<'a> {
             (Some(found), Some(others)) => (found, others),
             (one, other) => {
                 // A dictionary says null in two ways.
-                let are_null =
-                    (one.is_none() || a.is_null(i)?) && (other.is_none() || b.is_null(j)?);
+                let are_null = (one.is_none() || is_no_value(a, i)?)
+                    && (other.is_none() || is_no_value(b, j)?);
                 return Ok(are_null.into());
             }
         };
@@ -286,6 +286,18 @@ impl<'a> Comparison<'a> {
             self.remember(diagonal, start..start + bytes.len());
         }
         Ok(are_same)
+    }
+}
+
+/// Whether an element is null, by dictionaries and runs. An element of a union is not: it has a
+/// type at least.
+fn is_no_value(host: &HostArray, index: usize) -> Result<bool> {
+    match (host.follow(index)?, host.data_type()) {
+        (None, _) => Ok(true),
+        (Some((values, number)), DataType::Dictionary { .. } | DataType::RunEndEncoded { .. }) => {
+            is_no_value(&values, number)
+        }
+        (Some(_), _) => Ok(false),
     }
 }
 

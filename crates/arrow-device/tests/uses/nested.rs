@@ -10,7 +10,7 @@ use arrow_device::deferred::{
 };
 use arrow_device::{Array, Buffer, DataType, Device, DeviceId, ErrorKind, Queue};
 use arrow_device_testkit::manual::{Manual, ManualCopies};
-use arrow_device_testkit::{OnDrop, process, release_what_has_passed};
+use arrow_device_testkit::{OnDrop, process};
 
 /// More than three times as deep as a thread goes at once, which is 16 drops: each array is two.
 const DEPTHS: RangeInclusive<usize> = if cfg!(miri) { 6..=8 } else { 0..=25 };
@@ -150,8 +150,8 @@ fn pending(device: &Device, queue: &Queue) -> Array {
 #[test]
 fn a_destructor_at_any_depth_gets_memory_or_is_told() {
     process::alone(|| {
-        // Of other tests, where all run in one process.
-        release_what_has_passed();
+        // What other tests have left, where all run in one process.
+        wait_until_released(LONG).unwrap();
         set_allocation_timeout(LONG);
         for depth in DEPTHS {
             let (manual, device) = Manual::open();

@@ -81,6 +81,26 @@ fn the_same_value_of_another_field_is_not_equal() {
 }
 
 #[test]
+fn a_null_key_is_no_null_of_a_union() {
+    let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int8, true));
+    let data_type = DataType::union(UnionMode::Sparse, fields);
+    let nulls = || Array::from_values(DataType::Int8, [None::<i8>, None]).unwrap();
+    let values = Array::builder(data_type.clone()).len(2);
+    let values = values.buffers([Some(Buffer::from(vec![0_i8, 1]))]).children([nulls(), nulls()]);
+    let values = values.finish_ready().unwrap();
+    let of_key = |key: Option<usize>| {
+        let data_type = DataType::dictionary(DataType::Int8, data_type.clone());
+        Array::from_keys(data_type, [key], values.clone()).unwrap()
+    };
+    let all = [None, Some(0), Some(1)].map(of_key);
+    for (number, one) in all.iter().enumerate() {
+        for (other_number, other) in all.iter().enumerate() {
+            assert_eq!(one.equals(other).unwrap(), number == other_number, "{one:?} {other:?}");
+        }
+    }
+}
+
+#[test]
 fn floats_are_equal_where_their_bits_are() {
     let of = |value: f64| Array::from_values(DataType::Float64, [Some(value)]).unwrap();
     assert!(of(f64::NAN).equals(&of(f64::NAN)).unwrap());
