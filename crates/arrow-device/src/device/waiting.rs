@@ -170,16 +170,27 @@ pub(super) fn is_awaited_in_release() -> bool {
 /// Waits for the end of another thread, by its number. Returns `false`, and does not wait, where
 /// that thread waits for this one.
 pub(super) fn while_joining(thread: u32, join: impl FnOnce()) -> bool {
+    while_noted(AwaitedEnd::Thread(thread), |_| vec![thread], join).is_some()
+}
+
+/// Waits, with a note of what for. Returns nothing, and does not wait, where one of the threads
+/// that the wait is for waits for this one.
+fn while_noted<T>(
+    awaits: AwaitedEnd,
+    threads: impl FnOnce(&WaitingThreads) -> Vec<u32>,
+    wait: impl FnOnce() -> T,
+) -> Option<T> {
+    // From here on there is a lock that a child could wait for.
+    process::watch();
     let (place, this) = (WAITING.get(), Awaiting::this());
     let mut door = lock(&place.door);
-    if door.lead_to(vec![thread], &this) {
-        return false;
+    if door.lead_to(threads(&door), &this) {
+        return None;
     }
-    let before = this.note(&mut door, AwaitedEnd::Thread(thread));
+    let before = this.note(&mut door, awaits);
     drop(door);
     let _forgotten = Forgotten { place, this, before };
-    join();
-    true
+    Some(wait())
 }
 
 /// Takes a note back, also where a destructor panics that the wait runs.
@@ -201,19 +212,12 @@ impl Drop for Forgotten {
 /// Waits for all that is being released, unless a destructor that another thread runs waits for a
 /// turn of this thread, or for one of a thread that waits for this one.
 pub(super) fn while_waiting_for_releases<T>(wait: impl FnOnce() -> T) -> Result<T> {
-    // From here on there is a lock that a child could wait for.
-    process::watch();
-    let (place, this) = (WAITING.get(), Awaiting::this());
-    let mut door = lock(&place.door);
-    if door.lead_to(door.with_releases_in_hand(), &this) {
+    let waited = while_noted(AwaitedEnd::Releases, WaitingThreads::with_releases_in_hand, wait);
+    waited.ok_or_else(|| {
         let message =
             "a destructor that another thread runs waits for a call that this thread is in";
-        return Err(Error::new(ErrorKind::InvalidArgument, message));
-    }
-    let before = this.note(&mut door, AwaitedEnd::Releases);
-    drop(door);
-    let _forgotten = Forgotten { place, this, before };
-    Ok(wait())
+        Error::new(ErrorKind::InvalidArgument, message)
+    })
 }
 
 #[cfg(test)]
