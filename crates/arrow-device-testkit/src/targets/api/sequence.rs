@@ -358,7 +358,7 @@ impl World<'_> {
         }
         if choices.once_in(3) {
             options = options.allocator(self.shared.recycler.clone());
-        } else if let Some(number) = self.number_of(&queue)
+        } else if let Some(number) = self.number_of(queue.device())
             && choices.once_in(3)
         {
             options = options.allocator(self.untidy(number));
@@ -542,8 +542,9 @@ impl World<'_> {
         }
     }
 
-    fn number_of(&self, queue: &Queue) -> Option<usize> {
-        (0..3).find(|number| self.shared.devices[*number].id() == queue.device().id())
+    /// The number of a software device.
+    fn number_of(&self, device: &Device) -> Option<usize> {
+        (0..3).find(|number| self.shared.devices[*number].id() == device.id())
     }
 
     /// Whether two devices are of one runtime.
@@ -561,8 +562,7 @@ impl World<'_> {
     }
 
     fn sim_of(&self, device: &Device) -> Option<Arc<Sim>> {
-        let number = (0..3).find(|number| self.shared.devices[*number].id() == device.id())?;
-        Some(self.shared.sims[usize::from(number == 2)].clone())
+        Some(self.shared.sim(self.number_of(device)?).clone())
     }
 }
 

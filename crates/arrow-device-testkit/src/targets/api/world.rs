@@ -86,6 +86,11 @@ impl Common {
         }
     }
 
+    /// The runtime of the device of this number.
+    pub(super) fn sim(&self, device: usize) -> &Arc<Sim> {
+        &self.sims[usize::from(device == 2)]
+    }
+
     /// Integers that no other array of the sequence has.
     pub(super) fn fresh_numbers(&self, count: usize) -> Vec<i64> {
         let first = self.next_number.fetch_add(count as i64, Ordering::Relaxed);
@@ -181,7 +186,7 @@ impl<'a> World<'a> {
     /// An allocator whose memory a queue of the device still writes.
     pub(super) fn untidy(&self, device: usize) -> Untidy {
         let queues = [0, 1].map(|number| self.shared.queues[2 * device + number].0.clone());
-        let sim = self.shared.sims[usize::from(device == 2)].clone();
+        let sim = self.shared.sim(device).clone();
         Untidy { sim, queues, recycler: self.shared.recycler.clone(), count: Arc::default() }
     }
 
