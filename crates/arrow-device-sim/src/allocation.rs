@@ -42,7 +42,7 @@ pub(crate) struct Allocation {
     pub(crate) freed: Option<SiteId>,
     /// What was shared: from then on nobody writes.
     pub(crate) shared: Marks,
-    /// Who was told what.
+    /// Which views, arrays and memories were told places in the allocation.
     pub(crate) custody: Custody,
     /// The queues whose work it was made for or used by.
     pub(crate) used_on: BTreeSet<usize>,

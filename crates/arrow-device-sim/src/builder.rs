@@ -20,8 +20,8 @@ pub enum Kind {
     HostReadable,
     /// Memory behind handles that nothing can be added to: OpenCL, Vulkan.
     Handles,
-    /// The same on a device with one queue, in whose order arrays are ready: WebGPU, and Metal as
-    /// many use it.
+    /// Memory behind handles on a device that has one queue, in whose order arrays are ready:
+    /// WebGPU, and Metal as many use it.
     ///
     /// `open_queue` gives the one queue each time, and a close gives back one of these openings.
     /// There are events between the library and the driver, and none to show to others:

@@ -13,7 +13,7 @@ use crate::track::{Access, Behind, Conflict, History};
 /// Which copies use which bytes of the host. An address stands for the byte there.
 pub(crate) struct HostBytes {
     history: History,
-    /// So many stretches were left the last time when finished copies were forgotten.
+    /// How many stretches `history` had after finished copies were last forgotten.
     left: usize,
 }
 

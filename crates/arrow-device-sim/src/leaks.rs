@@ -46,7 +46,7 @@ impl Arrays {
 /// An array that is not dropped, and its memory.
 struct FoundArray<'a> {
     array: &'a OpenArray,
-    /// Its first bytes.
+    /// The first bytes of the array: the number of the allocation, and which bytes.
     bytes: (usize, Range<u64>),
     allocations: BTreeSet<usize>,
 }
@@ -88,7 +88,7 @@ impl State {
         leaks
     }
 
-    /// The same, each cause with what stays because of it.
+    /// All leaks, each cause as one report that names what stays because of the cause.
     pub(crate) fn grouped_leaks(&self) -> Vec<Report> {
         let mut left = self.left();
         let mut leaks = Vec::new();
