@@ -57,20 +57,14 @@ impl<D: Driver> Guarded<D> {
         answer
     }
 
-    /// Calls the driver for something that has no answer, and returns whether it was done. A panic
-    /// is counted.
+    /// Calls the driver for something that has no answer, and returns whether the driver did it.
     #[inline(always)]
     fn tell(&self, call: impl FnOnce(&D)) -> bool {
-        if !self.made_in.goes_on() {
-            return false;
-        }
-        if !unwind::is_well(|| call(&self.driver)) {
-            deferred::count_abandoned();
-        }
-        true
+        self.made_in.goes_on() && unwind::is_well(|| call(&self.driver))
     }
 
-    /// Gives something back. Where the driver is not called, what stays behind is counted.
+    /// Gives something back. Where the driver is not called, or panics, what stays behind is
+    /// counted.
     #[inline(always)]
     fn give_back(&self, call: impl FnOnce(&D)) {
         if !self.tell(call) {
