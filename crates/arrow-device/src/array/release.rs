@@ -9,6 +9,7 @@ use super::tree::{Storage, Tree};
 use crate::DeviceType;
 use crate::device::deferred::{self, LastQueueUses, QueueUse};
 use crate::device::nesting;
+use crate::device::watch::WatchedRelease;
 
 impl Tree {
     /// Whether no queue was ever told where the data is.
@@ -50,7 +51,7 @@ impl Tree {
     /// Drops what may still be in use.
     #[inline(never)]
     fn drop_after_its_uses(&mut self) {
-        let (mut uses, mut counted, mut watched) = (Vec::new(), None, None);
+        let (mut uses, mut counted, mut watched) = (Vec::new(), None, Vec::new());
         for notes in self.notes.all() {
             let Some(mut last_uses) = notes.lock(|notes| &notes.uses) else {
                 // This is a child of `fork`, and a thread of the parent had the lock. Which queues
@@ -61,7 +62,9 @@ impl Tree {
             let last_uses = std::mem::take(&mut *last_uses);
             uses.extend(last_uses.into_uses());
             counted = counted.or_else(|| notes.lock(|notes| &notes.counted)?.take());
-            watched = watched.or_else(|| notes.lock(|notes| &notes.watched)?.take());
+            if let Some(mut known) = notes.lock(|notes| &notes.watched) {
+                watched.append(&mut known);
+            }
         }
         if matches!(*self.storage, Storage::Built(_)) {
             // The work that makes the data may still run. (For an array that was imported this is
@@ -75,9 +78,7 @@ impl Tree {
                     .map(QueueUse::before),
             );
         }
-        if let Some(watched) = &watched {
-            watched.is_dropped();
-        }
+        watched.iter().for_each(WatchedRelease::is_dropped);
         // SAFETY: taken once, here, by the drop of `self`.
         let storage = unsafe { ManuallyDrop::take(&mut self.storage) };
         if uses.is_empty() {

@@ -44,8 +44,8 @@ pub(super) struct Notes {
     pub(super) uses: Mutex<LastQueueUses>,
     /// Counted as imported, where somebody counts.
     pub(super) counted: Mutex<Option<CountedBytes>>,
-    /// What a driver that watches is told when the tree is released.
-    pub(super) watched: Mutex<Option<WatchedRelease>>,
+    /// What drivers that watch are told when the tree is released.
+    pub(super) watched: Mutex<Vec<WatchedRelease>>,
     /// What keeps buffers alive that were made of this tree, while there are any.
     pub(super) as_owner: Mutex<Weak<Shared<Tree>>>,
 }
@@ -218,6 +218,16 @@ impl Tree {
     /// Memory that tells which of several devices with its id this is, where one has to ask.
     pub(crate) fn telling_memory(&self) -> Option<Raw<Memory>> {
         if Device::ids_are_ambiguous() { self.any_memory() } else { None }
+    }
+
+    /// The open device that has the data. Nothing where none is open, or where several runtimes
+    /// have its id and it cannot be told which one has the memory.
+    pub(crate) fn open_device(&self) -> Option<Device> {
+        match self.telling_memory() {
+            // SAFETY: the memory is a `buffers[i]` of this tree, which keeps it.
+            Some(memory) => unsafe { Device::find_holding(self.device, memory) },
+            None => Device::find(self.device),
+        }
     }
 
     /// The first buffer that is there, of memory that is not the host's.

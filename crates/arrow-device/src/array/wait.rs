@@ -80,14 +80,8 @@ impl Array {
 
     pub(crate) fn open_device(&self) -> Result<Device> {
         self.tree.check_process()?;
-        let telling = self.tree.telling_memory();
-        let device = match telling {
-            // SAFETY: the tree keeps it.
-            Some(memory) => unsafe { Device::find_holding(self.device(), memory) },
-            None => Device::find(self.device()),
-        };
-        device.ok_or_else(|| {
-            let message = if telling.is_some() && Device::find(self.device()).is_some() {
+        self.tree.open_device().ok_or_else(|| {
+            let message = if Device::find(self.device()).is_some() {
                 "several runtimes were open by this id, and none says that the memory is its own"
             } else {
                 "this device is not open in this process; open it, or name a queue"

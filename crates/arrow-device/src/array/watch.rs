@@ -1,5 +1,7 @@
 //! What a driver that watches is told of an array: who was told its places, and where it goes.
 
+use std::sync::Arc;
+
 use super::node::ArrayNode;
 use super::tree::Tree;
 use crate::device::driver::{PlaceOwner, Raw, Watched, WatchedPlace};
@@ -14,9 +16,9 @@ impl Tree {
         let driver = queue.device().driver();
         let places = self.places();
         driver.watch(what(queue.raw(), PlaceOwner::OfView), &places);
-        let mut known = self.notes.lock(|notes| &notes.watched);
-        if known.is_none() {
-            *known = Some(WatchedRelease::new(driver.clone(), places, None));
+        let mut watched = self.notes.lock(|notes| &notes.watched);
+        if !watched.iter().any(|known| Arc::ptr_eq(known.driver(), driver)) {
+            watched.push(WatchedRelease::new(driver.clone(), places, None));
         }
     }
 
@@ -25,7 +27,7 @@ impl Tree {
     pub(super) fn tell_of_making(&self, made: Watched) {
         let Some(device) = self.watching_device() else { return };
         let release = WatchedRelease::new(device.driver().clone(), self.places(), Some(made));
-        *self.notes.lock(|notes| &notes.watched) = Some(release);
+        self.notes.lock(|notes| &notes.watched).push(release);
     }
 
     /// Tells the device's driver, where it watches, that the tree is handed to somebody outside of
@@ -36,8 +38,9 @@ impl Tree {
         }
     }
 
+    /// The device that has the tree, where its driver watches and it is known which device that is.
     fn watching_device(&self) -> Option<Device> {
-        Device::find(self.device).filter(|device| device.properties().watches)
+        self.open_device().filter(|device| device.properties().watches)
     }
 
     /// Where all buffers of the tree are, but for the sizes of views, which lie on the host.

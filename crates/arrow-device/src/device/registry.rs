@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::driver::Raw;
 use super::handle::OpenDevice;
-use super::{Device, Memory, host};
+use super::{Device, Memory, deferred, host};
 use crate::process::PerProcess;
 use crate::{DeviceId, DeviceType};
 
@@ -28,26 +28,33 @@ static AMBIGUOUS: AtomicBool = AtomicBool::new(false);
 pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     // The driver's guard has begun to count forks.
     USED.store(true, Ordering::Release);
-    let (id, runtime) = (device.id(), device.driver().runtime());
+    // The others may be closed meanwhile, and then end here: who waits for all releases waits.
+    deferred::in_hand(|| {
+        if list(device, opened).iter().any(|other| is_mistaken_for(device, other)) {
+            AMBIGUOUS.store(true, Ordering::Relaxed);
+        }
+    });
+}
+
+/// Puts a device on the list. Returns the others on the list: one lock for both, so that of two
+/// devices that are opened at once, one sees the other.
+fn list(device: &Device, opened: &Arc<OpenDevice>) -> Vec<Device> {
     // Dropped without the lock: each may be the last share of a device that is closed meanwhile.
     let mut others = Vec::new();
-    // One lock for the question and the answer: of two devices that are opened at once, one sees
-    // the other.
     let mut open = crate::sync::lock(OPEN.get());
     open.retain(|(_, known)| known.strong_count() > 0);
     let known = open.iter().filter_map(|(_, other)| other.upgrade());
     others.extend(known.map(Device::from_opened));
-    open.push((id, Arc::downgrade(opened)));
-    drop(open);
-    // Drivers are asked without the lock. What is opened meanwhile sees this device.
-    let is_mistaken = |other: &Device| {
-        let driver = other.driver();
-        let reaches = || driver.reaches(id).is_ok() || device.driver().reaches(driver.id()).is_ok();
-        driver.runtime() != runtime && (driver.id() == id || reaches())
-    };
-    if others.iter().any(is_mistaken) {
-        AMBIGUOUS.store(true, Ordering::Relaxed);
-    }
+    open.push((device.id(), Arc::downgrade(opened)));
+    others
+}
+
+/// Whether an id stands for both, or one reaches by its number what the other is open by. Asks
+/// drivers, without a lock.
+fn is_mistaken_for(device: &Device, other: &Device) -> bool {
+    let (driver, others) = (device.driver(), other.driver());
+    let reaches = || others.reaches(driver.id()).is_ok() || driver.reaches(others.id()).is_ok();
+    others.runtime() != driver.runtime() && (others.id() == driver.id() || reaches())
 }
 
 /// Whether an id may stand for several runtimes.

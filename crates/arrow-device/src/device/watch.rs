@@ -49,7 +49,7 @@ pub enum PlaceOwner {
     OfMemory,
 }
 
-/// Tells a driver, when it is dropped, that the places of an array are released.
+/// Tells a driver that watches, when it is dropped, that the places of an array are released.
 pub(crate) struct WatchedRelease {
     driver: Arc<dyn Driver>,
     places: Box<[WatchedPlace]>,
@@ -68,6 +68,10 @@ impl WatchedRelease {
             driver.watch(made, &places);
         }
         Self { driver, places, is_known: made.is_some() }
+    }
+
+    pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
+        &self.driver
     }
 
     /// Nothing is left of the array.

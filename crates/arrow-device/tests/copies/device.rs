@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Addressing, Driver, Filled, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting,
-    not_reachable,
+    Addressing, Driver, Filled, PlaceOwner, Properties, Raw, Region, Route, Runtime, Spot,
+    SyncEvent, Waiting, Watched, WatchedPlace, not_reachable,
 };
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -46,6 +46,10 @@ pub struct State {
     pub staged: usize,
     /// How often somebody asked whose memory something is.
     pub asked: usize,
+    /// What became of arrays in its memory, or used on its queues, where it watches.
+    pub watched: Vec<Watched>,
+    /// Whoever asks next what the device reaches gets the answer only after two meetings here.
+    pub held_reach: Option<Arc<Barrier>>,
     /// What the device can do beside copies.
     pub can: Abilities,
 }
@@ -63,6 +67,8 @@ pub struct Abilities {
     pub stage: bool,
     /// It does not tell whose memory something is, as a driver that says nothing about it.
     pub not_tell: bool,
+    /// It is told what becomes of arrays.
+    pub watch: bool,
     /// The number of another device, whose memory its queues reach.
     pub peer: Option<i64>,
 }
@@ -97,7 +103,7 @@ pub fn open_in(runtime: usize, number: i64, can: Abilities) -> (Device, Arc<Mute
     let next_block = 1 + runtime % 100 * 100;
     let state = Arc::new(Mutex::new(State { next_block, can, ..State::default() }));
     let properties = Properties::new("a lazy device").with_addressing(Addressing::Handle);
-    let properties = properties.with_parts(can.fill);
+    let properties = properties.with_parts(can.fill).with_watches(can.watch);
     let id = DeviceId::new(DeviceType::EXT_DEV, number);
     (Device::new(LazyDriver { id, runtime, properties, state: state.clone() }), state)
 }
@@ -163,6 +169,11 @@ unsafe impl Driver for LazyDriver {
     }
 
     fn reaches(&self, memory: DeviceId) -> Result<()> {
+        let held = self.state().held_reach.take();
+        if let Some(barrier) = held {
+            barrier.wait();
+            barrier.wait();
+        }
         let peer = self.state().can.peer.map(|peer| DeviceId::new(DeviceType::EXT_DEV, peer));
         let is_reached = memory == self.id || Some(memory) == peer;
         if is_reached { Ok(()) } else { Err(not_reachable(self.id, memory)) }
@@ -204,6 +215,16 @@ unsafe impl Driver for LazyDriver {
 
     fn share(&self, _memory: Raw<Memory>, _len: u64) {
         self.state().shared += 1;
+    }
+
+    fn watch(&self, what: Watched, _places: &[WatchedPlace]) {
+        let is_of_memory = matches!(
+            what,
+            Watched::Told(_, PlaceOwner::OfMemory) | Watched::Withdrawn(_, PlaceOwner::OfMemory)
+        );
+        if !is_of_memory {
+            self.state().watched.push(what);
+        }
     }
 
     unsafe fn part(&self, memory: Raw<Memory>, offset: u64, _len: u64) -> Result<Raw<Memory>> {

@@ -1,7 +1,12 @@
 //! Several runtimes that are open by one id. The test has a process of its own, because from then
 //! on memory is asked whose it is.
 
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
 use arrow_device::copy::{Options, Way};
+use arrow_device::deferred::{held_back, wait_until_released};
+use arrow_device::driver::{PlaceOwner, Watched};
 use arrow_device::{Array, Batch, Buffer, DataType, Error, ErrorKind, Queue, Result};
 use arrow_device_testkit::process;
 use arrow_device_testkit::trips::imported;
@@ -177,4 +182,84 @@ fn a_number_is_reached_that_another_runtime_has(number: i64, not_tell: bool) {
     let part = Some(buffer(&other, &[1; 16]));
     let part = Array::builder(DataType::Int32).len(4).buffers([None, part]);
     assert_eq!(part.finish_on(&one).unwrap_err().kind(), ErrorKind::NotReachable);
+}
+
+// Requirement: DRV-2
+#[test]
+fn the_runtime_that_has_the_memory_is_told_what_becomes_of_it() {
+    process::alone(|| {
+        let watches = Abilities { watch: true, ..Abilities::default() };
+        let (one, of_one) = device::open_in(1, 7, watches);
+        let (other, of_other) = device::open_in(2, 7, watches);
+        let told = [&of_one, &of_other];
+        let [one, other] = [one, other].map(|device| device.open_queue().unwrap());
+        for (queue, mine) in [(&one, 0), (&other, 1)] {
+            let array = numbers(queue);
+            drop(array.on(queue).unwrap());
+            drop(imported(&array));
+            drop(array);
+            queue.synchronize().unwrap();
+            wait_until_released(Duration::from_secs(10)).unwrap();
+            let [mine, others] = [told[mine], told[1 - mine]]
+                .map(|state| std::mem::take(&mut state.lock().unwrap().watched));
+            assert_eq!(others, []);
+            use Watched::{Built, Dropped, Exported, Imported, Released, Told, Withdrawn};
+            let (from, to) =
+                (Told(queue.raw(), PlaceOwner::OfView), Withdrawn(queue.raw(), PlaceOwner::OfView));
+            let all = [Built, from, to, Exported, Imported, Dropped, Dropped, Released, Released];
+            let without_order = |mut told: Vec<Watched>| {
+                told.sort_by_key(|told| format!("{told:?}"));
+                told
+            };
+            assert_eq!(without_order(mine), without_order(all.into()));
+        }
+    });
+}
+
+// Requirement: DRV-2
+#[test]
+fn every_driver_that_was_told_a_place_is_told_its_release() {
+    process::alone(|| {
+        let watches = Abilities { watch: true, not_tell: true, ..Abilities::default() };
+        let (home, of_home) = device::open_in(5, 60, watches);
+        let reaching = Abilities { peer: Some(60), ..watches };
+        let (guest, of_guest) = device::open_in(5, 61, reaching);
+        let [home, guest] = [home, guest].map(|device| device.open_queue().unwrap());
+        let array = numbers(&home);
+        for queue in [&guest, &guest, &home] {
+            drop(array.on(queue).unwrap());
+        }
+        drop(array);
+        home.synchronize().unwrap();
+        wait_until_released(Duration::from_secs(10)).unwrap();
+        for (state, times) in [(of_home, 1), (of_guest, 2)] {
+            let told = &state.lock().unwrap().watched;
+            let count =
+                |is_it: fn(&Watched) -> bool| told.iter().filter(|told| is_it(told)).count();
+            assert_eq!(count(|told| matches!(told, Watched::Withdrawn(..))), times, "{told:?}");
+            assert_eq!(count(|told| *told == Watched::Released), 1, "{told:?}");
+        }
+    });
+}
+
+// Requirement: SAF-24
+/// Whoever opens a device asks the devices that are open, and keeps them for as long as that takes.
+#[test]
+fn who_waits_for_all_releases_waits_for_a_device_that_is_asked_by_another_thread() {
+    process::alone(|| {
+        let (asked, state) = device::open_in(1, 80, Abilities::default());
+        let barrier = Arc::new(Barrier::new(2));
+        state.lock().unwrap().held_reach = Some(barrier.clone());
+        let opener = std::thread::spawn(|| device::open_in(2, 81, Abilities::default()));
+        barrier.wait();
+        drop(asked);
+        assert_eq!(Arc::strong_count(&state), 2, "it is being asked");
+        assert_eq!(held_back().being_released, 1);
+        let waiter = std::thread::spawn(|| wait_until_released(Duration::from_secs(30)));
+        std::thread::sleep(Duration::from_millis(50));
+        barrier.wait();
+        waiter.join().unwrap().unwrap();
+        assert_eq!(Arc::strong_count(&state), 1, "its driver is still there");
+        opener.join().unwrap();
+    });
 }

@@ -184,6 +184,12 @@ pub(crate) fn has_releases_in_hand() -> bool {
     release::is_in_hand() || nesting::is_in_hand()
 }
 
+/// Does something in which this thread keeps something of others, for as long as it asks drivers.
+/// What the others drop meanwhile goes with the end of that, and is counted as being released.
+pub(crate) fn in_hand<T>(work: impl FnOnce() -> T) -> T {
+    release::within_release(|| counts().in_hand(work))
+}
+
 /// The counts of this process.
 fn counts() -> &'static Counts {
     &HOLDINGS.get().counts
@@ -312,8 +318,8 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
 pub struct HeldBack {
     /// Things that a queue uses, as far as is known.
     pub in_use: usize,
-    /// Things that some thread has in hand at the moment: to release them, or to ask a driver
-    /// whether they may be released.
+    /// Things that some thread has in hand at the moment: to release them, to ask a driver whether
+    /// they may be released, or, for devices, to ask whose memory they reach.
     pub being_released: usize,
     /// Things that this process will never release, because releasing them would not be safe or
     /// went wrong: their destructor panicked, or they were used by a queue of the parent process.
