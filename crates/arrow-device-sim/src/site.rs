@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// How far up the stack is looked for the user's own code.
-const DEPTH: usize = 24;
+const DEPTH: usize = 64;
 
 /// A place in a program: the line that a report blames.
 #[derive(Clone)]
@@ -132,6 +132,7 @@ impl fmt::Debug for Site {
 }
 
 /// A place as it is captured: cheap, and not kept for long.
+#[expect(clippy::large_enum_variant, reason = "there are few: one for each calling line")]
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum RawSite {
     Line(&'static Location<'static>),

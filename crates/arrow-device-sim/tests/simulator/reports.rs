@@ -1,7 +1,7 @@
 //! A report names both places, and reads as an explanation.
 
-use arrow_device::{Array, DataType, Queue};
-use arrow_device_sim::{Actor, Mistake, Report, Sim};
+use arrow_device::{Array, DataType, Queue, View};
+use arrow_device_sim::{Actor, Mistake, Report, Schedule, Sim};
 
 use crate::support;
 use crate::support::Bench;
@@ -66,6 +66,27 @@ fn a_call_through_the_library_is_blamed_on_the_users_line() {
         let site = site.to_string();
         assert!(site.contains("reports.rs") && site.contains("write_through_the"), "{site}");
     }
+}
+
+#[inline(never)]
+fn let_go(view: View, array: Array) {
+    drop((view, array));
+}
+
+#[cfg(not(miri))]
+#[test]
+fn a_free_through_the_library_is_blamed_on_the_users_line() {
+    let sim = Sim::builder().schedule(Schedule::Eager).build();
+    let queue = sim.device().open_queue().unwrap();
+    let array = write_through_the_library(&queue);
+    let view = array.on(&queue).unwrap();
+    let spot = view.buffer(1).location().spot();
+    let_go(view, array);
+    sim.kernel("read").reads(spot, 8).launch(&queue, |_| {}).unwrap();
+    queue.synchronize().unwrap();
+    let report = only(&sim);
+    assert_eq!(report.kind, Mistake::UseAfterFree);
+    assert!(report.to_string().contains("let_go"), "{report}");
 }
 
 #[test]
