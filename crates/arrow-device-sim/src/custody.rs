@@ -110,11 +110,13 @@ impl Custody {
         self.told.retain(|told| told.owners > 0 || !overlap(&told.bytes, bytes));
     }
 
-    /// Where the last owner of bytes went that are used on this queue all the same.
+    /// Where the last owner of bytes went that were told for this queue, and are used on it all the
+    /// same. Who was told them for another queue is no reason to use them on this one.
     fn is_gone(&self, bytes: &Range<u64>, queue: usize) -> Option<&Told> {
-        let mut of_bytes = self.told.iter().filter(|told| overlap(&told.bytes, bytes));
-        let gone = of_bytes.clone().find(|told| told.owners == 0 && told.queue == queue)?;
-        let is_had = of_bytes.any(|told| told.owners > 0)
+        let of_queue = |told: &&Told| told.queue == queue && overlap(&told.bytes, bytes);
+        let mut of_queue = self.told.iter().filter(of_queue);
+        let gone = of_queue.clone().find(|told| told.owners == 0)?;
+        let is_had = of_queue.any(|told| told.owners > 0)
             || self.outside.iter().any(|known| overlap(&known.bytes, bytes));
         (!is_had).then_some(gone)
     }

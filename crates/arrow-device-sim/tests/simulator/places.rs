@@ -70,6 +70,16 @@ fn readable() -> Builder {
     Sim::builder().kind(Kind::HostReadable)
 }
 
+/// An array whose memory was told the first queue, for a kernel that fills it.
+fn written_by_a_kernel(bench: &Bench<'_>) -> Array {
+    let mut memory = bench.device.allocate(64).unwrap();
+    let spot = memory.spot(&bench.one).unwrap();
+    bench.sim.fill(&bench.one, spot, 64, 1).unwrap();
+    unsafe { memory.assume_written(64) };
+    let buffers = [None, Some(memory.into_buffer())];
+    Array::builder(DataType::Int64).len(8).buffers(buffers).finish_on(&bench.one).unwrap()
+}
+
 pub(crate) const TWINS: &[Twins] = &[
     Twins {
         name: "the place of an array used when its view and the array are gone",
@@ -135,6 +145,25 @@ pub(crate) const TWINS: &[Twins] = &[
             assert_eq!(spot, again);
             read(bench, &bench.one, spot);
             read(bench, &bench.two, spot);
+            bench.idle();
+        },
+    },
+    Twins {
+        name: "the place of an array used when its view is gone and its memory was told another queue",
+        mistake: Mistake::UseAfterView,
+        build: readable,
+        wrong: |bench| {
+            let array = written_by_a_kernel(bench);
+            let (view, spot) = spot_of(&array, &bench.two);
+            drop(view);
+            read(bench, &bench.two, spot);
+            bench.idle();
+        },
+        right: |bench| {
+            let array = written_by_a_kernel(bench);
+            let (view, spot) = spot_of(&array, &bench.two);
+            read(bench, &bench.two, spot);
+            drop(view);
             bench.idle();
         },
     },
