@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use arrow_device::copy::{Job, Options};
 use arrow_device::dlpack::TensorView;
 use arrow_device::{
-    Array, Batch, Buffer, DataType, Device, DeviceId, ErrorKind, Field, Memory, Queue, Result,
-    View, deferred,
+    Array, Batch, Buffer, DataType, Device, DeviceId, Error, ErrorKind, Field, Memory, Queue,
+    Result, View, deferred,
 };
 use arrow_device_sim::{Call, Sim};
 
@@ -218,8 +218,9 @@ impl World<'_> {
                 finished
             }
         };
-        if finished.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidArgument) {
-            // A queue of another device, which is told.
+        let refusal = finished.as_ref().err().map(Error::kind);
+        if matches!(refusal, Some(ErrorKind::InvalidArgument | ErrorKind::LimitExceeded)) {
+            // A queue of another device, which is told; or a type of too many fields.
             return;
         }
         let both = [left.slice(0, rows), right.slice(0, rows)];
