@@ -12,5 +12,5 @@ fn buffers_pass() {
     report.assert();
     let skipped: Vec<Check> = report.skipped().map(|(check, _)| check).collect();
     assert_eq!(skipped, [Check::AnotherDevice]);
-    assert_eq!(report.cases(), 8 * 1598 + 33);
+    assert_eq!(report.cases(), 8 * 1598 + 31);
 }

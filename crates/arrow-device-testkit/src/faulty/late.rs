@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::thread::ThreadId;
 
-use arrow_device::driver::{Addressing, Driver, Raw, Region, Route};
+use arrow_device::driver::{Addressing, Driver, Raw, Readiness, Region, Route};
 use arrow_device::{Error, ErrorKind, Event, Queue, Result};
 
 use super::blocks::Blocks;
@@ -86,8 +86,16 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// A line of its own for a queue of the driver beneath, and the line's handle.
+    /// A line of its own for a queue of the driver beneath, and the line's handle. A device with one
+    /// queue has one line.
     pub(super) fn open(&mut self, driver: &Arc<dyn Driver>, raw: Raw<Queue>) -> Raw<Queue> {
+        if driver.properties().readiness == Readiness::QueueOrder {
+            let is_it = |line: &Line| line.raw == raw && Arc::ptr_eq(&line.driver, driver);
+            let mut known = self.lines.iter().filter(|(_, line)| is_it(line));
+            if let Some((handle, _)) = known.next() {
+                return Raw::from_bits(*handle);
+            }
+        }
         self.opened += 1;
         let handle = Raw::from_bits(0x7a00_0000 + self.opened * 16);
         self.insert(handle, driver, raw);
@@ -270,7 +278,8 @@ impl Lines {
 }
 
 impl LateCopy {
-    /// Copies now, and waits for it. What was freed meanwhile is left alone.
+    /// Copies now, and waits for it. What was freed meanwhile is left alone, and so is what would be
+    /// copied over itself, because its memory was given away twice: a driver need not bear that.
     fn make(&self, driver: &dyn Driver, queue: Raw<Queue>, blocks: &Blocks) -> Result<()> {
         let addressing = driver.properties().addressing;
         let mut regions = self.regions.clone();
@@ -287,6 +296,9 @@ impl LateCopy {
             LateRoute::FromPeer(peer) => Route::FromPeer(&**peer),
         };
         regions.retain(|region| require_inside(&route, region, blocks, addressing, driver).is_ok());
+        if matches!(route, Route::Within) {
+            regions.retain(|region| !overlaps_itself(region, blocks, addressing));
+        }
         if regions.is_empty() {
             return Ok(());
         }
@@ -309,6 +321,13 @@ pub(super) fn scribble(region: &Region) {
     let to = region.to.base.as_ptr().cast::<u8>().wrapping_add(region.to.offset as usize);
     // SAFETY: UNS-21: as many bytes can be written there until the copy is said to be made.
     unsafe { to.write_bytes(PATTERN, region.len as usize) }
+}
+
+/// Whether the two sides of a region within a device have bytes in common.
+fn overlaps_itself(region: &Region, blocks: &Blocks, addressing: Addressing) -> bool {
+    let sides = [region.from, region.to].map(|spot| blocks.place(spot, addressing));
+    let [Some(from), Some(to)] = sides else { return false };
+    from.block == to.block && from.begin.abs_diff(to.begin) < region.len
 }
 
 /// That a region lies inside what is allocated on either side.

@@ -7,6 +7,7 @@ const UNREADABLE: &str = "the host cannot read its memory";
 const NOT_FILLED: &str = "the host cannot write its memory";
 const NO_PARTS: &str = "a part of its memory is an address with a number added";
 const NO_ADDRESS: &str = "a handle has no alignment";
+const NO_EVENTS: &str = "no event is shown to others";
 const NOTHING_INSIDE: &str = "a handle stands for the start of its allocation";
 
 /// What each kind of device makes harmless.
@@ -28,6 +29,22 @@ const HANDLES: &[(Fault, &str)] = &[
     (Fault::MapStale, UNREADABLE),
     (Fault::MapOffset, UNREADABLE),
     (Fault::UnmapEndsAll, UNREADABLE),
+];
+
+const ONE_QUEUE: &[(Fault, &str)] = &[
+    (Fault::SyncEvent, NO_EVENTS),
+    (Fault::ReadSyncEvent, NO_EVENTS),
+    (Fault::Misaligned, NO_ADDRESS),
+    (Fault::LocatedFromStart, NOTHING_INSIDE),
+    (Fault::MapStale, UNREADABLE),
+    (Fault::MapOffset, UNREADABLE),
+    (Fault::UnmapEndsAll, UNREADABLE),
+];
+const ONE_QUEUE_READABLE: &[(Fault, &str)] = &[
+    (Fault::SyncEvent, NO_EVENTS),
+    (Fault::ReadSyncEvent, NO_EVENTS),
+    (Fault::PartOffset, NO_PARTS),
+    (Fault::PartFreesWhole, NO_PARTS),
 ];
 
 /// Whether the host writes fresh memory of such a device in place.
@@ -76,4 +93,16 @@ fn the_suite_finds_each_fault_on_a_device_whose_memory_the_host_can_read() {
 #[test]
 fn the_suite_finds_each_fault_on_a_device_with_handles() {
     every_fault(Kind::Handles, HANDLES);
+}
+
+// Requirement: DRV-4
+#[test]
+fn the_suite_finds_each_fault_on_a_device_with_one_queue() {
+    every_fault(Kind::OneQueue, ONE_QUEUE);
+}
+
+// Requirement: DRV-4
+#[test]
+fn the_suite_finds_each_fault_on_a_device_with_one_queue_whose_memory_the_host_can_read() {
+    every_fault(Kind::OneQueueReadable, ONE_QUEUE_READABLE);
 }

@@ -206,10 +206,7 @@ fn the_same_arrays_pass_where_nothing_is_wrong() {
             require(sim.allocated() == 0, || format!("{} bytes leaked", sim.allocated()))
         };
         let (device, other) = (sim.device(), sim.device_number(1));
-        let suite = suite(&device).watched_by(&watch);
-        // The order of one queue says nothing to another device.
-        let suite = if kind == Kind::OneQueue { suite } else { suite.beside(&other) };
-        suite.run().assert();
+        suite(&device).watched_by(&watch).beside(&other).run().assert();
     }
 }
 

@@ -7,15 +7,16 @@ use arrow_device::{Memory, Queue};
 use super::super::checks::Scene;
 use super::super::data::{Landing, text};
 use super::{
-    Probe, behind, copy_within, get, host, memory, numbered, once, probe, put, write_slowly,
+    Probe, behind, copy_within, get, host, memory, numbered, once, once_where, probe, put,
+    write_slowly,
 };
 use crate::{Verdict, require};
 
 pub(super) const PROBES: &[Probe] = &[
     once("odd copies from the host leave their neighbours", into_device),
     once("odd copies to the host leave their neighbours", out_of_device),
-    once("odd copies within the device leave their neighbours", within),
-    once("odd copies from another device leave their neighbours", from_peer),
+    once_where("odd copies within the device leave their neighbours", within),
+    once_where("odd copies from another device leave their neighbours", from_peer),
     once("a list of many regions is copied", many_regions),
     once("a large region is copied", large_region),
     probe("two copies from the host are two", two_copies),
@@ -66,7 +67,7 @@ fn named(copies: &[OddCopy]) -> String {
 }
 
 /// All of them in one list, and each by itself.
-fn each_way(check: impl Fn(&[OddCopy]) -> Verdict) -> Verdict {
+fn each_way(mut check: impl FnMut(&[OddCopy]) -> Verdict) -> Verdict {
     let copies = odd_copies();
     check(&copies)?;
     copies.iter().try_for_each(|copy| check(&[*copy]))
@@ -105,27 +106,30 @@ fn out_of_device(scene: &Scene<'_>) -> Verdict {
     })
 }
 
-fn within(scene: &Scene<'_>) -> Verdict {
+fn within(scene: &Scene<'_>) -> Result<bool, String> {
     let queue = &scene.writer;
     let (_memory, spot) = memory(scene, 2 * LEN)?;
     let (before, source) = (numbered(LEN, 5), numbered(LEN, 6));
     let target = behind(spot, LEN);
     put(queue, spot, source.clone())?;
+    let mut is_made = true;
     each_way(|copies| {
         put(queue, target, before.clone())?;
-        if !copy_within(queue, &regions(spot, target, copies))? {
+        is_made &= copy_within(queue, &regions(spot, target, copies))?;
+        if !is_made {
             return Ok(());
         }
         let all = [source.clone(), copied(&before, &source, copies)].concat();
         let landing = get(queue, spot, all)?;
         landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
-    })
+    })?;
+    Ok(is_made)
 }
 
-fn from_peer(scene: &Scene<'_>) -> Verdict {
-    let Some(queue) = &scene.elsewhere else { return Ok(()) };
+fn from_peer(scene: &Scene<'_>) -> Result<bool, String> {
+    let Some(queue) = &scene.elsewhere else { return Ok(false) };
     if queue.reaches(scene.device.id()).is_err() {
-        return Ok(());
+        return Ok(false);
     }
     let (_memory, spot) = memory(scene, LEN)?;
     let (before, source) = (numbered(LEN, 7), numbered(LEN, 8));
@@ -140,7 +144,8 @@ fn from_peer(scene: &Scene<'_>) -> Verdict {
         unsafe { queue.copy(route, &regions(spot, there, copies)) }.map_err(text)?;
         let landing = get(queue, there, copied(&before, &source, copies))?;
         landing.finish(queue).map_err(|complaint| format!("{}: {complaint}", named(copies)))
-    })
+    })?;
+    Ok(true)
 }
 
 fn many_regions(scene: &Scene<'_>) -> Verdict {

@@ -7,14 +7,16 @@ use arrow_device::driver::{Filled, HostAccess, Spot};
 
 use super::super::checks::Scene;
 use super::super::data::text;
-use super::{Probe, behind, driver, get, memory, numbered, once, probe, put, write_slowly};
+use super::{
+    Probe, behind, driver, get, memory, numbered, once_where, probe_where, put, write_slowly,
+};
 use crate::{Verdict, require};
 
 pub(super) const PROBES: &[Probe] = &[
-    probe("a mapping shows what work wrote", shows_what_work_wrote),
-    once("a mapping begins where it was to begin", begins_where_named),
-    once("a mapping goes on when another ends", others_go_on),
-    probe("what the host wrote to a mapping is there when it was to be", filled),
+    probe_where("a mapping shows what work wrote", shows_what_work_wrote),
+    once_where("a mapping begins where it was to begin", begins_where_named),
+    once_where("a mapping goes on when another ends", others_go_on),
+    probe_where("what the host wrote to a mapping is there when it was to be", filled),
 ];
 
 const LEN: usize = 512;
@@ -52,9 +54,9 @@ fn is_mapped(scene: &Scene<'_>) -> bool {
     scene.device.properties().host_access == HostAccess::Mapped
 }
 
-fn shows_what_work_wrote(scene: &Scene<'_>) -> Verdict {
+fn shows_what_work_wrote(scene: &Scene<'_>) -> Result<bool, String> {
     if !is_mapped(scene) {
-        return Ok(());
+        return Ok(false);
     }
     let (_memory, spot) = memory(scene, LEN)?;
     for seed in 1..3 {
@@ -64,12 +66,12 @@ fn shows_what_work_wrote(scene: &Scene<'_>) -> Verdict {
         event.synchronize().map_err(text)?;
         require_shown(&mapped(scene, spot, LEN)?, &bytes)?;
     }
-    Ok(())
+    Ok(true)
 }
 
-fn begins_where_named(scene: &Scene<'_>) -> Verdict {
+fn begins_where_named(scene: &Scene<'_>) -> Result<bool, String> {
     if !is_mapped(scene) {
-        return Ok(());
+        return Ok(false);
     }
     let (_memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 3);
@@ -79,12 +81,12 @@ fn begins_where_named(scene: &Scene<'_>) -> Verdict {
         let found = mapped(scene, behind(spot, offset), len)?;
         require_shown(&found, &bytes[offset..offset + len])?;
     }
-    Ok(())
+    Ok(true)
 }
 
-fn others_go_on(scene: &Scene<'_>) -> Verdict {
+fn others_go_on(scene: &Scene<'_>) -> Result<bool, String> {
     if !is_mapped(scene) {
-        return Ok(());
+        return Ok(false);
     }
     let (_memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 4);
@@ -100,10 +102,11 @@ fn others_go_on(scene: &Scene<'_>) -> Verdict {
     // SAFETY: UNS-22: mapped above with this length, and not used after this.
     unsafe { driver.unmap(spot, LEN as u64, first) };
     require_shown(&found?, &bytes[16..LEN - 16])?;
-    require_shown(&still, &bytes)
+    require_shown(&still, &bytes)?;
+    Ok(true)
 }
 
-fn filled(scene: &Scene<'_>) -> Verdict {
+fn filled(scene: &Scene<'_>) -> Result<bool, String> {
     let queue = &scene.writer;
     let mut memory = queue.allocate(LEN as u64).map_err(text)?;
     let spot = memory.spot(queue).map_err(text)?;
@@ -112,13 +115,13 @@ fn filled(scene: &Scene<'_>) -> Verdict {
     // SAFETY: UNS-22: the memory was just allocated for this queue, and nothing was submitted for
     // it.
     let mapping = unsafe { driver.map_to_fill(queue.raw(), spot, LEN as u64) }.map_err(text)?;
-    let Some(address) = mapping else { return Ok(()) };
+    let Some(address) = mapping else { return Ok(false) };
     // SAFETY: DRV-25: the host may write as many bytes there until the mapping ends.
     unsafe { address.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), LEN) };
     // SAFETY: UNS-22: mapped above with this length, and not used after this.
     let filled = unsafe { driver.unmap_filled(queue.raw(), spot, LEN as u64, address) };
     match filled.map_err(text)? {
-        Filled::InOrder => get(queue, spot, bytes)?.finish(queue),
+        Filled::InOrder => get(queue, spot, bytes)?.finish(queue)?,
         Filled::Now => {
             if is_mapped(scene) {
                 require_shown(&mapped(scene, spot, LEN)?, &bytes)?;
@@ -126,7 +129,7 @@ fn filled(scene: &Scene<'_>) -> Verdict {
             let reader = &scene.reader;
             let landing = get(reader, spot, bytes.clone())?;
             landing.finish(reader)?;
-            get(queue, spot, bytes)?.finish(queue)
+            get(queue, spot, bytes)?.finish(queue)?;
         }
         Filled::After(event) => {
             // SAFETY: UNS-19: the driver gave the event away, and the guard destroys it after its
@@ -140,7 +143,8 @@ fn filled(scene: &Scene<'_>) -> Verdict {
             // SAFETY: UNS-22: the driver gave it away, and it is destroyed once.
             unsafe { driver.destroy_event(event) };
             finished?;
-            get(queue, spot, bytes)?.finish(queue)
+            get(queue, spot, bytes)?.finish(queue)?;
         }
     }
+    Ok(true)
 }

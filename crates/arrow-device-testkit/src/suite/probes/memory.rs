@@ -6,19 +6,19 @@ use arrow_device::{DeviceId, DeviceType, ErrorKind, Memory};
 use super::super::busy::Lane;
 use super::super::checks::Scene;
 use super::super::data::text;
-use super::{Probe, driver, get, host, memory, numbered, once, probe, put};
+use super::{Probe, driver, get, host, memory, numbered, once, once_where, probe, put};
 use crate::{Verdict, require};
 
 pub(super) const PROBES: &[Probe] = &[
     once("a device that nobody has is not reached", reaches_nobody),
-    once("memory is aligned", aligned),
+    once_where("memory is aligned", aligned),
     once("allocations do not overlap", allocations_are_apart),
     probe("fresh memory is the queue's that was named", allocated_in_order),
     once("memory outlives the queue that it was allocated for", queue_is_closed),
     once("memory is given back", given_back),
     once("what does not fit is out of memory", out_of_memory),
-    once("a part is the bytes that were named", parts),
-    once("an allocation is where it is", located),
+    once_where("a part is the bytes that were named", parts),
+    once_where("an allocation is where it is", located),
 ];
 
 const LEN: usize = 256;
@@ -33,10 +33,10 @@ fn reaches_nobody(scene: &Scene<'_>) -> Verdict {
     }
 }
 
-fn aligned(scene: &Scene<'_>) -> Verdict {
+fn aligned(scene: &Scene<'_>) -> Result<bool, String> {
     let properties = scene.device.properties();
     if properties.addressing != Addressing::Address {
-        return Ok(());
+        return Ok(false);
     }
     for len in [1, 3, 64, 100, 4097] {
         let mut memory = scene.writer.allocate(len).map_err(text)?;
@@ -44,7 +44,7 @@ fn aligned(scene: &Scene<'_>) -> Verdict {
         let is_aligned = base.bits().is_multiple_of(properties.alignment);
         require(is_aligned, || format!("{len} bytes lie at {base:?}, which is not aligned"))?;
     }
-    Ok(())
+    Ok(true)
 }
 
 fn allocations_are_apart(scene: &Scene<'_>) -> Verdict {
@@ -138,10 +138,10 @@ fn out_of_memory(scene: &Scene<'_>) -> Verdict {
     }
 }
 
-fn parts(scene: &Scene<'_>) -> Verdict {
+fn parts(scene: &Scene<'_>) -> Result<bool, String> {
     let properties = scene.device.properties();
     if properties.addressing != Addressing::Handle || !properties.parts {
-        return Ok(());
+        return Ok(false);
     }
     let (driver, step) = (driver(scene.device), properties.alignment);
     let (_memory, spot) = memory(scene, 4 * step)?;
@@ -156,14 +156,15 @@ fn parts(scene: &Scene<'_>) -> Verdict {
         unsafe { driver.free_part(part) };
         read?;
     }
-    get(&scene.reader, spot, bytes)?.finish(&scene.reader)
+    get(&scene.reader, spot, bytes)?.finish(&scene.reader)?;
+    Ok(true)
 }
 
 fn reads(scene: &Scene<'_>, base: Raw<Memory>, expected: &[u8]) -> Verdict {
     get(&scene.reader, Spot { base, offset: 0 }, expected.to_vec())?.finish(&scene.reader)
 }
 
-fn located(scene: &Scene<'_>) -> Verdict {
+fn located(scene: &Scene<'_>) -> Result<bool, String> {
     let driver: &dyn Driver = driver(scene.device);
     let (_memory, spot) = memory(scene, LEN)?;
     let locate = |bytes: usize| {
@@ -171,7 +172,7 @@ fn located(scene: &Scene<'_>) -> Verdict {
         // SAFETY: the memory is allocated, and the address is inside it.
         unsafe { driver.locate(base) }.map_err(text)
     };
-    let Some(start) = locate(0)? else { return Ok(()) };
+    let Some(start) = locate(0)? else { return Ok(false) };
     let id = driver.id();
     require(start.device == id, || format!("memory on {id} is said to lie on {}", start.device))?;
     let is_enough = |remaining: u64, bytes: usize| {
@@ -188,5 +189,5 @@ fn located(scene: &Scene<'_>) -> Verdict {
             format!("{one} bytes are said to be left, and {other} from 64 bytes on")
         })?;
     }
-    Ok(())
+    Ok(true)
 }

@@ -21,18 +21,44 @@ use crate::{Verdict, require};
 /// One promise of a driver, looked at.
 pub(super) struct Probe {
     pub(super) name: &'static str,
-    pub(super) run: fn(&Scene<'_>) -> Verdict,
+    look: Look,
     /// How often.
     pub(super) rounds: usize,
 }
 
-const fn probe(name: &'static str, run: fn(&Scene<'_>) -> Verdict) -> Probe {
-    Probe { name, run, rounds: 4 }
+/// How a probe looks at a device.
+enum Look {
+    /// At every device.
+    Always(fn(&Scene<'_>) -> Verdict),
+    /// At a device that does what the promise is about; whether this one does.
+    Where(fn(&Scene<'_>) -> Result<bool, String>),
+}
+
+impl Probe {
+    /// Looks; says whether there was something to look at.
+    pub(super) fn run(&self, scene: &Scene<'_>) -> Result<bool, String> {
+        match self.look {
+            Look::Always(look) => look(scene).map(|()| true),
+            Look::Where(look) => look(scene),
+        }
+    }
+}
+
+const fn probe(name: &'static str, look: fn(&Scene<'_>) -> Verdict) -> Probe {
+    Probe { name, look: Look::Always(look), rounds: 4 }
+}
+
+const fn probe_where(name: &'static str, look: fn(&Scene<'_>) -> Result<bool, String>) -> Probe {
+    Probe { name, look: Look::Where(look), rounds: 4 }
 }
 
 /// What does not depend on the pace of the device.
-const fn once(name: &'static str, run: fn(&Scene<'_>) -> Verdict) -> Probe {
-    Probe { name, run, rounds: 1 }
+const fn once(name: &'static str, look: fn(&Scene<'_>) -> Verdict) -> Probe {
+    Probe { name, look: Look::Always(look), rounds: 1 }
+}
+
+const fn once_where(name: &'static str, look: fn(&Scene<'_>) -> Result<bool, String>) -> Probe {
+    Probe { name, look: Look::Where(look), rounds: 1 }
 }
 
 /// The probes of a check; none, where a check looks at arrays.

@@ -3,14 +3,15 @@
 use std::ffi::c_void;
 use std::time::Duration;
 
+use arrow_device::Event;
 use arrow_device::driver::{Readiness, Region, Route, SyncEvent};
 
 use super::super::busy::Lane;
 use super::super::checks::Scene;
 use super::super::data::{Landing, text, wait_for};
 use super::{
-    Probe, copy_within, driver, get, host, memory, numbered, probe, put, require_landed,
-    write_slowly,
+    Probe, copy_within, driver, get, host, memory, numbered, probe, probe_where, put,
+    require_landed, write_slowly,
 };
 use crate::{Verdict, require};
 
@@ -26,8 +27,10 @@ pub(super) const PROBES: &[Probe] = &[
     probe("the host waits for work of another thread", waits_for_other_threads),
     probe("an event stands for work of another thread", event_of_other_threads),
     probe("a queue waits for an event that is gone", event_is_destroyed),
+    probe_where("another device's queue waits for an event", other_queue_waits),
+    probe_where("another device's queue waits for an event that is gone", other_queue_waits_on),
     probe("work goes on when its queue is closed", queue_is_closed),
-    probe("an event is shown and read", event_is_shown),
+    probe_where("an event is shown and read", event_is_shown),
 ];
 
 const LEN: usize = 512;
@@ -167,6 +170,45 @@ fn event_is_destroyed(scene: &Scene<'_>) -> Verdict {
     get(&scene.reader, spot, bytes)?.finish(&scene.reader)
 }
 
+fn other_queue_waits(scene: &Scene<'_>) -> Result<bool, String> {
+    fetch_behind_an_event(scene, 10, |event| event)
+}
+
+fn other_queue_waits_on(scene: &Scene<'_>) -> Result<bool, String> {
+    fetch_behind_an_event(scene, 11, drop)
+}
+
+/// Has a queue of another device wait for an event, and then copy what comes before it. `waited` is
+/// done with the event in between.
+fn fetch_behind_an_event<T>(
+    scene: &Scene<'_>,
+    seed: u8,
+    waited: impl FnOnce(Event) -> T,
+) -> Result<bool, String> {
+    let Some(queue) = &scene.elsewhere else { return Ok(false) };
+    if queue.reaches(scene.device.id()).is_err() {
+        return Ok(false);
+    }
+    let (mut memory, spot) = memory(scene, LEN)?;
+    memory.spot(queue).map_err(text)?;
+    let mut target = queue.allocate(LEN as u64).map_err(text)?;
+    let there = target.spot(queue).map_err(text)?;
+    let bytes = numbered(LEN, seed);
+    write_slowly(scene, spot, &bytes)?;
+    let event = scene.writer.record().map_err(text)?;
+    queue.wait(&event).map_err(text)?;
+    let kept = waited(event);
+    let region = Region { from: spot, to: there, len: LEN as u64 };
+    let route = Route::FromPeer(driver(scene.device));
+    // SAFETY: UNS-21: both sides have as many bytes, and are freed behind the queue, which was told
+    // them.
+    unsafe { queue.copy(route, &[region]) }.map_err(text)?;
+    let landing = get(queue, there, bytes)?;
+    let fetched = landing.finish(queue);
+    drop(kept);
+    fetched.map(|()| true)
+}
+
 fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
     let (_memory, spot) = memory(scene, LEN)?;
     let driver = driver(scene.device);
@@ -209,9 +251,9 @@ fn queue_is_closed(scene: &Scene<'_>) -> Verdict {
     read
 }
 
-fn event_is_shown(scene: &Scene<'_>) -> Verdict {
+fn event_is_shown(scene: &Scene<'_>) -> Result<bool, String> {
     if scene.device.properties().readiness != Readiness::Event {
-        return Ok(());
+        return Ok(false);
     }
     let (_memory, spot) = memory(scene, LEN)?;
     let bytes = numbered(LEN, 9);
@@ -227,5 +269,6 @@ fn event_is_shown(scene: &Scene<'_>) -> Verdict {
     };
     wait_for(&scene.reader, shown)?;
     let _ = handle;
-    get(&scene.reader, spot, bytes)?.finish(&scene.reader)
+    get(&scene.reader, spot, bytes)?.finish(&scene.reader)?;
+    Ok(true)
 }
