@@ -7,7 +7,6 @@ use arrow_device::driver::{Raw, Spot};
 use arrow_device::{Error, ErrorKind, Memory, Queue, Result};
 
 use crate::allocation::{Allocation, Placement};
-use crate::builder::Kind;
 use crate::custody::Custody;
 use crate::engine::{State, misuse};
 use crate::fault::Call;
@@ -48,7 +47,7 @@ impl State {
         let state = &self.devices[device];
         let (id, left) = (state.id, state.limit.saturating_sub(state.allocated));
         let fits = len <= left || placement.is_for_host();
-        let readable = self.kind == Kind::HostReadable || placement.is_for_host();
+        let readable = self.kind.is_readable() || placement.is_for_host();
         let block = if fits { DeviceBytes::reserve(len, readable) } else { None };
         let opened = |block: &DeviceBytes| !placement.is_for_host() || block.open_to_host();
         let Some(mut block) = block.filter(opened) else {
@@ -249,7 +248,7 @@ impl State {
     ) -> Result<NonNull<u8>> {
         let site = self.sites.add(site);
         self.attempt(Call::Map, device)?;
-        if self.kind != Kind::HostReadable {
+        if !self.kind.is_readable() {
             return Err(Error::new(ErrorKind::Unsupported, "the host cannot read this memory")
                 .during("map")
                 .on_device(self.devices[device].id));

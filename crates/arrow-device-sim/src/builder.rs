@@ -27,29 +27,47 @@ pub enum Kind {
     /// There are events between the library and the driver, and none to show to others:
     /// `sync_event` and `read_sync_event` are
     /// [`ErrorKind::Unsupported`](arrow_device::ErrorKind::Unsupported), and the `sync_event` of an
-    /// exported array is null.
+    /// exported array is null. An array is ready in the order of the queue: the host and the queues
+    /// of other devices wait for an event of the library's.
     OneQueue,
+    /// Memory at addresses that the host can read in place, on a device that has one queue as
+    /// [`OneQueue`](Self::OneQueue) has: Metal, where host and device share memory.
+    OneQueueReadable,
 }
 
 impl Kind {
     /// All of them, for tests that have to hold for each.
-    pub const ALL: [Self; 4] = [Self::Discrete, Self::HostReadable, Self::Handles, Self::OneQueue];
+    pub const ALL: [Self; 5] =
+        [Self::Discrete, Self::HostReadable, Self::Handles, Self::OneQueue, Self::OneQueueReadable];
 
     /// Whether nothing can be added to what names memory.
     pub(crate) fn has_handles(self) -> bool {
         matches!(self, Self::Handles | Self::OneQueue)
     }
 
+    /// Whether all work of a device is in the order of one queue.
+    pub(crate) fn has_one_queue(self) -> bool {
+        matches!(self, Self::OneQueue | Self::OneQueueReadable)
+    }
+
+    /// Whether the host reads and fills memory in place.
+    pub(crate) fn is_readable(self) -> bool {
+        matches!(self, Self::HostReadable | Self::OneQueueReadable)
+    }
+
     pub(crate) fn properties(self, name: String, parts: bool) -> Properties {
         let properties = Properties::new(name).with_alignment(256).with_watches(true);
-        match self {
-            Self::Discrete => properties,
-            Self::HostReadable => properties.with_host_access(HostAccess::Mapped),
-            Self::Handles => properties.with_addressing(Addressing::Handle).with_parts(parts),
-            Self::OneQueue => properties
-                .with_addressing(Addressing::Handle)
-                .with_parts(parts)
-                .with_readiness(Readiness::QueueOrder),
+        let properties = match self.has_handles() {
+            true => properties.with_addressing(Addressing::Handle).with_parts(parts),
+            false => properties,
+        };
+        let properties = match self.is_readable() {
+            true => properties.with_host_access(HostAccess::Mapped),
+            false => properties,
+        };
+        match self.has_one_queue() {
+            true => properties.with_readiness(Readiness::QueueOrder),
+            false => properties,
         }
     }
 }

@@ -9,7 +9,6 @@ use std::ptr::NonNull;
 use arrow_device::driver::{Filled, Raw, Spot};
 use arrow_device::{Queue, Result};
 
-use crate::builder::Kind;
 use crate::engine::{State, misuse};
 use crate::fault::Call;
 use crate::queue::{Piece, Side, Work};
@@ -30,7 +29,7 @@ impl State {
         let site = self.sites.add(site);
         let queue = self.open_one(queue, "map to fill", site)?;
         let device = self.queues[queue].device;
-        if self.kind != Kind::HostReadable {
+        if !self.kind.is_readable() {
             return Ok(None);
         }
         self.attempt(Call::Map, device)?;

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use arrow_device::driver::Raw;
 use arrow_device::{Queue, Result};
 
-use crate::builder::Kind;
 use crate::clock::Clock;
 use crate::engine::{State, misuse};
 use crate::fault::Call;
@@ -39,7 +38,7 @@ impl State {
     ) -> Result<usize> {
         self.attempt(Call::OpenQueue, device)?;
         let opened = self.sites.add(site);
-        if self.kind == Kind::OneQueue
+        if self.kind.has_one_queue()
             && let Some((handle, number)) = self.devices[device].one_queue
         {
             let queue = &mut self.queues[number];
@@ -80,7 +79,7 @@ impl State {
         if self.queues[queue].openings > 0 {
             return;
         }
-        if self.kind == Kind::OneQueue {
+        if self.kind.has_one_queue() {
             // The queue is there as long as the device, and so is its lane.
             self.queues[queue].closed = Some(site);
             return;

@@ -160,7 +160,7 @@ pub const ALL: &[Convention] = &[
         buffers: "a WGPUBuffer of webgpu.h",
         device_id: "the value of the WGPUDevice handle",
         event: None,
-        waiting: "not needed: the order of its one queue is enough",
+        waiting: "nothing for work on its one queue; the host waits for the queue",
         shared: "the device, given to both by the application",
     },
     Convention {

@@ -21,8 +21,8 @@ fn every_type_comes_back_in_every_layout_on_every_kind_of_device() {
         let queue = sim.device().open_queue().unwrap();
         cases += matrix::run(&queue, &matrix::DTYPES);
     }
-    // 4 kinds, 20 types, 9 layouts, 2 forms.
-    assert_eq!(cases, 1440);
+    // 20 types, 9 layouts, 2 forms.
+    assert_eq!(cases, Kind::ALL.len() * 20 * 9 * 2);
 }
 
 // Requirement: DLP-4, DLP-5
@@ -66,9 +66,7 @@ fn on_export_the_consumers_queue_waits_and_no_host_does() {
             let array = being_written(sim, &producer).slice(4, 60).unwrap();
             let tensor = array.to_tensor(&Conversion::new()).unwrap();
             let managed = tensor.clone().export(Order::On(&consumer), CopyPolicy::Never).unwrap();
-            // What one queue makes is ready in its order.
-            let is_ready = kind == Kind::OneQueue;
-            assert_eq!(tensor.is_ready().unwrap(), is_ready, "somebody waited on the host");
+            assert!(!tensor.is_ready().unwrap(), "somebody waited on the host");
             consume(sim, &consumer, &managed);
             consumer.synchronize().unwrap();
             assert!(sim.reports().is_empty());

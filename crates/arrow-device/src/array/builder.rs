@@ -7,9 +7,9 @@ use super::readiness::{Pending, ReadyWhen, distinct_pending};
 use super::tree::{Built, Tree};
 use super::{Array, Window};
 use crate::convention;
+use crate::device::BytesOwner;
 use crate::device::deferred::{self, QueueUse};
 use crate::device::driver::{Raw, Readiness, Runtime};
-use crate::device::{BytesOwner, owner_on_queue};
 use crate::pool::shared::Shared;
 use crate::schema::{Schema, can_be_absent};
 use crate::{
@@ -111,8 +111,8 @@ impl ArrayBuilder {
 
     /// The data is complete, or will be after what was submitted for it: the array is ready after
     /// what was submitted by now to the queues that filled a [`Memory`](crate::Memory) of its
-    /// buffers, and at once where there are none. On a device that has no events to show to others,
-    /// this waits on the host.
+    /// buffers, and at once where there are none. On a device that has no events
+    /// ([`Readiness::HostWait`](crate::driver::Readiness::HostWait)), this waits on the host.
     ///
     /// Children stay as ready as they are: an array of columns that wait for different events is
     /// ready after all of them.
@@ -125,19 +125,21 @@ impl ArrayBuilder {
     ///
     /// Children that wait for other events, and queues that filled a [`Memory`](crate::Memory) of
     /// the buffers, make the queue wait for those first, so that one event stands for all. On a
-    /// device that has no events to show to others, this waits on the host.
+    /// device that has no events ([`Readiness::HostWait`](crate::driver::Readiness::HostWait)), this
+    /// waits on the host.
     ///
     /// # Errors
     /// [`NotReachable`](ErrorKind::NotReachable): work on the queue cannot have written the memory.
     /// Any queue can be named for memory of the host.
     pub fn finish_on(mut self, queue: &Queue) -> Result<Array> {
-        let finished = self.finish(Some(queue), |parts| {
+        let finished = self.finish(|parts| {
             parts.require_reach(queue)?;
+            let in_order = parts.pending_in_order()?;
             let pending = parts.sources.iter().flat_map(|source| {
                 let tree = source.tree();
                 tree.ready.pending().iter().map(move |one| (tree, one))
             });
-            distinct_pending(pending)
+            distinct_pending(pending.chain(in_order.iter().map(|(tree, one)| (*tree, one))))
                 .into_iter()
                 .try_for_each(|(tree, one)| tree.wait_for(queue, one))?;
             let others = parts.in_flight.iter().filter(|other| other.number() != queue.number());
@@ -161,8 +163,8 @@ impl ArrayBuilder {
     /// does not tell which work comes before it. [`finish_on`](Self::finish_on) records one behind
     /// all.)
     pub unsafe fn finish_after(mut self, event: Event) -> Result<Array> {
-        let finished = self.finish(None, |parts| {
-            let pending = parts.pending().chain([Pending::Event(event.clone())]);
+        let finished = self.finish(|parts| {
+            let pending = parts.pending()?.chain([Pending::Event(event.clone())]);
             Ok(ReadyWhen::join(pending))
         });
         if finished.is_err() {
@@ -177,12 +179,12 @@ impl ArrayBuilder {
         mut self,
         others: impl IntoIterator<Item = Pending>,
     ) -> Result<Array> {
-        self.finish(None, |parts| {
+        self.finish(|parts| {
             let mut after = Vec::new();
             for queue in parts.in_flight {
                 after.extend(parts.after(queue)?);
             }
-            Ok(ReadyWhen::join(parts.pending().chain(others).chain(after)))
+            Ok(ReadyWhen::join(parts.pending()?.chain(others).chain(after)))
         })
     }
 
@@ -201,11 +203,9 @@ impl ArrayBuilder {
         buffers.into_iter().filter_map(|buffer| buffer.and_then(Buffer::into_owner))
     }
 
-    /// The array, of which this queue may still write the buffers. After a refusal the builder has
-    /// the buffers still, unless a tree was made of them.
+    /// The array. After a refusal the builder has the buffers still, unless a tree was made of them.
     fn finish(
         &mut self,
-        queue: Option<&Queue>,
         ready: impl FnOnce(&ArrayParts<'_>) -> Result<ReadyWhen>,
     ) -> Result<Array> {
         let schema = std::mem::replace(
@@ -239,13 +239,7 @@ impl ArrayBuilder {
         let memory = self.buffers.iter().flatten().map(Buffer::base).find(|base| !base.is_null());
         let parts = ArrayParts { device, memory, sources: &sources, in_flight: &in_flight };
         let ready = ready(&parts)?.shown_on(|event| parts.may_show(event));
-        // An event of the queue keeps the tree. Where there is none the owners are kept.
-        let keeps_by_order = |queue: &&Queue| {
-            let of = queue.device();
-            of.properties().readiness == Readiness::QueueOrder && of.id() == device
-        };
-        let queue = queue.filter(keeps_by_order);
-        let tree = self.assemble(schema, device, ready, sources, queue)?;
+        let tree = self.assemble(schema, device, ready, sources)?;
         Ok(Array::from_tree(Shared::new(tree)?))
     }
 
@@ -464,7 +458,6 @@ impl ArrayBuilder {
         device: DeviceId,
         ready: ReadyWhen,
         sources: Vec<Array>,
-        queue: Option<&Queue>,
     ) -> Result<Tree> {
         let pointers: Arc<[BufferPointer]> = self
             .buffers
@@ -501,12 +494,7 @@ impl ArrayBuilder {
             next += 1;
         }
         let tables = Tables { extents: extents.into(), _pointers: pointers };
-        let mut owners: Box<[_]> = self.take_owners().collect();
-        if let Some(queue) = queue.filter(|_| !owners.is_empty()) {
-            // The buffers' own owners stay, the last one last: they tell what is of one allocation.
-            let kept = owner_on_queue(device, owners.clone(), queue);
-            owners = [kept].into_iter().chain(owners).collect();
-        }
+        let owners = self.take_owners().collect();
         let built = Built { nodes: Nodes::from(nodes), _buffers: owners, below, tables };
         Ok(Tree::built(schema, device, ready, built))
     }
@@ -525,8 +513,22 @@ struct ArrayParts<'builder> {
 
 impl ArrayParts<'_> {
     /// What the arrays below wait for.
-    fn pending(&self) -> impl Iterator<Item = Pending> {
-        self.sources.iter().flat_map(|source| source.tree().ready.pending().iter().cloned())
+    fn pending(&self) -> Result<impl Iterator<Item = Pending>> {
+        let in_order = self.pending_in_order()?;
+        let all = self.sources.iter().flat_map(|source| source.tree().ready.pending());
+        Ok(all.cloned().chain(in_order.into_iter().map(|(_, one)| one)))
+    }
+
+    /// What those of the arrays below wait for that are ready in the order of a queue, and came
+    /// without an event.
+    fn pending_in_order(&self) -> Result<Vec<(&Shared<Tree>, Pending)>> {
+        if !Device::any_is_in_queue_order() {
+            return Ok(Vec::new());
+        }
+        let trees = self.sources.iter().map(Array::tree);
+        let events =
+            trees.map(|tree| Ok(tree.event_in_order()?.map(|event| (tree, Pending::Event(event)))));
+        events.filter_map(Result::transpose).collect()
     }
 
     /// Whether work on the queue can have written the memory. What goes to host memory comes from
@@ -563,18 +565,22 @@ impl ArrayParts<'_> {
     fn after(&self, queue: &Queue) -> Result<Option<Pending>> {
         match queue.device().properties().readiness {
             Readiness::Event => Ok(Some(Pending::Event(queue.record()?))),
-            Readiness::QueueOrder if queue.device().id() == self.device => Ok(None),
+            Readiness::QueueOrder if queue.device().id() == self.device => {
+                Ok(Some(Pending::Event(queue.record()?)))
+            }
             Readiness::QueueOrder | Readiness::HostWait => queue.synchronize().map(|()| None),
         }
     }
 
-    /// Whether whoever gets the array finds in `sync_event` what the convention of its device says.
+    /// Whether whoever gets the array finds in `sync_event` what the convention of its device says,
+    /// which on a device with one queue is nothing.
     fn may_show(&self, event: &Event) -> bool {
         let of = event.device();
         if of.id() == self.device {
             return self.is_of(of);
         }
-        convention::have_same_events(of.id().device_type, self.device.device_type)
+        of.properties().readiness == Readiness::Event
+            && convention::have_same_events(of.id().device_type, self.device.device_type)
             && of.driver().reaches(self.device).is_ok()
             && self.is_of(of)
     }

@@ -24,7 +24,7 @@ use crate::ffi::node::{CNode, ChildNumbers, Links, TreeOwner, TreeShare, TreeSou
 use crate::ffi::release::release_share;
 use crate::pool::shared::Shared;
 use crate::schema::{Check, Schema};
-use crate::{DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
+use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Queue, Result};
 
 impl Array {
     /// Hands the array to a consumer: fills the struct that the consumer allocated.
@@ -34,8 +34,9 @@ impl Array {
     /// call says that its own work on the data is done.
     ///
     /// No device is called. The event that the array came with or was made with goes out unchanged;
-    /// an array that is ready has none. An array that is not ready, on a type of device that has no
-    /// events, is an error, and so is an event of another runtime than that of the device, as
+    /// an array that is ready has none, nor has one that is ready
+    /// [in the order](crate::driver::Readiness::QueueOrder) of its device's queue. Another array
+    /// that is not ready, on a type of device that has no events, is an error, and so is an event of another runtime than that of the device, as
     /// [`finish_after`](crate::ArrayBuilder::finish_after) takes. Columns with different events
     /// cannot share the one place for an event: use [`export_on`](Self::export_on) or [`export_settled`](Self::export_settled).
     ///
@@ -74,7 +75,7 @@ impl Array {
     /// records one.
     ///
     /// Where there is one event of the device's own runtime, or none, it goes out unchanged and the
-    /// queue is not used. On a type of device that has no events to show, and where the queue's
+    /// queue is not used. On a device that has no events to show and more than one queue, and where the queue's
     /// events are of another kind, this waits on the host.
     pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
         self.export_joined(queue, as_uninit(out))
@@ -167,6 +168,7 @@ impl Array {
     ) -> Result<()> {
         let pending = match &self.tree().ready {
             ReadyWhen::Now => None,
+            _ if Device::any_is_in_queue_order() && self.is_in_queue_order() => None,
             _ if !self.may_show_events() => {
                 self.wait()?;
                 None
@@ -217,9 +219,18 @@ impl Array {
     fn single_pending(&self) -> Result<Option<Pending>> {
         match &self.tree().ready {
             ReadyWhen::Now => Ok(None),
+            _ if Device::any_is_in_queue_order() && self.is_in_queue_order() => Ok(None),
             ReadyWhen::After(pending) if self.may_show_events() => Ok(Some(pending.clone())),
             _ => Err(self.no_single_event()),
         }
+    }
+
+    /// Whether the array is ready in the order of its device's queue, which nobody is told of by an
+    /// event.
+    fn is_in_queue_order(&self) -> bool {
+        let tree = self.tree();
+        let is_in_order = |event| tree.is_in_order_of(event);
+        tree.ready.pending().iter().all(|one| one.event().is_some_and(is_in_order))
     }
 
     #[cold]

@@ -22,7 +22,7 @@ use crate::pool::per_fork::{Locks, PerFork};
 use crate::pool::shared::Shared;
 use crate::process::MadeIn;
 use crate::schema::Schema;
-use crate::{Device, DeviceId, DeviceType, Extent, Queue};
+use crate::{Device, DeviceId, DeviceType, Event, Extent, Queue};
 
 /// A tree: nodes, when they are ready, and whatever keeps them alive.
 pub(crate) struct Tree {
@@ -46,14 +46,16 @@ pub(super) struct Notes {
     pub(super) counted: Mutex<Option<CountedBytes>>,
     /// What drivers that watch are told when the tree is released.
     pub(super) watched: Mutex<Vec<WatchedRelease>>,
+    /// Behind the work that makes the data, where that is known from the order of a queue alone.
+    pub(super) in_order: Mutex<Option<Event>>,
     /// What keeps buffers alive that were made of this tree, while there are any.
     pub(super) as_owner: Mutex<Weak<Shared<Tree>>>,
 }
 
 impl Locks for Notes {
     fn are_free(&self) -> bool {
-        let Self { waited, uses, counted, watched, as_owner } = self;
-        let of_uses = waited.are_free() && uses.are_free();
+        let Self { waited, uses, counted, watched, in_order, as_owner } = self;
+        let of_uses = waited.are_free() && uses.are_free() && in_order.are_free();
         of_uses && counted.are_free() && watched.are_free() && as_owner.are_free()
     }
 }

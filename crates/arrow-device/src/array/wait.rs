@@ -1,10 +1,12 @@
 //! When the data of an array may be used, and who waits: the host, or a queue.
 
-use super::readiness::Pending;
-use super::tree::Tree;
+use std::borrow::Cow;
+
+use super::readiness::{Pending, ReadyWhen};
+use super::tree::{Storage, Tree};
 use super::{Array, View};
 use crate::device::driver::Driver;
-use crate::{Device, Error, ErrorKind, Queue, Result, process};
+use crate::{Device, DeviceType, Error, ErrorKind, Event, Queue, Result, process};
 
 /// When an array's data may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +14,8 @@ use crate::{Device, Error, ErrorKind, Queue, Result, process};
 pub enum Ready {
     /// At once.
     Now,
-    /// After one event.
+    /// After one event. (Work on the one queue of a device whose arrays are ready
+    /// [in its order](crate::driver::Readiness::QueueOrder) need not wait for it.)
     AfterEvent,
     /// After several: columns with different events were put together. [`Array::export_on`] joins
     /// them.
@@ -23,6 +26,7 @@ impl Array {
     /// When the data may be used. Asks no device.
     pub fn ready(&self) -> Ready {
         match self.tree.ready.pending() {
+            [] if self.tree.device_in_order().is_some() => Ready::AfterEvent,
             [] => Ready::Now,
             [_] => Ready::AfterEvent,
             several => Ready::AfterEvents(several.len()),
@@ -31,8 +35,7 @@ impl Array {
 
     /// Whether the data may be used by now. Asks the device where there is an event; never waits.
     pub fn is_ready(&self) -> Result<bool> {
-        let pending = self.tree.ready.pending();
-        for pending in pending {
+        for pending in &*self.tree.pending()? {
             let passed = match pending {
                 Pending::Event(event) => event.is_complete(),
                 Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
@@ -53,7 +56,7 @@ impl Array {
     /// process, as [`Device::new`] does; whoever has a queue uses [`on`](Self::on) instead and does
     /// not wait at all.
     pub fn wait(&self) -> Result<()> {
-        self.tree.ready.pending().iter().try_for_each(|pending| match pending {
+        self.tree.pending()?.iter().try_for_each(|pending| match pending {
             Pending::Event(event) => event.synchronize(),
             Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
                 // SAFETY: `with_foreign_event` gives a live event of this driver's runtime.
@@ -113,7 +116,12 @@ impl Tree {
     pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
         self.require_reach(queue)?;
         self.check_process()?;
-        let pending = self.ready.pending();
+        let in_order = if Device::any_is_in_queue_order() {
+            self.event_in_order_for(queue)?.map(Pending::Event)
+        } else {
+            None
+        };
+        let pending = in_order.as_ref().map_or(self.ready.pending(), std::slice::from_ref);
         if pending.is_empty() || self.notes.lock(|notes| &notes.waited).contains(&queue.number()) {
             return Ok(());
         }
@@ -123,6 +131,67 @@ impl Tree {
             waited.push(queue.number());
         }
         Ok(())
+    }
+
+    /// What has to pass before the data may be used.
+    #[inline(always)]
+    pub(crate) fn pending(&self) -> Result<Cow<'_, [Pending]>> {
+        if Device::any_is_in_queue_order()
+            && let Some(event) = self.event_in_order()?
+        {
+            return Ok(Cow::Owned(vec![Pending::Event(event)]));
+        }
+        Ok(Cow::Borrowed(self.ready.pending()))
+    }
+
+    /// An event behind the work that makes the data, where the array came without one from a device
+    /// whose arrays are ready in the order of its queue. Whoever made the array has submitted that
+    /// work before.
+    #[cold]
+    pub(crate) fn event_in_order(&self) -> Result<Option<Event>> {
+        let Some(device) = self.device_in_order() else { return Ok(None) };
+        self.check_process()?;
+        if let Some(known) = &*self.notes.lock(|notes| &notes.in_order) {
+            return Ok(Some(known.clone()));
+        }
+        // Of two threads that come here at once each records an event, and both are right.
+        let event = device.open_queue()?.record()?;
+        *self.notes.lock(|notes| &notes.in_order) = Some(event.clone());
+        Ok(Some(event))
+    }
+
+    /// [`event_in_order`](Self::event_in_order), where the queue needs one: not the queue whose
+    /// order it is (DRV-4).
+    #[cold]
+    fn event_in_order_for(&self, queue: &Queue) -> Result<Option<Event>> {
+        let device = queue.device();
+        if device.is_in_queue_order() && device.id() == self.device {
+            return Ok(None);
+        }
+        self.event_in_order()
+    }
+
+    /// The device of which only the order of its queue says when the data is complete. (Who builds
+    /// an array here says so by events.)
+    fn device_in_order(&self) -> Option<Device> {
+        let may_be = Device::any_is_in_queue_order()
+            && matches!((&self.ready, &*self.storage), (ReadyWhen::Now, Storage::Foreign(_)))
+            && self.device.device_type != DeviceType::CPU;
+        if !may_be {
+            return None;
+        }
+        self.open_device().filter(Device::is_in_queue_order)
+    }
+
+    /// Whether the event stands for work of the array's own device, which is ready in the order of
+    /// its queue: whoever gets the array needs to be told nothing.
+    pub(crate) fn is_in_order_of(&self, event: &Event) -> bool {
+        let of = event.device();
+        let holds = |memory| {
+            // SAFETY: this tree keeps the memory, which is a `buffers[i]` of its own.
+            unsafe { of.holds(memory) }
+        };
+        of.is_in_queue_order() && of.id() == self.device && self.telling_memory().is_none_or(holds)
     }
 
     /// Whether work on a queue may touch the data.

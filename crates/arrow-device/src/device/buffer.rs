@@ -35,11 +35,7 @@ impl Drop for OwnersOnQueue {
 
 /// One owner in the place of these, of bytes on this device: it keeps them until the queue has
 /// passed what is submitted before it is dropped.
-pub(crate) fn owner_on_queue(
-    device: DeviceId,
-    owners: Box<[BytesOwner]>,
-    queue: &Queue,
-) -> BytesOwner {
+fn owner_on_queue(device: DeviceId, owners: Box<[BytesOwner]>, queue: &Queue) -> BytesOwner {
     let frees_host_memory = device.device_type == DeviceType::CPU;
     Arc::new(OwnersOnQueue { owners, queue: queue.clone(), frees_host_memory })
 }

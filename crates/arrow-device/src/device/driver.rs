@@ -142,7 +142,12 @@ pub enum Readiness {
     /// The interface has no event for this device: whoever exports waits on the host first.
     HostWait,
     /// The interface has no event for this device, and needs none: the device has one queue, and
-    /// order on it is enough.
+    /// what is submitted to it comes behind everything that was submitted before (DRV-4).
+    ///
+    /// Others find a null `sync_event`. In this process events say when the data is there, as on
+    /// any device: the host and the queues of other devices wait for them, and work on the device's
+    /// own queue waits for nothing. For an array that came from somebody else, an event is recorded
+    /// behind all that was submitted, when the host or another device first asks.
     QueueOrder,
 }
 
@@ -341,6 +346,7 @@ pub struct Allocation {
 /// * DRV-2: They never unwind.
 /// * DRV-3: They use and drop no queue, event, memory, array or stream of this library.
 /// * DRV-4: A queue is in order. Where a runtime's is not, `record`, `wait` and `copy` make it so.
+///   Where `readiness` is [`QueueOrder`](Readiness::QueueOrder), all queues of the device are one.
 /// * DRV-5: They wait for submitted work only where their documentation says so.
 /// * DRV-6: `id`, `runtime` and `properties` never change. They, `share`, `reuse`, `watch`,
 ///   `sync_event` and `maps_in_place` call no runtime.
@@ -497,9 +503,13 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     // ---- queues
 
     /// Opens a queue.
+    ///
+    /// A device with [`Readiness::QueueOrder`] gives its one queue, by the same handle each time or
+    /// by another one.
     fn open_queue(&self) -> Result<Raw<Queue>>;
 
-    /// Closes a queue that `open_queue` opened. Work submitted to it still finishes.
+    /// Closes a queue that `open_queue` opened; of several openings of one queue, one. Work
+    /// submitted to it still finishes.
     ///
     /// # Safety
     /// UNS-22; `queue` is one that `open_queue` gave, and is not used after this.
@@ -563,11 +573,13 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// UNS-22.
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool>;
 
-    /// How an event of this device is shown to others. Calls no runtime.
+    /// How an event of this device is shown to others. Calls no runtime. An error of the kind
+    /// [`ErrorKind::Unsupported`] where [`readiness`](Properties::readiness) is not
+    /// [`Event`](Readiness::Event).
     fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent>;
 
     /// Reads the event that another party shows. It stays that party's, and alive as long as what
-    /// `sync_event` points to.
+    /// `sync_event` points to. The same error as of `sync_event` where the device shows none.
     ///
     /// # Safety
     /// `sync_event` is as UNS-5 says of one that is not null.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::account::{self, Account, Held};
 use super::allocator::Allocator;
 use super::deferred::{QueueTimeline, timeline_on};
-use super::driver::{Driver, Properties, Raw};
+use super::driver::{Driver, Properties, Raw, Readiness};
 use super::guarded::Guarded;
 use super::staging::Staging;
 use super::{Memory, Owner, Queue, host, registry};
@@ -92,6 +92,17 @@ impl Device {
     /// which one it is of.
     pub(crate) fn ids_are_ambiguous() -> bool {
         registry::is_ambiguous()
+    }
+
+    /// Whether the device has one queue, in whose order its arrays are ready.
+    pub(crate) fn is_in_queue_order(&self) -> bool {
+        self.properties().readiness == Readiness::QueueOrder
+    }
+
+    /// Whether arrays of any device of this process may be ready in the order of its queue.
+    #[inline(always)]
+    pub(crate) fn any_is_in_queue_order() -> bool {
+        registry::any_in_queue_order()
     }
 
     /// The open devices of this id, one of each runtime.

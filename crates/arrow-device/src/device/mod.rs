@@ -32,6 +32,6 @@ pub use handle::Device;
 pub use memory::Memory;
 pub use queue::Queue;
 
-pub(crate) use buffer::{BytesOwner, location, owner_on_queue};
+pub(crate) use buffer::{BytesOwner, location};
 pub(crate) use memory::Parted;
 pub(crate) use owner::Owner;

@@ -124,12 +124,22 @@ impl Queue {
         if !is_ours {
             return event.synchronize();
         }
+        // DRV-4: what comes later on such a device comes behind the event.
+        if self.is_ordered_behind(event) {
+            return Ok(());
+        }
         // SAFETY: both handles are alive in their owners, and of one runtime.
         let waiting = unsafe { self.driver().wait(self.0.raw, event.raw()) }?;
         match waiting {
             Waiting::Queued => Ok(()),
             Waiting::HostMustWait => event.synchronize(),
         }
+    }
+
+    /// Whether the event stands for work of the one queue that this is.
+    fn is_ordered_behind(&self, event: &Event) -> bool {
+        let device = self.device();
+        device.is_in_queue_order() && event.device().id() == device.id()
     }
 
     /// Waits on the host until everything submitted so far has finished.

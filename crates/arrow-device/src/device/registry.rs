@@ -25,9 +25,15 @@ static USED: AtomicBool = AtomicBool::new(false);
 /// by its number what another one is open by. Who copies within a device asks this every time.
 static AMBIGUOUS: AtomicBool = AtomicBool::new(false);
 
+/// Whether there ever was a device whose arrays are ready in the order of its queue.
+static IN_QUEUE_ORDER: AtomicBool = AtomicBool::new(false);
+
 pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     // The driver's guard has begun to count forks.
     USED.store(true, Ordering::Release);
+    if device.is_in_queue_order() {
+        IN_QUEUE_ORDER.store(true, Ordering::Relaxed);
+    }
     // The others may be closed meanwhile, and then end here: who waits for all releases waits.
     deferred::in_hand(|| {
         if list(device, opened).iter().any(|other| is_mistaken_for(device, other)) {
@@ -60,6 +66,12 @@ fn is_mistaken_for(device: &Device, other: &Device) -> bool {
 /// Whether an id may stand for several runtimes.
 pub(super) fn is_ambiguous() -> bool {
     AMBIGUOUS.load(Ordering::Relaxed)
+}
+
+/// Whether arrays of any device may be ready in the order of its queue.
+#[inline(always)]
+pub(super) fn any_in_queue_order() -> bool {
+    IN_QUEUE_ORDER.load(Ordering::Relaxed)
 }
 
 /// The device of this id that has this memory: the only one that says so; or, where none says so,

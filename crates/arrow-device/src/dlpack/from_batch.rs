@@ -97,7 +97,7 @@ impl Batch {
         let (base, start) = first.first_place();
         let len = behind.and_then(|behind| behind.checked_add(start)).ok_or_else(too_large)?;
         let whole = self.as_array().clone();
-        let ready = whole.tree().ready.pending().to_vec();
+        let ready = whole.tree().pending()?.into_owned();
         let owner = Tree::owner(whole.tree());
         let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner));
         let memory = bytes_of(buffer, |builder| builder.finish_with(ready))?;

@@ -210,7 +210,7 @@ impl Tensor {
         let first = start.checked_div(part).and_then(|first| usize::try_from(first).ok());
         let first = first.ok_or_else(too_large)?;
         // The same tree has the events that the data waits for; the buffer keeps it.
-        let ready = memory.tree().ready.pending().iter().cloned();
+        let ready = memory.tree().pending()?.into_owned();
         if let DataType::FixedSizeList(item, 2) = schema.data_type() {
             let parts = Array::builder((**item).clone())
                 .device(memory.device())
@@ -258,7 +258,7 @@ impl Tensor {
         let place = tensor.place_of_first(1).unwrap_or((Raw::NULL, 0));
         let memory = tensor.memory().clone();
         let extent = memory.extent(ELEMENTS);
-        let ready: Vec<_> = memory.tree().ready.pending().to_vec();
+        let ready = memory.tree().pending()?.into_owned();
         let device = memory.device();
         let buffer =
             Buffer::from_parts(device, place.0, 0, extent, Some(Tree::owner(memory.tree())));

@@ -288,13 +288,14 @@ fn columns_with_different_events_are_joined_by_a_queue_or_refused() {
 // Requirement: ARR-6, ARR-7, SAF-10
 #[test]
 fn a_device_without_events_is_waited_for_before_the_export() {
-    for (readiness, is_waited_for) in [(Readiness::HostWait, true), (Readiness::QueueOrder, false)]
+    for (readiness, ready, is_waited_for) in
+        [(Readiness::HostWait, Ready::Now, true), (Readiness::QueueOrder, Ready::AfterEvent, false)]
     {
         let (manual, device) = Manual::open_with(readiness);
         let queue = device.open_queue().unwrap();
         manual.submit(&queue);
         let array = numbers(&device, &Arc::default()).finish_on(&queue).unwrap();
-        assert_eq!(array.ready(), Ready::Now);
+        assert_eq!(array.ready(), ready, "{readiness:?}");
         assert_eq!(manual.is_idle(&queue), is_waited_for, "{readiness:?}");
         let mut c_array = ArrowDeviceArray::empty();
         array.export(&mut c_array).unwrap();

@@ -87,11 +87,10 @@ impl Plan {
     /// When the result is ready, after all was submitted.
     fn finish(&self) -> Result<ReadyWhen> {
         match self.queue.device().properties().readiness {
-            DeviceReadiness::Event => {
+            DeviceReadiness::Event | DeviceReadiness::QueueOrder => {
                 let event = self.queue.record().map_err(|error| error.at_step(step::RECORD))?;
                 Ok(ReadyWhen::After(Pending::Event(event)))
             }
-            DeviceReadiness::QueueOrder => Ok(ReadyWhen::Now),
             DeviceReadiness::HostWait => {
                 self.queue.synchronize().map_err(|error| error.at_step(step::FINISH))?;
                 Ok(ReadyWhen::Now)
@@ -102,7 +101,9 @@ impl Plan {
     /// The same where an event stands behind all of it already.
     fn finish_after(&self, last: Option<Event>) -> Result<ReadyWhen> {
         match (self.queue.device().properties().readiness, last) {
-            (DeviceReadiness::Event, Some(event)) => Ok(ReadyWhen::After(Pending::Event(event))),
+            (DeviceReadiness::Event | DeviceReadiness::QueueOrder, Some(event)) => {
+                Ok(ReadyWhen::After(Pending::Event(event)))
+            }
             _ => self.finish(),
         }
     }
