@@ -133,8 +133,14 @@ impl Tree {
         Ok(())
     }
 
-    /// What has to pass before the data may be used.
+    /// Whether nothing has to pass before the data may be used.
     #[inline(always)]
+    pub(crate) fn waits_for_nothing(&self) -> bool {
+        self.ready.pending().is_empty()
+            && !(Device::any_is_in_queue_order() && self.device_in_order().is_some())
+    }
+
+    /// What has to pass before the data may be used.
     pub(crate) fn pending(&self) -> Result<Cow<'_, [Pending]>> {
         if Device::any_is_in_queue_order()
             && let Some(event) = self.event_in_order()?

@@ -105,7 +105,7 @@ impl Tensor {
         // What was never an array was ready when it came.
         let Some(memory) = self.shared_memory() else { return Ok(()) };
         // What is ready needs no queue that reaches it.
-        if memory.tree().pending()?.is_empty() {
+        if memory.tree().waits_for_nothing() {
             return Ok(());
         }
         match order {
