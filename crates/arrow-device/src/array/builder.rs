@@ -146,9 +146,10 @@ impl ArrayBuilder {
             others.into_iter().try_for_each(|other| queue.wait(&other.record()?))?;
             Ok(parts.after(queue)?.map_or(ReadyWhen::Now, ReadyWhen::After))
         });
-        // The queue may write the buffers, though the array was refused.
+        // The queue may write the buffers, though the array was refused, and may wait for events of
+        // the arrays below.
         if finished.is_err() {
-            self.keep_buffers(|| QueueUse::until_now(queue));
+            self.keep_parts(|| QueueUse::until_now(queue));
         }
         finished
     }
@@ -168,7 +169,7 @@ impl ArrayBuilder {
             Ok(ReadyWhen::join(pending))
         });
         if finished.is_err() {
-            self.keep_buffers(|| QueueUse::before(event));
+            self.keep_parts(|| QueueUse::before(event));
         }
         finished
     }
@@ -188,12 +189,14 @@ impl ArrayBuilder {
         })
     }
 
-    /// Keeps what is left of the buffers after a refusal until a use has ended that may write them.
+    /// Keeps what is left of the parts after a refusal until a use has ended that may write them or
+    /// wait for them.
     #[cold]
-    fn keep_buffers(&mut self, used: impl FnOnce() -> QueueUse) {
+    fn keep_parts(&mut self, used: impl FnOnce() -> QueueUse) {
         let owners: Vec<_> = self.take_owners().collect();
-        if !owners.is_empty() {
-            deferred::defer(owners, vec![used()], true);
+        let below = std::mem::take(&mut self.children);
+        if !owners.is_empty() || !below.is_empty() {
+            deferred::defer((owners, below), vec![used()], true);
         }
     }
 
@@ -203,9 +206,24 @@ impl ArrayBuilder {
         buffers.into_iter().filter_map(|buffer| buffer.and_then(Buffer::into_owner))
     }
 
-    /// The array. After a refusal the builder has the buffers still, unless a tree was made of them.
+    /// The array. After a refusal the builder has the buffers still, unless a tree was made of them,
+    /// and all arrays below as its children.
     fn finish(
         &mut self,
+        ready: impl FnOnce(&ArrayParts<'_>) -> Result<ReadyWhen>,
+    ) -> Result<Array> {
+        let mut sources = Vec::new();
+        let finished = self.finish_over(&mut sources, ready);
+        if finished.is_err() {
+            self.children.append(&mut sources);
+        }
+        finished
+    }
+
+    /// Puts the arrays below into `sources`, where they are left unless they become part of a tree.
+    fn finish_over(
+        &mut self,
+        sources: &mut Vec<Array>,
         ready: impl FnOnce(&ArrayParts<'_>) -> Result<ReadyWhen>,
     ) -> Result<Array> {
         let schema = std::mem::replace(
@@ -228,8 +246,8 @@ impl ArrayBuilder {
         self.check_children(&schema)?;
         self.settle_null_count(&schema)?;
 
-        let sources: Vec<Array> =
-            std::mem::take(&mut self.children).into_iter().chain(self.dictionary.take()).collect();
+        *sources = std::mem::take(&mut self.children);
+        sources.extend(self.dictionary.take());
         let mut in_flight: Vec<Queue> = Vec::new();
         for queue in self.buffers.iter().flatten().flat_map(Buffer::in_flight) {
             if in_flight.iter().all(|known| known.number() != queue.number()) {
@@ -237,7 +255,7 @@ impl ArrayBuilder {
             }
         }
         let memory = self.buffers.iter().flatten().map(Buffer::base).find(|base| !base.is_null());
-        let parts = ArrayParts { device, memory, sources: &sources, in_flight: &in_flight };
+        let parts = ArrayParts { device, memory, sources, in_flight: &in_flight };
         let ready = ready(&parts)?.shown_on(|event| parts.may_show(event));
         let tree = self.assemble(schema, device, ready, sources)?;
         Ok(Array::from_tree(Shared::new(tree)?))
@@ -271,10 +289,7 @@ impl ArrayBuilder {
     /// Where several runtimes are open by one id, memory tells whose it is: an array's has to be of
     /// one. Nobody is asked before that happens.
     fn check_runtime(&self, device: DeviceId) -> Result<()> {
-        if !Device::ids_are_ambiguous() || device.device_type == DeviceType::CPU {
-            return Ok(());
-        }
-        if Device::of_each_runtime(device).len() < 2 {
+        if device.device_type == DeviceType::CPU || !Device::has_several_runtimes(device) {
             return Ok(());
         }
         let buffers = self.buffers.iter().enumerate().filter_map(|(index, buffer)| {
@@ -285,6 +300,14 @@ impl ArrayBuilder {
         let children = children.map(|(index, child)| (format!("child {index}"), child));
         let dictionary = self.dictionary.iter().map(|values| ("the dictionary".to_owned(), values));
         let below = children.chain(dictionary);
+        let below: Vec<_> = below.collect();
+        if let Some((name, _)) = below.iter().find(|(_, part)| part.tree().has_unknown_event()) {
+            let message = format!(
+                "{name} has no memory that tells which runtime its event is of, and several were open by this id"
+            );
+            return Err(refused(message).on_device(device));
+        }
+        let below = below.into_iter();
         let below = below.filter_map(|(name, array)| Some((name, array.tree().telling_memory()?)));
         let mut parts = buffers.chain(below).map(|(name, memory)| {
             // SAFETY: the buffer or the tree, which `self` has, keeps the memory, and its maker
@@ -457,7 +480,7 @@ impl ArrayBuilder {
         schema: Schema,
         device: DeviceId,
         ready: ReadyWhen,
-        sources: Vec<Array>,
+        sources: &mut Vec<Array>,
     ) -> Result<Tree> {
         let pointers: Arc<[BufferPointer]> = self
             .buffers
@@ -481,7 +504,7 @@ impl ArrayBuilder {
         let below: Box<[Array]> = sources.as_slice().into();
         // Level by level, as the schema's nodes are numbered: an array is the node of the same
         // place.
-        let mut arrays = sources;
+        let mut arrays = std::mem::take(sources);
         let mut next = 0;
         while let Some(array) = arrays.get(next).cloned() {
             let first_extent = extents.len() as u32;

@@ -181,8 +181,7 @@ impl Array {
                         self.device().device_type,
                     );
                 if shows_its_event {
-                    all.iter().try_for_each(|pending| self.tree().wait_for(queue, pending))?;
-                    Some(Pending::Event(queue.record()?))
+                    Some(Pending::Event(self.tree().joined(queue, all)?))
                 } else {
                     self.wait()?;
                     None

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use super::Array;
 use super::node::{ArrayNode, Nodes, Tables};
-use super::readiness::ReadyWhen;
+use super::readiness::{Pending, ReadyWhen};
 use super::structs::Structs;
 use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::deferred::LastQueueUses;
@@ -228,8 +228,19 @@ impl Tree {
         match self.telling_memory() {
             // SAFETY: the memory is a `buffers[i]` of this tree, which keeps it.
             Some(memory) => unsafe { Device::find_holding(self.device, memory) },
+            None if self.has_unknown_event() => None,
             None => Device::find(self.device),
         }
+    }
+
+    /// Whether the tree waits for an event of a producer's of which nothing tells the runtime: there
+    /// is no memory, and the id has stood for several runtimes.
+    pub(crate) fn has_unknown_event(&self) -> bool {
+        let is_foreign = |pending: &Pending| pending.event().is_none();
+        Device::ids_are_ambiguous()
+            && self.ready.pending().iter().any(is_foreign)
+            && Device::has_several_runtimes(self.device)
+            && self.any_memory().is_none()
     }
 
     /// The first buffer that is there, of memory that is not the host's.

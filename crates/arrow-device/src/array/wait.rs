@@ -5,8 +5,12 @@ use std::borrow::Cow;
 use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Storage, Tree};
 use super::{Array, View};
+use crate::device::deferred::QueueUse;
 use crate::device::driver::Driver;
 use crate::{Device, DeviceType, Error, ErrorKind, Event, Queue, Result, process};
+
+/// How many queues an array remembers that wait for its data already.
+const MOST_WAITED: usize = 64;
 
 /// When an array's data may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +89,7 @@ impl Array {
         self.tree.check_process()?;
         self.tree.open_device().ok_or_else(|| {
             let message = if Device::find(self.device()).is_some() {
-                "several runtimes were open by this id, and none says that the memory is its own"
+                "several runtimes were open by this id, and nothing tells which one the array is of"
             } else {
                 "this device is not open in this process; open it, or name a queue"
             };
@@ -95,8 +99,8 @@ impl Array {
 
     /// Orders a queue behind the data and tells where the buffers are.
     ///
-    /// Costs one wait for each queue and array, however often it is asked, and none where the data
-    /// was ready from the start. The memory is kept until the queue has passed what is submitted
+    /// Costs one wait for each queue and array, however often it is asked (an array remembers the
+    /// last 64 queues), and none where the data was ready from the start. The memory is kept until the queue has passed what is submitted
     /// before the view is dropped, whatever happens to the array.
     pub fn on(&self, queue: &Queue) -> Result<View> {
         View::new(self, queue)
@@ -125,9 +129,13 @@ impl Tree {
         if pending.is_empty() || self.notes.lock(|notes| &notes.waited).contains(&queue.number()) {
             return Ok(());
         }
-        pending.iter().try_for_each(|pending| self.wait_for(queue, pending))?;
+        self.wait_for_all(queue, pending)?;
         let mut waited = self.notes.lock(|notes| &notes.waited);
         if !waited.contains(&queue.number()) {
+            // To forget one costs another wait.
+            if waited.len() == MOST_WAITED {
+                waited.remove(0);
+            }
             waited.push(queue.number());
         }
         Ok(())
@@ -206,9 +214,43 @@ impl Tree {
         unsafe { queue.reaches_memory(self.device, || self.any_memory()) }
     }
 
+    /// An event on this queue behind all of these. A producer's own event stays until the release,
+    /// and no longer (UNS-5): so the tree is kept until the queue has passed it.
+    pub(crate) fn joined(&self, queue: &Queue, all: &[Pending]) -> Result<Event> {
+        self.wait_for_all(queue, all)?;
+        match queue.record() {
+            Ok(event) => {
+                self.note_use(QueueUse::before(event.clone()));
+                Ok(event)
+            }
+            Err(error) => {
+                self.note_use(QueueUse::until_now(queue));
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a queue wait for all of these. Where that fails, the tree is kept for those that it
+    /// waits for.
+    fn wait_for_all(&self, queue: &Queue, all: &[Pending]) -> Result<()> {
+        for (number, pending) in all.iter().enumerate() {
+            if let Err(error) = self.wait_for(queue, pending) {
+                if number > 0 {
+                    self.note_use(QueueUse::until_now(queue));
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn wait_for(&self, queue: &Queue, pending: &Pending) -> Result<()> {
         match pending {
             Pending::Event(event) => queue.wait(event),
+            Pending::Foreign(_) if self.has_unknown_event() => {
+                let message = "several runtimes were open by this id, and nothing tells which one the event of an array without memory is of";
+                Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device))
+            }
             // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and
             // `order` and `export_on` asked whether the queue reaches its device.
             Pending::Foreign(sync_event) => unsafe { queue.wait_for_foreign(*sync_event) },

@@ -94,6 +94,11 @@ impl Device {
         registry::is_ambiguous()
     }
 
+    /// Whether this id has stood for several runtimes in this process.
+    pub(crate) fn has_several_runtimes(id: DeviceId) -> bool {
+        registry::is_ambiguous() && registry::has_several_runtimes(id)
+    }
+
     /// Whether the device has one queue, in whose order its arrays are ready.
     pub(crate) fn is_in_queue_order(&self) -> bool {
         self.properties().readiness == Readiness::QueueOrder
@@ -103,11 +108,6 @@ impl Device {
     #[inline(always)]
     pub(crate) fn any_is_in_queue_order() -> bool {
         registry::any_in_queue_order()
-    }
-
-    /// The open devices of this id, one of each runtime.
-    pub(crate) fn of_each_runtime(id: DeviceId) -> Vec<Self> {
-        registry::of_each_runtime(id)
     }
 
     /// The open device of this id that has this memory. Nothing where several runtimes are open by

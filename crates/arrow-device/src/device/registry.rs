@@ -3,10 +3,11 @@
 //! Holds no device open. Used only where no device is at hand: settling or reading an array that
 //! somebody else made.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::driver::Raw;
+use super::driver::{Raw, Runtime};
 use super::handle::OpenDevice;
 use super::{Device, Memory, deferred, host};
 use crate::process::PerProcess;
@@ -16,6 +17,19 @@ use crate::{DeviceId, DeviceType};
 static OPEN: PerProcess<Mutex<Listed>> = PerProcess::new(Mutex::new(Vec::new()));
 
 type Listed = Vec<(DeviceId, Weak<OpenDevice>)>;
+
+/// The runtimes that were ever open by an id: who has data of one that is closed may still use the
+/// id. A child of `fork` goes on with none, as it has no devices.
+static RUNTIMES: PerProcess<Mutex<Runtimes>> = PerProcess::new(Mutex::new(None));
+
+type Runtimes = Option<HashMap<DeviceId, RuntimesOfId>>;
+
+/// The runtimes of one id, as far as anybody asks.
+#[derive(Clone, Copy)]
+enum RuntimesOfId {
+    One(Runtime),
+    Several,
+}
 
 /// Whether there was ever a device on the list. Before that forks are not counted, and nobody takes
 /// the lock.
@@ -36,7 +50,9 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     }
     // The others may be closed meanwhile, and then end here: who waits for all releases waits.
     deferred::in_hand(|| {
-        if list(device, opened).iter().any(|other| is_mistaken_for(device, other)) {
+        let others = list(device, opened);
+        let is_one_of_several = note_runtime(device);
+        if is_one_of_several || others.iter().any(|other| is_mistaken_for(device, other)) {
             AMBIGUOUS.store(true, Ordering::Relaxed);
         }
     });
@@ -53,6 +69,25 @@ fn list(device: &Device, opened: &Arc<OpenDevice>) -> Vec<Device> {
     others.extend(known.map(Device::from_opened));
     open.push((device.id(), Arc::downgrade(opened)));
     others
+}
+
+/// Notes the runtime of a device by the device's id. Returns whether the id stands for several.
+fn note_runtime(device: &Device) -> bool {
+    let runtime = device.driver().runtime();
+    let mut known = crate::sync::lock(RUNTIMES.get());
+    let of_id = known.get_or_insert_default().entry(of_all(device.id()));
+    let of_id = of_id.or_insert(RuntimesOfId::One(runtime));
+    if matches!(of_id, RuntimesOfId::One(first) if *first != runtime) {
+        *of_id = RuntimesOfId::Several;
+    }
+    matches!(of_id, RuntimesOfId::Several)
+}
+
+/// Whether this id has stood for several runtimes.
+pub(super) fn has_several_runtimes(id: DeviceId) -> bool {
+    let known = crate::sync::lock(RUNTIMES.get());
+    let of_id = known.as_ref().and_then(|known| known.get(&of_all(id)));
+    matches!(of_id, Some(RuntimesOfId::Several))
 }
 
 /// Whether an id stands for both, or one reaches by its number what the other is open by. Asks
@@ -112,7 +147,8 @@ fn all(id: DeviceId) -> Vec<Device> {
         return Vec::new();
     }
     let open = crate::sync::lock(OPEN.get());
-    let open = open.iter().rev().filter(|(known, _)| *known == id);
+    let is_it = |known: DeviceId| known == id || is_any(id) && known.device_type == id.device_type;
+    let open = open.iter().rev().filter(|(known, _)| is_it(*known));
     open.filter_map(|(_, opened)| opened.upgrade()).map(Device::from_opened).collect()
 }
 
@@ -139,11 +175,17 @@ pub(super) fn find(id: DeviceId) -> Option<Device> {
 /// Whether a number stands for no device in particular: pinned and managed memory belong to all
 /// devices of their runtime, and producers write -1 or 0 for them.
 fn is_any(id: DeviceId) -> bool {
-    let is_of_all = matches!(
-        id.device_type,
-        DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED | DeviceType::ROCM_HOST
-    );
-    is_of_all && matches!(id.id, -1 | 0)
+    is_of_all_devices(id.device_type) && matches!(id.id, -1 | 0)
+}
+
+/// Whether memory of this type belongs to all devices of its runtime.
+fn is_of_all_devices(device_type: DeviceType) -> bool {
+    matches!(device_type, DeviceType::CUDA_HOST | DeviceType::CUDA_MANAGED | DeviceType::ROCM_HOST)
+}
+
+/// The id by which runtimes are known: one for all memory that belongs to all devices.
+fn of_all(id: DeviceId) -> DeviceId {
+    if is_of_all_devices(id.device_type) { DeviceId::new(id.device_type, -1) } else { id }
 }
 
 #[cfg(all(test, unix, not(miri)))]

@@ -169,7 +169,8 @@ impl Tensor {
         let (lengths, distances) = (self.shape(), self.strides());
         let ndim = lengths.len();
         let numbers = size_of::<ManagedBlock<F, C>>().next_multiple_of(align_of::<i64>());
-        let block = block::take(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?.as_ptr();
+        let block = block::take(numbers + 2 * ndim * size_of::<i64>());
+        let block = block.map_err(|error| during(self.kept_for(order, error)))?.as_ptr();
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
         if let ([length], [distance]) = (lengths, distances) {
@@ -207,6 +208,15 @@ impl Tensor {
         // SAFETY: a tensor that was just made, with a deleter that can be called once on any
         // thread.
         unsafe { Managed::from_raw(block.cast::<F>()) }
+    }
+
+    /// Keeps the memory for a queue that was made to wait for its data, and has the error back.
+    #[cold]
+    fn kept_for(&self, order: Order<'_>, error: Error) -> Error {
+        if let (Order::On(queue), Some(memory)) = (order, self.shared_memory()) {
+            memory.tree().note_use(QueueUse::until_now(queue));
+        }
+        error
     }
 }
 

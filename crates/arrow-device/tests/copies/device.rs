@@ -100,11 +100,15 @@ pub fn open_with(number: i64, can: Abilities) -> (Device, Arc<Mutex<State>>) {
 /// Opens one of a runtime, whose first hundred handles are those of no other among the first
 /// hundred runtimes.
 pub fn open_in(runtime: usize, number: i64, can: Abilities) -> (Device, Arc<Mutex<State>>) {
+    open_as(runtime, DeviceId::new(DeviceType::EXT_DEV, number), can)
+}
+
+/// The same by any id.
+pub fn open_as(runtime: usize, id: DeviceId, can: Abilities) -> (Device, Arc<Mutex<State>>) {
     let next_block = 1 + runtime % 100 * 100;
     let state = Arc::new(Mutex::new(State { next_block, can, ..State::default() }));
     let properties = Properties::new("a lazy device").with_addressing(Addressing::Handle);
     let properties = properties.with_parts(can.fill).with_watches(can.watch);
-    let id = DeviceId::new(DeviceType::EXT_DEV, number);
     (Device::new(LazyDriver { id, runtime, properties, state: state.clone() }), state)
 }
 
@@ -174,7 +178,7 @@ unsafe impl Driver for LazyDriver {
             barrier.wait();
             barrier.wait();
         }
-        let peer = self.state().can.peer.map(|peer| DeviceId::new(DeviceType::EXT_DEV, peer));
+        let peer = self.state().can.peer.map(|peer| DeviceId::new(self.id.device_type, peer));
         let is_reached = memory == self.id || Some(memory) == peer;
         if is_reached { Ok(()) } else { Err(not_reachable(self.id, memory)) }
     }

@@ -4,10 +4,13 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::{Options, Way};
 use arrow_device::deferred::{held_back, wait_until_released};
 use arrow_device::driver::{PlaceOwner, Watched};
-use arrow_device::{Array, Batch, Buffer, DataType, Error, ErrorKind, Queue, Result};
+use arrow_device::{
+    Array, Batch, Buffer, DataType, DeviceId, DeviceType, Error, ErrorKind, Field, Queue, Result,
+};
 use arrow_device_testkit::process;
 use arrow_device_testkit::trips::imported;
 
@@ -261,5 +264,93 @@ fn who_waits_for_all_releases_waits_for_a_device_that_is_asked_by_another_thread
         waiter.join().unwrap().unwrap();
         assert_eq!(Arc::strong_count(&state), 1, "its driver is still there");
         opener.join().unwrap();
+    });
+}
+
+/// An array without memory that waits for an event of its producer's.
+fn empty_with_event(queue: &Queue) -> Array {
+    let device = queue.device().id();
+    let empty = Array::builder(DataType::Int32).device(device).len(0).buffers([None, None]);
+    imported(&empty.finish_on(queue).unwrap())
+}
+
+// Requirement: SAF-11, SAF-12
+#[test]
+fn an_event_of_which_nothing_tells_the_runtime_is_waited_for_by_nobody() {
+    process::alone(|| {
+        let open =
+            |runtime| device::open_in(runtime, 7, Abilities::default()).0.open_queue().unwrap();
+        let one = open(1);
+        let array = empty_with_event(&one);
+        array.on(&one).unwrap();
+        array.wait().unwrap();
+        let other = open(2);
+        let array = empty_with_event(&one);
+        let kind = |error: Error| error.kind();
+        for queue in [&one, &other] {
+            assert_eq!(array.on(queue).map_err(kind).err(), Some(ErrorKind::NotReachable));
+            let structs = || {
+                let field = Field::new("a", DataType::Int32, true);
+                let builder = Array::builder(DataType::struct_([field])).len(0).null_count(0);
+                builder.buffers([None]).children([array.clone()])
+            };
+            let refused = structs().finish_on(queue).map_err(kind).err();
+            assert_eq!(refused, Some(ErrorKind::InvalidArgument));
+            let empty = numbers(queue).slice(0, 0).unwrap();
+            let refused = batch([empty, array.clone()]).map_err(kind).err();
+            assert_eq!(refused, Some(ErrorKind::InvalidArgument));
+        }
+        assert_eq!(array.wait().map_err(kind).err(), Some(ErrorKind::DeviceMissing));
+        assert_eq!(array.is_ready().map_err(kind).err(), Some(ErrorKind::DeviceMissing));
+    });
+}
+
+// Requirement: SAF-11, SAF-12
+#[test]
+fn memory_of_a_runtime_that_is_closed_is_not_taken_for_that_of_another() {
+    process::alone(|| {
+        let (one, state) = device::open_in(1, 7, Abilities::default());
+        // SAFETY: a handle of the device's, which nobody gives back.
+        let base = unsafe { one.driver().allocate(16, None) }.unwrap().as_ptr();
+        let left = [(); 2].map(|()| {
+            // SAFETY: the handle stands for as many bytes.
+            let buffer = unsafe { Buffer::foreign(one.id(), base, 16, ()) };
+            let builder = Array::builder(DataType::Int32).len(4).buffers([None, Some(buffer)]);
+            builder.finish_ready().unwrap()
+        });
+        drop(one);
+        assert_eq!(Arc::strong_count(&state), 1, "it is closed");
+        let other = device::open_in(2, 7, Abilities::default()).0.open_queue().unwrap();
+        for array in &left {
+            assert_eq!(array.on(&other).unwrap_err().kind(), ErrorKind::NotReachable);
+            assert_eq!(array.to_host().unwrap_err().kind(), ErrorKind::DeviceMissing);
+            let refused = batch([numbers(&other), array.clone()]).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        }
+        numbers(&other).on(&other).unwrap();
+    });
+}
+
+// Requirement: SAF-11, SAF-12
+#[test]
+fn memory_of_all_devices_of_a_runtime_is_told_from_that_of_another_runtime() {
+    process::alone(|| {
+        let open = |runtime, number| {
+            let id = DeviceId::new(DeviceType::CUDA_HOST, number);
+            let can = Abilities { peer: Some(-1), ..Abilities::default() };
+            device::open_as(runtime, id, can).0.open_queue().unwrap()
+        };
+        let queues = [open(1, 0), open(2, 1)];
+        for queue in &queues {
+            let array = numbers(queue);
+            let schema = array.schema().unwrap();
+            let mut c_array = ArrowDeviceArray::empty();
+            array.export(&mut c_array).unwrap();
+            // Producers write this for memory that is of no device in particular.
+            c_array.device_id = -1;
+            let array = unsafe { Array::import(&mut c_array, &schema) }.unwrap();
+            let values = Array::from_values(DataType::Int32, (0..4).map(Some)).unwrap();
+            assert!(array.to_host().unwrap().equals(&values).unwrap());
+        }
     });
 }

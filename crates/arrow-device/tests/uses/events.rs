@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::deferred::release_finished;
 use arrow_device::driver::{Raw, Readiness};
-use arrow_device::{Array, Buffer, DataType, Device, Queue, Ready, Schema};
+use arrow_device::{Array, Buffer, DataType, Device, Field, Queue, Ready, Schema};
 use arrow_device_testkit::ledger::Ledger;
 use arrow_device_testkit::manual::{Manual, shown_event};
 use arrow_device_testkit::plan::{Content, Nulls, Window};
@@ -283,6 +283,85 @@ fn columns_with_different_events_are_joined_by_a_queue_or_refused() {
     assert_eq!(manual.event(event), Some(true), "nothing was submitted to the joining queue");
     assert_eq!(manual.wait_count(), 3, "which waits for each column first");
     consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
+}
+
+/// Arrays of a producer that has finished, each with an event of its own; and how many there are.
+fn of_others(manual: &Manual, device: &Device) -> ([Array; 2], Arc<AtomicUsize>) {
+    let alive = Arc::default();
+    let arrays = [(); 2].map(|()| {
+        let queue = device.open_queue().unwrap();
+        manual.submit(&queue);
+        let array = numbers(device, &alive).finish_on(&queue).unwrap();
+        let mut c_array = ArrowDeviceArray::empty();
+        array.export(&mut c_array).unwrap();
+        manual.complete(&queue);
+        // SAFETY: exported just now.
+        unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap()
+    });
+    (arrays, alive)
+}
+
+// Requirement: SAF-13, SAF-19
+#[test]
+fn a_producers_events_are_kept_until_the_queue_that_joins_them_has_passed() {
+    let (manual, device) = Manual::open();
+    let joining = device.open_queue().unwrap();
+    let (columns, alive) = of_others(&manual, &device);
+    let batch = arrow_device::Batch::from_columns(["a", "b"].into_iter().zip(columns)).unwrap();
+    manual.submit(&joining);
+    let mut c_array = ArrowDeviceArray::empty();
+    batch.export_on(&joining, &mut c_array).unwrap();
+    drop(batch);
+    consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
+    release_finished();
+    assert_eq!(alive.load(Ordering::SeqCst), 2, "released while the queue waits");
+    manual.complete(&joining);
+    assert!(release_until(|| alive.load(Ordering::SeqCst) == 0));
+}
+
+// Requirement: SAF-13, SAF-19
+#[test]
+fn a_producers_events_are_kept_for_a_queue_that_waits_though_the_array_is_refused() {
+    let (manual, device) = Manual::open();
+    let queue = device.open_queue().unwrap();
+    let (columns, alive) = of_others(&manual, &device);
+    manual.submit(&queue);
+    manual.refuse_to_record();
+    let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int64, true));
+    let builder = Array::builder(DataType::struct_(fields)).len(1).null_count(0);
+    builder.buffers([None]).children(columns).finish_on(&queue).unwrap_err();
+    assert_eq!(manual.wait_count(), 2);
+    release_finished();
+    assert_eq!(alive.load(Ordering::SeqCst), 2, "released while the queue waits");
+    manual.record_again();
+    manual.complete(&queue);
+    assert!(release_until(|| alive.load(Ordering::SeqCst) == 0));
+}
+
+// Requirement: SAF-25
+#[test]
+fn an_array_keeps_nothing_of_the_queues_that_are_done_with_it() {
+    let (manual, device) = Manual::open();
+    let array = numbers(&device, &Arc::default()).finish_ready().unwrap();
+    let rounds = if cfg!(miri) { 100 } else { 2_000 };
+    let mut most = 0;
+    for _ in 0..rounds {
+        let queue = device.open_queue().unwrap();
+        let view = array.on(&queue).unwrap();
+        manual.submit(&queue);
+        drop(view);
+        manual.complete(&queue);
+        most = most.max(manual.live_events());
+    }
+    assert!(most <= 40, "{most} events after {rounds} queues");
+    // What is still used is kept.
+    let busy: Vec<_> = (0..100).map(|_| device.open_queue().unwrap()).collect();
+    for queue in &busy {
+        let view = array.on(queue).unwrap();
+        manual.submit(queue);
+        drop(view);
+    }
+    assert!(manual.live_events() >= 100);
 }
 
 // Requirement: ARR-6, ARR-7, SAF-10
