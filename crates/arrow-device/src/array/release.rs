@@ -7,7 +7,7 @@ use std::sync::MutexGuard;
 use super::readiness::{Pending, ReadyWhen};
 use super::tree::{Storage, Tree};
 use crate::DeviceType;
-use crate::device::deferred::{self, LastQueueUses, QueueUse};
+use crate::device::deferred::{self, LastQueueUses, OfDrivers, Question, QueueUse};
 use crate::device::nesting;
 use crate::device::watch::WatchedRelease;
 
@@ -21,9 +21,27 @@ impl Tree {
 
     /// Notes a use, unless one is known on the same queue that ends later.
     pub(crate) fn note_use(&self, used: QueueUse) {
-        let not_needed = self.notes.lock(|notes| &notes.uses).note(used);
+        let (not_needed, questions) = {
+            let mut uses = self.notes.lock(|notes| &notes.uses);
+            (uses.note(used), uses.questions())
+        };
         // Its event is destroyed without the lock.
         drop(not_needed);
+        if let Some(questions) = questions {
+            self.forget_ended_uses(questions);
+        }
+    }
+
+    /// Asks about each of many uses, and forgets those that have ended: an array may live long, and
+    /// be used on very many queues.
+    #[cold]
+    fn forget_ended_uses(&self, questions: Vec<Question<OfDrivers>>) {
+        for (timeline, point, end) in &questions {
+            timeline.ask(*point, end);
+        }
+        let ended = self.notes.lock(|notes| &notes.uses).take_ended();
+        // Events are destroyed, and queues closed, without the lock.
+        drop((questions, ended));
     }
 }
 

@@ -54,11 +54,13 @@ use std::time::{Duration, Instant};
 pub(crate) use self::shortage::Shortage;
 pub use self::shortage::{allocation_timeout, set_allocation_timeout};
 pub use self::thread::ReleaseThread;
-pub(crate) use self::uses::{EventPoint, LastQueueUses, QueueTimeline, QueueUse, timeline_on};
+pub(crate) use self::timeline::Question;
+pub(crate) use self::uses::{
+    EventPoint, LastQueueUses, OfDrivers, QueueTimeline, QueueUse, timeline_on,
+};
 
 use self::release::{Counts, HeldThing, Thing};
 use self::timeline::{ListedTimelines, UsesLeft, WaitingTimelines};
-use self::uses::OfDrivers;
 use self::wait::Wait;
 use crate::device::driver::Runtime;
 use crate::device::{nesting, waiting};

@@ -139,7 +139,18 @@ pub(crate) struct Use<K: TimelineKinds> {
 }
 
 /// The last use on each of several timelines.
-pub(crate) struct LastUses<K: TimelineKinds>(Vec<Use<K>>);
+pub(crate) struct LastUses<K: TimelineKinds> {
+    /// In the order of their timelines' numbers.
+    uses: Vec<Use<K>>,
+    /// How many there may be before those are taken out that have ended.
+    most: usize,
+}
+
+/// A point of a timeline, and whom to ask about it.
+pub(crate) type Question<K> = (Arc<Timeline<K>>, u64, <K as TimelineKinds>::End);
+
+/// How many uses are kept at least before anybody looks which of them have ended.
+const FEW_USES: usize = 16;
 
 /// The timelines that have waiters.
 pub(crate) struct WaitingTimelines<K: TimelineKinds>(pub(crate) Mutex<ListedTimelines<K>>);
@@ -348,30 +359,49 @@ impl<K: TimelineKinds> Use<K> {
 
 impl<K: TimelineKinds> LastUses<K> {
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.uses.is_empty()
     }
 
     /// Notes a use. Returns the use that is not needed any more, for the caller to drop without a
     /// lock: of two uses on one timeline the one with the higher point ends last.
     pub(crate) fn note(&mut self, used: Use<K>) -> Option<Use<K>> {
         let number = used.timeline.number;
-        match self.0.binary_search_by_key(&number, |known| known.timeline.number) {
+        match self.uses.binary_search_by_key(&number, |known| known.timeline.number) {
             Ok(index) => {
-                let known = self.0.get_mut(index)?;
+                let known = self.uses.get_mut(index)?;
                 if used.point < known.point && K::HIGHEST_POINT_IS_KEPT {
                     return Some(used);
                 }
                 Some(std::mem::replace(known, used))
             }
             Err(index) => {
-                self.0.insert(index, used);
+                self.uses.insert(index, used);
                 None
             }
         }
     }
 
+    /// What to ask about each use, where there are many.
+    pub(crate) fn questions(&self) -> Option<Vec<Question<K>>> {
+        if self.uses.len() <= self.most {
+            return None;
+        }
+        let question = |used: &Use<K>| (used.timeline.clone(), used.point, used.end.clone());
+        Some(self.uses.iter().map(question).collect())
+    }
+
+    /// Takes out the uses that are known to have ended, for the caller to drop without a lock. As
+    /// many more may come as are left before anybody asks again.
+    pub(crate) fn take_ended(&mut self) -> Vec<Use<K>> {
+        let uses = std::mem::take(&mut self.uses);
+        let (ended, left) = uses.into_iter().partition(Use::is_known_to_have_ended);
+        self.uses = left;
+        self.most = FEW_USES.max(2 * self.uses.len());
+        ended
+    }
+
     pub(crate) fn into_uses(self) -> Vec<Use<K>> {
-        self.0
+        self.uses
     }
 }
 
@@ -445,6 +475,6 @@ impl<K: TimelineKinds> WaitingTimelines<K> {
 
 impl<K: TimelineKinds> Default for LastUses<K> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self { uses: Vec::new(), most: FEW_USES }
     }
 }
