@@ -9,7 +9,7 @@ use arrow_device::dlpack::{
     Conversion, CopyPolicy, Dtype, Managed, Order, Tensor, device_id, dl_device,
 };
 use arrow_device::{Array, DataType, ErrorKind, Queue};
-use arrow_device_sim::{Kind, Mistake, Schedule, Sim, sweep};
+use arrow_device_sim::{Call, Kind, Mistake, Schedule, Sim, sweep};
 use tensors::matrix;
 
 // Requirement: DLP-4
@@ -269,4 +269,28 @@ fn a_queue_of_another_device_is_refused() {
         tensor.clone().export::<DLManagedTensorVersioned>(Order::On(&other), CopyPolicy::Never);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotReachable);
     assert_eq!(tensor.copy(&other).unwrap_err().kind(), ErrorKind::NotReachable);
+}
+
+#[test]
+fn an_error_names_the_device_that_is_lost_and_not_the_one_of_the_tensor() {
+    let sim = Sim::builder().peers(2).build();
+    let [one, other] = [0, 1].map(|number| sim.device_number(number).open_queue().unwrap());
+    let tensor = being_written(&sim, &one).to_tensor(&Conversion::new()).unwrap();
+    tensor.copy_to_host(&other).unwrap();
+    sim.lose_device_in(Call::Submit, 1);
+    let lost = tensor.copy_to_host(&other).unwrap_err();
+    assert_eq!((lost.kind(), lost.device()), (ErrorKind::DeviceLost, Some(other.device().id())));
+    let conversion = Conversion::new().on(&other).copying(CopyPolicy::Always);
+    let errors = [
+        tensor.copy(&other).unwrap_err(),
+        tensor.to_array(&conversion).unwrap_err(),
+        tensor
+            .clone()
+            .export::<DLManagedTensorVersioned>(Order::On(&other), CopyPolicy::Always)
+            .unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.device(), Some(other.device().id()), "{error}");
+    }
+    tensor.copy_to_host(&one).unwrap();
 }

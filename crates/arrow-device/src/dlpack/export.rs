@@ -146,7 +146,7 @@ impl Tensor {
         consumer: C,
     ) -> Result<Managed<F>> {
         let device = self.device();
-        let during = |error: Error| error.during("export").on_device(device);
+        let during = |error: Error| error.during("export").on_device_if_none(device);
         let c_device = device::dl_device(device).map_err(during)?;
         self.settle(order).map_err(during)?;
         let mut flags = match self.origin() {
