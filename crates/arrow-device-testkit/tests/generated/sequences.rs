@@ -10,11 +10,11 @@ const LONGEST: usize = 40;
 
 #[test]
 fn short_sequences_of_calls() {
-    run("api", targets::api, 16);
+    run("api", targets::api, 12);
 }
 
 #[test]
-fn short_sequences_in_two_runtimes_of_one_id() {
+fn short_sequences_with_two_runtimes_of_one_id() {
     alone(|| run("twins", targets::twins, 4));
 }
 
