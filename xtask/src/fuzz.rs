@@ -7,7 +7,7 @@
 use crate::shell;
 
 /// The targets, and how long their inputs may be.
-const TARGETS: [(&str, u32); 7] = [
+const TARGETS: [(&str, u32); 8] = [
     ("formats", 64),
     ("metadata", 200),
     ("schemas", 300),
@@ -15,6 +15,7 @@ const TARGETS: [(&str, u32); 7] = [
     ("data", 300),
     ("tensors", 80),
     ("api", 400),
+    ("twins", 400),
 ];
 
 /// How long each target is run where nothing is said.

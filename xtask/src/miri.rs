@@ -1,4 +1,4 @@
-//! `cargo xtask miri`: the structs and the library under Miri.
+//! `cargo xtask miri`: the structs and the library under Miri, and short sequences of safe calls.
 //!
 //! The interpreter uses one core and is a hundred times slower than a processor. So unit tests and
 //! test programs run beside each other, and the tests of [`REST`] only run where they are asked for
@@ -64,6 +64,9 @@ const REST: &[&str] = &[
 /// The test programs, in parts that take about as long as each other. Each program is in one.
 const PROGRAMS: &[&str] = &["--test=a*", "--test=[!a]*", "--lib"];
 
+/// The program with short sequences of safe calls, which run on software devices.
+const SEQUENCES: &[&str] = &["--package=arrow-device-testkit", "--test=generated"];
+
 /// Which tests are run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum MiriPart {
@@ -78,14 +81,17 @@ pub(crate) fn test(part: MiriPart) -> Result<(), String> {
     let cargo = ["cargo", "+nightly", "miri", "test"];
     let packages = ["--package=arrow-device-abi", "--package=arrow-device", "--no-fail-fast"];
     let variables = [("MIRIFLAGS", FLAGS)];
+    let sequences = [&cargo[..], SEQUENCES].concat();
     shell::run(&[&cargo[..], &packages, &["--lib", "--test=*", "--no-run"]].concat(), &variables)?;
+    shell::run(&[&sequences[..], &["--no-run"]].concat(), &variables)?;
     let filters = filters(part);
     let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
     let run = |targets| [&cargo[..], &packages, &[targets, "--"], &filters].concat();
     let mut commands: Vec<_> = PROGRAMS.iter().map(|targets| run(targets)).collect();
-    if part == MiriPart::Rest {
-        commands.push([&cargo[..], &packages, &["--doc"]].concat());
-    }
+    commands.push(match part {
+        MiriPart::Short => [&sequences[..], &["--", "short_sequences"]].concat(),
+        MiriPart::Rest => [&cargo[..], &packages, &["--doc"]].concat(),
+    });
     shell::run_beside_each_other(&commands, &variables)
 }
 

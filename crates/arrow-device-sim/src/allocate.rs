@@ -300,6 +300,20 @@ impl State {
         }
     }
 
+    /// Whether an address or a handle is one of this simulator: also where an allocation has no
+    /// bytes, and at the end of an allocation, as far as its pages go.
+    pub(crate) fn holds(&self, memory: Raw<Memory>) -> bool {
+        if self.parts.contains_key(&memory.bits()) {
+            return true;
+        }
+        let nearest = self.by_address.range(..=memory.bits()).next_back();
+        nearest.is_some_and(|(base, number)| {
+            let allocation = &self.allocations[*number];
+            let pages = (allocation.len as usize).div_ceil(PAGE).max(1);
+            allocation.freed.is_none() && memory.bits() - base < pages * PAGE
+        })
+    }
+
     /// Bytes from an address to the end of its allocation, and on which device.
     pub(crate) fn locate(&self, memory: Raw<Memory>) -> Option<(usize, u64)> {
         let (number, offset, end) = self.inside(memory)?;

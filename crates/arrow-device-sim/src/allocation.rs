@@ -65,7 +65,3 @@ impl PartHandle {
         self.offset..self.offset + self.len
     }
 }
-
-/// Handles of parts are numbers that are no addresses of this process, from here on, each used
-/// once.
-pub(crate) const FIRST_PART: usize = 0x0700;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use arrow_device::DeviceId;
 use arrow_device::driver::{Addressing, HostAccess, Properties, Readiness};
 
 use crate::Sim;
@@ -100,6 +101,8 @@ pub(crate) struct Settings {
     pub(crate) schedule: Option<Schedule>,
     pub(crate) parts: bool,
     pub(crate) devices: usize,
+    /// The ids of the first devices. The other ones have ids that no device has.
+    pub(crate) ids: Vec<DeviceId>,
     pub(crate) peer_access: bool,
     pub(crate) memory_limit: u64,
     pub(crate) work_time: Duration,
@@ -118,6 +121,7 @@ impl Builder {
                 schedule: None,
                 parts: false,
                 devices: 1,
+                ids: Vec::new(),
                 peer_access: false,
                 memory_limit: u64::MAX,
                 work_time: Duration::ZERO,
@@ -170,6 +174,17 @@ impl Builder {
     pub fn peers(mut self, devices: usize) -> Self {
         self.settings.peer_access = true;
         self.devices(devices)
+    }
+
+    /// Each device has the id of the device with the same number in another simulator, as far as
+    /// there is one: two runtimes are open by one id, as two OpenCL contexts of one device are.
+    /// Both simulators have to be of one [`Kind`]: an array tells the id of its device, and not
+    /// what its buffers are.
+    ///
+    /// From then on, until the process ends, the library asks the drivers whose memory is whose.
+    pub fn ids_of(mut self, other: &Sim) -> Self {
+        self.settings.ids = other.ids().collect();
+        self
     }
 
     /// So many bytes can be allocated on each device.

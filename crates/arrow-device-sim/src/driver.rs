@@ -68,7 +68,8 @@ fn new_queue_handle() -> usize {
 // runs all work of the queue. `map` shows the block's pages, and so does `map_to_fill`;
 // what the host wrote there becomes work of the queue. `sync_event` is the handle itself,
 // which is the address of a table. `reaches` says yes for this device and for peers that were given
-// access.
+// access. `holds` says yes for the blocks and the parts of the engine, and no others of the process
+// have the same addresses and numbers.
 unsafe impl Driver for SimDriver {
     fn id(&self) -> DeviceId {
         self.id
@@ -223,6 +224,10 @@ unsafe impl Driver for SimDriver {
     ) -> Result<Filled> {
         let site = self.engine.site();
         self.engine.submit(|state| state.unmap_filled(queue, spot, len, site))
+    }
+
+    unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
+        Some(self.engine.with(|state| state.holds(base)))
     }
 
     unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {

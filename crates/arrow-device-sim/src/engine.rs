@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrow_device::driver::{ForkMutex, LibraryUse};
 use arrow_device::{DeviceId, Error, ErrorKind, Result};
 
-use crate::allocation::{Allocation, FIRST_PART, PartHandle, Placement};
+use crate::allocation::{Allocation, PartHandle, Placement};
 use crate::builder::{Kind, Schedule, Settings};
 use crate::clock::Clock;
 use crate::events::Events;
@@ -72,7 +72,6 @@ pub(crate) struct State {
     pub(crate) by_address: BTreeMap<usize, usize>,
     /// Handles for parts of allocations, by their number.
     pub(crate) parts: BTreeMap<usize, PartHandle>,
-    pub(crate) next_part: usize,
     pub(crate) events: Events,
     pub(crate) host_bytes: HostBytes,
     /// The arrays that are there, as far as the library tells.
@@ -138,7 +137,6 @@ impl Engine {
             allocations: Table::default(),
             by_address: BTreeMap::new(),
             parts: BTreeMap::new(),
-            next_part: FIRST_PART,
             events: Events::new(),
             host_bytes: HostBytes::new(),
             arrays: Arrays::default(),

@@ -1,5 +1,7 @@
 //! Handles for parts of an allocation: sub-buffers, as devices of handles have them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use arrow_device::driver::{Raw, Spot};
 use arrow_device::{Memory, Result};
 
@@ -9,6 +11,13 @@ use crate::fault::Call;
 use crate::report::{Action, Mistake, Report};
 use crate::site::RawSite;
 use crate::span::Span;
+
+/// Handles of parts are numbers that no other part of the process has, far below the addresses of
+/// device memory.
+fn new_part_handle() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0x0700);
+    NEXT.fetch_add(16, Ordering::Relaxed)
+}
 
 impl State {
     /// Makes a handle. What it is part of must be an allocation, and no part itself.
@@ -30,8 +39,7 @@ impl State {
         let Some(found) = self.find(device, spot, len, |_| here) else {
             return Err(misuse("there is no such memory").during("part"));
         };
-        let handle = self.next_part;
-        self.next_part += 16;
+        let handle = new_part_handle();
         let part = PartHandle { allocation: found.allocation, offset: found.offset, len, made };
         self.parts.insert(handle, part);
         Ok(Raw::from_bits(handle))

@@ -45,9 +45,10 @@ impl Sim {
     pub(crate) fn new(settings: &Settings) -> Self {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let first = NEXT.fetch_add(settings.devices, Ordering::Relaxed);
-        let ids: Vec<DeviceId> = (first..first + settings.devices)
-            .map(|number| DeviceId::new(DeviceType::EXT_DEV, TAG | number as i64))
-            .collect();
+        let fresh = (first..).map(|number| DeviceId::new(DeviceType::EXT_DEV, TAG | number as i64));
+        let given = settings.ids.iter().copied();
+        let ids = given.chain(fresh.skip(settings.ids.len()));
+        let ids: Vec<DeviceId> = ids.take(settings.devices).collect();
         let engine = Engine::start(first, settings, &ids);
         let devices = ids.iter().enumerate().map(|(number, id)| {
             let name = format!("software device {}", number + 1);
@@ -85,6 +86,10 @@ impl Sim {
     pub fn driver(&self) -> SimDriver {
         #[expect(clippy::indexing_slicing, reason = "there is at least one device")]
         self.devices[0].0.clone()
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = DeviceId> {
+        self.devices.iter().map(|(_, device)| device.id())
     }
 
     /// How well the host is kept from device memory here.

@@ -263,6 +263,12 @@ impl Error {
         self
     }
 
+    /// Says which device the error is about, unless the error names one already: the device of a
+    /// queue may fail where a value on another device is used.
+    pub(crate) fn on_device_if_none(self, device: DeviceId) -> Self {
+        if self.0.device.is_some() { self } else { self.on_device(device) }
+    }
+
     /// Says which device it was about.
     pub fn on_device(mut self, device: DeviceId) -> Self {
         self.0.device = Some(device);

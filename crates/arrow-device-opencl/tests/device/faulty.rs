@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use arrow_device::Device;
-use arrow_device_opencl::{Kind, open_from};
+use arrow_device_opencl::{Kind, open_from, open_with};
 use arrow_device_testkit::application::opencl::{Cl, ClHandle};
 use arrow_device_testkit::faulty::{self, Fault, Faulty};
 use arrow_device_testkit::suite::{Check, Suite};
@@ -12,32 +12,48 @@ use arrow_device_testkit::{kinds, process};
 
 use crate::support;
 
-const NO_EFFECT: &[(Fault, &str)] = &[
+const BUFFERS: &[(Fault, &str)] = &[
     (Fault::Misaligned, "a `cl_mem` has no alignment"),
     (Fault::LocatedFromStart, "a `cl_mem` stands for the start of its allocation"),
+];
+const SVM: &[(Fault, &str)] = &[
+    (Fault::LocatedElsewhere, "OpenCL does not tell where an address lies"),
+    (Fault::LocatedFromStart, "OpenCL does not tell where an address lies"),
+    (Fault::PartOffset, "a part of its memory is an address with a number added"),
+    (Fault::PartFreesWhole, "a part of its memory is an address with a number added"),
 ];
 
 // Requirement: DRV-12, DRV-24, DRV-25
 #[test]
 fn the_suite_finds_each_fault() {
+    every_fault("OpenCL", Kind::Buffers, BUFFERS);
+}
+
+// Requirement: DRV-24, DRV-25
+#[test]
+fn the_suite_finds_each_fault_with_shared_virtual_memory() {
+    every_fault("OpenCL, shared virtual memory", Kind::Svm, SVM);
+}
+
+fn every_fault(name: &str, kind: Kind, no_effect: &[(Fault, &'static str)]) {
     if !process::is_child() {
         // Two devices of one context, where the driver is PoCL.
         let child = process::Child::of_this_test().env("POCL_DEVICES", "pthread pthread");
         return println!("{}", child.run().expect_success().stdout);
     }
-    let Some((device, other)) = devices() else { return };
-    let mut no_effect = NO_EFFECT.to_vec();
+    let Some((device, other)) = devices(kind) else { return };
+    let mut no_effect = no_effect.to_vec();
     if other.is_none() {
         no_effect.push((Fault::CopyPeer, "there is no other device"));
     }
     let run = |fault| faulty::report(&device, other.as_ref(), fault);
-    faulty::table("OpenCL", &no_effect, run).assert();
+    faulty::table(name, &no_effect, run).assert();
 }
 
 /// Two devices of one context, or the only one that there is.
-fn devices() -> Option<(Device, Option<Device>)> {
-    let first = support::device()?;
-    let Ok(second) = arrow_device_opencl::open(1) else { return Some((first, None)) };
+fn devices(kind: Kind) -> Option<(Device, Option<Device>)> {
+    let first = support::device_with(kind)?;
+    let Ok(second) = open_with(1, kind) else { return Some((first, None)) };
     let cl = Cl::load().unwrap();
     let handles = [first, second].map(|device| {
         let queue = device.open_queue().unwrap();
@@ -46,7 +62,7 @@ fn devices() -> Option<(Device, Option<Device>)> {
     let context = cl.create_context_of(&handles).unwrap();
     let [first, second] = handles.map(|handle| {
         // SAFETY: UNS-29: the context is released below, and was made of these devices.
-        unsafe { open_from(pointer(context), pointer(handle), Kind::Buffers) }.unwrap()
+        unsafe { open_from(pointer(context), pointer(handle), kind) }.unwrap()
     });
     cl.call("clReleaseContext", context).unwrap();
     Some((first, Some(second)))

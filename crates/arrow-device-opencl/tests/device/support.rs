@@ -1,7 +1,7 @@
 //! What the tests share: the device, or the reason why there is none.
 #![allow(dead_code)]
 
-use arrow_device::Device;
+use arrow_device::{Device, ErrorKind};
 use arrow_device_opencl::Kind;
 use arrow_device_testkit::required::skip;
 
@@ -10,8 +10,20 @@ pub(crate) fn device() -> Option<Device> {
     device_with(Kind::Buffers)
 }
 
+/// The first device with this kind of memory; `None` also where the driver does not have the kind.
 pub(crate) fn device_with(kind: Kind) -> Option<Device> {
-    if is_there() { Some(arrow_device_opencl::open_with(0, kind).unwrap()) } else { None }
+    if !is_there() {
+        return None;
+    }
+    let opened = arrow_device_opencl::open_with(0, kind);
+    let has_svm = || arrow_device_opencl::devices().unwrap().first().unwrap().has_svm;
+    if kind == Kind::Svm && !has_svm() {
+        let refused = opened.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        println!("skipped: {refused}");
+        return None;
+    }
+    Some(opened.unwrap())
 }
 
 pub(crate) fn is_there() -> bool {

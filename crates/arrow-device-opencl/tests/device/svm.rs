@@ -16,16 +16,7 @@ use crate::support;
 
 /// Opens it, where the driver has it.
 fn device() -> Option<Device> {
-    if !support::is_there() {
-        return None;
-    }
-    if !arrow_device_opencl::devices().unwrap().first().is_some_and(|listed| listed.has_svm) {
-        let refused = arrow_device_opencl::open_with(0, Kind::Svm).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Unsupported);
-        println!("skipped: {refused}");
-        return None;
-    }
-    Some(arrow_device_opencl::open_with(0, Kind::Svm).unwrap())
+    support::device_with(Kind::Svm)
 }
 
 // Requirement: SYS-1, ARR-5, ARR-16, ARR-20

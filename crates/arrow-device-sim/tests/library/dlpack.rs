@@ -4,12 +4,13 @@
 
 use arrow_device_testkit::{process, tensors};
 
+use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::abi::dlpack::{DLManagedTensor, DLManagedTensorVersioned};
 use arrow_device::dlpack::{
     Conversion, CopyPolicy, Dtype, Managed, Order, Tensor, device_id, dl_device,
 };
 use arrow_device::{Array, DataType, ErrorKind, Queue};
-use arrow_device_sim::{Kind, Mistake, Schedule, Sim, sweep};
+use arrow_device_sim::{Call, Kind, Mistake, Schedule, Sim, sweep};
 use tensors::matrix;
 
 // Requirement: DLP-4
@@ -43,6 +44,14 @@ fn being_written(sim: &Sim, queue: &Queue) -> Array {
     unsafe { memory.assume_written(64) };
     let buffers = [None, Some(memory.into_buffer())];
     Array::builder(DataType::UInt8).len(64).buffers(buffers).finish_on(queue).unwrap()
+}
+
+/// The array as another party hands it back that has waited for it: with no event.
+fn settled(array: &Array) -> Array {
+    let (mut settled, schema) = (ArrowDeviceArray::empty(), array.schema().unwrap());
+    array.export_settled(&mut settled).unwrap();
+    // SAFETY: UNS-1, UNS-3 to UNS-6: it was exported just now, and is imported once.
+    unsafe { Array::import(&raw mut settled, &schema) }.unwrap()
 }
 
 /// What a consumer does that knows only the struct: reads at its data on its queue.
@@ -267,4 +276,47 @@ fn a_queue_of_another_device_is_refused() {
         tensor.clone().export::<DLManagedTensorVersioned>(Order::On(&other), CopyPolicy::Never);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotReachable);
     assert_eq!(tensor.copy(&other).unwrap_err().kind(), ErrorKind::NotReachable);
+}
+
+#[test]
+fn an_error_names_the_device_that_is_lost_and_not_the_one_of_the_tensor() {
+    let sim = Sim::builder().peers(2).build();
+    let [one, other] = [0, 1].map(|number| sim.device_number(number).open_queue().unwrap());
+    let tensor = being_written(&sim, &one).to_tensor(&Conversion::new()).unwrap();
+    tensor.copy_to_host(&other).unwrap();
+    sim.lose_device_in(Call::Submit, 1);
+    let lost = tensor.copy_to_host(&other).unwrap_err();
+    assert_eq!((lost.kind(), lost.device()), (ErrorKind::DeviceLost, Some(other.device().id())));
+    let conversion = Conversion::new().on(&other).copying(CopyPolicy::Always);
+    let errors = [
+        tensor.copy(&other).unwrap_err(),
+        tensor.to_array(&conversion).unwrap_err(),
+        tensor
+            .clone()
+            .export::<DLManagedTensorVersioned>(Order::On(&other), CopyPolicy::Always)
+            .unwrap_err(),
+    ];
+    for error in errors {
+        assert_eq!(error.device(), Some(other.device().id()), "{error}");
+    }
+    tensor.copy_to_host(&one).unwrap();
+}
+
+// Requirement: SAF-12
+#[test]
+fn a_tensor_is_not_exported_for_a_queue_of_another_runtime_that_has_the_same_id() {
+    process::alone(|| {
+        let sim = Sim::builder().build();
+        let twin = Sim::builder().ids_of(&sim).build();
+        let [queue, other] = [&sim, &twin].map(|sim| sim.device().open_queue().unwrap());
+        // Ready, with no event that a queue would have to wait for.
+        let array = settled(&being_written(&sim, &queue));
+        let tensor = array.to_tensor(&Conversion::new()).unwrap();
+        for order in [Order::On(&queue), Order::Host] {
+            tensor.clone().export::<DLManagedTensorVersioned>(order, CopyPolicy::Never).unwrap();
+        }
+        let refused =
+            tensor.export::<DLManagedTensorVersioned>(Order::On(&other), CopyPolicy::Never);
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotReachable);
+    });
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_device::driver::{Raw, Route, SyncEvent, Waiting};
 use arrow_device::{DeviceType, ErrorKind};
-use arrow_device_sim::{Call, EventTable, Mistake, Sim, for_each_fault};
+use arrow_device_sim::{Call, EventTable, Kind, Mistake, Sim, for_each_fault};
+use arrow_device_testkit::process::alone;
 
 use crate::support;
 use crate::support::{Bench, at, host, host_mut, region};
@@ -54,6 +55,32 @@ fn two_simulators_share_nothing_but_can_wait_for_each_other_on_the_host() {
     let event = there.record().unwrap();
     here.wait(&event).unwrap();
     assert!(event.is_complete().unwrap());
+}
+
+// Requirement: SAF-12
+#[test]
+fn two_simulators_that_are_open_by_one_id_have_memory_of_their_own() {
+    alone(|| {
+        for kind in Kind::ALL {
+            let sim = Sim::builder().kind(kind).parts(true).devices(2).build();
+            let twin = Sim::builder().kind(kind).parts(true).ids_of(&sim).devices(3).build();
+            for number in [0, 1] {
+                assert_eq!(sim.device_number(number).id(), twin.device_number(number).id());
+            }
+            assert!(sim.device_number(1).id() != twin.device_number(2).id());
+            assert_ne!(sim.device().driver().runtime(), twin.device().driver().runtime());
+            let queues = [&sim, &twin].map(|sim| sim.device().open_queue().unwrap());
+            let [here, there] = &queues;
+            for (queue, other) in [(here, there), (there, here)] {
+                let mut memory = queue.allocate(64).unwrap();
+                memory.write(queue, &[7; 64]).unwrap();
+                let buffer = memory.into_buffer();
+                buffer.on(queue).unwrap();
+                let refused = buffer.on(other).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::NotReachable);
+            }
+        }
+    });
 }
 
 // ---- faults

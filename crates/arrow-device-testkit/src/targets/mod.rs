@@ -12,6 +12,7 @@
 //! | [`arrays`] | a schema and a tree of `ArrowArray` structs | one release; what is accepted can be exported, moved and released in any order, and read where memory is honest |
 //! | [`data`] | an array with any bytes in its buffers | validation and reading end with a value or an error, and what validation accepts can be read whole |
 //! | [`api`] | a sequence of calls of the safe interface, on devices that are watched | nothing is undefined, unordered, freed early or kept for ever |
+//! | [`twins`] | the same, where one id is open in two runtimes | the same, and no memory is taken for that of the other runtime |
 //! | [`tensors`] | a tensor of DLPack, in both forms | one deletion; what is accepted is read, copied, converted and exported, and stays the same |
 
 #![allow(
@@ -28,7 +29,7 @@ mod schemas;
 mod strings;
 mod tensors;
 
-pub use api::api;
+pub use api::{api, twins};
 pub use arrays::arrays;
 pub use data::data;
 pub use schemas::schemas;
@@ -39,7 +40,7 @@ pub use tensors::tensors;
 pub type Target = fn(&[u8]);
 
 /// All targets by their names.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("formats", formats),
     ("metadata", metadata),
     ("schemas", schemas),
@@ -47,4 +48,5 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("data", data),
     ("tensors", tensors),
     ("api", api),
+    ("twins", twins),
 ];

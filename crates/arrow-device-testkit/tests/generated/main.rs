@@ -10,3 +10,4 @@
 mod corpus;
 mod generator;
 mod properties;
+mod sequences;

@@ -19,7 +19,7 @@ impl Tensor {
     /// Costs one allocation, and a piece of a copy for each run of elements that lie together.
     pub fn copy(&self, queue: &Queue) -> Result<Self> {
         let copied = self.copy_on(queue);
-        copied.map_err(|error| error.during("copy a tensor").on_device(self.device()))
+        copied.map_err(|error| error.during("copy a tensor").on_device_if_none(self.device()))
     }
 
     /// The same in host memory, and waits for it. A tensor that is there already is copied too.
@@ -35,7 +35,7 @@ impl Tensor {
         if let Err(error) = submitted.and_then(|()| queue.synchronize()) {
             // What was submitted may still write there.
             queue.keep_until_done(memory);
-            return Err(error.during("copy a tensor to the host").on_device(self.device()));
+            return Err(error.during("copy a tensor to the host").on_device_if_none(self.device()));
         }
         // SAFETY: the elements are the first `len` bytes, and the wait for them is over.
         let bytes = unsafe { memory.into_unshared_buffer(len) };

@@ -21,7 +21,7 @@ use crate::device::deferred::QueueUse;
 use crate::device::driver::Addressing;
 use crate::ffi::guard;
 use crate::pool::block;
-use crate::{Array, DeviceType, Error, ErrorKind, Queue, Result};
+use crate::{Array, Device, DeviceType, Error, ErrorKind, Queue, Result};
 
 impl Tensor {
     /// Hands the tensor over in one of DLPack's forms.
@@ -37,7 +37,8 @@ impl Tensor {
     /// also [`export_legacy_shared`](Self::export_legacy_shared).
     ///
     /// `order` says how the consumer knows that the data is complete: [`Order::On`] makes its queue
-    /// wait, and no host blocks; [`Order::Host`] waits here.
+    /// wait, and no host blocks; [`Order::Host`] waits here. A queue of another runtime that is
+    /// open by the id of the tensor's device is [`NotReachable`](ErrorKind::NotReachable).
     ///
     /// It also says on which queue the consumer works. [`Order::On`] names it, and the queue is
     /// kept open until the deleter was called (UNS-20, UNS-34). Otherwise the default queue of the
@@ -115,6 +116,19 @@ impl Tensor {
         }
     }
 
+    /// An error for a queue whose device has the id of the tensor's in another runtime: the
+    /// consumer would take the memory for that of its own runtime.
+    #[cold]
+    fn require_runtime(&self, order: Order<'_>) -> Result<()> {
+        match order {
+            Order::On(queue) if queue.device().id() == self.device() => {
+                let reached = self.memory().tree().require_reach(queue);
+                reached.map_err(|error| error.during("export"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn write_out<F: Form>(self, order: Order<'_>) -> Result<Managed<F>> {
         let is_on_host = self.device().device_type == DeviceType::CPU;
         match order {
@@ -125,6 +139,9 @@ impl Tensor {
 
     #[inline(never)]
     fn write_for_device<F: Form>(self, order: Order<'_>) -> Result<Managed<F>> {
+        if Device::ids_are_ambiguous() {
+            self.require_runtime(order)?;
+        }
         self.memory().tree().tell_of_export();
         let queue = match order {
             Order::On(queue) => Some(queue.on_any_thread()),
@@ -146,7 +163,7 @@ impl Tensor {
         consumer: C,
     ) -> Result<Managed<F>> {
         let device = self.device();
-        let during = |error: Error| error.during("export").on_device(device);
+        let during = |error: Error| error.during("export").on_device_if_none(device);
         let c_device = device::dl_device(device).map_err(during)?;
         self.settle(order).map_err(during)?;
         let mut flags = match self.origin() {

@@ -82,7 +82,7 @@ impl Array {
     }
 
     fn convert(&self, conversion: &Conversion, beside: bool) -> Result<(Tensor, Option<Tensor>)> {
-        let during = |error: Error| error.during("make a tensor").on_device(self.device());
+        let during = |error: Error| error.during("make a tensor").on_device_if_none(self.device());
         let plan = TensorPlan::new(self, conversion).map_err(during)?;
         let valid = plan.validity(conversion, beside).map_err(during)?;
         let nulls = if beside { None } else { valid.as_deref() };

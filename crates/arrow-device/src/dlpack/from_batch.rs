@@ -35,7 +35,7 @@ impl Batch {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn to_tensor(&self, conversion: &Conversion) -> Result<Tensor> {
-        let during = |error: Error| error.during("make a tensor").on_device(self.device());
+        let during = |error: Error| error.during("make a tensor").on_device_if_none(self.device());
         let gathered = Conversion {
             // Each column is copied at most once: what is shared here is gathered below.
             copying: if conversion.copying == CopyPolicy::Always {

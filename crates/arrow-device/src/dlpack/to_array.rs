@@ -43,7 +43,7 @@ impl Tensor {
     /// # Ok::<(), arrow_device::Error>(())
     /// ```
     pub fn to_array(&self, conversion: &Conversion) -> Result<Array> {
-        let during = |error: Error| error.during("make an array").on_device(self.device());
+        let during = |error: Error| error.during("make an array").on_device_if_none(self.device());
         self.convert(conversion).map_err(during)
     }
 
@@ -56,7 +56,7 @@ impl Tensor {
         names: impl IntoIterator<Item = N>,
         conversion: &Conversion,
     ) -> Result<Batch> {
-        let during = |error: Error| error.during("make a batch").on_device(self.device());
+        let during = |error: Error| error.during("make a batch").on_device_if_none(self.device());
         let names: Vec<N> = names.into_iter().collect();
         let [rows, count] = *self.shape() else {
             let message =

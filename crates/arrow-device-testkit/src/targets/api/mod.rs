@@ -3,16 +3,21 @@
 //! The bytes choose the devices, and then one call after the other: memory is allocated, written by
 //! kernels and by the host, made arrays, viewed on queues, sliced, taken apart, put together,
 //! exported, imported, streamed, made tensors, copied, dropped here or on another thread. Calls of
-//! the driver fail where the bytes say so, allocators hand out memory with work in flight, owners
-//! panic and call the library when they are dropped.
+//! the driver fail and devices are lost where the bytes say so, allocators hand out memory with
+//! work in flight, owners panic and call the library when they are dropped.
 //!
 //! Nothing that safe code does breaks a promise, so whatever is complained of is a finding: a
 //! report of the software device, bytes that are not what was written, an owner that is dropped
 //! twice or never, something that is held back at the end.
+//!
+//! After a call that was told to fail, errors are no findings, and neither are other values on the
+//! host, nor owners that are kept. A lost device excuses less: an error may say that this device is
+//! lost, and all else is judged as before.
 
 mod exchange;
 mod owners;
 mod sequence;
+mod twins;
 mod values;
 mod world;
 
@@ -30,11 +35,27 @@ const MOST_STEPS: usize = 120;
 /// # Panics
 /// On a finding.
 pub fn api(bytes: &[u8]) {
+    run_sequence(bytes, false);
+}
+
+/// Anything: the sequences of [`api`] where the device of the second runtime has the id of the
+/// first device of the first runtime. Panics where something is wrong. For fuzzing.
+///
+/// From the first such sequence on, until the process ends, the library asks the drivers whose
+/// memory is whose: `api` runs in another process, where the library does not ask.
+///
+/// # Panics
+/// On a finding.
+pub fn twins(bytes: &[u8]) {
+    run_sequence(bytes, true);
+}
+
+fn run_sequence(bytes: &[u8], are_twins: bool) {
     // What is held back is held back for the process, and a test runs beside others.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut choices = Choices::new(bytes);
-    let shared = Common::new(&mut choices);
+    let shared = Common::new(&mut choices, are_twins);
     if choices.once_in(6) {
         let rest = choices.rest();
         let (one, other) = rest.split_at(rest.len() / 2);

@@ -25,7 +25,8 @@ pub(super) enum Habit {
 
 /// Integers that are scribbled over when they are given back.
 struct Owner {
-    numbers: Box<[i64]>,
+    /// No box, of which a move ends every other pointer to what is in it.
+    numbers: Vec<i64>,
     habit: Habit,
     books: Arc<OwnerBooks>,
 }
@@ -35,8 +36,8 @@ pub(super) fn buffer(numbers: &[i64], habit: Habit, books: &Arc<OwnerBooks>) -> 
     books.live.fetch_add(1, Ordering::SeqCst);
     let owner = Owner { numbers: numbers.into(), habit, books: books.clone() };
     let (address, len) = (owner.numbers.as_ptr(), size_of_val(&*owner.numbers));
-    // SAFETY: UNS-17: the box stays where it is until the owner is dropped, and nobody writes to
-    // it.
+    // SAFETY: UNS-17: the integers stay where they are until the owner is dropped, and nobody
+    // writes to them.
     unsafe { Buffer::foreign(DeviceId::CPU, address.cast(), len as u64, owner) }
 }
 

@@ -12,6 +12,7 @@ use arrow_device::{
 use arrow_device_sim::{Call, Sim};
 
 use super::owners::{self, Block, Habit};
+use super::twins::is_same;
 use super::values::{ExpectedRead, Values};
 use super::world::{Thing, World, discard};
 use crate::generate::Choices;
@@ -130,6 +131,9 @@ impl World<'_> {
             self.queue_of(choices, &device).allocate(len)
         };
         let mut memory = self.may_fail("allocate", allocated)?;
+        if self.shared.is_of_twins(device.id()) && choices.once_in(4) {
+            self.use_in_twin(&mut memory, &device);
+        }
         // Perhaps another queue than the one that the memory came into being on.
         let queue = self.queue_of(choices, &device);
         if choices.once_in(12) {
@@ -211,8 +215,9 @@ impl World<'_> {
             _ => {
                 let (queue, _) = self.queue(choices);
                 let finished = builder.finish_on(&queue);
+                self.check_that_it_is_used_on("a built array", &finished, &queue);
                 let id = queue.device().id();
-                if finished.is_ok() && device != DeviceId::CPU && !self.are_related(id, device) {
+                if finished.is_ok() && device != DeviceId::CPU && !self.may_be_related(id, device) {
                     self.shared.findings.add("an array is finished on a queue of another runtime");
                 }
                 finished
@@ -235,8 +240,14 @@ impl World<'_> {
         let buffer = if child.device() == DeviceId::CPU {
             Buffer::from(offsets.to_vec())
         } else {
-            let device = self.shared.devices.iter().find(|one| one.id() == child.device());
-            let Some(device) = device else { return };
+            let devices = self.shared.devices.iter().filter(|one| one.id() == child.device());
+            let devices: Vec<&Device> = devices.collect();
+            // Of twins perhaps the one that does not have the child: that is refused.
+            let device = match *devices {
+                [] => return,
+                [only] => only,
+                _ => choices.pick(&devices),
+            };
             let Some(mut memory) = self.may_fail("allocate", device.allocate(12)) else { return };
             let bytes: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_ne_bytes()).collect();
             let queue = self.queue_of(choices, device);
@@ -247,6 +258,12 @@ impl World<'_> {
         };
         let builder = Array::builder(DataType::list(DataType::Int64)).len(2).null_count(0);
         let built = builder.buffers([None, Some(buffer)]).children([child.clone()]).finish_ready();
+        if self.shared.are_twins
+            && built.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidArgument)
+        {
+            // The offsets are in the memory of the other runtime.
+            return;
+        }
         let lists = [&numbers[..first], &numbers[first..]].map(<[i64]>::to_vec);
         self.keep("lists", built, Values::Lists(lists.into()));
     }
@@ -268,7 +285,10 @@ impl World<'_> {
         }
         let Some((array, values)) = self.array(choices) else { return };
         let (queue, _) = self.queue(choices);
-        let Some(view) = self.may_fail("view", array.on(&queue)) else { return };
+        let Some(view) = self.may_fail("view", array.on(&queue)) else {
+            self.check_that_a_runtime_has(&array);
+            return;
+        };
         drop(array);
         self.look(&view, &values);
         if choices.once_in(3) {
@@ -365,7 +385,9 @@ impl World<'_> {
             options = options.allocator(self.untidy(number));
         }
         if !choices.once_in(3) {
-            self.keep("copy", array.copy_with(&queue, &options), values);
+            let copied = array.copy_with(&queue, &options);
+            self.check_that_it_is_used_on("a copy", &copied, &queue);
+            self.keep("copy", copied, values);
             return;
         }
         let Some(plan) = self.may_fail("plan", array.plan_copy(&queue, &options)) else { return };
@@ -408,8 +430,10 @@ impl World<'_> {
             array.to_host()
         };
         let Some(host) = self.may_fail("to the host", readable) else { return };
+        // A driver may be asked to show some of the bytes only now.
         if let Err(complaint) = values.compare(&host)
             && !self.shared.has_faults.load(Ordering::Relaxed)
+            && !(self.shared.has_losses() && complaint.contains("device lost"))
         {
             self.shared.findings.add(format!("the host read {complaint}"));
         }
@@ -476,11 +500,23 @@ impl World<'_> {
     }
 
     fn plan_a_fault(&mut self, choices: &mut Choices<'_>) {
-        // Most sequences are without faults, because errors hide findings.
+        // Most sequences are without failing calls, because errors hide findings.
         if choices.once_in(8) {
-            self.shared.has_faults.store(true, Ordering::Relaxed);
-            let sim = &self.shared.sims[choices.below(2)];
-            sim.fail(choices.pick(&CALLS), 1 + choices.below(4) as u64);
+            let runtime = choices.below(2);
+            let (sim, call) = (&self.shared.sims[runtime], choices.pick(&CALLS));
+            let byte = choices.byte();
+            let (nth, effect) = (1 + u64::from(byte % 4), byte / 4 % 4);
+            // Noted before it happens: another thread may be the first to see it.
+            let noted = match effect {
+                0 | 1 => &self.shared.has_faults,
+                _ => &self.shared.losses[runtime],
+            };
+            noted.store(true, Ordering::Relaxed);
+            match effect {
+                0 | 1 => sim.fail(call, nth),
+                2 => sim.lose_device_in(call, nth),
+                _ => sim.lose_device(),
+            }
         }
     }
 
@@ -545,20 +581,20 @@ impl World<'_> {
 
     /// The number of a software device.
     fn number_of(&self, device: &Device) -> Option<usize> {
-        (0..3).find(|number| self.shared.devices[*number].id() == device.id())
+        (0..3).find(|number| is_same(&self.shared.devices[*number], device))
     }
 
-    /// Whether two devices are of one runtime.
-    fn are_related(&self, one: DeviceId, other: DeviceId) -> bool {
+    /// Whether two devices may be of one runtime, as far as their ids tell.
+    fn may_be_related(&self, one: DeviceId, other: DeviceId) -> bool {
         let second = self.shared.devices[2].id();
-        (one == second) == (other == second)
+        self.shared.are_twins || (one == second) == (other == second)
     }
 
     /// A queue of this device.
     fn queue_of(&self, choices: &mut Choices<'_>, device: &Device) -> Queue {
         let queues: Vec<&Queue> = self.shared.queues.iter().map(|(queue, _)| queue).collect();
         let own: Vec<_> =
-            queues.into_iter().filter(|queue| queue.device().id() == device.id()).collect();
+            queues.into_iter().filter(|queue| is_same(queue.device(), device)).collect();
         if own.is_empty() { Queue::host() } else { own[choices.below(own.len())].clone() }
     }
 

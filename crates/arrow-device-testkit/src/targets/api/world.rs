@@ -9,8 +9,8 @@ use arrow_device::async_stream::{Arrays, Drive};
 use arrow_device::copy::{Copying, Job};
 use arrow_device::dlpack::{Tensor, TensorView};
 use arrow_device::{
-    Allocator, Array, ArrayStream, Device, Event, Memory, Queue, Recycler, Result, Schema, View,
-    deferred,
+    Allocator, Array, ArrayStream, Device, DeviceId, Error, ErrorKind, Event, Memory, Queue,
+    Recycler, Result, Schema, View, deferred,
 };
 use arrow_device_sim::{Kind, Schedule, Sim};
 
@@ -24,6 +24,8 @@ pub(super) struct Common {
     /// Two runtimes: the first with two devices, the second with one.
     pub(super) sims: Vec<Arc<Sim>>,
     pub(super) devices: Vec<Device>,
+    /// Whether the first and the third device have one id.
+    pub(super) are_twins: bool,
     /// Two of each device, and their runtimes.
     pub(super) queues: Vec<(Queue, usize)>,
     /// What the threads give each other.
@@ -32,6 +34,8 @@ pub(super) struct Common {
     pub(super) books: Arc<OwnerBooks>,
     /// Whether calls were told to fail: errors are no findings from then on.
     pub(super) has_faults: AtomicBool,
+    /// Whether devices of a runtime were told to be lost.
+    pub(super) losses: [AtomicBool; 2],
     pub(super) recycler: Recycler,
     next_number: AtomicI64,
     abandoned_before: usize,
@@ -48,22 +52,29 @@ impl Findings {
 }
 
 impl Common {
-    pub(super) fn new(choices: &mut Choices<'_>) -> Self {
-        let sims: Vec<Arc<Sim>> = [2, 1]
-            .map(|devices| {
-                let kind = choices.pick(&Kind::ALL);
-                let builder = Sim::builder()
-                    .kind(kind)
-                    .seed(u64::from(choices.byte()))
-                    .schedule(choices.pick(&[Schedule::Late, Schedule::Eager]))
-                    .backtraces(false)
-                    .parts(choices.once_in(3))
-                    .devices(devices);
-                // What one queue orders is in no order for another device's queues.
-                let has_peers = devices > 1 && choices.once_in(2) && kind != Kind::OneQueue;
-                Arc::new(if has_peers { builder.peers(devices) } else { builder }.build())
-            })
-            .into();
+    pub(super) fn new(choices: &mut Choices<'_>, are_twins: bool) -> Self {
+        let mut sims: Vec<Arc<Sim>> = Vec::new();
+        let mut kind_of_first = None;
+        for devices in [2, 1] {
+            // An array says an id, and not of which kind the device is: twins are of one kind.
+            let kind = choices.pick(&Kind::ALL);
+            let kind = if are_twins { *kind_of_first.get_or_insert(kind) } else { kind };
+            let builder = Sim::builder()
+                .kind(kind)
+                .seed(u64::from(choices.byte()))
+                .schedule(choices.pick(&[Schedule::Late, Schedule::Eager]))
+                .backtraces(false)
+                .parts(choices.once_in(3))
+                .devices(devices);
+            // What one queue orders is in no order for another device's queues.
+            let has_peers = devices > 1 && choices.once_in(2) && kind != Kind::OneQueue;
+            let builder = if has_peers { builder.peers(devices) } else { builder };
+            let builder = match sims.first() {
+                Some(first) if are_twins => builder.ids_of(first),
+                _ => builder,
+            };
+            sims.push(Arc::new(builder.build()));
+        }
         let devices = vec![
             sims[0].device_number(0),
             sims[0].device_number(1),
@@ -75,11 +86,13 @@ impl Common {
         Self {
             sims,
             devices,
+            are_twins,
             queues: queues.into(),
             pool: Mutex::default(),
             findings: Findings::default(),
             books: Arc::default(),
             has_faults: AtomicBool::new(false),
+            losses: Default::default(),
             recycler: Recycler::new(2048),
             next_number: AtomicI64::new(1),
             abandoned_before: deferred::held_back().abandoned,
@@ -89,6 +102,26 @@ impl Common {
     /// The runtime of the device of this number.
     pub(super) fn sim(&self, device: usize) -> &Arc<Sim> {
         &self.sims[usize::from(device == 2)]
+    }
+
+    /// Whether an error says that a device is lost, and the device is of a runtime of which devices
+    /// were told to be lost.
+    fn is_of_a_lost_device(&self, error: &Error) -> bool {
+        let is_lost = |device: usize| {
+            self.losses[usize::from(device == 2)].load(Ordering::Relaxed)
+                && error.device().is_none_or(|id| id == self.devices[device].id())
+        };
+        error.kind() == ErrorKind::DeviceLost && (0..3).any(is_lost)
+    }
+
+    /// Whether two devices have this id.
+    pub(super) fn is_of_twins(&self, id: DeviceId) -> bool {
+        self.are_twins && id == self.devices[2].id()
+    }
+
+    /// Whether any device was told to be lost.
+    pub(super) fn has_losses(&self) -> bool {
+        self.losses.iter().any(|is_lost| is_lost.load(Ordering::Relaxed))
     }
 
     /// Integers that no other array of the sequence has.
@@ -196,6 +229,7 @@ impl<'a> World<'a> {
             Ok(value) => Some(value),
             Err(error) => {
                 let is_expected = self.shared.has_faults.load(Ordering::Relaxed)
+                    || self.shared.is_of_a_lost_device(&error)
                     || super::sequence::may_come(error.kind());
                 if !is_expected {
                     self.shared.findings.add(format!("{what}: {error}"));

@@ -54,12 +54,8 @@ pub struct Plan {
 
 impl Plan {
     pub(in crate::copy) fn new(array: &Array, queue: &Queue, options: &Options) -> Result<Self> {
-        let on_device = |error: crate::Error| match error.device() {
-            Some(_) => error,
-            None => error.on_device(array.device()),
-        };
         let planned = Self::prepare(array, queue, options);
-        planned.map_err(|error| on_device(named(error)))
+        planned.map_err(|error| named(error).on_device_if_none(array.device()))
     }
 
     fn prepare(array: &Array, queue: &Queue, options: &Options) -> Result<Self> {

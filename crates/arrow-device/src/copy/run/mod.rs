@@ -31,10 +31,7 @@ impl Plan {
     pub fn run(mut self) -> Result<Array> {
         let Some(walked) = self.walked.take() else { return Ok(self.array) };
         let done = self.carry_out(&walked);
-        done.map_err(|error| match error.device() {
-            Some(_) => error,
-            None => error.on_device(self.queue.device().id()),
-        })
+        done.map_err(|error| error.on_device_if_none(self.queue.device().id()))
     }
 
     fn carry_out(&self, walked: &Walked) -> Result<Array> {
