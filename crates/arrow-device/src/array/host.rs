@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use super::Array;
 use crate::device::driver::{HostAccess, Raw, Spot};
-use crate::{BufferKind, DataType, Device, DeviceType, Error, ErrorKind, Extent, Result};
+use crate::{BufferKind, DataType, Device, DeviceType, Error, ErrorKind, Extent, Queue, Result};
 
 impl Array {
     /// Waits until the data is ready, and lets the host read it where it lies.
@@ -55,14 +55,14 @@ impl Array {
     }
 
     /// How long a data buffer of a view array is, by its sizes.
-    pub(crate) fn data_buffer_len(&self, index: usize) -> Result<u64> {
+    pub(crate) fn data_buffer_len(&self, index: usize, queue: Option<&Queue>) -> Result<u64> {
         if let Extent::Exact(len) = self.extent(index) {
             return Ok(len);
         }
         let sizes = self.node().buffer(self.buffer_count().saturating_sub(1)).cast::<i64>();
         let number = index.checked_sub(2).filter(|number| *number < self.data_buffer_count());
         let Some(number) = number.filter(|_| !sizes.is_null()) else { return Ok(0) };
-        let size = self.read_size(sizes.wrapping_add(number))?;
+        let size = self.read_size(sizes.wrapping_add(number), queue)?;
         u64::try_from(size).map_err(|_| {
             let message = format!("the size of data buffer {number} is {size}");
             Error::new(ErrorKind::InvalidData, message).on_device(self.device())
@@ -186,7 +186,7 @@ impl HostArray {
             Some(_) if array.is_empty() => Ok(0),
             Some(kind) => Ok(kind.byte_len(elements).unwrap_or(0)),
             None if self.is_sizes(index) => Ok(8 * self.array.data_buffer_count() as u64),
-            None => self.array.data_buffer_len(index),
+            None => self.array.data_buffer_len(index, None),
         }
     }
 

@@ -7,13 +7,14 @@
 use std::ffi::c_void;
 
 use super::Array;
-use crate::device::driver::{HostAccess, Raw, Region, Route, Spot};
-use crate::{Device, DeviceType, Queue, Result};
+use crate::device::driver::{Raw, Region, Route, Spot};
+use crate::{DeviceType, Queue, Result};
 
 impl Array {
-    /// One of the sizes, which lies at this address of host memory, or of the array's device.
-    pub(super) fn read_size(&self, address: *const i64) -> Result<i64> {
-        if let Some(queue) = self.queue_to_read(address.cast())? {
+    /// One of the sizes, which lies at this address of host memory, or of the array's device. A
+    /// queue that reaches the memory tells which it is; without one, the array's device does.
+    pub(super) fn read_size(&self, address: *const i64, queue: Option<&Queue>) -> Result<i64> {
+        if let Some(queue) = self.queue_to_read(address.cast(), queue)? {
             return self.read_size_on(&queue, address);
         }
         // SAFETY: UNS-3: the buffer of sizes has "an int64 for each variadic buffer", in host
@@ -21,22 +22,30 @@ impl Array {
         Ok(unsafe { address.read_unaligned() })
     }
 
-    /// A queue of the array's device, if the host cannot read there.
-    fn queue_to_read(&self, address: *const c_void) -> Result<Option<Queue>> {
+    /// A queue to read there with, if that is memory of a device.
+    fn queue_to_read(
+        &self,
+        address: *const c_void,
+        queue: Option<&Queue>,
+    ) -> Result<Option<Queue>> {
         if !classifies_addresses(self.device().device_type) {
             return Ok(None);
         }
-        let Some(device) = Device::find(self.device()) else { return Ok(None) };
+        // In a child of `fork` nobody can be asked.
+        self.tree().check_process()?;
+        let tells = |queue: &&Queue| classifies_addresses(queue.device().id().device_type);
+        let queue = match queue.filter(tells) {
+            Some(queue) => queue.clone(),
+            None => self.open_device()?.open_queue()?,
+        };
         // SAFETY: a buffer of this array, which is alive.
-        let found = unsafe { device.driver().locate(Raw::from_ptr(address.cast_mut())) }?;
-        let is_hidden = found.is_some_and(|found| {
-            let there = Device::find(found.device);
-            // Of what is not open only device memory is out of the host's reach.
-            there.map_or(found.device.device_type == self.device().device_type, |there| {
-                there.properties().host_access == HostAccess::None
-            })
+        let found = unsafe { queue.device().driver().locate(Raw::from_ptr(address.cast_mut())) }?;
+        // What lies in pinned memory was there before the array, as what lies in plain memory. What
+        // lies in managed memory may be data that work still writes.
+        let is_on_device = found.is_some_and(|found| {
+            !matches!(found.device.device_type, DeviceType::CUDA_HOST | DeviceType::ROCM_HOST)
         });
-        if is_hidden { device.open_queue().map(Some) } else { Ok(None) }
+        Ok(is_on_device.then_some(queue))
     }
 
     fn read_size_on(&self, queue: &Queue, address: *const i64) -> Result<i64> {

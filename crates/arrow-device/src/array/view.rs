@@ -142,7 +142,7 @@ impl<'view> NodeView<'view> {
     /// The sizes are host memory, or memory of the device where its runtime tells so: then this
     /// waits until they are read.
     pub fn data_buffer_len(&self, index: usize) -> Result<u64> {
-        self.array.data_buffer_len(index)
+        self.array.data_buffer_len(index, Some(&self.view.queue))
     }
 
     /// A child, as it is: a parent's offset and length do not apply to it.

@@ -109,7 +109,7 @@ impl Array {
 
 impl Tree {
     /// An error in a child of `fork` for data on a device of its parent.
-    fn check_process(&self) -> Result<()> {
+    pub(super) fn check_process(&self) -> Result<()> {
         if self.is_of_the_parents_device() {
             return Err(process::of_the_parent().on_device(self.device));
         }

@@ -51,7 +51,9 @@ impl Tree {
                 let memory = Raw::from_ptr(node.buffer(index).cast_mut());
                 (!memory.is_null()).then_some(WatchedPlace { memory, len })
             };
-            (0..node.n_buffers as usize).filter_map(place)
+            let layout = self.schema.node(number).layout;
+            let sizes = usize::from(layout.is_variadic());
+            (0..(node.n_buffers as usize).saturating_sub(sizes)).filter_map(place)
         };
         (0..).zip(self.nodes()).flat_map(of_node).collect()
     }

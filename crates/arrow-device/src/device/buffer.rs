@@ -223,8 +223,12 @@ impl Buffer {
         if self.offset == 0 || self.base.is_null() {
             return Ok(self.base.as_ptr().cast_const());
         }
-        let addressing = Device::find(self.device).map(|device| device.properties().addressing);
-        if addressing == Some(Addressing::Handle) {
+        let holder = || {
+            // SAFETY: this buffer keeps the memory, and its maker promised that it is on this
+            // device.
+            unsafe { Device::find_holding(self.device, self.base) }
+        };
+        if Device::addressing_on(self.device, holder) == Addressing::Handle {
             let message =
                 "a part of a buffer that is a handle cannot be exported; slice the array instead";
             return Err(Error::new(ErrorKind::Unsupported, message).on_device(self.device));

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use super::account::{self, Account, Held};
 use super::allocator::Allocator;
 use super::deferred::{QueueTimeline, timeline_on};
-use super::driver::{Driver, Properties, Raw, Readiness};
+use super::driver::{Addressing, Driver, Properties, Raw, Readiness};
 use super::guarded::Guarded;
 use super::staging::Staging;
 use super::{Memory, Owner, Queue, host, registry};
 use crate::pool::per_fork::PerFork;
 use crate::process::MadeIn;
-use crate::{DeviceId, Result};
+use crate::{DeviceId, DeviceType, Result};
 
 /// An opened device.
 ///
@@ -108,6 +108,27 @@ impl Device {
     #[inline(always)]
     pub(crate) fn any_is_in_queue_order() -> bool {
         registry::any_in_queue_order()
+    }
+
+    /// Whether what names memory on this device is an address, to which a number can be added. Of
+    /// devices that are not open and not known it is not.
+    #[inline]
+    pub(crate) fn addressing_of(id: DeviceId) -> Addressing {
+        if id.device_type == DeviceType::CPU {
+            return Addressing::Address;
+        }
+        Self::addressing_on(id, || Self::find(id))
+    }
+
+    /// The same where a part of the memory tells which one of several runtimes has it.
+    pub(crate) fn addressing_on(id: DeviceId, holder: impl FnOnce() -> Option<Self>) -> Addressing {
+        let is_told_by_id = !Self::has_several_runtimes(id);
+        let device = if is_told_by_id { Self::find(id) } else { holder() };
+        match device {
+            Some(device) => device.properties().addressing,
+            None if has_addresses(id.device_type) => Addressing::Address,
+            None => Addressing::Handle,
+        }
     }
 
     /// The open device of this id that has this memory. Nothing where several runtimes are open by
@@ -274,4 +295,19 @@ impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Device({} {:?})", self.id(), self.properties().name)
     }
+}
+
+/// Whether all memory of this type of device is named by addresses.
+fn has_addresses(device_type: DeviceType) -> bool {
+    matches!(
+        device_type,
+        DeviceType::CPU
+            | DeviceType::CUDA
+            | DeviceType::CUDA_HOST
+            | DeviceType::CUDA_MANAGED
+            | DeviceType::ROCM
+            | DeviceType::ROCM_HOST
+            | DeviceType::ONEAPI
+            | DeviceType::HEXAGON
+    )
 }

@@ -6,10 +6,9 @@
 use std::sync::Mutex;
 
 use crate::abi::dlpack::{DLDevice, DLDeviceType};
-use crate::device::driver::Addressing;
 use crate::process::PerProcess;
 use crate::sync::lock;
-use crate::{Device, DeviceId, DeviceType, Error, ErrorKind, Result};
+use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// The device that a tensor names, as Arrow counts it.
 ///
@@ -75,32 +74,6 @@ fn other_dl_device(device: DeviceId) -> Result<DLDevice> {
         })?,
     };
     Ok(DLDevice { device_type: DLDeviceType(device.device_type.0), device_id: id })
-}
-
-/// Whether `data` is an address to which a number can be added. Of devices that are not open and
-/// not known it is not.
-#[inline]
-pub(crate) fn addressing(device: DeviceId) -> Addressing {
-    if device.device_type == DeviceType::CPU {
-        return Addressing::Address;
-    }
-    other_addressing(device)
-}
-
-fn other_addressing(device: DeviceId) -> Addressing {
-    if let Some(device) = Device::find(device) {
-        return device.properties().addressing;
-    }
-    match device.device_type {
-        DeviceType::CUDA
-        | DeviceType::CUDA_HOST
-        | DeviceType::CUDA_MANAGED
-        | DeviceType::ROCM
-        | DeviceType::ROCM_HOST
-        | DeviceType::ONEAPI
-        | DeviceType::HEXAGON => Addressing::Address,
-        _ => Addressing::Handle,
-    }
 }
 
 fn no_metal(device: DeviceId) -> Error {

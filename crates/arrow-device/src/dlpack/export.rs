@@ -175,7 +175,7 @@ impl Tensor {
             flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
         }
         let base = self.base().as_ptr();
-        let (data, byte_offset) = match device::addressing(device) {
+        let (data, byte_offset) = match Device::addressing_of(device) {
             _ if self.is_empty() || base.is_null() => (ptr::null_mut(), 0),
             Addressing::Handle => (base, self.start()),
             Addressing::Address => {

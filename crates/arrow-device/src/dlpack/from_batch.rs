@@ -6,11 +6,11 @@ use super::copy::{allocate_near, finish};
 use super::dims::Dims;
 use super::memory::{TensorMemory, bytes_of};
 use super::tensor::Origin;
-use super::{Conversion, CopyPolicy, Tensor, device};
+use super::{Conversion, CopyPolicy, Tensor};
 use crate::array::{Built, Storage, Tree};
 use crate::device::driver::{Addressing, Route};
 use crate::pool::shared::Shared;
-use crate::{Array, Batch, Buffer, Error, ErrorKind, Extent, Result};
+use crate::{Array, Batch, Buffer, Device, Error, ErrorKind, Extent, Result};
 
 impl Batch {
     /// The batch as a tensor of rows and columns, in column-major order.
@@ -185,7 +185,7 @@ fn bytes_between(one: &Tensor, another: &Tensor) -> Option<i64> {
 /// known but the addresses.
 fn are_of_one_allocation(one: &Array, other: &Array) -> bool {
     let device = one.device();
-    if device::addressing(device) == Addressing::Handle {
+    if Device::addressing_of(device) == Addressing::Handle {
         return one.node().buffer(1) == other.node().buffer(1);
     }
     let (one, other) = (one.clone().at_its_source(), other.clone().at_its_source());

@@ -21,7 +21,7 @@ use crate::abi::dlpack::{
 };
 use crate::device::deferred;
 use crate::device::driver::{Addressing, Raw};
-use crate::{Buffer, DeviceId, DeviceType, Error, ErrorKind, Extent, Queue, Result};
+use crate::{Buffer, Device, DeviceId, DeviceType, Error, ErrorKind, Extent, Queue, Result};
 
 impl Tensor {
     /// Takes a tensor over from the producer that made it, in either form.
@@ -440,7 +440,7 @@ impl Checked {
             }
         };
         let (Some(before), Some(behind)) = (before, behind) else { return Err(too_large()) };
-        let (base, start) = match device::addressing(device) {
+        let (base, start) = match Device::addressing_of(device) {
             Addressing::Handle => (raw.data, raw.byte_offset),
             Addressing::Address => {
                 let low = i128::from(raw.byte_offset) - i128::from(before);
@@ -461,7 +461,7 @@ impl Checked {
         let len = len.ok_or_else(too_large)?;
         let wraps =
             || usize::try_from(len).map_or(true, |len| base.addr().checked_add(len).is_none());
-        if device::addressing(device) == Addressing::Address && wraps() {
+        if Device::addressing_of(device) == Addressing::Address && wraps() {
             return Err(too_large());
         }
         Ok(Self { device, base: Raw::from_ptr(base), start, len, dtype, width, padded, dims })

@@ -6,11 +6,11 @@ use super::dtype::Width;
 use super::fixed_shape::{self, FixedShape};
 use super::memory::ELEMENTS;
 use super::storage::schema_of;
-use super::{Conversion, CopyPolicy, Dtype, Tensor, device};
+use super::{Conversion, CopyPolicy, Dtype, Tensor};
 use crate::array::Tree;
 use crate::device::driver::{Addressing, Raw};
 use crate::{
-    Array, Batch, Buffer, DataType, Error, ErrorKind, Extent, Field, Memory, Result, Schema,
+    Array, Batch, Buffer, DataType, Device, Error, ErrorKind, Extent, Field, Memory, Result, Schema,
 };
 
 impl Tensor {
@@ -181,7 +181,7 @@ impl Tensor {
         if self.is_empty() || base.is_null() {
             return Some((Raw::NULL, 0));
         }
-        match device::addressing(self.device()) {
+        match Device::addressing_of(self.device()) {
             Addressing::Handle => start.is_multiple_of(part).then_some((base, start)),
             Addressing::Address => {
                 let start = usize::try_from(start).ok()?;

@@ -27,6 +27,14 @@ impl HostArray {
     /// ```
     pub fn lists(&self) -> Result<Lists<'_>> {
         let lists = Lists::of(self)?;
+        // Where all are of one size, all are inside if the last one is, and there may be very many
+        // that are empty.
+        let last = lists.len().checked_sub(1);
+        if matches!(lists.layout, ListsLayout::FixedSize { .. })
+            && last.is_none_or(|last| lists.find(last).is_ok())
+        {
+            return Ok(lists);
+        }
         for index in 0..lists.len() {
             // Offsets have to be in order even where a list is null; of the others, only what is
             // there says something.

@@ -178,3 +178,21 @@ fn an_event_of_another_runtime_is_waited_for_and_not_shown() {
     assert_eq!(shown_event(c_array.sync_event), event.raw().bits());
     drop(unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap());
 }
+
+// Requirement: SAF-2
+#[test]
+fn no_part_is_made_of_what_may_be_a_handle() {
+    let part_on = |device_type| {
+        let device = DeviceId::new(device_type, 4_000_000);
+        let base = std::ptr::without_provenance(0x10_000);
+        // SAFETY: nobody reads there.
+        let buffer = unsafe { Buffer::foreign(device, base, 4096, ()) };
+        let part = buffer.slice(1024, 64).unwrap();
+        Array::builder(DataType::UInt8).len(64).buffers([None, Some(part)]).finish_ready()
+    };
+    // No device is open by these ids.
+    for device_type in [DeviceType::OPENCL, DeviceType::VULKAN, DeviceType::EXT_DEV] {
+        assert_eq!(part_on(device_type).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    part_on(DeviceType::CUDA).unwrap();
+}

@@ -10,4 +10,5 @@ mod none;
 mod plain;
 #[cfg(unix)]
 mod process_end;
+mod sizes;
 mod suite;

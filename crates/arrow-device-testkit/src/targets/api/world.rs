@@ -66,8 +66,7 @@ impl Common {
                 .backtraces(false)
                 .parts(choices.once_in(3))
                 .devices(devices);
-            // What one queue orders is in no order for another device's queues.
-            let has_peers = devices > 1 && choices.once_in(2) && kind != Kind::OneQueue;
+            let has_peers = devices > 1 && choices.once_in(2);
             let builder = if has_peers { builder.peers(devices) } else { builder };
             let builder = match sims.first() {
                 Some(first) if are_twins => builder.ids_of(first),

@@ -171,7 +171,7 @@ impl Walk<'_> {
         let array = self.array_of(number);
         let count = self.data_buffers(number);
         let lens: Vec<u64> =
-            (0..count).map(|data| array.data_buffer_len(data + 2)).collect::<Result<_>>()?;
+            (0..count).map(|data| array.data_buffer_len(data + 2, None)).collect::<Result<_>>()?;
         let mut ranges: Vec<Range<u64>> = lens.iter().map(|len| 0..*len).collect();
         let span = self.span_of(number, 1, BufferKind::Views);
         if looks

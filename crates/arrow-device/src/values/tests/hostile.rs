@@ -268,3 +268,20 @@ fn any_content_is_read_or_refused() {
     }
     assert!(read > 0 && refused > 0, "{read} read, {refused} refused");
 }
+
+// Requirement: SAF-38
+#[test]
+fn rows_without_bytes_are_looked_at_in_no_time() {
+    let rows = 1 << 40;
+    let bytes = Array::builder(DataType::FixedSizeBinary(0)).len(rows).null_count(0);
+    let bytes = bytes.buffers([None, None]).finish_ready().unwrap();
+    let host = bytes.host().unwrap();
+    let read = host.bytes().unwrap();
+    assert_eq!((read.len(), read.get(rows - 1)), (rows, Some(&[][..])));
+    let item = Array::from_values(DataType::Int32, [Some(7)]).unwrap();
+    let lists = Array::builder(DataType::fixed_size_list(DataType::Int32, 0)).len(rows);
+    let lists = lists.null_count(0).buffers([None]).children([item]).finish_ready().unwrap();
+    let host = lists.host().unwrap();
+    let read = host.lists().unwrap();
+    assert_eq!(read.get(rows - 1).unwrap().unwrap().len(), 0);
+}
