@@ -122,7 +122,8 @@ struct ardev_buffer;
 #define ARDEV_DEVICE_HOST_READABLE 1   // the host can read the memory in place
 #define ARDEV_DEVICE_HANDLES 2         // buffers are handles, not addresses
 #define ARDEV_DEVICE_NO_EVENTS 4       // whoever exports waits on the host first
-#define ARDEV_DEVICE_ONE_QUEUE 8       // arrays show no event: one queue, behind which the host waits
+// Arrays show no event: there is one queue, behind which the host waits.
+#define ARDEV_DEVICE_ONE_QUEUE 8
 // `sync_event` is the event itself, and not a pointer to its handle.
 #define ARDEV_DEVICE_EVENT_OBJECTS 16
 // Of ardev_driver: a part of a handle can have a handle of its own.

@@ -86,8 +86,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// A line of its own for a queue of the driver beneath, and the line's handle. A device with one
-    /// queue has one line.
+    /// A line of its own for a queue of the driver beneath, and the line's handle. A device with
+    /// one queue has one line.
     pub(super) fn open(&mut self, driver: &Arc<dyn Driver>, raw: Raw<Queue>) -> Raw<Queue> {
         if driver.properties().readiness == Readiness::QueueOrder {
             let is_it = |line: &Line| line.raw == raw && Arc::ptr_eq(&line.driver, driver);
@@ -278,8 +278,8 @@ impl Lines {
 }
 
 impl LateCopy {
-    /// Copies now, and waits for it. What was freed meanwhile is left alone, and so is what would be
-    /// copied over itself, because its memory was given away twice: a driver need not bear that.
+    /// Copies now, and waits for it. What was freed meanwhile is left alone, and so is what would
+    /// be copied over itself, because its memory was given away twice: a driver need not bear that.
     fn make(&self, driver: &dyn Driver, queue: Raw<Queue>, blocks: &Blocks) -> Result<()> {
         let addressing = driver.properties().addressing;
         let mut regions = self.regions.clone();

@@ -125,8 +125,8 @@ impl ArrayBuilder {
     ///
     /// Children that wait for other events, and queues that filled a [`Memory`](crate::Memory) of
     /// the buffers, make the queue wait for those first, so that one event stands for all. On a
-    /// device that has no events ([`Readiness::HostWait`](crate::driver::Readiness::HostWait)), this
-    /// waits on the host.
+    /// device that has no events ([`Readiness::HostWait`](crate::driver::Readiness::HostWait)),
+    /// this waits on the host.
     ///
     /// # Errors
     /// [`NotReachable`](ErrorKind::NotReachable): work on the queue cannot have written the memory.
@@ -206,8 +206,8 @@ impl ArrayBuilder {
         buffers.into_iter().filter_map(|buffer| buffer.and_then(Buffer::into_owner))
     }
 
-    /// The array. After a refusal the builder has the buffers still, unless a tree was made of them,
-    /// and all arrays below as its children.
+    /// The array. After a refusal the builder has the buffers still, unless a tree was made of
+    /// them, and all arrays below as its children.
     fn finish(
         &mut self,
         ready: impl FnOnce(&ArrayParts<'_>) -> Result<ReadyWhen>,

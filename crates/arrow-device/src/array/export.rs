@@ -34,11 +34,13 @@ impl Array {
     /// call says that its own work on the data is done.
     ///
     /// No device is called. The event that the array came with or was made with goes out unchanged;
-    /// an array that is ready has none, nor has one that is ready
-    /// [in the order](crate::driver::Readiness::QueueOrder) of its device's queue. Another array
-    /// that is not ready, on a type of device that has no events, is an error, and so is an event of another runtime than that of the device, as
+    /// an array that is ready has none, nor has one that is ready [in the
+    /// order](crate::driver::Readiness::QueueOrder) of its device's queue. Another array that is
+    /// not ready, on a type of device that has no events, is an error, and so is an event of
+    /// another runtime than that of the device, as
     /// [`finish_after`](crate::ArrayBuilder::finish_after) takes. Columns with different events
-    /// cannot share the one place for an event: use [`export_on`](Self::export_on) or [`export_settled`](Self::export_settled).
+    /// cannot share the one place for an event: use [`export_on`](Self::export_on) or
+    /// [`export_settled`](Self::export_settled).
     ///
     /// ```
     /// use arrow_device::abi::ArrowDeviceArray;
@@ -75,8 +77,8 @@ impl Array {
     /// records one.
     ///
     /// Where there is one event of the device's own runtime, or none, it goes out unchanged and the
-    /// queue is not used. On a device that has no events to show and more than one queue, and where the queue's
-    /// events are of another kind, this waits on the host.
+    /// queue is not used. On a device that has no events to show and more than one queue, and where
+    /// the queue's events are of another kind, this waits on the host.
     pub fn export_on(&self, queue: &Queue, out: &mut ArrowDeviceArray) -> Result<()> {
         self.export_joined(queue, as_uninit(out))
     }

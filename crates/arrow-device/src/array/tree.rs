@@ -233,8 +233,8 @@ impl Tree {
         }
     }
 
-    /// Whether the tree waits for an event of a producer's of which nothing tells the runtime: there
-    /// is no memory, and the id has stood for several runtimes.
+    /// Whether the tree waits for an event of a producer's of which nothing tells the runtime:
+    /// there is no memory, and the id has stood for several runtimes.
     pub(crate) fn has_unknown_event(&self) -> bool {
         let is_foreign = |pending: &Pending| pending.event().is_none();
         Device::ids_are_ambiguous()

@@ -100,8 +100,9 @@ impl Array {
     /// Orders a queue behind the data and tells where the buffers are.
     ///
     /// Costs one wait for each queue and array, however often it is asked (an array remembers the
-    /// last 64 queues), and none where the data was ready from the start. The memory is kept until the queue has passed what is submitted
-    /// before the view is dropped, whatever happens to the array.
+    /// last 64 queues), and none where the data was ready from the start. The memory is kept until
+    /// the queue has passed what is submitted before the view is dropped, whatever happens to the
+    /// array.
     pub fn on(&self, queue: &Queue) -> Result<View> {
         View::new(self, queue)
     }

@@ -1,11 +1,10 @@
 //! Sizes of views in device memory, where the device of the array is not open.
 
 use std::ffi::c_void;
-use std::sync::Arc;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
-use arrow_device::driver::{Driver, Raw, Region, Route, Spot};
-use arrow_device::{Array, DataType, ErrorKind, Memory, Queue};
+use arrow_device::driver::{Raw, Region, Route, Spot};
+use arrow_device::{Array, DataType, ErrorKind, Queue};
 use arrow_device_cuda::Kind;
 use arrow_device_testkit::process;
 use gpu_backends::{Bench, Machine};
@@ -17,40 +16,29 @@ unsafe extern "C" fn release(array: *mut ArrowArray) {
     unsafe { (*array).release = None };
 }
 
-fn put(driver: &Arc<dyn Driver>, bytes: &[u8]) -> Raw<Memory> {
-    // SAFETY: UNS-21 and UNS-22: the memory is as long, and the wait keeps both sides.
-    unsafe {
-        let memory = driver.allocate(bytes.len().max(64) as u64, None).unwrap();
-        let queue: Raw<Queue> = driver.open_queue().unwrap();
-        let from = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
-        let to = Spot { base: memory, offset: 0 };
-        driver
-            .copy(queue, Route::FromHost, &[Region { from, to, len: bytes.len() as u64 }])
-            .unwrap();
-        driver.synchronize(queue).unwrap();
-        driver.close_queue(queue);
-        memory
-    }
+/// These bytes on the device, in memory that nobody gives back and that keeps nothing open.
+fn put(queue: &Queue, bytes: &[u8]) -> *const c_void {
+    // SAFETY: UNS-22: 64 bytes, for no queue.
+    let memory = unsafe { queue.device().driver().allocate(64, None) }.unwrap();
+    let from = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
+    let region = Region { from, to: Spot { base: memory, offset: 0 }, len: bytes.len() as u64 };
+    // SAFETY: UNS-21: no more than 64 bytes, and the source stays until the wait is over.
+    unsafe { queue.copy(Route::FromHost, &[region]) }.unwrap();
+    queue.synchronize().unwrap();
+    memory.as_ptr().cast_const()
 }
 
 /// A foreign CUDA array of one long text, with the sizes on the device: UNS-3 allows that.
 fn foreign(machine: &Machine, ordinal: usize) -> Array {
-    let device = machine.open(ordinal, Kind::Device);
-    let driver = device.driver().clone();
-    let id = device.id();
-    drop(device);
+    let queue = machine.open(ordinal, Kind::Device).open_queue().unwrap();
+    let id = queue.device().id();
     let mut view = (TEXT.len() as u32).to_le_bytes().to_vec();
-    view.extend(&TEXT[..4]);
+    view.extend(TEXT.iter().take(4));
     view.extend([0; 8]);
-    let views = put(&driver, &view);
-    let data = put(&driver, TEXT);
-    let sizes = put(&driver, &(TEXT.len() as i64).to_ne_bytes());
-    let table: &'static mut [*const c_void; 4] = Box::leak(Box::new([
-        std::ptr::null(),
-        views.as_ptr().cast_const(),
-        data.as_ptr().cast_const(),
-        sizes.as_ptr().cast_const(),
-    ]));
+    let size = (TEXT.len() as i64).to_ne_bytes();
+    let [views, data, sizes] = [&view, TEXT, &size].map(|bytes| put(&queue, bytes));
+    let table: &'static mut [*const c_void; 4] =
+        Box::leak(Box::new([std::ptr::null(), views, data, sizes]));
     let mut c_array = ArrowDeviceArray::empty();
     c_array.device_type = id.device_type.0;
     c_array.device_id = id.id;
@@ -59,7 +47,7 @@ fn foreign(machine: &Machine, ordinal: usize) -> Array {
     c_array.array.buffers = table.as_mut_ptr().cast();
     c_array.array.release = Some(release);
     let schema = arrow_device::Schema::try_from(DataType::Utf8View).unwrap();
-    std::mem::forget(driver);
+    drop(queue);
     // SAFETY: UNS-3 to UNS-6: all of it stays for ever.
     unsafe { Array::import(&mut c_array, &schema) }.unwrap()
 }
