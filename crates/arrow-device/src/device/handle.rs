@@ -117,6 +117,11 @@ impl Device {
         if id.device_type == DeviceType::CPU {
             return Addressing::Address;
         }
+        Self::addressing_of_opened(id)
+    }
+
+    #[inline(never)]
+    fn addressing_of_opened(id: DeviceId) -> Addressing {
         Self::addressing_on(id, || Self::find(id))
     }
 

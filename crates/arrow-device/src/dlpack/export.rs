@@ -20,7 +20,7 @@ use crate::abi::dlpack::{
 use crate::device::deferred::QueueUse;
 use crate::device::driver::Addressing;
 use crate::ffi::guard;
-use crate::pool::block;
+use crate::pool::block::{self, Block};
 use crate::{Array, Device, DeviceType, Error, ErrorKind, Queue, Result};
 
 impl Tensor {
@@ -165,7 +165,6 @@ impl Tensor {
         let device = self.device();
         let during = |error: Error| error.during("export").on_device_if_none(device);
         let c_device = device::dl_device(device).map_err(during)?;
-        self.settle(order).map_err(during)?;
         let mut flags = match self.origin() {
             Origin::Own if self.is_alone() => DLPACK_FLAG_BITMASK_IS_COPIED,
             Origin::Writable => 0,
@@ -186,8 +185,11 @@ impl Tensor {
         let (lengths, distances) = (self.shape(), self.strides());
         let ndim = lengths.len();
         let numbers = size_of::<ManagedBlock<F, C>>().next_multiple_of(align_of::<i64>());
-        let block = block::take(numbers + 2 * ndim * size_of::<i64>());
-        let block = block.map_err(|error| during(self.kept_for(order, error)))?.as_ptr();
+        let block = Block::new(numbers + 2 * ndim * size_of::<i64>()).map_err(during)?;
+        // A queue that waits for a producer's event keeps the tensor by the consumer: nothing fails
+        // after this.
+        self.settle(order).map_err(during)?;
+        let block = block.into_bytes().as_ptr();
         let shape = block.wrapping_add(numbers).cast::<i64>();
         let strides = shape.wrapping_add(ndim);
         if let ([length], [distance]) = (lengths, distances) {
@@ -225,15 +227,6 @@ impl Tensor {
         // SAFETY: a tensor that was just made, with a deleter that can be called once on any
         // thread.
         unsafe { Managed::from_raw(block.cast::<F>()) }
-    }
-
-    /// Keeps the memory for a queue that was made to wait for its data, and has the error back.
-    #[cold]
-    fn kept_for(&self, order: Order<'_>, error: Error) -> Error {
-        if let (Order::On(queue), Some(memory)) = (order, self.shared_memory()) {
-            memory.tree().note_use(QueueUse::until_now(queue));
-        }
-        error
     }
 }
 
