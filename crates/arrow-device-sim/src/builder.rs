@@ -222,7 +222,8 @@ impl Builder {
     /// Unless a [`schedule`](Self::schedule) was chosen, work runs late on even seeds and eagerly
     /// on odd ones.
     ///
-    /// A panic is preceded by a line that names the seed.
+    /// A panic is followed by a line that names the seed: `sweep([seed], test)` runs that
+    /// one again.
     pub fn sweep(self, seeds: impl IntoIterator<Item = u64>, mut test: impl FnMut(&Sim)) {
         for seed in seeds {
             let _named = Named(format!("with seed {seed}"));
@@ -241,7 +242,7 @@ impl Builder {
     /// each again, and loses the device there. The test ends well, with errors as values, when it
     /// leaks nothing and makes no mistake in any of them.
     ///
-    /// Returns how many runs that were. A panic is preceded by a line that names the call.
+    /// Returns how many runs that were. A panic is followed by a line that names the call.
     pub fn for_each_fault(self, mut test: impl FnMut(&Sim)) -> usize {
         let mut runs = 0;
         for effect in [Effect::FailOnce, Effect::LoseDevice] {

@@ -63,7 +63,8 @@
 //! * **Reports** are values: [`Sim::take_reports`]. A simulator that is dropped with reports that
 //!   nobody took panics, and so does one that finds arrays, views, memory, events or queues left
 //!   behind. What stays because of a forgotten view or array is told with it and not beside it.
-//!   Reports print numbers and lines, never addresses.
+//!   Reports print numbers and lines, never addresses. A function that submits work for others is
+//!   named by the line of its caller where it is `#[track_caller]`.
 //! * **Faults** come on demand: [`Sim::fail`], [`Builder::memory_limit`], [`Sim::lose_device`], a
 //!   slow device ([`Builder::work_time`]); [`for_each_fault`] makes every call of a test fail in
 //!   turn.

@@ -7,16 +7,21 @@ use std::sync::Arc;
 use super::driver::{Driver, Raw};
 use super::{Memory, Queue};
 
-/// Bytes that the library has told of.
+/// Bytes that the library has told of. A view tells all places of its whole tree, also where it is
+/// a view of a child or of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchedPlace {
     /// The address or the handle where they begin.
     pub memory: Raw<Memory>,
-    /// How many there are at least: only a device has the length of text.
+    /// How many there are at least: 0 where only a device has the length, as of text.
     pub len: u64,
 }
 
 /// What becomes of places: see [`Driver::watch`].
+///
+/// The driver of the queue is told what is told for the queue, and of the release after that; the
+/// driver that has the memory is told the rest. Places are told on any thread, in drops as well.
+/// Arrays have no names: several may have the same places, and each tells its own end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Watched {
@@ -26,16 +31,17 @@ pub enum Watched {
     /// somebody else has told them.
     Withdrawn(Raw<Queue>, PlaceOwner),
     /// An array or a tensor of these places was handed to somebody outside of the library, who may
-    /// submit work on them.
+    /// submit work on them until the array is [`Dropped`](Self::Dropped).
     Exported,
     /// An array of these places was imported.
     Imported,
-    /// An array of these places was built, or copied to them.
+    /// An array or a tensor of these places was built, or copied to them.
     Built,
     /// Nothing is left of an array that was imported or built. The places are used until they are
     /// [`Released`](Self::Released).
     Dropped,
-    /// The last use has ended: whoever owns the memory has the places again.
+    /// The last use of this array has ended: whoever owns the memory has the places again, unless
+    /// another array has them.
     Released,
 }
 
