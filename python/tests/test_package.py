@@ -56,8 +56,8 @@ def test_the_interpreter_ends_while_a_daemon_thread_reads_a_stream():
         "s = ad.stream(pa.array([1]) for _ in iter(int, 1))\n"
         "threading.Thread(target=lambda: [0 for _ in s], daemon=True).start(); next(s)"
     )
-    # Before 3.14 Python ends the thread inside the generator by an unwinding of the stack, which Rust does not
-    # survive: one process in forty aborts.
+    # Before 3.14 Python ends the thread inside the generator by an unwinding of the stack, which
+    # Rust does not survive: one process in forty aborts.
     ends = [0] if sys.version_info >= (3, 14) else [0, -signal.SIGABRT]
     assert outcome.returncode in ends
     assert outcome.stderr == ""
