@@ -279,7 +279,7 @@ fn empty_with_event(queue: &Queue) -> Array {
 fn an_event_of_which_nothing_tells_the_runtime_is_waited_for_by_nobody() {
     process::alone(|| {
         let open =
-            |runtime| device::open_in(runtime, 7, Abilities::default()).0.open_queue().unwrap();
+            |runtime| device::open_in(runtime, 90, Abilities::default()).0.open_queue().unwrap();
         let one = open(1);
         let array = empty_with_event(&one);
         array.on(&one).unwrap();
@@ -309,7 +309,7 @@ fn an_event_of_which_nothing_tells_the_runtime_is_waited_for_by_nobody() {
 #[test]
 fn memory_of_a_runtime_that_is_closed_is_not_taken_for_that_of_another() {
     process::alone(|| {
-        let (one, state) = device::open_in(1, 7, Abilities::default());
+        let (one, state) = device::open_in(1, 91, Abilities::default());
         // SAFETY: a handle of the device's, which nobody gives back.
         let base = unsafe { one.driver().allocate(16, None) }.unwrap().as_ptr();
         let left = [(); 2].map(|()| {
@@ -320,7 +320,7 @@ fn memory_of_a_runtime_that_is_closed_is_not_taken_for_that_of_another() {
         });
         drop(one);
         assert_eq!(Arc::strong_count(&state), 1, "it is closed");
-        let other = device::open_in(2, 7, Abilities::default()).0.open_queue().unwrap();
+        let other = device::open_in(2, 91, Abilities::default()).0.open_queue().unwrap();
         for array in &left {
             assert_eq!(array.on(&other).unwrap_err().kind(), ErrorKind::NotReachable);
             assert_eq!(array.to_host().unwrap_err().kind(), ErrorKind::DeviceMissing);
