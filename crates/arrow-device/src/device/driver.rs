@@ -30,6 +30,7 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+pub use super::properties::{Addressing, DefaultQueues, HostAccess, Properties, Readiness};
 pub use super::turns::{Turn, Turns};
 pub use super::watch::{PlaceOwner, Watched, WatchedPlace};
 use super::{Event, Memory, Queue};
@@ -116,42 +117,6 @@ pub struct Runtime {
     pub instance: usize,
 }
 
-/// What `buffers[i]` is on a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Addressing {
-    /// An address: adding a number of bytes gives another valid address inside the same allocation.
-    Address,
-    /// An opaque handle, such as a `cl_mem`. A place inside it is named by the handle and an offset
-    /// beside it.
-    Handle,
-}
-
-/// Whether and how the host can read a device's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HostAccess {
-    /// It cannot; data has to be copied.
-    None,
-    /// In place, once the event has passed, after [`Driver::map`].
-    Mapped,
-}
-
-/// How work that was submitted is known to be complete by somebody else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Readiness {
-    /// By an event, which travels as `sync_event`.
-    Event,
-    /// The interface has no event for this device: whoever exports waits on the host first.
-    HostWait,
-    /// The interface has no event for this device, and needs none: the device has one queue, and
-    /// what is submitted to it comes behind everything that was submitted before (DRV-4).
-    ///
-    /// Others find a null `sync_event`. In this process events say when the data is there, as on
-    /// any device: the host and the queues of other devices wait for them, and work on the device's
-    /// own queue waits for nothing. For an array that came from somebody else, an event is recorded
-    /// behind all that was submitted, when the host or another device first asks.
-    QueueOrder,
-}
-
 /// When that is there which the host wrote to a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filled {
@@ -163,110 +128,6 @@ pub enum Filled {
     /// The same after this event, which is the caller's to destroy; and before it for work on the
     /// queue.
     After(Raw<Event>),
-}
-
-/// The queues of a runtime that are there without being opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DefaultQueues {
-    /// The one on which work is done of whoever names no queue. It comes behind every queue that
-    /// [`of_thread`](Self::of_thread) stands for.
-    pub of_device: Raw<Queue>,
-    /// A handle that stands for another queue on each thread.
-    pub of_thread: Option<Raw<Queue>>,
-}
-
-/// What a device is like. It does not change while the device is open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Properties {
-    /// Every allocation begins at a multiple of this many bytes, and packed data inside one should
-    /// too.
-    pub alignment: usize,
-    /// What a buffer's base is.
-    pub addressing: Addressing,
-    /// Whether the host can read the memory.
-    pub host_access: HostAccess,
-    /// How others know that data is complete.
-    pub readiness: Readiness,
-    /// Whether [`Driver::part`] gives handles for parts of an allocation. Without meaning where
-    /// there are addresses.
-    pub parts: bool,
-    /// Whether data from the host goes over fastest when the host gathers it in memory of
-    /// [`Driver::allocate_staging`] first, so that few large pieces are copied.
-    pub gathered_writes: bool,
-    /// Whether [`Driver::watch`] is called.
-    pub watches: bool,
-    /// The queues that others use without having opened one, where the runtime has such queues.
-    pub default_queues: Option<DefaultQueues>,
-    /// A name to show to people.
-    pub name: String,
-}
-
-impl Properties {
-    /// A device with addresses, events, memory that the host cannot read, and the alignment that
-    /// Arrow recommends. Change what differs.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            alignment: 64,
-            addressing: Addressing::Address,
-            host_access: HostAccess::None,
-            readiness: Readiness::Event,
-            parts: false,
-            gathered_writes: false,
-            watches: false,
-            default_queues: None,
-            name: name.into(),
-        }
-    }
-
-    /// The same with this alignment, at least 64.
-    pub fn with_alignment(mut self, alignment: usize) -> Self {
-        self.alignment = alignment.max(64);
-        self
-    }
-
-    /// The same with this addressing.
-    pub fn with_addressing(mut self, addressing: Addressing) -> Self {
-        self.addressing = addressing;
-        self
-    }
-
-    /// The same, with handles for parts of an allocation or without.
-    pub fn with_parts(mut self, parts: bool) -> Self {
-        self.parts = parts;
-        self
-    }
-
-    /// The same, where data from the host is gathered first or where every piece is copied by
-    /// itself.
-    pub fn with_gathered_writes(mut self, gathered_writes: bool) -> Self {
-        self.gathered_writes = gathered_writes;
-        self
-    }
-
-    /// The same, with a driver that is told what becomes of memory or without.
-    pub fn with_watches(mut self, watches: bool) -> Self {
-        self.watches = watches;
-        self
-    }
-
-    /// The same with these queues that nobody opens.
-    pub fn with_default_queues(mut self, default_queues: DefaultQueues) -> Self {
-        self.default_queues = Some(default_queues);
-        self
-    }
-
-    /// The same with this access from the host.
-    pub fn with_host_access(mut self, host_access: HostAccess) -> Self {
-        self.host_access = host_access;
-        self
-    }
-
-    /// The same with this readiness.
-    pub fn with_readiness(mut self, readiness: Readiness) -> Self {
-        self.readiness = readiness;
-        self
-    }
 }
 
 /// What a driver did with the order to make a queue wait.

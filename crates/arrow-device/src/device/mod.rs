@@ -17,6 +17,7 @@ mod memory;
 pub(crate) mod nesting;
 mod newest;
 mod owner;
+mod properties;
 pub(crate) mod queue;
 mod registry;
 pub(crate) mod staging;
