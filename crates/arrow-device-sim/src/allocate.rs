@@ -43,6 +43,7 @@ impl State {
     ) -> Result<Raw<Memory>> {
         let site = self.sites.add(site);
         self.attempt(Call::Allocate, device)?;
+        let len = self.whole_units(len);
         let queue = queue.map(|queue| self.open_one(queue, "allocate", site)).transpose()?;
         let state = &self.devices[device];
         let (id, left) = (state.id, state.limit.saturating_sub(state.allocated));
@@ -104,7 +105,7 @@ impl State {
             let report = Report::new(Mistake::FreedTwice).about(self.subject(number, whole));
             return self.report(report.first(first).second(self.host_action("free", site)));
         }
-        if allocation.len != len {
+        if allocation.len != self.whole_units(len) {
             let note = format!("It is {} bytes long and was freed as {len}.", allocation.len);
             let report = Report::new(Mistake::FreedWithWrongLength);
             let report = report.about(self.subject(number, whole)).note(note);
@@ -139,6 +140,11 @@ impl State {
         allocation.fillings.clear();
         allocation.history = History::new(0, None);
         self.give_back(number);
+    }
+
+    /// How long an allocation is of which so many bytes are asked for.
+    fn whole_units(&self, len: u64) -> u64 {
+        len.checked_next_multiple_of(self.kind.copy_unit()).unwrap_or(len)
     }
 
     /// The device has these bytes again.

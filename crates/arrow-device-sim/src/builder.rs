@@ -34,16 +34,28 @@ pub enum Kind {
     /// Memory at addresses that the host can read in place, on a device that has one queue as
     /// [`OneQueue`](Self::OneQueue) has: Metal, where host and device share memory.
     OneQueueReadable,
+    /// Memory behind handles on a device that copies whole units of four bytes, between two
+    /// allocations only: WebGPU without a shader for copies.
+    ///
+    /// The driver reports regions that such a device does not take, and writes garbage to what is
+    /// behind a destination up to the next unit. Allocations have whole units.
+    WholeUnits,
 }
 
 impl Kind {
     /// All of them, for tests that have to hold for each.
-    pub const ALL: [Self; 5] =
-        [Self::Discrete, Self::HostReadable, Self::Handles, Self::OneQueue, Self::OneQueueReadable];
+    pub const ALL: [Self; 6] = [
+        Self::Discrete,
+        Self::HostReadable,
+        Self::Handles,
+        Self::OneQueue,
+        Self::OneQueueReadable,
+        Self::WholeUnits,
+    ];
 
     /// Whether nothing can be added to what names memory.
     pub(crate) fn has_handles(self) -> bool {
-        matches!(self, Self::Handles | Self::OneQueue)
+        matches!(self, Self::Handles | Self::OneQueue | Self::WholeUnits)
     }
 
     /// Whether all work of a device is in the order of one queue.
@@ -56,10 +68,25 @@ impl Kind {
         matches!(self, Self::HostReadable | Self::OneQueueReadable)
     }
 
+    /// How many bytes a device copies at least, and at multiples of what.
+    pub(crate) fn copy_unit(self) -> u64 {
+        if self == Self::WholeUnits { 4 } else { 1 }
+    }
+
+    /// Whether a device copies between two allocations only.
+    pub(crate) fn copies_are_distinct(self) -> bool {
+        self == Self::WholeUnits
+    }
+
     pub(crate) fn properties(self, name: String, parts: bool) -> Properties {
         let properties = Properties::new(name).with_alignment(256).with_watches(true);
+        let properties = properties
+            .with_copy_unit(self.copy_unit())
+            .with_distinct_copies(self.copies_are_distinct());
         let properties = match self.has_handles() {
-            true => properties.with_addressing(Addressing::Handle).with_parts(parts),
+            true => properties
+                .with_addressing(Addressing::Handle)
+                .with_parts(parts && !self.copies_are_distinct()),
             false => properties,
         };
         let properties = match self.is_readable() {
@@ -145,7 +172,7 @@ impl Builder {
     }
 
     /// Handles can be had for parts of an allocation, as OpenCL and Vulkan give them. Only where
-    /// there are handles.
+    /// there are handles, and copies inside one allocation.
     pub fn parts(mut self, parts: bool) -> Self {
         self.settings.parts = parts;
         self

@@ -37,6 +37,9 @@ pub enum Mistake {
     DeviceAddressOnHost,
     /// Two regions of one copy touch the same bytes, and one of them is written.
     OverlappingRegions,
+    /// A driver is given a copy that its device cannot make: away from units, or inside one
+    /// allocation.
+    UncopyableRegion,
     /// Memory is freed that submitted work may still use, or that the host has mapped.
     FreedInUse,
     /// Memory is freed twice.
@@ -93,6 +96,7 @@ impl Mistake {
             Self::HandleOffset => "arithmetic on a handle",
             Self::DeviceAddressOnHost => "device address where host memory belongs",
             Self::OverlappingRegions => "overlapping regions in one copy",
+            Self::UncopyableRegion => "region that the device cannot copy",
             Self::FreedInUse => "freed while in use",
             Self::FreedTwice => "freed twice",
             Self::FreedWithWrongLength => "freed with another length",
@@ -149,6 +153,9 @@ impl Mistake {
             }
             Self::DeviceAddressOnHost => "The host would crash on this address.",
             Self::OverlappingRegions => "The regions of one copy have no order among each other.",
+            Self::UncopyableRegion => {
+                "The device copies whole units between two allocations: a runtime refuses all else."
+            }
             Self::FreedInUse => {
                 "Work that is still to run would use memory that somebody else has by then."
             }
@@ -214,6 +221,7 @@ impl Mistake {
             Self::OverlappingRegions => {
                 "Submit two copies, or cut the regions so that they do not overlap."
             }
+            Self::UncopyableRegion => "Submit it by `Queue::copy`, which copies any bytes.",
             Self::FreedInUse => {
                 "Wait for the queue, or drop `Memory` and views, which free after the last use."
             }

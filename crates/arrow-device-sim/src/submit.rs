@@ -70,7 +70,9 @@ impl State {
             };
             let host_bytes = host_bytes.unwrap_or_default();
             let (len, target_bytes) = (*len, Box::default());
+            self.judge_units(from, to, &access);
             pieces.push(Piece { from, to, len, watched: true, host_bytes, target_bytes });
+            pieces.extend(self.slack(to));
         }
         for piece in &pieces {
             self.judge_side(piece.from, access, false);
@@ -81,6 +83,44 @@ impl State {
         self.judge_host_sides(&mut pieces, access);
         self.submit(queue, Work::Copy { pieces, access });
         Ok(())
+    }
+
+    /// Reports a region that the device cannot copy.
+    fn judge_units(&mut self, from: Side, to: Side, access: &Access) {
+        let unit = self.kind.copy_unit();
+        let spans = [from, to].map(|side| match side {
+            Side::Device(span) => Some(span),
+            _ => None,
+        });
+        let is_between = |span: &&Span| !span.offset.is_multiple_of(unit);
+        let found = spans.iter().flatten().find(is_between).copied();
+        let inside = match spans {
+            [Some(one), Some(other)] if one.allocation == other.allocation => Some(other),
+            _ => None,
+        };
+        let inside = inside.filter(|_| self.kind.copies_are_distinct());
+        let Some(span) = found.or(inside) else { return };
+        let bytes = span.offset..span.offset + span.len;
+        let subject = self.subject(span.allocation, bytes);
+        let note = match found {
+            Some(_) => format!("It does not begin at a multiple of {unit}."),
+            None => "Both places are in one allocation.".into(),
+        };
+        let here = self.action(access, true);
+        self.report(Report::new(Mistake::UncopyableRegion).about(subject).second(here).note(note));
+    }
+
+    /// What the device writes behind a destination up to the next unit: anything.
+    fn slack(&self, to: Side) -> Option<Piece> {
+        let Side::Device(Span { allocation, offset, len }) = to else { return None };
+        let end = (offset + len).next_multiple_of(self.kind.copy_unit());
+        let behind = offset + len;
+        let len = end.min(self.allocations[allocation].len) - behind;
+        let to = Side::Device(Span { allocation, offset: behind, len });
+        let (host_bytes, target_bytes) = Default::default();
+        let piece =
+            Piece { from: Side::Nowhere, to, len, watched: false, host_bytes, target_bytes };
+        (len > 0).then_some(piece)
     }
 
     pub(crate) fn fill(

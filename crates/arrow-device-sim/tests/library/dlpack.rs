@@ -229,7 +229,7 @@ fn a_handle_travels_with_its_offset_and_an_address_without() {
         let view = array.on(&queue).unwrap();
         let base = view.buffer(1).location().handle().0;
         let moved = tensor.data.addr() - base.addr();
-        let has_handles = matches!(kind, Kind::Handles | Kind::OneQueue);
+        let has_handles = matches!(kind, Kind::Handles | Kind::OneQueue | Kind::WholeUnits);
         let expected = if has_handles { (0, 5) } else { (5, 0) };
         assert_eq!((moved as u64, tensor.byte_offset), expected, "{kind:?}");
         assert_eq!(tensor.device, dl_device(sim.device().id()).unwrap());

@@ -95,6 +95,10 @@ impl FaultyDriver {
         self.inner.properties().addressing
     }
 
+    fn unit(&self) -> u64 {
+        self.inner.properties().copy_unit
+    }
+
     fn member(&self) -> usize {
         let is_it = |member: &Arc<dyn Driver>| Arc::ptr_eq(member, &self.inner);
         self.shared.members.iter().position(is_it).unwrap_or(0)
@@ -254,8 +258,9 @@ unsafe impl Driver for FaultyDriver {
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
         let member = self.member();
         let mut state = self.shared.state();
+        let has = len.checked_next_multiple_of(self.unit()).unwrap_or(len);
         if self.has(Fault::RecycledEarly)
-            && let Some(memory) = state.blocks.another_of(len, member)
+            && let Some(memory) = state.blocks.another_of(has, member)
         {
             return Ok(memory);
         }
@@ -276,7 +281,8 @@ unsafe impl Driver for FaultyDriver {
         })?;
         let memory = Raw::from_ptr(memory.as_ptr().wrapping_byte_add(more as usize));
         let is_to_clear = self.is_late() && self.has(Fault::AllocationUnordered) && queue.is_some();
-        let block = FaultyBlock { memory, len, member, owners: 1, queue, is_to_clear, whole: None };
+        let (owners, whole) = (1, None);
+        let block = FaultyBlock { memory, len: has, member, owners, queue, is_to_clear, whole };
         state.blocks.add(block);
         drop(state);
         if self.is_late() && !is_to_clear {
@@ -563,8 +569,8 @@ unsafe impl Driver for FaultyDriver {
         if self.has(Fault::ErrorsLost) && state.copies.is_multiple_of(REFUSED) {
             return Ok(());
         }
-        let (fault, addressing) = (self.shared.fault, self.addressing());
-        let left = spoil::spoiled(fault, &route, regions, &state.blocks, addressing);
+        let properties = self.inner.properties();
+        let left = spoil::spoiled(self.shared.fault, &route, regions, &state.blocks, properties);
         drop(state);
         if self.is_late() {
             // SAFETY: UNS-21 and UNS-22, which the caller keeps.

@@ -2,15 +2,22 @@
 //! caller named or that the wrapper knows.
 
 use arrow_device::Memory;
-use arrow_device::driver::{Addressing, Raw, Region, Route, Spot};
+use arrow_device::driver::{Properties, Raw, Region, Route, Spot};
 
 use super::Fault;
 use super::blocks::Blocks;
 
 /// What goes behind a copy from the host whose length is rounded up.
-static PADDING: [u8; 4] = [0xee; 4];
+static PADDING: [u8; 64] = [0xee; 64];
 
-const WORD: u64 = 4;
+/// The word that a driver with a fault rounds to: four bytes, or two units of a device that copies
+/// whole units.
+fn word_of(properties: &Properties) -> u64 {
+    match properties.copy_unit {
+        1 => 4,
+        unit => (2 * unit).min(PADDING.len() as u64),
+    }
+}
 
 /// How much of a region arrives where only the first chunk does.
 const CHUNK: u64 = 64 << 10;
@@ -26,8 +33,9 @@ pub(super) fn spoiled(
     route: &Route<'_>,
     regions: &[Region],
     blocks: &Blocks,
-    addressing: Addressing,
+    properties: &Properties,
 ) -> Vec<Region> {
+    let (addressing, word) = (properties.addressing, word_of(properties));
     let is_lost = match fault {
         Some(Fault::CopyIn) => matches!(route, Route::FromHost),
         Some(Fault::CopyOut) => matches!(route, Route::ToHost),
@@ -47,7 +55,7 @@ pub(super) fn spoiled(
         Some(Fault::RoundedUp) if to_device => {
             for region in regions {
                 let Region { from, to, len } = *region;
-                let missing = len.next_multiple_of(WORD) - len;
+                let missing = len.next_multiple_of(word) - len;
                 let room = remaining(to).saturating_sub(len);
                 let behind = |spot: Spot| Spot { offset: spot.offset + len, ..spot };
                 let (from, room) = if from_device {
@@ -61,7 +69,7 @@ pub(super) fn spoiled(
         Some(Fault::RoundedDown) => {
             let down = |spot: Spot| {
                 let begin = blocks.place(spot, addressing).map_or(0, |place| place.begin);
-                back(spot, begin % WORD)
+                back(spot, begin % word)
             };
             for region in &mut left {
                 if from_device {
@@ -78,7 +86,7 @@ pub(super) fn spoiled(
                 region.len -= 1;
             }
         }
-        Some(Fault::TornTail) => left.iter_mut().for_each(|region| region.len -= region.len % WORD),
+        Some(Fault::TornTail) => left.iter_mut().for_each(|region| region.len -= region.len % word),
         Some(Fault::FirstChunk) => {
             left.iter_mut().for_each(|region| region.len = region.len.min(CHUNK));
         }

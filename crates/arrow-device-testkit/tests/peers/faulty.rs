@@ -6,6 +6,7 @@ use arrow_device_testkit::faulty::{self, Fault};
 const UNREADABLE: &str = "the host cannot read its memory";
 const NOT_FILLED: &str = "the host cannot write its memory";
 const NO_PARTS: &str = "a part of its memory is an address with a number added";
+const NO_PART_HANDLES: &str = "a part of its memory has no handle";
 const NO_ADDRESS: &str = "a handle has no alignment";
 const NO_EVENTS: &str = "no event is shown to others";
 const NOTHING_INSIDE: &str = "a handle stands for the start of its allocation";
@@ -26,6 +27,16 @@ const NEVER_FILLED: [(Fault, &str); 2] =
 const HANDLES: &[(Fault, &str)] = &[
     (Fault::Misaligned, NO_ADDRESS),
     (Fault::LocatedFromStart, NOTHING_INSIDE),
+    (Fault::MapStale, UNREADABLE),
+    (Fault::MapOffset, UNREADABLE),
+    (Fault::UnmapEndsAll, UNREADABLE),
+];
+
+const WHOLE_UNITS: &[(Fault, &str)] = &[
+    (Fault::Misaligned, NO_ADDRESS),
+    (Fault::LocatedFromStart, NOTHING_INSIDE),
+    (Fault::PartOffset, NO_PART_HANDLES),
+    (Fault::PartFreesWhole, NO_PART_HANDLES),
     (Fault::MapStale, UNREADABLE),
     (Fault::MapOffset, UNREADABLE),
     (Fault::UnmapEndsAll, UNREADABLE),
@@ -93,6 +104,12 @@ fn the_suite_finds_each_fault_on_a_device_whose_memory_the_host_can_read() {
 #[test]
 fn the_suite_finds_each_fault_on_a_device_with_handles() {
     every_fault(Kind::Handles, HANDLES);
+}
+
+// Requirement: DRV-23
+#[test]
+fn the_suite_finds_each_fault_on_a_device_that_copies_whole_units() {
+    every_fault(Kind::WholeUnits, WHOLE_UNITS);
 }
 
 // Requirement: DRV-4

@@ -93,6 +93,14 @@ fn a_device_with_handles_passes() {
     assert_eq!(report.cases(), 7 * ARRAYS + PROBES + SHOWN);
 }
 
+// Requirement: SYS-1, ARR-16, DRV-23
+#[test]
+fn a_device_that_copies_whole_units_passes() {
+    let report = run(Sim::builder().kind(Kind::WholeUnits), 3);
+    assert_eq!(skipped(&report), [Check::Mappings, Check::ReadInPlace, Check::AnotherDevice]);
+    assert_eq!(report.cases(), 7 * ARRAYS + PROBES + SHOWN);
+}
+
 // Requirement: ARR-5
 #[test]
 fn devices_with_and_without_access_to_each_other_pass() {

@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::source::{CopySource, Lane};
 use super::step;
-use crate::device::driver::{HostAccess, Raw};
+use crate::device::driver::{HostAccess, Properties, Raw};
 use crate::{Array, Device, DeviceId, DeviceType, Queue, Result};
 
 /// How data gets from one place to another.
@@ -60,6 +60,15 @@ impl CopyRoute {
     /// Whether nothing comes by the host.
     pub(super) fn is_direct(&self) -> bool {
         matches!(self, Self::Within | Self::Peer(_))
+    }
+
+    /// Where bytes begin that do not come by the host: at multiples of this. 1 on all other ways.
+    pub(super) fn unit(&self, target: &Properties) -> u64 {
+        match self {
+            Self::Within => target.copy_unit,
+            Self::Peer(peer) => target.copy_unit.max(peer.properties().copy_unit),
+            _ => 1,
+        }
     }
 }
 

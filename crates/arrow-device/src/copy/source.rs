@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use super::step;
 use crate::array::View;
 use crate::device::driver::{Raw, Region, Route, Spot};
+use crate::device::staging::zeroed;
 use crate::{Array, Device, Error, ErrorKind, Memory, Queue, Result};
 
 /// Bytes in one place.
@@ -222,16 +223,4 @@ pub(super) fn at_address(address: *const u8) -> Spot {
 /// A length of something in host memory, which fits by that.
 pub(super) fn host_len(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
-}
-
-/// Host memory of our own.
-pub(super) fn zeroed(len: u64) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let there = usize::try_from(len).ok().filter(|len| bytes.try_reserve_exact(*len).is_ok());
-    let Some(len) = there else {
-        let message = format!("{len} bytes of host memory asked for");
-        return Err(Error::new(ErrorKind::OutOfMemory, message));
-    };
-    bytes.resize(len, 0);
-    Ok(bytes)
 }

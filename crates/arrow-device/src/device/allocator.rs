@@ -31,6 +31,9 @@ pub trait Allocator: Send + Sync + 'static {
     /// the host may fill it where it can. All other memory, adopted memory included, is ready in
     /// the order of the queue that was named: the host writes nothing there before that queue has
     /// passed what was submitted to it.
+    ///
+    /// Memory has whole [units](crate::driver::Properties::copy_unit) where the device copies such:
+    /// the bytes behind its length up to the next unit are nobody else's.
     fn allocate(&self, device: &Device, len: u64, queue: Option<&Queue>) -> Result<Memory>;
 }
 

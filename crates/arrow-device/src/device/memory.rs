@@ -438,8 +438,14 @@ impl Memory {
         let to = Spot { base: self.block.raw, offset: 0 };
         let region = Region { from, to, len };
         // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by
-        // `keep_until_done`; this memory has no other user (`&mut self`).
-        let submitted = unsafe { queue.copy(Route::FromHost, &[region]) };
+        // `keep_until_done`; this memory has no other user (`&mut self`), and nothing else is
+        // written in it where nobody was told the place.
+        let submitted = unsafe {
+            match self.written == 0 && self.used_on.iter().all(|used| !used.is_told) {
+                true => queue.copy_into_fresh(Route::FromHost, &[region]),
+                false => queue.copy(Route::FromHost, &[region]),
+            }
+        };
         // A copy that failed may have been submitted all the same.
         submitted
             .and_then(|()| queue.synchronize())

@@ -10,6 +10,7 @@ mod allocator;
 mod buffer;
 pub mod deferred;
 mod event;
+mod granular;
 mod guarded;
 mod handle;
 mod host;

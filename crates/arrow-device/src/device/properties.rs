@@ -70,6 +70,20 @@ pub struct Properties {
     /// Whether data from the host goes over fastest when the host gathers it in memory of
     /// [`Driver::allocate_staging`] first, so that few large pieces are copied.
     pub gathered_writes: bool,
+    /// How many bytes the device copies at least, and at multiples of what: a power of two, 1 where
+    /// it copies any bytes.
+    ///
+    /// The driver is then given copies of which each place on the device is at a multiple of the
+    /// unit, counted from address 0 or from the beginning of a handle. Lengths are as they are: a
+    /// driver rounds them up, on the device. What is behind a destination up to the next unit
+    /// belongs to nobody, and an allocation has whole units, whatever length was asked for. Callers
+    /// of the library copy any bytes; the rest is done by the library, through host memory where
+    /// need be.
+    pub copy_unit: u64,
+    /// Whether the device copies between two allocations only, and not inside one. The driver is
+    /// then given no region within the device with one handle on both sides: the library goes by
+    /// fresh memory. Without meaning where there are addresses.
+    pub distinct_copies: bool,
     /// Whether [`Driver::watch`] is called.
     pub watches: bool,
     /// The queues that others use without having opened one, where the runtime has such queues.
@@ -89,15 +103,17 @@ impl Properties {
             readiness: Readiness::Event,
             parts: false,
             gathered_writes: false,
+            copy_unit: 1,
+            distinct_copies: false,
             watches: false,
             default_queues: None,
             name: name.into(),
         }
     }
 
-    /// The same with this alignment, at least 64.
+    /// The same with this alignment, at least 64 and at least the unit of copies.
     pub fn with_alignment(mut self, alignment: usize) -> Self {
-        self.alignment = alignment.max(64);
+        self.alignment = alignment.max(64).max(self.copy_unit as usize);
         self
     }
 
@@ -117,6 +133,20 @@ impl Properties {
     /// itself.
     pub fn with_gathered_writes(mut self, gathered_writes: bool) -> Self {
         self.gathered_writes = gathered_writes;
+        self
+    }
+
+    /// The same, where copies go by units of so many bytes. Rounded up to a power of two; the
+    /// alignment is at least as large.
+    pub fn with_copy_unit(mut self, unit: u64) -> Self {
+        self.copy_unit = unit.clamp(1, 1 << 30).next_power_of_two();
+        self.alignment = self.alignment.max(self.copy_unit as usize);
+        self
+    }
+
+    /// The same, where copies within the device go between two allocations only, or inside one too.
+    pub fn with_distinct_copies(mut self, distinct: bool) -> Self {
+        self.distinct_copies = distinct;
         self
     }
 

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::driver::{Driver, PlaceOwner, Raw, Region, Route, Waiting, Watched, WatchedPlace};
+use super::granular::{self, GranularCopy, Slack};
 use super::{Allocator, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
@@ -188,14 +189,62 @@ impl Queue {
 
     /// Submits copies, as one piece of work.
     ///
+    /// Any bytes can be copied on any device. Where a device copies [whole units] or [between two
+    /// allocations] only, and the regions ask for more, this waits for the queue, and copies what
+    /// the device cannot through host memory or through fresh memory of the device.
+    ///
+    /// [whole units]: crate::driver::Properties::copy_unit
+    /// [between two allocations]: crate::driver::Properties::distinct_copies
+    ///
     /// # Safety
     /// Each region lies inside memory that may be read and written so by work on this queue, and
-    /// that stays allocated until this queue has passed the copies (UNS-21).
+    /// that stays allocated until this queue has passed the copies; nobody else writes to a unit
+    /// that a destination has a part of (UNS-21).
     pub unsafe fn copy(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        // SAFETY: UNS-21, as the caller promises.
+        unsafe { self.copy_leaving(Slack::Kept, route, regions) }
+    }
+
+    /// The same into memory in which destinations begin at units, and what is behind a destination
+    /// up to the next unit is nobody's.
+    ///
+    /// # Safety
+    /// UNS-21, and what is said of the memory.
+    pub(crate) unsafe fn copy_into_fresh(
+        &self,
+        route: Route<'_>,
+        regions: &[Region],
+    ) -> Result<()> {
+        // SAFETY: UNS-21, and what the caller promises of slack.
+        unsafe { self.copy_leaving(Slack::Nobodys, route, regions) }
+    }
+
+    /// # Safety
+    /// UNS-21, and what `slack` says is so.
+    unsafe fn copy_leaving(
+        &self,
+        slack: Slack,
+        route: Route<'_>,
+        regions: &[Region],
+    ) -> Result<()> {
+        if granular::takes_anything(self.device().properties(), &route) {
+            // SAFETY: UNS-21, as the caller promises.
+            return unsafe { self.submit_copies(route, regions) };
+        }
+        // SAFETY: UNS-21, and what the caller promises of slack.
+        unsafe { GranularCopy::new(self, &route, slack).submit(route, regions) }
+    }
+
+    /// Hands copies to the driver.
+    ///
+    /// # Safety
+    /// UNS-21, and what the device's properties say of regions.
+    pub(super) unsafe fn submit_copies(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
         if regions.is_empty() {
             return Ok(());
         }
-        // SAFETY: this queue's handle is alive; the rest is promised by the caller.
+        // SAFETY: this queue's handle is alive; the rest is UNS-21 and what the properties say, as
+        // the caller promises.
         unsafe { self.driver().copy(self.0.raw, route, regions) }
     }
 

@@ -153,6 +153,18 @@ impl fmt::Debug for StagingBlock {
     }
 }
 
+/// Host memory of our own, all of it zero.
+pub(crate) fn zeroed(len: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let there = usize::try_from(len).ok().filter(|len| bytes.try_reserve_exact(*len).is_ok());
+    let Some(len) = there else {
+        let message = format!("{len} bytes of host memory asked for");
+        return Err(Error::new(ErrorKind::OutOfMemory, message));
+    };
+    bytes.resize(len, 0);
+    Ok(bytes)
+}
+
 #[cfg(all(test, unix, not(miri)))]
 mod tests {
     use super::*;

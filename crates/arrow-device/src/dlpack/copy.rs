@@ -102,7 +102,13 @@ impl Tensor {
         // SAFETY: UNS-21: every element lies in memory that the view keeps until the queue has
         // passed, because UNS-24 holds of an import and the array has the memory otherwise; the
         // target is the caller's own, has room for all elements behind `at`, and is kept by it.
-        unsafe { queue.copy(route, &regions) }
+        // Nothing is there yet behind the only region.
+        unsafe {
+            match regions.len() {
+                1 => queue.copy_into_fresh(route, &regions),
+                _ => queue.copy(route, &regions),
+            }
+        }
     }
 }
 

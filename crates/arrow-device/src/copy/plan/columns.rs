@@ -37,7 +37,7 @@ impl Walk<'_> {
             && range.start < range.end
             && range.end <= whole.length
             && whole.offset >= 0;
-        let is_simple = is_inside && self.terms.trims && check.is_leaf;
+        let is_simple = is_inside && self.terms.trims && self.terms.unit == 1 && check.is_leaf;
         if !is_simple {
             return false;
         }

@@ -12,7 +12,8 @@ pub enum Cut {
         elements: i64,
         /// Of so many.
         of: i64,
-        /// So many before the first one travel too, for the sake of a bitmap.
+        /// So many before the first one travel too, for the sake of a bitmap, or of a device that
+        /// copies [whole units](crate::driver::Properties::copy_unit).
         kept: i64,
     },
     /// The bitmap stays behind: it says of no element that it is null.
@@ -77,7 +78,10 @@ impl fmt::Display for Cut {
         match self {
             Self::Window { elements, of, kept: 0 } => write!(f, "{elements} elements of {of}"),
             Self::Window { elements, of, kept } => {
-                write!(f, "{elements} elements of {of}, and {kept} before them for the bitmap")
+                write!(
+                    f,
+                    "{elements} elements of {of}, and {kept} before them for a bitmap or whole units"
+                )
             }
             Self::NoNulls => f.write_str("no bitmap, because nothing is null"),
             Self::Rebased { first, bytes } => {

@@ -146,6 +146,9 @@ impl Walk<'_> {
         }
         // Where to begin, and whether the offsets have to change for that.
         let begin = if self.begins_there(number, first) { first } else { 0 };
+        // Bytes that do not come by the host begin at a unit; elements of a child see to that
+        // themselves.
+        let begin = if is_list { begin } else { begin - begin % self.terms.unit.cast_signed() };
         self.add_offsets(number, (begin > 0).then_some(begin));
         if is_list {
             let child = self.children(number).start;

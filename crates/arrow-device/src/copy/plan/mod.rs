@@ -67,7 +67,9 @@ impl Plan {
             None
         } else {
             let is_direct = route.is_direct();
-            let terms = Terms { array, source: &source, trims: options.trim, is_direct, alignment };
+            let unit = route.unit(properties);
+            let trims = options.trim;
+            let terms = Terms { array, source: &source, trims, is_direct, unit, alignment };
             // SAFETY: `choose` chose the source for this array, and waited where the host reads it.
             Some(unsafe { walk::walk(terms) }?)
         };

@@ -30,6 +30,8 @@ pub(in crate::copy) struct Terms<'a> {
     pub(in crate::copy) trims: bool,
     /// Nothing comes by the host, so that offsets have to make a detour to be changed.
     pub(in crate::copy) is_direct: bool,
+    /// Bytes that do not come by the host begin at a multiple of this.
+    pub(in crate::copy) unit: u64,
     pub(in crate::copy) alignment: u64,
 }
 
@@ -70,8 +72,8 @@ pub(in crate::copy) struct Item {
     pub(in crate::copy) window: Window,
     /// The elements that are referred to, counted in its buffers, as soon as that is known.
     live: Range<i64>,
-    /// The first element that travels: it is before the first live one where a bitmap asks for
-    /// that.
+    /// The first element that travels: it is before the first live one where a bitmap, or a device
+    /// that copies whole units, asks for that.
     cut: i64,
 }
 
@@ -223,8 +225,7 @@ impl<'a> Walk<'a> {
         let is_runs = matches!(data_type, DataType::RunEndEncoded { .. });
         let cut = match () {
             () if !self.terms.trims || is_runs => 0,
-            () if has_bits => live.start - live.start % 8,
-            () => live.start,
+            () => live.start - live.start % self.elements_at_once(has_bits, below),
         };
         let offset = if length == 0 && self.terms.trims { 0 } else { live.start - cut };
         let begin = self.new_slots(node.n_buffers)?;
@@ -281,6 +282,18 @@ impl<'a> Walk<'a> {
                 unsafe { self.follow_indices(number) }
             }
             _ => Ok(()),
+        }
+    }
+
+    /// What the number of the first element that travels is a multiple of, so that it begins at a
+    /// byte in each buffer and, on a way that copies whole units, at a unit.
+    fn elements_at_once(&self, has_bits: bool, node: &schema::SchemaNode) -> i64 {
+        let has_own = node.layout.buffers().iter().any(|kind| *kind != BufferKind::Validity);
+        let unit = self.terms.unit.cast_signed();
+        match (has_bits, has_own) {
+            (true, _) => 8 * unit,
+            (false, true) => unit,
+            (false, false) => 1,
         }
     }
 

@@ -3,9 +3,10 @@
 
 use super::target::Target;
 use crate::copy::plan::piece::{Change, Piece, ZEROS};
-use crate::copy::source::{CopySource, copy_bytes, host_address, host_len, zeroed};
+use crate::copy::source::{CopySource, copy_bytes, host_address, host_len};
 use crate::copy::step::{self, no_way};
 use crate::device::driver::Filled;
+use crate::device::staging::zeroed;
 use crate::{Event, Queue, Result};
 
 /// Copies all pieces into host memory.

@@ -197,7 +197,7 @@ impl Plan {
         // SAFETY: the sources are `len` bytes of the array or were made just now, and are kept
         // below until the queue has passed; the target was allocated for these pieces, on this
         // queue.
-        let submitted = unsafe { self.queue.copy(driver::Route::FromHost, &regions) };
+        let submitted = unsafe { self.queue.copy_into_fresh(driver::Route::FromHost, &regions) };
         self.queue.keep_until_done(kept);
         submitted.map_err(|error| error.at_step(step::SUBMIT))?;
         self.finish()
@@ -214,7 +214,7 @@ impl Plan {
         }
         // SAFETY: the sources were checked when the copy was planned, and a view on this queue
         // keeps them; the target was allocated for these pieces, on this queue.
-        let submitted = unsafe { self.queue.copy(route, &direct) };
+        let submitted = unsafe { self.queue.copy_into_fresh(route, &direct) };
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
@@ -247,7 +247,7 @@ impl Plan {
         }
         // SAFETY: the sources are parts of `bytes`, which is kept below until the queue has passed,
         // or never go; the target was allocated for these pieces, on this queue.
-        let submitted = unsafe { self.queue.copy(driver::Route::FromHost, &regions) };
+        let submitted = unsafe { self.queue.copy_into_fresh(driver::Route::FromHost, &regions) };
         self.queue.keep_until_done(bytes);
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }

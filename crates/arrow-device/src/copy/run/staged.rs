@@ -174,7 +174,7 @@ pub(in crate::copy) fn write(
     }
     // SAFETY: the block holds the chunk and is kept until the queue has passed, below; the target
     // was allocated for these pieces, on this queue.
-    let submitted = unsafe { queue.copy(Route::FromHost, &regions) };
+    let submitted = unsafe { queue.copy_into_fresh(Route::FromHost, &regions) };
     match submitted.and_then(|()| queue.record()) {
         Ok(event) => Ok(InFlight { block: Some(block), event }),
         Err(error) => {

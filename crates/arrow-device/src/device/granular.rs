@@ -1,0 +1,401 @@
+//! Copies on devices that copy whole units, or between two allocations only.
+//!
+//! A [`Region`] names any bytes. Some runtimes take less: WebGPU copies four bytes at a time, at
+//! multiples of four, and never inside one buffer. Their drivers say so in the
+//! [`Properties`](super::driver::Properties), and a list of copies is changed here until such a
+//! driver takes it:
+//!
+//! * Units that a region fills go to the driver as they are, where the source begins at a unit too.
+//! * A unit that regions fill in part is put together by the host: what is there is read, the new
+//!   bytes take their places in it, and the unit is written.
+//! * Bytes whose source lies otherwise towards the units than the destination come by the host.
+//! * A copy inside one allocation goes by fresh memory of the device.
+//!
+//! The host waits for the queue wherever it reads. Nothing of this is done for memory that is fresh
+//! as a whole, which is what copies of arrays fill: there every destination begins at a unit, and
+//! what is behind it up to the next unit belongs to nobody.
+
+use super::Queue;
+use super::driver::{Addressing, Properties, Raw, Region, Route, Spot};
+use super::staging::zeroed;
+use crate::Result;
+
+/// Whose the bytes are between the end of a destination and the next unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slack {
+    /// They stay as they are.
+    Kept,
+    /// Nobody's, wherever a destination begins at a unit: the driver may write anything there.
+    Nobodys,
+}
+
+/// Copies on a queue whose device, or whose peer, copies whole units or between allocations only.
+pub(super) struct GranularCopy<'a> {
+    queue: &'a Queue,
+    unit: u64,
+    slack: Slack,
+}
+
+/// A part of a unit that is to be written, and where its bytes are in host memory.
+struct UnitPart {
+    to: Spot,
+    len: u64,
+    from: Spot,
+}
+
+/// Where the parts of a region lie towards the units of its destination.
+struct RegionParts {
+    head: u64,
+    body: u64,
+    tail: u64,
+}
+
+/// Whether a device takes any list of copies as it is.
+pub(super) fn takes_anything(properties: &Properties, route: &Route<'_>) -> bool {
+    let is_any = properties.copy_unit == 1 && !properties.distinct_copies;
+    match route {
+        Route::FromPeer(peer) => is_any && peer.properties().copy_unit == 1,
+        _ => is_any,
+    }
+}
+
+impl<'a> GranularCopy<'a> {
+    pub(super) fn new(queue: &'a Queue, route: &Route<'_>, slack: Slack) -> Self {
+        let mut unit = queue.device().properties().copy_unit;
+        if let Route::FromPeer(peer) = route {
+            unit = unit.max(peer.properties().copy_unit);
+        }
+        Self { queue, unit, slack }
+    }
+
+    /// Submits the copies.
+    ///
+    /// # Safety
+    /// UNS-21. Where the slack is nobody's, so are the bytes behind each destination, up to the
+    /// next unit.
+    pub(super) unsafe fn submit(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        // SAFETY: UNS-21, and what else the caller promises.
+        unsafe {
+            match route {
+                Route::FromHost => self.write(regions),
+                Route::ToHost => self.read(regions),
+                Route::Within => self.within(regions),
+                Route::FromPeer(_) => self.from_peer(route, regions),
+            }
+        }
+    }
+
+    // ---- between the device and the host
+
+    /// From the device to the host. A source that begins inside a unit is read from the beginning
+    /// of the unit, into memory of our own.
+    ///
+    /// # Safety
+    /// UNS-21.
+    unsafe fn read(&self, regions: &[Region]) -> Result<()> {
+        let is_odd = |region: &&Region| self.lead(region.from) > 0;
+        let odd: Vec<&Region> = regions.iter().filter(is_odd).collect();
+        if odd.is_empty() {
+            // SAFETY: UNS-21, as the caller promises.
+            return unsafe { self.queue.submit_copies(Route::ToHost, regions) };
+        }
+        let widened = |region: &Region| self.lead(region.from) + region.len;
+        let mut staged = zeroed(odd.iter().map(|region| widened(region)).sum())?;
+        let mut all: Vec<Region> =
+            regions.iter().filter(|region| !is_odd(region)).copied().collect();
+        let (base, mut offset) = (Raw::from_ptr(staged.as_mut_ptr().cast()), 0);
+        for region in &odd {
+            let (from, len) = (self.unit_of(region.from), widened(region));
+            all.push(Region { from, to: Spot { base, offset }, len });
+            offset += len;
+        }
+        // SAFETY: UNS-21, as the caller promises: an allocation begins at a unit, so that it has
+        // what a source was widened by; `staged` has room, and is kept until the wait has
+        // succeeded, or until the queue has passed.
+        let submitted = unsafe { self.queue.submit_copies(Route::ToHost, &all) };
+        if let Err(error) = submitted.and_then(|()| self.queue.synchronize()) {
+            self.queue.keep_until_done(staged);
+            return Err(error);
+        }
+        let mut offset = 0;
+        for region in &odd {
+            let from = Spot { base, offset: offset + self.lead(region.from) };
+            // SAFETY: `staged` has the bytes by now; the caller's memory has room for them until
+            // the queue has passed the copy (UNS-21), and is no part of `staged`.
+            unsafe { copy_bytes(from, region.to, region.len) };
+            offset += widened(region);
+        }
+        Ok(())
+    }
+
+    /// From the host to the device.
+    ///
+    /// # Safety
+    /// UNS-21, and what [`submit`](Self::submit) says of slack.
+    unsafe fn write(&self, regions: &[Region]) -> Result<()> {
+        let (mut whole, mut parts) = (Vec::with_capacity(regions.len()), Vec::new());
+        for region in regions {
+            let Region { from, to, len } = *region;
+            if self.lead(to) == 0 && self.slack == Slack::Nobodys {
+                whole.push(*region);
+                continue;
+            }
+            let RegionParts { head, body, tail } = self.parts(to, len);
+            let part = |at: u64, len| UnitPart { to: behind(to, at), len, from: behind(from, at) };
+            parts.extend([part(0, head), part(head + body, tail)]);
+            whole.push(Region { from: behind(from, head), to: behind(to, head), len: body });
+        }
+        parts.retain(|part| part.len > 0);
+        whole.retain(|region| region.len > 0);
+        if parts.is_empty() {
+            // SAFETY: UNS-21, and what the caller promises of slack.
+            return unsafe { self.queue.submit_copies(Route::FromHost, &whole) };
+        }
+        // SAFETY: UNS-21, as the caller promises.
+        let (units, written) = unsafe { self.put_together(parts) }?;
+        whole.extend(written);
+        // SAFETY: UNS-21, as the caller promises; the units that were put together are kept until
+        // the queue has passed.
+        let submitted = unsafe { self.queue.submit_copies(Route::FromHost, &whole) };
+        self.queue.keep_until_done(units);
+        submitted
+    }
+
+    /// Puts units together of which only parts are written. Returns their bytes, and the copies
+    /// that write them. Waits for the queue.
+    ///
+    /// # Safety
+    /// UNS-21 holds of the parts, of which each lies in one unit.
+    unsafe fn put_together(&self, mut parts: Vec<UnitPart>) -> Result<(Vec<u8>, Vec<Region>)> {
+        parts.sort_by_key(|part| self.place(part.to));
+        let is_same = |one: &UnitPart, other: &UnitPart| {
+            self.place(self.unit_of(one.to)) == self.place(self.unit_of(other.to))
+        };
+        let count = parts.chunk_by(is_same).count() as u64;
+        let mut units = zeroed(count * self.unit)?;
+        let base = Raw::from_ptr(units.as_mut_ptr().cast());
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        let in_order = (0..).step_by(self.unit as usize);
+        for (offset, parts) in in_order.zip(parts.chunk_by(is_same)) {
+            let [first, ..] = parts else { continue };
+            let (here, there) = (Spot { base, offset }, self.unit_of(first.to));
+            if parts.iter().map(|part| part.len).sum::<u64>() < self.unit {
+                self.join(&mut read, Region { from: there, to: here, len: self.unit });
+            }
+            self.join(&mut written, Region { from: here, to: there, len: self.unit });
+        }
+        // SAFETY: UNS-21, as the caller promises: an allocation has whole units, and nobody else
+        // writes to a unit that is filled in part. `units` has room, and is kept until the wait
+        // has succeeded, or until the queue has passed.
+        let submitted = unsafe { self.queue.submit_copies(Route::ToHost, &read) };
+        // Earlier work of the queue may write the sources as well.
+        if let Err(error) = submitted.and_then(|()| self.queue.synchronize()) {
+            self.queue.keep_until_done(units);
+            return Err(error);
+        }
+        let in_order = (0..).step_by(self.unit as usize);
+        for (offset, parts) in in_order.zip(parts.chunk_by(is_same)) {
+            for part in parts {
+                let to = Spot { base, offset: offset + self.lead(part.to) };
+                // SAFETY: the source has the bytes at this point of the queue (UNS-21), which the
+                // queue has reached; the part lies inside its unit, for which `units` has room.
+                unsafe { copy_bytes(part.from, to, part.len) };
+            }
+        }
+        Ok((units, written))
+    }
+
+    // ---- between places of the device
+
+    /// # Safety
+    /// UNS-21, and what [`submit`](Self::submit) says of slack.
+    unsafe fn within(&self, regions: &[Region]) -> Result<()> {
+        let (direct, by_host) = self.divide(regions, |from| self.lead(from));
+        if !by_host.is_empty() {
+            // SAFETY: UNS-21, and what the caller promises of slack.
+            unsafe { self.by_host(&by_host) }?;
+        }
+        if !self.queue.device().properties().distinct_copies {
+            // SAFETY: UNS-21, and what the caller promises of slack.
+            return unsafe { self.queue.submit_copies(Route::Within, &direct) };
+        }
+        let (inside, apart): (Vec<_>, Vec<_>) =
+            direct.into_iter().partition(|region| region.from.base == region.to.base);
+        // SAFETY: UNS-21, and what the caller promises of slack.
+        unsafe { self.queue.submit_copies(Route::Within, &apart) }?;
+        // SAFETY: UNS-21, and what the caller promises of slack.
+        unsafe { self.by_fresh_memory(Route::Within, &inside, |from| from) }
+    }
+
+    /// # Safety
+    /// UNS-21 with this route, which is from a peer, and what [`submit`](Self::submit) says of
+    /// slack.
+    unsafe fn from_peer(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        let Route::FromPeer(peer) = route else { return Ok(()) };
+        let addressing = peer.properties().addressing;
+        let lead = |from| place(from, addressing).1 % self.unit;
+        let (direct, odd) = self.divide(regions, lead);
+        // SAFETY: UNS-21, and what the caller promises of slack.
+        unsafe { self.queue.submit_copies(route, &direct) }?;
+        // SAFETY: UNS-21, and what the caller promises of slack.
+        unsafe { self.by_fresh_memory(route, &odd, |from| back(from, lead(from))) }
+    }
+
+    /// Divides regions into what the driver copies itself, and the rest. `lead` says how far into
+    /// its unit a source begins.
+    fn divide(&self, regions: &[Region], lead: impl Fn(Spot) -> u64) -> (Vec<Region>, Vec<Region>) {
+        let (mut direct, mut rest) = (Vec::with_capacity(regions.len()), Vec::new());
+        for region in regions {
+            let Region { from, to, len } = *region;
+            if lead(from) != self.lead(to) {
+                rest.push(*region);
+            } else if self.lead(to) == 0 && self.slack == Slack::Nobodys {
+                direct.push(*region);
+            } else {
+                let RegionParts { head, body, tail } = self.parts(to, len);
+                let part =
+                    |at: u64, len| Region { from: behind(from, at), to: behind(to, at), len };
+                direct.push(part(head, body));
+                rest.extend([part(0, head), part(head + body, tail)]);
+            }
+        }
+        direct.retain(|region| region.len > 0);
+        rest.retain(|region| region.len > 0);
+        (direct, rest)
+    }
+
+    /// Copies within the device that go by the host. Waits for the queue.
+    ///
+    /// # Safety
+    /// UNS-21, and what [`submit`](Self::submit) says of slack.
+    unsafe fn by_host(&self, regions: &[Region]) -> Result<()> {
+        let mut staged = zeroed(regions.iter().map(|region| region.len).sum())?;
+        let (base, mut offset) = (Raw::from_ptr(staged.as_mut_ptr().cast()), 0);
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        for Region { from, to, len } in regions.iter().copied() {
+            let here = Spot { base, offset };
+            read.push(Region { from, to: here, len });
+            written.push(Region { from: here, to, len });
+            offset += len;
+        }
+        // SAFETY: UNS-21, as the caller promises; `staged` has room, and is kept until the queue
+        // has passed, below.
+        let submitted = unsafe { self.read(&read) }.and_then(|()| self.queue.synchronize());
+        // SAFETY: UNS-21, and what the caller promises of slack; `staged` has the bytes, and is
+        // kept until the queue has passed, below.
+        let submitted = submitted.and_then(|()| unsafe { self.write(&written) });
+        self.queue.keep_until_done(staged);
+        submitted
+    }
+
+    /// Copies by fresh memory of the device, and from there on within the device. `widened` says
+    /// where to begin to read for a source, no more than a unit before it.
+    ///
+    /// # Safety
+    /// UNS-21 with this route, and what [`submit`](Self::submit) says of slack; what is read before
+    /// a source lies in the same allocation.
+    unsafe fn by_fresh_memory(
+        &self,
+        route: Route<'_>,
+        regions: &[Region],
+        widened: impl Fn(Spot) -> Spot,
+    ) -> Result<()> {
+        if regions.is_empty() {
+            return Ok(());
+        }
+        let lead = |from: Spot| {
+            let (whole, begin) = (from.base.bits() as u64, widened(from));
+            whole.wrapping_add(from.offset).wrapping_sub(begin.base.bits() as u64 + begin.offset)
+        };
+        let room = |region: &Region| (lead(region.from) + region.len).next_multiple_of(self.unit);
+        let mut memory = self.queue.allocate(regions.iter().map(room).sum())?;
+        let mut there = memory.spot(self.queue)?;
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for region in regions {
+            let (from, lead) = (widened(region.from), lead(region.from));
+            first.push(Region { from, to: there, len: lead + region.len });
+            second.push(Region { from: behind(there, lead), ..*region });
+            there = behind(there, room(region));
+        }
+        // SAFETY: UNS-21, as the caller promises; the fresh memory has whole units for each region,
+        // which are nobody else's, and goes after the queue has passed.
+        unsafe { self.queue.submit_copies(route, &first) }?;
+        // SAFETY: UNS-21, and what the caller promises of slack; the fresh memory is another
+        // allocation than that of any destination.
+        unsafe { self.within(&second) }
+    }
+
+    // ---- places
+
+    /// How far into its unit a place on the device is.
+    fn lead(&self, spot: Spot) -> u64 {
+        self.place(spot).1 % self.unit
+    }
+
+    /// The beginning of the unit that a place is in.
+    fn unit_of(&self, spot: Spot) -> Spot {
+        back(spot, self.lead(spot))
+    }
+
+    fn place(&self, spot: Spot) -> (usize, u64) {
+        place(spot, self.queue.device().properties().addressing)
+    }
+
+    /// What of a destination fills a unit in part, and what fills units.
+    fn parts(&self, to: Spot, len: u64) -> RegionParts {
+        let lead = self.lead(to);
+        let head = if lead == 0 { 0 } else { len.min(self.unit - lead) };
+        let tail = (len - head) % self.unit;
+        RegionParts { head, body: len - head - tail, tail }
+    }
+
+    /// Adds a region, to the last one where both sides go on there.
+    fn join(&self, regions: &mut Vec<Region>, region: Region) {
+        match regions.last_mut() {
+            Some(last)
+                if behind(last.from, last.len) == region.from
+                    && behind(last.to, last.len) == region.to =>
+            {
+                last.len += region.len;
+            }
+            _ => regions.push(region),
+        }
+    }
+}
+
+/// What tells a place from others: the handle, if there are handles, and where in it.
+fn place(spot: Spot, addressing: Addressing) -> (usize, u64) {
+    match addressing {
+        Addressing::Address => (0, (spot.base.bits() as u64).wrapping_add(spot.offset)),
+        Addressing::Handle => (spot.base.bits(), spot.offset),
+    }
+}
+
+fn behind(spot: Spot, bytes: u64) -> Spot {
+    Spot { offset: spot.offset + bytes, ..spot }
+}
+
+/// So many bytes before a place. An address may lie before the base that it was told with.
+fn back(spot: Spot, bytes: u64) -> Spot {
+    match spot.offset.checked_sub(bytes) {
+        Some(offset) => Spot { offset, ..spot },
+        None => {
+            let missing = (bytes - spot.offset) as usize;
+            Spot { base: Raw::from_ptr(spot.base.as_ptr().wrapping_byte_sub(missing)), offset: 0 }
+        }
+    }
+}
+
+/// Copies bytes of the host.
+///
+/// # Safety
+/// Both places are addresses of host memory with so many bytes, which do not overlap; those of the
+/// source may be read and those of the destination written.
+unsafe fn copy_bytes(from: Spot, to: Spot, len: u64) {
+    let address = |spot: Spot| {
+        let offset = usize::try_from(spot.offset).unwrap_or(usize::MAX);
+        spot.base.as_ptr().cast::<u8>().wrapping_add(offset)
+    };
+    // SAFETY: what the caller promises of both places; what is in host memory has a length of it.
+    unsafe { std::ptr::copy_nonoverlapping(address(from), address(to), len as usize) }
+}
