@@ -17,8 +17,8 @@ use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory
 
 use crate::allocator::{ArdevAllocate, ArdevFree};
 use crate::backends::{
-    ARDEV_DEVICE_EVENT_OBJECTS, ARDEV_DEVICE_HANDLES, ARDEV_DEVICE_HOST_READABLE,
-    ARDEV_DEVICE_NO_EVENTS, ARDEV_DEVICE_ONE_QUEUE, ARDEV_DEVICE_PARTS,
+    ARDEV_DEVICE_DISTINCT_COPIES, ARDEV_DEVICE_EVENT_OBJECTS, ARDEV_DEVICE_HANDLES,
+    ARDEV_DEVICE_HOST_READABLE, ARDEV_DEVICE_NO_EVENTS, ARDEV_DEVICE_ONE_QUEUE, ARDEV_DEVICE_PARTS,
 };
 use crate::call::{Out, get, invalid, null, run};
 use crate::context::{ArdevRelease, Context, answer};
@@ -81,6 +81,7 @@ pub struct ArdevDriver {
     pub flags: u32,
     pub device_id: i64,
     pub alignment: u64,
+    pub copy_unit: u64,
     pub name: *const c_char,
     pub context: *mut c_void,
     pub release: ArdevRelease,
@@ -249,6 +250,10 @@ fn properties(given: &ArdevDriver, name: String) -> Result<Properties> {
     // Not larger than that, so it fits on every platform that has such alignments.
     let alignment =
         usize::try_from(alignment).map_err(|_| invalid("`driver.alignment` is too large"))?;
+    let copy_unit = given.copy_unit.max(1);
+    if !copy_unit.is_power_of_two() || copy_unit > 1 << 30 {
+        return Err(invalid(format!("`driver.copy_unit` is {copy_unit}: it is a power of two")));
+    }
     let addressing =
         if has(ARDEV_DEVICE_HANDLES) { Addressing::Handle } else { Addressing::Address };
     let access =
@@ -264,6 +269,8 @@ fn properties(given: &ArdevDriver, name: String) -> Result<Properties> {
         .with_addressing(addressing)
         .with_host_access(access)
         .with_readiness(readiness)
+        .with_copy_unit(copy_unit)
+        .with_distinct_copies(has(ARDEV_DEVICE_DISTINCT_COPIES))
         .with_parts(has(ARDEV_DEVICE_PARTS)))
 }
 

@@ -124,7 +124,12 @@ fn abilities(properties: &Properties) -> Vec<String> {
         Readiness::QueueOrder => "no events: one queue",
     };
     let alignment = format!("{} byte alignment", properties.alignment);
-    vec![addressing.to_owned(), readiness.to_owned(), host_access.to_owned(), alignment]
+    let mut abilities =
+        vec![addressing.to_owned(), readiness.to_owned(), host_access.to_owned(), alignment];
+    if properties.copy_unit > 1 {
+        abilities.push(format!("copies {} bytes at a time", properties.copy_unit));
+    }
+    abilities
 }
 
 fn type_to_json(device_type: DeviceType) -> Json {

@@ -115,6 +115,13 @@ pub const ROWS: &[Row] = &[
         open: |seed| Ok(simulated(1, Sim::builder().kind(Kind::Handles).parts(true), seed)),
     },
     Row {
+        name: "software, whole units",
+        required_as: "sim",
+        on_request: false,
+        memory: Memory::Own,
+        open: |seed| Ok(simulated(1, Sim::builder().kind(Kind::WholeUnits), seed)),
+    },
+    Row {
         name: "software, peers",
         required_as: "sim",
         on_request: false,

@@ -128,6 +128,8 @@ struct ardev_buffer;
 #define ARDEV_DEVICE_EVENT_OBJECTS 16
 // Of ardev_driver: a part of a handle can have a handle of its own.
 #define ARDEV_DEVICE_PARTS 32
+// Of ardev_driver: a copy within the device is between two handles, and never between places of one.
+#define ARDEV_DEVICE_DISTINCT_COPIES 64
 
 struct ardev_device_info {
   ArrowDeviceType device_type;

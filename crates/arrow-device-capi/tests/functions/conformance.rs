@@ -60,6 +60,13 @@ fn a_device_of_callbacks_with_handles_passes() {
     assert_eq!(run(sim, Fault::None, some_types()).cases(), 7 * SOME_TYPES + PROBES);
 }
 
+// Requirement: SYS-1, ARR-16, DRV-23
+#[test]
+fn a_device_of_callbacks_that_copies_whole_units_passes() {
+    let sim = Sim::builder().kind(Kind::WholeUnits).seed(5).backtraces(false).build();
+    assert_eq!(run(sim, Fault::None, some_types()).cases(), 7 * SOME_TYPES + PROBES);
+}
+
 // Requirement: SYS-1, ARR-16
 #[test]
 fn a_device_of_callbacks_that_the_host_reads_passes() {

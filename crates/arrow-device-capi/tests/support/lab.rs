@@ -28,6 +28,7 @@ impl Lab {
             flags: ARDEV_DEVICE_HOST_READABLE,
             device_id,
             alignment: 0,
+            copy_unit: 0,
             name: c"lab".as_ptr(),
             context: ptr::from_ref(lab).cast_mut().cast(),
             release: None,

@@ -60,6 +60,7 @@ pub(crate) fn register(sim: &Sim, fault: Fault) -> (Device, Registered) {
         (properties.readiness == Readiness::HostWait, ARDEV_DEVICE_NO_EVENTS),
         (properties.readiness == Readiness::QueueOrder, ARDEV_DEVICE_ONE_QUEUE),
         (properties.parts, ARDEV_DEVICE_PARTS),
+        (properties.distinct_copies, ARDEV_DEVICE_DISTINCT_COPIES),
         (shows_objects, ARDEV_DEVICE_EVENT_OBJECTS),
     ];
     let table = ArdevDriver {
@@ -68,6 +69,7 @@ pub(crate) fn register(sim: &Sim, fault: Fault) -> (Device, Registered) {
         flags: flags.iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, flag)| all | flag),
         device_id: id.id,
         alignment: properties.alignment as u64,
+        copy_unit: properties.copy_unit,
         name: c"software, by callbacks".as_ptr(),
         context: Box::into_raw(behind).cast(),
         release: Some(release),

@@ -23,3 +23,4 @@ mod pools;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;
+mod whole_units;

@@ -177,6 +177,10 @@ pub enum Route<'a> {
 }
 
 /// One piece of a copy. Source and destination do not overlap.
+///
+/// Places are at any bytes. Drivers whose properties say that the device copies [whole
+/// units](Properties::copy_unit), or [between two allocations](Properties::distinct_copies) only,
+/// are given such regions by [`Queue::copy`], whatever regions its caller names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Where the bytes come from.
@@ -219,7 +223,8 @@ pub struct Allocation {
 /// Memory:
 ///
 /// * DRV-9: `allocate` gives `len` bytes, aligned, that nobody else has until `free`; ready at
-///   once, or in the order of the queue that was named.
+///   once, or in the order of the queue that was named. Where copies go by units, it gives whole
+///   units.
 /// * DRV-10: `OutOfMemory` means that nothing was allocated.
 /// * DRV-11: `free` gives back just that memory, or leaks it.
 /// * DRV-12: `part` names just those bytes until `free_part`.
@@ -249,7 +254,8 @@ pub struct Allocation {
 ///
 /// Data:
 ///
-/// * DRV-23: `copy` writes the destinations and nothing else, in its turn on the queue.
+/// * DRV-23: `copy` writes the destinations and nothing else, in its turn on the queue. Where
+///   copies go by units, it may write what is behind a destination up to the next unit.
 /// * DRV-24: `map` gives an address at which the host may read `len` bytes until its own `unmap`.
 /// * DRV-25: `map_to_fill` gives an address at which the host may write `len` bytes until
 ///   `unmap_filled`, whose answer says truly when the bytes are there.
@@ -450,7 +456,7 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     // ---- data
 
     /// Submits a list of copies to the queue. All of them are one piece of work; their order among
-    /// each other is free.
+    /// each other is free. What the properties say of copies holds of each region.
     ///
     /// # Safety
     /// UNS-21, host memory included, and UNS-22.

@@ -278,6 +278,8 @@ impl<'a> GranularCopy<'a> {
             written.push(Region { from: here, to, len });
             offset += len;
         }
+        // A device may read host memory as soon as a copy is submitted, so the bytes have to be
+        // there.
         // SAFETY: UNS-21, as the caller promises; `staged` has room, and is kept until the queue
         // has passed, below.
         let submitted = unsafe { self.read(&read) }.and_then(|()| self.queue.synchronize());
