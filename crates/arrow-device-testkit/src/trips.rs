@@ -196,6 +196,32 @@ pub fn an_allocator_gives_what_its_queue_still_reads<H>(
     assert!(there.to_host().unwrap().equals(&values).unwrap());
 }
 
+/// Columns whose buffers are parts of one allocation, exported and read again.
+///
+/// # Panics
+/// Where a part is not named, or a column has other values.
+pub fn columns_in_one_allocation(queue: &Queue) {
+    let step = (queue.device().properties().alignment as u64).max(256);
+    let mut memory = queue.allocate(4 * step).unwrap();
+    let bytes: Vec<u8> = (0..i64::try_from(step / 2).unwrap()).flat_map(i64::to_ne_bytes).collect();
+    memory.write(queue, &bytes).unwrap();
+    let whole = memory.into_buffer();
+    let rows = step as usize / 8;
+    let column = |part: u64| {
+        let buffers = [None, Some(whole.slice(part * step, step).unwrap())];
+        Array::builder(DataType::Int64).len(rows).buffers(buffers).finish_ready().unwrap()
+    };
+    let columns = [0, 1, 3].map(|part| (part as i64 * rows as i64, column(part)));
+    drop(whole);
+    for (first, array) in columns {
+        let expected = (first..first + rows as i64).map(Some);
+        let expected = Array::from_values(DataType::Int64, expected).unwrap();
+        let there = imported(&array);
+        drop(array);
+        assert!(there.to_host().unwrap().equals(&expected).unwrap(), "the part from {first} on");
+    }
+}
+
 /// Copies of all sizes to the device and back, round after round, with eight small ones and a large
 /// one in flight at a time. `allocations` counts what is allocated for data to pass through; it may
 /// count device memory, too, which is recycled.

@@ -121,3 +121,9 @@ fn the_host_does_not_fill_memory_that_a_queue_still_reads() {
         |mut gate| gate.open().unwrap(),
     );
 }
+
+#[test]
+fn parts_of_a_buffer_become_columns() {
+    let Some((_device, queue)) = bench() else { return };
+    trips::columns_in_one_allocation(&queue);
+}

@@ -8,12 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_device::abi::ArrowDeviceArray;
-use arrow_device::{Array, Batch, DataType, Device, ErrorKind, Queue, Ready, Result, Schema, View};
+use arrow_device::{
+    Array, Batch, Buffer, DataType, Device, ErrorKind, Queue, Ready, Result, Schema, View,
+};
 use arrow_device_sim::{Call, Kind, Mistake, Sim, for_each_fault};
 use arrow_device_testkit::faulty::{Fault, Faulty};
 use arrow_device_testkit::release_until;
 
 use crate::support::producer::{destroy_event_early, pending_numbers};
+use crate::support::seeds;
 
 const SEEDS: u64 = if cfg!(miri) { 2 } else { 1024 };
 const NUMBERS: [i64; 4] = [3, 1, 4, 1];
@@ -463,5 +466,57 @@ struct Counted(Arc<AtomicUsize>);
 impl Drop for Counted {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Two columns in one allocation of a device of handles: the driver names each of them.
+#[test]
+fn parts_of_a_handle_become_buffers_of_arrays() {
+    Sim::builder().kind(Kind::Handles).parts(true).sweep(seeds(50), |sim| {
+        let queue = sim.device().open_queue().unwrap();
+        let mut memory = queue.allocate(1024).unwrap();
+        let bytes: Vec<u8> = (0..128_i64).flat_map(i64::to_ne_bytes).collect();
+        memory.write(&queue, &bytes).unwrap();
+        let whole = memory.into_buffer();
+        let column = |buffer: Buffer| {
+            Array::builder(DataType::Int64).len(32).buffers([None, Some(buffer)]).finish_ready()
+        };
+        let columns =
+            [0, 256, 768].map(|offset| column(whole.slice(offset, 256).unwrap()).unwrap());
+        drop(whole);
+        for (number, array) in columns.into_iter().enumerate() {
+            let first = [0, 32, 96][number];
+            let schema = array.schema().unwrap();
+            let mut c_array = ArrowDeviceArray::empty();
+            array.export(&mut c_array).unwrap();
+            // SAFETY: exported just now.
+            let array = unsafe { Array::import(&raw mut c_array, &schema) }.unwrap();
+            let numbers = Array::from_values(DataType::Int64, (first..first + 32_i64).map(Some));
+            assert!(array.to_host().unwrap().equals(&numbers.unwrap()).unwrap());
+        }
+    });
+}
+
+#[test]
+fn a_part_of_a_handle_that_nobody_can_name_is_refused() {
+    let kinds = [(Kind::Handles, false), (Kind::Handles, true), (Kind::WholeUnits, true)];
+    for (kind, parts) in kinds {
+        let sim = Sim::builder().kind(kind).parts(parts).build();
+        let queue = sim.device().open_queue().unwrap();
+        let mut memory = queue.allocate(1024).unwrap();
+        memory.write(&queue, &[1; 1024]).unwrap();
+        let whole = memory.into_buffer();
+        let refused = |offset| {
+            let buffers = [None, Some(whole.slice(offset, 64).unwrap())];
+            let built = Array::builder(DataType::UInt8).len(64).buffers(buffers).finish_ready();
+            built.err().map(|error| error.kind())
+        };
+        let is_named =
+            if parts && kind == Kind::Handles { None } else { Some(ErrorKind::Unsupported) };
+        assert_eq!(
+            (refused(256), refused(64)),
+            (is_named, Some(ErrorKind::Unsupported)),
+            "{kind:?}"
+        );
     }
 }

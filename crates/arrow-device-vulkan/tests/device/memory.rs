@@ -384,3 +384,9 @@ fn dlpack_has_a_number_for_the_device() {
     assert_eq!(dlpack::device_id(there).unwrap(), bench.id());
     drop(queue);
 }
+
+#[test]
+fn parts_of_a_buffer_become_columns() {
+    let Some((_device, queue)) = bench() else { return };
+    trips::columns_in_one_allocation(&queue);
+}

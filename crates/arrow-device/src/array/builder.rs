@@ -482,6 +482,7 @@ impl ArrayBuilder {
         ready: ReadyWhen,
         sources: &mut Vec<Array>,
     ) -> Result<Tree> {
+        self.buffers.iter_mut().flatten().try_for_each(Buffer::name_part)?;
         let pointers: Arc<[BufferPointer]> = self
             .buffers
             .iter()

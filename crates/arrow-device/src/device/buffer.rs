@@ -93,6 +93,25 @@ pub struct Buffer {
     owner: Option<BytesOwner>,
     /// Queues that may still write the bytes, as far as the memory knows; mostly none.
     in_flight: Option<Arc<Vec<Queue>>>,
+    /// The device whose driver allocated what `base` names, where that driver gives handles for
+    /// parts.
+    divides: Option<Device>,
+}
+
+/// A handle for a part of an allocation, which it keeps.
+struct OwnedPart {
+    device: Device,
+    handle: Raw<Memory>,
+    _whole: Option<BytesOwner>,
+}
+
+impl Drop for OwnedPart {
+    fn drop(&mut self) {
+        // SAFETY: `Buffer::name_part` got the handle from this driver and gave it to this owner
+        // alone. Owners of bytes go when nothing that was submitted uses the bytes, and the
+        // allocation goes after this.
+        unsafe { self.device.driver().free_part(self.handle) }
+    }
 }
 
 impl Buffer {
@@ -133,7 +152,12 @@ impl Buffer {
         extent: Extent,
         owner: Option<BytesOwner>,
     ) -> Self {
-        Self { device, base, offset, extent, owner, in_flight: None }
+        Self { device, base, offset, extent, owner, in_flight: None, divides: None }
+    }
+
+    /// The same bytes, of which the driver of this device gives handles for parts.
+    pub(super) fn divided_by(self, device: Option<Device>) -> Self {
+        Self { divides: device, ..self }
     }
 
     /// The same bytes, which work on this queue may still write: whoever uses the buffer, or an
@@ -182,8 +206,12 @@ impl Buffer {
 
     /// A part of it: `len` bytes from `offset` on. An error where that is not inside.
     ///
-    /// A part of a buffer that is a handle cannot become part of an array, because C has no room
-    /// for the offset; slice the array instead.
+    /// On a device of handles, a part becomes a buffer of an array only if the memory is the
+    /// driver's own ([`Device::allocate`]), the driver gives [handles for parts], and the part
+    /// begins at a multiple of the device's alignment: C has no room for an offset. Slice the array
+    /// otherwise.
+    ///
+    /// [handles for parts]: crate::driver::Properties::parts
     pub fn slice(&self, offset: u64, len: u64) -> Result<Self> {
         let end = offset.checked_add(len).filter(|end| *end <= self.extent.at_least());
         if end.is_none() {
@@ -218,9 +246,34 @@ impl Buffer {
         self.base
     }
 
+    /// Has the driver name a part of an allocation by a handle of its own, where C has no room for
+    /// the offset and the driver can.
+    pub(crate) fn name_part(&mut self) -> Result<()> {
+        let (offset, len) = (self.offset, self.extent.at_least());
+        let Some(device) = self.divides.as_ref().filter(|_| offset > 0 && len > 0) else {
+            return Ok(());
+        };
+        let alignment = device.properties().alignment as u64;
+        if !offset.is_multiple_of(alignment) {
+            let message = format!(
+                "a part of a handle begins at a multiple of {alignment} bytes, and not at {offset}; slice the array instead"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message).on_device(self.device));
+        }
+        // SAFETY: UNS-22: this driver allocated the memory, which the owner keeps; the part lies
+        // inside, because `slice` looked, and begins at a multiple of the alignment.
+        let handle = unsafe { device.driver().part(self.base, offset, len) }?;
+        let (device, whole) = (device.clone(), self.owner.take());
+        self.owner = Some(Arc::new(OwnedPart { device, handle, _whole: whole }));
+        (self.base, self.offset, self.divides) = (handle, 0, None);
+        Ok(())
+    }
+
     /// The value for `buffers[i]` of a C struct.
     pub(crate) fn c_pointer(&self) -> Result<*const c_void> {
-        if self.offset == 0 || self.base.is_null() {
+        let is_whole = self.offset == 0 || self.base.is_null();
+        // Nobody looks for bytes where there are none.
+        if is_whole || (self.divides.is_some() && self.extent == Extent::Exact(0)) {
             return Ok(self.base.as_ptr().cast_const());
         }
         let holder = || {

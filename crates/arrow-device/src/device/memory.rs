@@ -383,8 +383,13 @@ impl Memory {
 
     fn into_bytes(self, offset: u64, len: u64) -> Buffer {
         let (device, base) = (self.block.device.id(), self.block.raw);
+        let properties = self.block.device.properties();
+        let has_parts = properties.parts && properties.addressing == Addressing::Handle;
+        let divides = has_parts && self.is_the_drivers();
+        let divides = divides.then(|| self.block.device.clone());
         let owner: super::BytesOwner = Arc::new(self);
         Buffer::from_parts(device, base, offset, Extent::Exact(len), Some(owner))
+            .divided_by(divides)
     }
 
     /// Shares parts of it, each at an offset and so long, one behind the other. On a device of

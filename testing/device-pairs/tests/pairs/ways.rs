@@ -65,7 +65,7 @@ fn the_host_and_every_kind_of_software_device_are_there() {
     };
     assert_eq!((rows("host"), here("host")), (1, 1));
     // Two rows have two devices each.
-    assert_eq!((rows("sim"), here("sim")), (6, 8));
+    assert_eq!((rows("sim"), here("sim")), (7, 9));
     // Simulated drivers, where nobody chose another one.
     assert_eq!([rows("cuda"), here("cuda"), rows("rocm"), here("rocm")], [3, 3, 2, 2]);
     // Different kinds are different devices, so that none is taken for another one.
