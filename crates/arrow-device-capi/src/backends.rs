@@ -17,6 +17,7 @@ pub const ARDEV_DEVICE_ONE_QUEUE: u32 = 8;
 pub const ARDEV_DEVICE_EVENT_OBJECTS: u32 = 16;
 pub const ARDEV_DEVICE_PARTS: u32 = 32;
 pub const ARDEV_DEVICE_DISTINCT_COPIES: u32 = 64;
+pub const ARDEV_DEVICE_SEPARATE: u32 = 128;
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +150,7 @@ impl ArdevDeviceInfo {
             (properties.readiness == Readiness::QueueOrder, ARDEV_DEVICE_ONE_QUEUE),
             (properties.parts, ARDEV_DEVICE_PARTS),
             (properties.distinct_copies, ARDEV_DEVICE_DISTINCT_COPIES),
+            (properties.separate, ARDEV_DEVICE_SEPARATE),
         ];
         let flags = flags.iter().filter(|(is_so, _)| *is_so).fold(0, |all, (_, flag)| all | flag);
         let alignment = properties.alignment as u64;

@@ -19,6 +19,7 @@ use crate::allocator::{ArdevAllocate, ArdevFree};
 use crate::backends::{
     ARDEV_DEVICE_DISTINCT_COPIES, ARDEV_DEVICE_EVENT_OBJECTS, ARDEV_DEVICE_HANDLES,
     ARDEV_DEVICE_HOST_READABLE, ARDEV_DEVICE_NO_EVENTS, ARDEV_DEVICE_ONE_QUEUE, ARDEV_DEVICE_PARTS,
+    ARDEV_DEVICE_SEPARATE,
 };
 use crate::call::{Out, get, invalid, null, run};
 use crate::context::{ArdevRelease, Context, answer};
@@ -271,6 +272,7 @@ fn properties(given: &ArdevDriver, name: String) -> Result<Properties> {
         .with_readiness(readiness)
         .with_copy_unit(copy_unit)
         .with_distinct_copies(has(ARDEV_DEVICE_DISTINCT_COPIES))
+        .with_separate(has(ARDEV_DEVICE_SEPARATE))
         .with_parts(has(ARDEV_DEVICE_PARTS)))
 }
 

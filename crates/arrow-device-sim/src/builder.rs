@@ -127,6 +127,7 @@ pub(crate) struct Settings {
     /// `None` is late, and in a sweep the seed's choice.
     pub(crate) schedule: Option<Schedule>,
     pub(crate) parts: bool,
+    pub(crate) separate: bool,
     pub(crate) devices: usize,
     /// The ids of the first devices. The other ones have ids that no device has.
     pub(crate) ids: Vec<DeviceId>,
@@ -147,6 +148,7 @@ impl Builder {
                 seed: 0,
                 schedule: None,
                 parts: false,
+                separate: false,
                 devices: 1,
                 ids: Vec::new(),
                 peer_access: false,
@@ -175,6 +177,13 @@ impl Builder {
     /// there are handles, and copies inside one allocation.
     pub fn parts(mut self, parts: bool) -> Self {
         self.settings.parts = parts;
+        self
+    }
+
+    /// Every buffer of an array needs an allocation of its own, although there are addresses, as on
+    /// Hexagon, whose memory travels by file descriptors.
+    pub fn separate(mut self, separate: bool) -> Self {
+        self.settings.separate = separate;
         self
     }
 

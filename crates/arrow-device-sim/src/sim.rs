@@ -53,6 +53,7 @@ impl Sim {
         let devices = ids.iter().enumerate().map(|(number, id)| {
             let name = format!("software device {}", number + 1);
             let properties = settings.kind.properties(name, settings.parts);
+            let properties = properties.with_separate(settings.separate);
             let driver = SimDriver::new(engine.clone(), number, *id, properties);
             (driver.clone(), Device::new(driver))
         });

@@ -130,6 +130,8 @@ struct ardev_buffer;
 #define ARDEV_DEVICE_PARTS 32
 // Of ardev_driver: a copy within the device is between two handles, and never between places of one.
 #define ARDEV_DEVICE_DISTINCT_COPIES 64
+// Of ardev_driver: every buffer needs an allocation of its own, although there are addresses.
+#define ARDEV_DEVICE_SEPARATE 128
 
 struct ardev_device_info {
   ArrowDeviceType device_type;
@@ -395,8 +397,9 @@ int ardev_buffer_wrap(ArrowDeviceType device_type, int64_t device_id, const void
 int ardev_buffer_place(struct ardev_buffer* buffer, const struct ardev_queue* ARDEV_NULLABLE queue,
                        struct ardev_place* out, struct ardev_error* ARDEV_NULLABLE error);
 
-// A part of the same bytes. From now on nobody may write to them. A part of a handle cannot become
-// part of an array.
+// A part of the same bytes. From now on nobody may write to them. On a device of handles, a part
+// becomes part of an array only if the memory is this library's, the device has
+// ARDEV_DEVICE_PARTS, and the part begins at a multiple of the device's alignment.
 int ardev_buffer_slice(struct ardev_buffer* buffer, uint64_t offset, uint64_t size, struct ardev_buffer** out,
                        struct ardev_error* ARDEV_NULLABLE error);
 void ardev_buffer_free(struct ardev_buffer* ARDEV_NULLABLE buffer);

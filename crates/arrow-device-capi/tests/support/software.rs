@@ -61,6 +61,7 @@ pub(crate) fn register(sim: &Sim, fault: Fault) -> (Device, Registered) {
         (properties.readiness == Readiness::QueueOrder, ARDEV_DEVICE_ONE_QUEUE),
         (properties.parts, ARDEV_DEVICE_PARTS),
         (properties.distinct_copies, ARDEV_DEVICE_DISTINCT_COPIES),
+        (properties.separate, ARDEV_DEVICE_SEPARATE),
         (shows_objects, ARDEV_DEVICE_EVENT_OBJECTS),
     ];
     let table = ArdevDriver {

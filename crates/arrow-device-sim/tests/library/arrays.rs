@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_device::abi::ArrowDeviceArray;
+use arrow_device::copy::Options;
+use arrow_device::driver::Raw;
 use arrow_device::{
     Array, Batch, Buffer, DataType, Device, ErrorKind, Queue, Ready, Result, Schema, View,
 };
@@ -517,6 +519,46 @@ fn a_part_of_a_handle_that_nobody_can_name_is_refused() {
             (refused(256), refused(64)),
             (is_named, Some(ErrorKind::Unsupported)),
             "{kind:?}"
+        );
+    }
+}
+
+/// Others know the memory of such a device by where its allocations begin.
+#[test]
+fn each_buffer_has_an_allocation_of_its_own_where_others_need_that() {
+    for separate in [false, true] {
+        let sim = Sim::builder().separate(separate).build();
+        let queue = sim.device().open_queue().unwrap();
+        let numbers =
+            Array::from_values(DataType::Int32, (0..100).map(|row| (row % 3 > 0).then_some(row)));
+        let texts = Array::from_texts(DataType::Utf8, (0..100).map(|row| Some(row.to_string())));
+        let columns = [("a", numbers.unwrap()), ("b", texts.unwrap())];
+        let batch = Batch::from_columns(columns).unwrap();
+        // A larger alignment than that of the device moves the beginning of a buffer otherwise.
+        let options = Options::new().alignment(4096);
+        let there = batch.plan_copy(&queue, &options).unwrap().run().unwrap();
+        let view = there.on(&queue).unwrap();
+        let mut inside = 0;
+        for column in 0..2 {
+            let column = view.child(column).unwrap();
+            for index in 0..column.buffer_count() {
+                let base = column.buffer(index).location().spot().base;
+                let locate = |base| unsafe { sim.device().driver().locate(base) }.unwrap();
+                let before = Raw::from_bits(base.bits().wrapping_sub(1));
+                let begins =
+                    !base.is_null() && locate(before).is_none_or(|found| found.remaining == 0);
+                inside += usize::from(!base.is_null() && !begins);
+            }
+        }
+        assert_eq!(inside == 0, separate, "{inside} buffers begin inside an allocation");
+        let mut memory = queue.allocate(1024).unwrap();
+        memory.write(&queue, &[1; 1024]).unwrap();
+        let part = memory.into_buffer().slice(256, 256).unwrap();
+        let built =
+            Array::builder(DataType::UInt8).len(256).buffers([None, Some(part)]).finish_ready();
+        assert_eq!(
+            built.err().map(|error| error.kind()),
+            separate.then_some(ErrorKind::Unsupported)
         );
     }
 }

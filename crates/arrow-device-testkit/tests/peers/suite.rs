@@ -101,6 +101,14 @@ fn a_device_that_copies_whole_units_passes() {
     assert_eq!(report.cases(), 7 * ARRAYS + PROBES + SHOWN);
 }
 
+// Requirement: SYS-1, ARR-16
+#[test]
+fn a_device_on_which_each_buffer_has_an_allocation_passes() {
+    let report = run(Sim::builder().separate(true), 4);
+    assert_eq!(skipped(&report), [Check::Mappings, Check::ReadInPlace, Check::AnotherDevice]);
+    assert_eq!(report.cases(), 7 * ARRAYS + PROBES + SHOWN + ALIGNED);
+}
+
 // Requirement: ARR-5
 #[test]
 fn devices_with_and_without_access_to_each_other_pass() {

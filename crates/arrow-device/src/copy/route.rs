@@ -65,8 +65,7 @@ impl CopyRoute {
     /// Where bytes begin that do not come by the host: at multiples of this. 1 on all other ways.
     pub(super) fn unit(&self, target: &Properties) -> u64 {
         match self {
-            Self::Within => target.copy_unit,
-            Self::Peer(peer) => target.copy_unit.max(peer.properties().copy_unit),
+            Self::Within | Self::Peer(_) => target.copy_unit,
             _ => 1,
         }
     }
@@ -97,7 +96,8 @@ pub(super) fn choose(
     // Another runtime's device may be open by the number that this one reaches.
     if !is_host(to) && from != to && array.tree().require_reach(queue).is_ok() {
         let peer = array.open_device()?;
-        if peer.driver().runtime() == queue.driver().runtime() {
+        let has_same_unit = peer.properties().copy_unit == queue.device().properties().copy_unit;
+        if peer.driver().runtime() == queue.driver().runtime() && has_same_unit {
             let lane = Lane::new(array, options.through.clone());
             return Ok((CopyRoute::Peer(peer), CopySource::Lane(lane)));
         }

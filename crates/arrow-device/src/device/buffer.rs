@@ -93,8 +93,8 @@ pub struct Buffer {
     owner: Option<BytesOwner>,
     /// Queues that may still write the bytes, as far as the memory knows; mostly none.
     in_flight: Option<Arc<Vec<Queue>>>,
-    /// The device whose driver allocated what `base` names, where that driver gives handles for
-    /// parts.
+    /// The device whose driver is asked for a handle when this is a part of an allocation, or on
+    /// which a part has none.
     divides: Option<Device>,
 }
 
@@ -155,7 +155,7 @@ impl Buffer {
         Self { device, base, offset, extent, owner, in_flight: None, divides: None }
     }
 
-    /// The same bytes, of which the driver of this device gives handles for parts.
+    /// The same bytes, of which this device names the parts, or cannot.
     pub(super) fn divided_by(self, device: Option<Device>) -> Self {
         Self { divides: device, ..self }
     }
@@ -253,6 +253,11 @@ impl Buffer {
         let Some(device) = self.divides.as_ref().filter(|_| offset > 0 && len > 0) else {
             return Ok(());
         };
+        if device.properties().separate {
+            let message =
+                "buffers of this device begin where their allocations do; slice the array instead";
+            return Err(Error::new(ErrorKind::Unsupported, message).on_device(self.device));
+        }
         let alignment = device.properties().alignment as u64;
         if !offset.is_multiple_of(alignment) {
             let message = format!(

@@ -3,8 +3,9 @@
 //! A [`Driver`] is a table of plain operations on raw handles. It owns nothing that a caller holds
 //! and decides nothing about lifetimes: [`Device`](crate::Device), [`Queue`], [`Event`] and
 //! [`Memory`] own the handles and call the driver at the right time. A backend is written once
-//! against this page and works with everything in this crate, from any crate. A whole one is in
-//! `examples/own_device`, and the suite of `arrow-device-testkit` judges one.
+//! against this page and works with everything in this crate, from any crate. A whole one, to be
+//! copied, is in `examples/own_device`; the suite of `arrow-device-testkit` judges one; and
+//! `docs/drivers.md` leads through both.
 //!
 //! Memory safety rests on the numbered obligations DRV-1 to DRV-26, which the [trait](Driver)
 //! lists. The numbers are those of `docs/safety.md`, where each obligation stands in full. What

@@ -18,7 +18,7 @@
 use super::Queue;
 use super::driver::{Addressing, Properties, Raw, Region, Route, Spot};
 use super::staging::zeroed;
-use crate::Result;
+use crate::{Error, ErrorKind, Result};
 
 /// Whose the bytes are between the end of a destination and the next unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +60,8 @@ pub(super) fn takes_anything(properties: &Properties, route: &Route<'_>) -> bool
 }
 
 impl<'a> GranularCopy<'a> {
-    pub(super) fn new(queue: &'a Queue, route: &Route<'_>, slack: Slack) -> Self {
-        let mut unit = queue.device().properties().copy_unit;
-        if let Route::FromPeer(peer) = route {
-            unit = unit.max(peer.properties().copy_unit);
-        }
-        Self { queue, unit, slack }
+    pub(super) fn new(queue: &'a Queue, slack: Slack) -> Self {
+        Self { queue, unit: queue.device().properties().copy_unit, slack }
     }
 
     /// Submits the copies.
@@ -74,6 +70,8 @@ impl<'a> GranularCopy<'a> {
     /// UNS-21. Where the slack is nobody's, so are the bytes behind each destination, up to the
     /// next unit.
     pub(super) unsafe fn submit(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        let regions: Vec<_> = regions.iter().copied().filter(|region| region.len > 0).collect();
+        let regions = regions.as_slice();
         // SAFETY: UNS-21, and what else the caller promises.
         unsafe {
             match route {
@@ -232,6 +230,11 @@ impl<'a> GranularCopy<'a> {
     /// slack.
     unsafe fn from_peer(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
         let Route::FromPeer(peer) = route else { return Ok(()) };
+        if peer.properties().copy_unit != self.unit {
+            let message = format!("{} copies other units; copy by the host", peer.id());
+            let error = Error::new(ErrorKind::Unsupported, message);
+            return Err(error.during("copy").on_device(self.queue.device().id()));
+        }
         let addressing = peer.properties().addressing;
         let lead = |from| place(from, addressing).1 % self.unit;
         let (direct, odd) = self.divide(regions, lead);

@@ -385,8 +385,8 @@ impl Memory {
         let (device, base) = (self.block.device.id(), self.block.raw);
         let properties = self.block.device.properties();
         let has_parts = properties.parts && properties.addressing == Addressing::Handle;
-        let divides = has_parts && self.is_the_drivers();
-        let divides = divides.then(|| self.block.device.clone());
+        let is_named = properties.separate || (has_parts && self.is_the_drivers());
+        let divides = is_named.then(|| self.block.device.clone());
         let owner: super::BytesOwner = Arc::new(self);
         Buffer::from_parts(device, base, offset, Extent::Exact(len), Some(owner))
             .divided_by(divides)

@@ -67,6 +67,11 @@ pub struct Properties {
     /// Whether [`Driver::part`] gives handles for parts of an allocation. Without meaning where
     /// there are addresses.
     pub parts: bool,
+    /// Whether every buffer of an array needs an allocation of its own, although there are
+    /// addresses: others know memory by the address at which its allocation begins, as those do who
+    /// are given a file descriptor for it. Copies then give each buffer its own, and a
+    /// [part](crate::Buffer::slice) of the device's memory is no buffer of an array.
+    pub separate: bool,
     /// Whether data from the host goes over fastest when the host gathers it in memory of
     /// [`Driver::allocate_staging`] first, so that few large pieces are copied.
     pub gathered_writes: bool,
@@ -78,7 +83,7 @@ pub struct Properties {
     /// driver rounds them up, on the device. What is behind a destination up to the next unit
     /// belongs to nobody, and an allocation has whole units, whatever length was asked for. Callers
     /// of the library copy any bytes; the rest is done by the library, through host memory where
-    /// need be.
+    /// need be. Copies between two devices of one runtime whose units differ go by the host.
     pub copy_unit: u64,
     /// Whether the device copies between two allocations only, and not inside one. The driver is
     /// then given no region within the device with one handle on both sides: the library goes by
@@ -102,6 +107,7 @@ impl Properties {
             host_access: HostAccess::None,
             readiness: Readiness::Event,
             parts: false,
+            separate: false,
             gathered_writes: false,
             copy_unit: 1,
             distinct_copies: false,
@@ -126,6 +132,12 @@ impl Properties {
     /// The same, with handles for parts of an allocation or without.
     pub fn with_parts(mut self, parts: bool) -> Self {
         self.parts = parts;
+        self
+    }
+
+    /// The same, where every buffer needs an allocation of its own or where several may be in one.
+    pub fn with_separate(mut self, separate: bool) -> Self {
+        self.separate = separate;
         self
     }
 

@@ -232,7 +232,7 @@ impl Queue {
             return unsafe { self.submit_copies(route, regions) };
         }
         // SAFETY: UNS-21, and what the caller promises of slack.
-        unsafe { GranularCopy::new(self, &route, slack).submit(route, regions) }
+        unsafe { GranularCopy::new(self, slack).submit(route, regions) }
     }
 
     /// Hands copies to the driver.

@@ -20,9 +20,10 @@ impl TargetLayout {
     pub(in crate::copy) fn choose(properties: &Properties, options: &Options) -> Self {
         let has_addresses = properties.addressing == Addressing::Address;
         let is_aligned = options.alignment <= properties.alignment as u64;
-        let slack = if is_aligned || !has_addresses { 0 } else { options.alignment };
+        let begins_inside = has_addresses && !properties.separate;
+        let slack = if is_aligned || !begins_inside { 0 } else { options.alignment };
         // Without addresses and without parts nothing can name what is inside an allocation.
-        let is_divisible = has_addresses || properties.parts;
+        let is_divisible = begins_inside || (properties.parts && !has_addresses);
         match options.separate || !is_divisible {
             true => Self::Separate { slack },
             false => Self::Packed { slack },
