@@ -44,6 +44,13 @@ pub(crate) fn may_have_event(device_type: DeviceType) -> bool {
     of(device_type).is_none_or(|convention| convention.event.is_some())
 }
 
+/// Whether an array on this type of device may be ready in the order of its device's one queue: a
+/// null event then does not say that the data is there. Of types that nobody here knows, it may.
+pub(crate) fn may_be_in_queue_order(device_type: DeviceType) -> bool {
+    of(device_type).is_none()
+        || matches!(device_type, DeviceType::METAL | DeviceType::WEBGPU | DeviceType::EXT_DEV)
+}
+
 /// Whether what `sync_event` points to is the same thing on both types of device, as on the kinds
 /// of memory of one runtime. Of types that nobody here knows nobody knows this either.
 pub(crate) fn have_same_events(one: DeviceType, other: DeviceType) -> bool {

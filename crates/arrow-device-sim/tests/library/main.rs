@@ -19,6 +19,7 @@ mod fork;
 #[cfg(not(miri))]
 mod held_back;
 mod one_queue;
+mod opening;
 mod pools;
 mod streams;
 #[path = "../support/mod.rs"]

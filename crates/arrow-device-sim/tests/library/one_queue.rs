@@ -5,7 +5,7 @@ use arrow_device::abi::dlpack::DLManagedTensorVersioned;
 use arrow_device::deferred::wait_until_released;
 use arrow_device::dlpack::{Conversion, CopyPolicy, Managed, Order};
 use arrow_device::driver::Readiness;
-use arrow_device::{Array, Batch, DataType, ErrorKind, HostArray, Queue, Ready};
+use arrow_device::{Array, Batch, DataType, ErrorKind, Event, HostArray, Queue, Ready};
 use arrow_device_sim::{KernelMemory, Kind, Mistake, Schedule, Sim};
 
 use crate::support::seeds;
@@ -238,5 +238,68 @@ fn memory_is_kept_for_the_queue_though_no_event_travels() {
         drop(came);
         wait_until_released(std::time::Duration::from_secs(10)).unwrap();
         assert_eq!(sim.allocated(), 0);
+    });
+}
+
+/// An event of the runtime that is adopted under the id of one device may be of another one.
+// Requirement: SAF-7, SAF-10
+#[test]
+fn an_adopted_event_of_another_device_is_waited_for() {
+    Sim::builder().kind(Kind::OneQueueReadable).peers(2).sweep(seeds(100), |sim| {
+        let (device, other) = (sim.device(), sim.device_number(1));
+        let (queue, writer) = (device.open_queue().unwrap(), other.open_queue().unwrap());
+        let mut memory = device.allocate(64).unwrap();
+        let spot = memory.spot(&writer).unwrap();
+        let write = |memory: &mut KernelMemory| memory.set_values(0, &[7_i64; 8]);
+        sim.kernel("produce").writes(spot, 64).launch(&writer, write).unwrap();
+        let theirs = writer.record().unwrap();
+        // SAFETY: UNS-19: an event of the runtime, which its owner keeps.
+        let adopted = unsafe { Event::adopt_of(&device, theirs.raw(), theirs.clone()) };
+        unsafe { memory.assume_written(64) };
+        let buffers = [None, Some(memory.into_buffer())];
+        let builder = Array::builder(DataType::Int64).len(8).buffers(buffers);
+        // SAFETY: UNS-32: the event passes after the work that writes the buffer.
+        let array = unsafe { builder.finish_after(adopted.clone()) }.unwrap();
+        let read = |memory: &mut KernelMemory| assert_eq!(memory.values::<i64>(0), [7; 8]);
+        queue.wait(&adopted).unwrap();
+        sim.kernel("consume").reads(spot, 64).launch(&queue, read).unwrap();
+        let another = device.open_queue().unwrap();
+        let view = array.on(&another).unwrap();
+        let place = view.buffer(1).location().spot();
+        sim.kernel("consume").reads(place, 64).launch(&another, read).unwrap();
+        // Nobody who is shown nothing would wait for it.
+        let mut c_array = ArrowDeviceArray::empty();
+        assert!(array.export(&mut c_array).is_err() && c_array.is_released());
+        array.export_on(&queue, &mut c_array).unwrap();
+        // SAFETY: exported just now.
+        drop(unsafe { Array::import(&raw mut c_array, &array.schema().unwrap()) }.unwrap());
+    });
+}
+
+// Requirement: SAF-27
+#[cfg(all(unix, not(miri)))]
+#[test]
+fn a_child_of_fork_is_not_told_that_data_is_ready() {
+    use arrow_device_testkit::process::{alone, forked};
+    alone(|| {
+        let sim = Sim::builder().kind(Kind::OneQueueReadable).schedule(Schedule::Late).build();
+        let queue = sim.device().open_queue().unwrap();
+        let came = travelled(pending_numbers(&sim, &queue));
+        let asked = travelled(pending_numbers(&sim, &queue));
+        assert!(!asked.is_ready().unwrap());
+        forked(|| {
+            for array in [&came, &asked] {
+                let mut c_array = ArrowDeviceArray::empty();
+                let answers = [
+                    array.is_ready().map(|_| ()),
+                    array.wait(),
+                    array.export_settled(&mut c_array),
+                ];
+                if array.ready() == Ready::Now || answers.iter().any(Result::is_ok) {
+                    return Err(format!("{:?}, {answers:?}", array.ready()));
+                }
+            }
+            Ok(())
+        });
     });
 }

@@ -601,7 +601,8 @@ impl ArrayParts<'_> {
     fn may_show(&self, event: &Event) -> bool {
         let of = event.device();
         if of.id() == self.device {
-            return self.is_of(of);
+            // Nothing says that an adopted event is of the one queue of its device.
+            return self.is_of(of) && (!of.is_in_queue_order() || event.is_of_its_device());
         }
         of.properties().readiness == Readiness::Event
             && convention::have_same_events(of.id().device_type, self.device.device_type)

@@ -225,6 +225,13 @@ impl Tree {
     /// The open device that has the data. Nothing where none is open, or where several runtimes
     /// have its id and it cannot be told which one has the memory.
     pub(crate) fn open_device(&self) -> Option<Device> {
+        if !Device::ids_are_ambiguous() {
+            let found = Device::find(self.device);
+            // A second runtime may have been opened by the id just now, and found.
+            if !Device::ids_are_ambiguous() {
+                return found;
+            }
+        }
         match self.telling_memory() {
             // SAFETY: the memory is a `buffers[i]` of this tree, which keeps it.
             Some(memory) => unsafe { Device::find_holding(self.device, memory) },

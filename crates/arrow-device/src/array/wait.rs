@@ -7,7 +7,7 @@ use super::tree::{Storage, Tree};
 use super::{Array, View};
 use crate::device::deferred::QueueUse;
 use crate::device::driver::Driver;
-use crate::{Device, DeviceType, Error, ErrorKind, Event, Queue, Result, process};
+use crate::{Device, DeviceType, Error, ErrorKind, Event, Queue, Result, convention, process};
 
 /// How many queues an array remembers that wait for its data already.
 const MOST_WAITED: usize = 64;
@@ -30,7 +30,7 @@ impl Array {
     /// When the data may be used. Asks no device.
     pub fn ready(&self) -> Ready {
         match self.tree.ready.pending() {
-            [] if self.tree.device_in_order().is_some() => Ready::AfterEvent,
+            [] if self.tree.is_in_queue_order() => Ready::AfterEvent,
             [] => Ready::Now,
             [_] => Ready::AfterEvent,
             several => Ready::AfterEvents(several.len()),
@@ -121,6 +121,7 @@ impl Tree {
     pub(crate) fn order(&self, queue: &Queue) -> Result<()> {
         self.require_reach(queue)?;
         self.check_process()?;
+        self.require_known_order(queue)?;
         let in_order = if Device::any_is_in_queue_order() {
             self.event_in_order_for(queue)?.map(Pending::Event)
         } else {
@@ -146,7 +147,7 @@ impl Tree {
     #[inline(always)]
     pub(crate) fn waits_for_nothing(&self) -> bool {
         self.ready.pending().is_empty()
-            && !(Device::any_is_in_queue_order() && self.device_in_order().is_some())
+            && !(Device::any_is_in_queue_order() && self.is_in_queue_order())
     }
 
     /// What has to pass before the data may be used.
@@ -164,8 +165,11 @@ impl Tree {
     /// work before.
     #[cold]
     pub(crate) fn event_in_order(&self) -> Result<Option<Event>> {
-        let Some(device) = self.device_in_order() else { return Ok(None) };
+        if !self.may_be_in_queue_order() {
+            return Ok(None);
+        }
         self.check_process()?;
+        let Some(device) = self.device_in_order() else { return Ok(None) };
         if let Some(known) = &*self.notes.lock(|notes| &notes.in_order) {
             return Ok(Some(known.clone()));
         }
@@ -186,16 +190,57 @@ impl Tree {
         self.event_in_order()
     }
 
-    /// The device of which only the order of its queue says when the data is complete. (Who builds
-    /// an array here says so by events.)
+    /// The device of which only the order of its queue says when the data is complete.
     fn device_in_order(&self) -> Option<Device> {
-        let may_be = Device::any_is_in_queue_order()
-            && matches!((&self.ready, &*self.storage), (ReadyWhen::Now, Storage::Foreign(_)))
-            && self.device.device_type != DeviceType::CPU;
-        if !may_be {
-            return None;
+        let is_told = || self.open_device().filter(Device::is_in_queue_order);
+        if self.may_be_in_queue_order() { is_told() } else { None }
+    }
+
+    /// Whether only the order of a queue says when the data is complete, as far as anybody can tell
+    /// here: in a child of `fork`, of data on a device of the parent, nobody can.
+    #[cold]
+    fn is_in_queue_order(&self) -> bool {
+        self.may_be_in_queue_order()
+            && (self.is_of_the_parents_device() || self.device_in_order().is_some())
+    }
+
+    /// Whether the data came without an event, so that it may be ready in the order of a queue, and
+    /// there was ever a device with such a queue. Who builds an array here says so by events; but
+    /// the device of what the array was built of may have been opened later.
+    fn may_be_in_queue_order(&self) -> bool {
+        Device::any_is_in_queue_order()
+            && self.device.device_type != DeviceType::CPU
+            && self.came_without_event()
+    }
+
+    fn came_without_event(&self) -> bool {
+        match (&self.ready, &*self.storage) {
+            (ReadyWhen::Now, Storage::Foreign(_)) => true,
+            (ReadyWhen::Now, Storage::Built(built)) => {
+                built.below.iter().any(|array| array.tree().came_without_event())
+            }
+            _ => false,
         }
-        self.open_device().filter(Device::is_in_queue_order)
+    }
+
+    /// Whether nobody can tell here if the data is ready in the order of a queue: it came without
+    /// an event from a type of device that may have such a queue, and the device is not open.
+    pub(crate) fn has_unknown_order(&self) -> bool {
+        convention::may_be_in_queue_order(self.device.device_type)
+            && self.came_without_event()
+            && self.open_device().is_none()
+    }
+
+    /// An error where the queue of another device cannot be ordered behind the queue in whose order
+    /// the data may be ready.
+    fn require_known_order(&self, queue: &Queue) -> Result<()> {
+        let is_of_another =
+            || queue.device().is_in_queue_order() && queue.device().id() != self.device;
+        if !(Device::any_is_in_queue_order() && is_of_another() && self.has_unknown_order()) {
+            return Ok(());
+        }
+        let message = "the array came without an event, and its device is not open, so that no queue of another device comes behind its work; open the device";
+        Err(Error::new(ErrorKind::DeviceMissing, message).on_device(self.device))
     }
 
     /// Whether the event stands for work of the array's own device, which is ready in the order of
@@ -206,7 +251,10 @@ impl Tree {
             // SAFETY: this tree keeps the memory, which is a `buffers[i]` of its own.
             unsafe { of.holds(memory) }
         };
-        of.is_in_queue_order() && of.id() == self.device && self.telling_memory().is_none_or(holds)
+        of.is_in_queue_order()
+            && of.id() == self.device
+            && event.is_of_its_device()
+            && self.telling_memory().is_none_or(holds)
     }
 
     /// Whether work on a queue may touch the data.

@@ -110,6 +110,12 @@ impl Event {
         passed
     }
 
+    /// Whether it was recorded here on a queue of its device, or given by the device's driver. An
+    /// event that was adopted may be of any device of the runtime.
+    pub(crate) fn is_of_its_device(&self) -> bool {
+        self.0.owned
+    }
+
     /// The device it belongs to.
     pub fn device(&self) -> &Device {
         &self.0.device

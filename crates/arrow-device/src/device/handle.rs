@@ -127,8 +127,9 @@ impl Device {
 
     /// The same where a part of the memory tells which one of several runtimes has it.
     pub(crate) fn addressing_on(id: DeviceId, holder: impl FnOnce() -> Option<Self>) -> Addressing {
-        let is_told_by_id = !Self::has_several_runtimes(id);
-        let device = if is_told_by_id { Self::find(id) } else { holder() };
+        let found = Self::find(id);
+        // Asked behind `find`, which may have found a runtime that was opened just now.
+        let device = if Self::has_several_runtimes(id) { holder() } else { found };
         match device {
             Some(device) => device.properties().addressing,
             None if has_addresses(id.device_type) => Addressing::Address,

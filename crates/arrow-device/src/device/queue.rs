@@ -140,7 +140,7 @@ impl Queue {
     /// Whether the event stands for work of the one queue that this is.
     fn is_ordered_behind(&self, event: &Event) -> bool {
         let device = self.device();
-        device.is_in_queue_order() && event.device().id() == device.id()
+        device.is_in_queue_order() && event.device().id() == device.id() && event.is_of_its_device()
     }
 
     /// Waits on the host until everything submitted so far has finished.

@@ -16,7 +16,14 @@ use crate::{DeviceId, DeviceType};
 /// A child of `fork` has a list of its own: the devices of its parent are not open there.
 static OPEN: PerProcess<Mutex<Listed>> = PerProcess::new(Mutex::new(Vec::new()));
 
-type Listed = Vec<(DeviceId, Weak<OpenDevice>)>;
+type Listed = Vec<ListedDevice>;
+
+struct ListedDevice {
+    id: DeviceId,
+    opened: Weak<OpenDevice>,
+    /// Whether it is known if its id is ambiguous. Nobody finds the device before.
+    is_judged: bool,
+}
 
 /// The runtimes that were ever open by an id: who has data of one that is closed may still use the
 /// id. A child of `fork` goes on with none, as it has no devices.
@@ -55,6 +62,12 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
         if is_one_of_several || others.iter().any(|other| is_mistaken_for(device, other)) {
             AMBIGUOUS.store(true, Ordering::Relaxed);
         }
+        // Whoever finds the device from here on sees the answer, by the lock.
+        let mut open = crate::sync::lock(OPEN.get());
+        let is_it = |known: &&mut ListedDevice| known.opened.as_ptr() == Arc::as_ptr(opened);
+        if let Some(known) = open.iter_mut().find(is_it) {
+            known.is_judged = true;
+        }
     });
 }
 
@@ -64,10 +77,11 @@ fn list(device: &Device, opened: &Arc<OpenDevice>) -> Vec<Device> {
     // Dropped without the lock: each may be the last share of a device that is closed meanwhile.
     let mut others = Vec::new();
     let mut open = crate::sync::lock(OPEN.get());
-    open.retain(|(_, known)| known.strong_count() > 0);
-    let known = open.iter().filter_map(|(_, other)| other.upgrade());
+    open.retain(|known| known.opened.strong_count() > 0);
+    let known = open.iter().filter_map(|other| other.opened.upgrade());
     others.extend(known.map(Device::from_opened));
-    open.push((device.id(), Arc::downgrade(opened)));
+    let opened = Arc::downgrade(opened);
+    open.push(ListedDevice { id: device.id(), opened, is_judged: false });
     others
 }
 
@@ -148,8 +162,8 @@ fn all(id: DeviceId) -> Vec<Device> {
     }
     let open = crate::sync::lock(OPEN.get());
     let is_it = |known: DeviceId| known == id || is_any(id) && known.device_type == id.device_type;
-    let open = open.iter().rev().filter(|(known, _)| is_it(*known));
-    open.filter_map(|(_, opened)| opened.upgrade()).map(Device::from_opened).collect()
+    let open = open.iter().rev().filter(|known| known.is_judged && is_it(known.id));
+    open.filter_map(|known| known.opened.upgrade()).map(Device::from_opened).collect()
 }
 
 pub(super) fn find(id: DeviceId) -> Option<Device> {
@@ -161,8 +175,8 @@ pub(super) fn find(id: DeviceId) -> Option<Device> {
     }
     let open = crate::sync::lock(OPEN.get());
     let find = |is_it: &dyn Fn(DeviceId) -> bool| {
-        let found = open.iter().rev().filter(|(known, _)| is_it(*known));
-        found.into_iter().find_map(|(_, opened)| opened.upgrade())
+        let found = open.iter().rev().filter(|known| known.is_judged && is_it(known.id));
+        found.into_iter().find_map(|known| known.opened.upgrade())
     };
     let found = find(&|known| known == id).or_else(|| match is_any(id) {
         true => find(&|known| known.device_type == id.device_type),

@@ -97,6 +97,11 @@ impl Batch {
         let (base, start) = first.first_place();
         let len = behind.and_then(|behind| behind.checked_add(start)).ok_or_else(too_large)?;
         let whole = self.as_array().clone();
+        if whole.tree().has_unknown_order() {
+            let message =
+                "the batch came without an event from a device that is not open; open the device";
+            return Err(Error::new(ErrorKind::DeviceMissing, message).on_device(self.device()));
+        }
         let ready = whole.tree().pending()?.into_owned();
         let owner = Tree::owner(whole.tree());
         let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner));

@@ -1,0 +1,247 @@
+//! Arrays of devices that are opened later, or at the same time as another runtime's by their id.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
+use arrow_device::dlpack::Conversion;
+use arrow_device::driver::{
+    Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting, Watched,
+    WatchedPlace,
+};
+use arrow_device::{
+    Array, Batch, DataType, Device, DeviceId, DeviceType, ErrorKind, Event, Memory, Queue, Result,
+    Schema,
+};
+use arrow_device_sim::{KernelMemory, Kind, Schedule, Sim};
+
+/// A device of a simulator by an id of its own. Its memory may lie on a device of another id.
+#[derive(Debug)]
+struct Renamed {
+    driver: Arc<dyn Driver>,
+    id: DeviceId,
+    /// An id of which the device reaches the memory.
+    reached: Option<DeviceId>,
+    /// Told once that the device is being opened, and then waited for.
+    opening: Option<(mpsc::SyncSender<()>, Arc<std::sync::Mutex<mpsc::Receiver<()>>>)>,
+    was_asked: AtomicBool,
+}
+
+impl Renamed {
+    fn new(driver: Arc<dyn Driver>, id: DeviceId) -> Self {
+        Self { driver, id, reached: None, opening: None, was_asked: AtomicBool::new(false) }
+    }
+}
+
+// SAFETY: another id for a device of a simulator; all operations are those of its driver.
+unsafe impl Driver for Renamed {
+    fn id(&self) -> DeviceId {
+        self.id
+    }
+
+    fn runtime(&self) -> Runtime {
+        if let Some((asked, go_on)) = &self.opening
+            && !self.was_asked.swap(true, Ordering::SeqCst)
+        {
+            let _ = asked.send(());
+            let _ = go_on.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        }
+        self.driver.runtime()
+    }
+
+    fn properties(&self) -> &Properties {
+        self.driver.properties()
+    }
+
+    fn reaches(&self, memory: DeviceId) -> Result<()> {
+        let is_own = memory == self.id || Some(memory) == self.reached;
+        if is_own { Ok(()) } else { self.driver.reaches(memory) }
+    }
+
+    unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        unsafe { self.driver.allocate(len, queue) }
+    }
+
+    unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
+        unsafe { self.driver.free(memory, len) }
+    }
+
+    fn watch(&self, what: Watched, places: &[WatchedPlace]) {
+        self.driver.watch(what, places);
+    }
+
+    fn open_queue(&self) -> Result<Raw<Queue>> {
+        self.driver.open_queue()
+    }
+
+    unsafe fn close_queue(&self, queue: Raw<Queue>) {
+        unsafe { self.driver.close_queue(queue) }
+    }
+
+    unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        unsafe { self.driver.synchronize(queue) }
+    }
+
+    unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        unsafe { self.driver.is_idle(queue) }
+    }
+
+    fn make_event(&self) -> Result<Raw<Event>> {
+        self.driver.make_event()
+    }
+
+    unsafe fn destroy_event(&self, event: Raw<Event>) {
+        unsafe { self.driver.destroy_event(event) }
+    }
+
+    unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        unsafe { self.driver.record(queue, event) }
+    }
+
+    unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        unsafe { self.driver.wait(queue, event) }
+    }
+
+    unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        unsafe { self.driver.is_complete(event) }
+    }
+
+    unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        unsafe { self.driver.wait_on_host(event, timeout) }
+    }
+
+    fn sync_event(&self, event: Raw<Event>) -> Result<SyncEvent> {
+        self.driver.sync_event(event)
+    }
+
+    unsafe fn read_sync_event(&self, sync_event: NonNull<c_void>) -> Result<Raw<Event>> {
+        unsafe { self.driver.read_sync_event(sync_event) }
+    }
+
+    unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        unsafe { self.driver.copy(queue, route, regions) }
+    }
+
+    unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
+        unsafe { self.driver.map(spot, len) }
+    }
+
+    unsafe fn unmap(&self, spot: Spot, len: u64, address: NonNull<u8>) {
+        unsafe { self.driver.unmap(spot, len, address) }
+    }
+
+    unsafe fn holds(&self, base: Raw<Memory>) -> Option<bool> {
+        unsafe { self.driver.holds(base) }
+    }
+}
+
+/// What a producer keeps that uses the runtime by itself.
+struct Produced {
+    driver: Arc<dyn Driver>,
+    memory: Raw<Memory>,
+    event: Raw<Event>,
+    buffers: [*const c_void; 2],
+}
+
+unsafe extern "C" fn release(array: *mut ArrowArray) {
+    unsafe {
+        let Produced { driver, memory, event, .. } =
+            *Box::from_raw((*array).private_data.cast::<Produced>());
+        driver.wait_on_host(event, None).unwrap();
+        driver.free(memory, 64);
+        driver.destroy_event(event);
+        (*array).release = None;
+    }
+}
+
+/// Numbers that a kernel on the queue still has to write, from a producer that shows no event
+/// (UNS-5: the work is submitted).
+fn produced(sim: &Sim, queue: &Queue, id: DeviceId) -> Array {
+    let driver = sim.device().driver().clone();
+    let memory = unsafe { driver.allocate(64, None) }.unwrap();
+    let write = |memory: &mut KernelMemory| memory.set_values(0, &[7_i64; 8]);
+    let spot = Spot { base: memory, offset: 0 };
+    sim.kernel("produce").writes(spot, 64).launch(queue, write).unwrap();
+    let event = driver.make_event().unwrap();
+    let event = unsafe { driver.record(queue.raw(), event) }.unwrap();
+    let buffers = [std::ptr::null(), memory.as_ptr().cast_const()];
+    let kept = Box::into_raw(Box::new(Produced { driver, memory, event, buffers }));
+    let mut c_array = ArrowDeviceArray::empty();
+    (c_array.device_type, c_array.device_id) = (id.device_type.0, id.id);
+    c_array.array.length = 8;
+    c_array.array.n_buffers = 2;
+    c_array.array.buffers = unsafe { (&raw mut (*kept).buffers).cast() };
+    c_array.array.release = Some(release);
+    c_array.array.private_data = kept.cast();
+    let schema = Schema::try_from(DataType::Int64).unwrap();
+    unsafe { Array::import(&raw mut c_array, &schema) }.unwrap()
+}
+
+fn late(kind: Kind) -> Sim {
+    Sim::builder().kind(kind).peers(2).schedule(Schedule::Late).build()
+}
+
+// Requirement: SAF-7, SAF-9
+#[test]
+fn what_was_built_of_an_array_is_waited_for_when_its_device_is_opened_later() {
+    let sim = late(Kind::OneQueueReadable);
+    let queue = sim.device().open_queue().unwrap();
+    let id = DeviceId::new(DeviceType::EXT_DEV, 77_001);
+    let batch = Batch::from_columns([("n", produced(&sim, &queue, id))]).unwrap();
+    let nested = Batch::from_columns([("b", batch.as_array().clone())]).unwrap();
+    // Nobody knows what the tensor would wait for.
+    let error = batch.to_tensor(&Conversion::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceMissing);
+    let device = Device::new(Renamed::new(sim.device().driver().clone(), id));
+    assert!(!nested.as_array().is_ready().unwrap());
+    let host = nested.as_array().host().unwrap();
+    let column = host.child(0).unwrap().child(0).unwrap();
+    assert_eq!(*column.buffer(1).unwrap(), *[7_i64; 8].map(i64::to_ne_bytes).concat());
+    drop((column, host, nested, batch, device));
+}
+
+// Requirement: SAF-7
+#[test]
+fn a_queue_of_another_device_is_refused_where_the_arrays_device_is_not_open() {
+    let sim = late(Kind::OneQueueReadable);
+    let queue = sim.device().open_queue().unwrap();
+    let [id, other] = [77_002, 77_003].map(|number| DeviceId::new(DeviceType::EXT_DEV, number));
+    let array = produced(&sim, &queue, id);
+    let peer = sim.device_number(1).driver().clone();
+    let peer = Device::new(Renamed { reached: Some(id), ..Renamed::new(peer, other) });
+    let peers_queue = peer.open_queue().unwrap();
+    let error = array.on(&peers_queue).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeviceMissing);
+    let device = Device::new(Renamed::new(sim.device().driver().clone(), id));
+    let view = array.on(&peers_queue).unwrap();
+    let read = |memory: &mut KernelMemory| assert_eq!(memory.values::<i64>(0), [7; 8]);
+    let kernel = sim.kernel("consume").reads(view.buffer(1).location().spot(), 64);
+    kernel.launch(&peers_queue, read).unwrap();
+    drop((view, array, peers_queue, peer, device, queue));
+}
+
+// Requirement: SAF-12
+#[test]
+fn a_device_is_not_found_before_it_is_known_whether_its_id_is_ambiguous() {
+    let (one, two) = (late(Kind::HostReadable), late(Kind::HostReadable));
+    let id = DeviceId::new(DeviceType::EXT_DEV, 77_004);
+    let first = Device::new(Renamed::new(one.device().driver().clone(), id));
+    let (asked, is_asked) = mpsc::sync_channel(1);
+    let (go, go_on) = mpsc::channel();
+    let second = Renamed {
+        opening: Some((asked, Arc::new(std::sync::Mutex::new(go_on)))),
+        ..Renamed::new(two.device().driver().clone(), id)
+    };
+    let opener = std::thread::spawn(|| Device::new(second));
+    is_asked.recv().unwrap();
+    let found = Device::find(id).unwrap().driver().runtime();
+    go.send(()).unwrap();
+    let second = opener.join().unwrap();
+    assert_eq!(found, one.device().driver().runtime());
+    assert_eq!(Device::find(id).unwrap().driver().runtime(), two.device().driver().runtime());
+    drop((first, second));
+}
