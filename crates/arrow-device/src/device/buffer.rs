@@ -91,8 +91,15 @@ pub struct Buffer {
     offset: u64,
     extent: Extent,
     owner: Option<BytesOwner>,
-    /// Queues that may still write the bytes, as far as the memory knows; mostly none.
-    in_flight: Option<Arc<Vec<Queue>>>,
+    /// What else its memory knows; mostly nothing.
+    about: Option<Arc<AboutBuffer>>,
+}
+
+/// What memory knows of the buffer that it becomes.
+#[derive(Clone, Default)]
+struct AboutBuffer {
+    /// Queues that may still write the bytes.
+    in_flight: Vec<Queue>,
     /// The device whose driver is asked for a handle when this is a part of an allocation, or on
     /// which a part has none.
     divides: Option<Device>,
@@ -152,12 +159,19 @@ impl Buffer {
         extent: Extent,
         owner: Option<BytesOwner>,
     ) -> Self {
-        Self { device, base, offset, extent, owner, in_flight: None, divides: None }
+        Self { device, base, offset, extent, owner, about: None }
     }
 
     /// The same bytes, of which this device names the parts, or cannot.
-    pub(super) fn divided_by(self, device: Option<Device>) -> Self {
-        Self { divides: device, ..self }
+    pub(super) fn divided_by(mut self, device: Option<Device>) -> Self {
+        if device.is_some() {
+            Arc::make_mut(self.about.get_or_insert_default()).divides = device;
+        }
+        self
+    }
+
+    fn divides(&self) -> Option<&Device> {
+        self.about.as_ref()?.divides.as_ref()
     }
 
     /// The same bytes, which work on this queue may still write: whoever uses the buffer, or an
@@ -180,13 +194,16 @@ impl Buffer {
     }
 
     /// The same, which is complete after what was submitted by now to these queues.
-    pub(super) fn in_flight_on(self, queues: Vec<Queue>) -> Self {
-        Self { in_flight: (!queues.is_empty()).then(|| Arc::new(queues)), ..self }
+    pub(super) fn in_flight_on(mut self, queues: Vec<Queue>) -> Self {
+        if !queues.is_empty() {
+            Arc::make_mut(self.about.get_or_insert_default()).in_flight = queues;
+        }
+        self
     }
 
     /// The queues that may still write the bytes.
     pub(crate) fn in_flight(&self) -> &[Queue] {
-        self.in_flight.as_ref().map_or(&[], |queues| queues.as_slice())
+        self.about.as_ref().map_or(&[], |about| about.in_flight.as_slice())
     }
 
     /// The device the bytes lie on.
@@ -250,7 +267,7 @@ impl Buffer {
     /// the offset and the driver can.
     pub(crate) fn name_part(&mut self) -> Result<()> {
         let (offset, len) = (self.offset, self.extent.at_least());
-        let Some(device) = self.divides.as_ref().filter(|_| offset > 0 && len > 0) else {
+        let Some(device) = self.divides().filter(|_| offset > 0 && len > 0) else {
             return Ok(());
         };
         if device.properties().separate {
@@ -270,7 +287,7 @@ impl Buffer {
         let handle = unsafe { device.driver().part(self.base, offset, len) }?;
         let (device, whole) = (device.clone(), self.owner.take());
         self.owner = Some(Arc::new(OwnedPart { device, handle, _whole: whole }));
-        (self.base, self.offset, self.divides) = (handle, 0, None);
+        (self.base, self.offset) = (handle, 0);
         Ok(())
     }
 
@@ -278,7 +295,7 @@ impl Buffer {
     pub(crate) fn c_pointer(&self) -> Result<*const c_void> {
         let is_whole = self.offset == 0 || self.base.is_null();
         // Nobody looks for bytes where there are none.
-        if is_whole || (self.divides.is_some() && self.extent == Extent::Exact(0)) {
+        if is_whole || (self.divides().is_some() && self.extent == Extent::Exact(0)) {
             return Ok(self.base.as_ptr().cast_const());
         }
         let holder = || {

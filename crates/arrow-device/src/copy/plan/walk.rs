@@ -225,7 +225,11 @@ impl<'a> Walk<'a> {
         let is_runs = matches!(data_type, DataType::RunEndEncoded { .. });
         let cut = match () {
             () if !self.terms.trims || is_runs => 0,
-            () => live.start - live.start % self.elements_at_once(has_bits, below),
+            () if self.terms.unit > 1 => {
+                live.start - live.start % self.elements_at_once(has_bits, below)
+            }
+            () if has_bits => live.start - live.start % 8,
+            () => live.start,
         };
         let offset = if length == 0 && self.terms.trims { 0 } else { live.start - cut };
         let begin = self.new_slots(node.n_buffers)?;
