@@ -63,11 +63,22 @@ impl CopyRoute {
     }
 }
 
+/// Who waits for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// The thread that copies.
+    Waits,
+    /// Nobody. A mapping may wait (DRV-5), so nothing is mapped, and the source is not waited for
+    /// here.
+    Polled,
+}
+
 /// Chooses the way, and how the source is read on it.
 pub(super) fn choose(
     array: &Array,
     queue: &Queue,
     options: &Options,
+    pace: Pace,
 ) -> Result<(CopyRoute, CopySource)> {
     let (from, to) = (array.device(), queue.device().id());
     let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
@@ -77,7 +88,9 @@ pub(super) fn choose(
         return Ok((CopyRoute::Shared, CopySource::Host));
     }
     if is_host(from) {
-        wait(array)?;
+        if pace == Pace::Waits {
+            wait(array)?;
+        }
         let route = if is_host(to) { CopyRoute::Gather } else { CopyRoute::FromHost };
         return Ok((route, CopySource::Host));
     }
@@ -94,7 +107,7 @@ pub(super) fn choose(
         }
     }
     // The host is between the two, or one of them.
-    if options.through.is_none() {
+    if options.through.is_none() && pace == Pace::Waits {
         let device = array.open_device()?;
         let is_mapped = device.properties().host_access == HostAccess::Mapped;
         if is_mapped && maps_in_place(array, &device) {
