@@ -14,5 +14,6 @@
 mod allocators;
 mod copies;
 mod device;
+mod polled;
 mod runtimes;
 mod staging;
