@@ -600,7 +600,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
 /// The error of an operation that would have to wait for work, on a thread that may not wait: see
 /// the [module](self#drivers-that-may-not-wait).
 pub fn may_not_wait(device: DeviceId) -> Error {
-    let message = "the work is not finished, and this thread may not wait for it; copy with                    `copy_polled`, or ask again later";
+    let message = "the work is not finished, and this thread may not wait for it; ask later, or \
+                   copy with `copy_polled`";
     Error::new(ErrorKind::NotReady, message).on_device(device)
 }
 
