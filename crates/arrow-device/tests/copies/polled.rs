@@ -5,8 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 use std::time::Duration;
 
+use arrow_device::abi::ArrowDeviceArray;
 use arrow_device::copy::{Options, PolledCopy};
-use arrow_device::{Array, DeviceId, ErrorKind, Memory, Queue, Ready, Result, deferred};
+use arrow_device::{
+    Array, DeviceId, DeviceType, ErrorKind, Memory, Queue, Ready, Result, deferred,
+};
 use arrow_device_testkit::recipe::*;
 use arrow_device_testkit::release_until;
 
@@ -321,5 +324,32 @@ fn on_a_driver_that_may_not_wait_polled_copies_work_and_the_others_say_so() {
     there.wait().unwrap();
     drop((there, queue));
     state.lock().unwrap().finish();
+    assert_clean(&state);
+}
+
+#[test]
+fn sizes_that_a_producer_left_on_the_device_are_read_without_a_wait() {
+    let can = Abilities { locate: true, ..Abilities::default() };
+    let (device, state) = device::open_as(423, DeviceId::new(DeviceType::CUDA, 423), can);
+    let queue = device.open_queue().unwrap();
+    let array = list(views()).build().unwrap();
+    let there = array.copy_to(&queue).unwrap();
+    let mut c_array = ArrowDeviceArray::empty();
+    there.export(&mut c_array).unwrap();
+    // The sizes go where the data is.
+    let mut sizes = queue.allocate(64).unwrap();
+    let views = unsafe { &mut **c_array.array.children };
+    let last = unsafe { &mut *views.buffers.add(views.n_buffers as usize - 1) };
+    let count = views.n_buffers as usize - 3;
+    assert!(count > 0 && !last.is_null());
+    let bytes = unsafe { std::slice::from_raw_parts(last.cast::<u8>(), 8 * count) };
+    sizes.write(&queue, bytes).unwrap();
+    *last = sizes.spot(&queue).unwrap().base.as_ptr().cast_const();
+    let imported = unsafe { Array::import(&mut c_array, &there.schema().unwrap()) }.unwrap();
+    let before = may_wait(&state);
+    let (back, turns) = poll_with(imported.fetch().unwrap(), &[&state]).unwrap();
+    assert!(back.equals(&array).unwrap());
+    assert_eq!((turns, may_wait(&state)), (3, before), "sizes, lengths, and the rest");
+    drop((there, imported, sizes, queue));
     assert_clean(&state);
 }

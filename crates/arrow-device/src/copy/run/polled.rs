@@ -12,7 +12,7 @@ use super::in_flight::InFlight;
 use super::staged::{self, ChunkMemory};
 use super::target::Target;
 use super::{detour_spans, finish_on_host, gather, gathered, result};
-use crate::array::{Pending, ReadyWhen};
+use crate::array::{Pending, ReadyWhen, SizesOnDevice, read_i64};
 use crate::copy::options::Options;
 use crate::copy::plan::chunks::{chunks, parts};
 use crate::copy::plan::piece::Piece;
@@ -85,7 +85,7 @@ async fn planned(
         let walked = unsafe { walk::walk(plan.terms(&[])) }?;
         return Ok((plan, Some(walked)));
     }
-    let sizes: Vec<KnownSizes> = Vec::new();
+    let sizes = sizes(&mut plan).await?;
     // SAFETY: W1: `choose` chose the source for this array, and the host reads nothing of it.
     let mut walk = unsafe { StoppedWalk::begin(plan.terms(&sizes)) }?;
     loop {
@@ -99,6 +99,30 @@ async fn planned(
         // the terms are those of the same plan.
         walk = unsafe { walk.answer(plan.terms(&sizes), &bytes) }?;
     }
+}
+
+/// The sizes of data buffers of views, where the producer left them in its device's memory.
+async fn sizes(plan: &mut Plan) -> Result<Vec<KnownSizes>> {
+    if !plan.array.may_have_sizes_on_device() {
+        return Ok(Vec::new());
+    }
+    let queue = lane(plan).await?;
+    let found = plan.array.sizes_on_device(&queue)?;
+    let span = |sizes: &SizesOnDevice| Span { spot: sizes.spot, len: 8 * sizes.count as u64 };
+    let spans: Vec<Span> = found.iter().map(span).collect();
+    if spans.is_empty() {
+        return Ok(Vec::new());
+    }
+    // SAFETY: UNS-3: the buffer of sizes has an `int64` for each variadic buffer.
+    let bytes = unsafe { read(plan, &spans, step::LEARN) }.await?;
+    let mut rest = bytes.chunks_exact(8);
+    let known = |sizes: &SizesOnDevice| {
+        let own = rest.by_ref().take(sizes.count).enumerate();
+        let size =
+            |(number, bytes)| plan.array.checked_size(number, read_i64(bytes, 0).unwrap_or(-1));
+        Ok(KnownSizes { source: sizes.node, sizes: own.map(size).collect::<Result<_>>()? })
+    };
+    found.iter().map(known).collect()
 }
 
 /// The queue that reads the source, ordered behind the data.
