@@ -90,6 +90,9 @@ impl Array {
     /// * [`DeviceMissing`](crate::ErrorKind::DeviceMissing): the array is on a device that is not
     ///   open here.
     /// * [`InvalidData`](crate::ErrorKind::InvalidData): offsets run backwards, or lead outside.
+    /// * [`NotReady`](crate::ErrorKind::NotReady): something has to be waited for, and a driver
+    ///   [may not wait](crate::driver#drivers-that-may-not-wait) on this thread:
+    ///   [`copy_polled`](Self::copy_polled) does not wait.
     /// * [`OutOfMemory`](crate::ErrorKind::OutOfMemory),
     ///   [`DeviceLost`](crate::ErrorKind::DeviceLost) and whatever a driver says: the error names
     ///   the step.
