@@ -12,9 +12,9 @@ use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
 /// A copy that goes on whenever it is polled, and never waits: for threads that may not block, such
 /// as those of a browser's page, of a user interface, or of an executor.
 ///
-/// Work is submitted as soon as it can be, by [`Array::copy_polled`] and by each poll; what a device
-/// has to finish first is asked for and not waited for. The result of a copy to the host is there
-/// when its bytes are. The result of a copy to a device is there as soon as all its work is
+/// Work is submitted as soon as it can be, by [`Array::copy_polled`] and by each poll; what a
+/// device has to finish first is asked for and not waited for. The result of a copy to the host is
+/// there when its bytes are. The result of a copy to a device is there as soon as all its work is
 /// submitted, and is ready after an event.
 ///
 /// Dropped before it is done, the copy is given up. What was submitted goes on, and the memory that
@@ -24,8 +24,8 @@ use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
 ///
 /// A device tells nobody that it is done: a driver has no wakers, and this crate has no thread that
 /// asks. Either the application calls [`poll`](Self::poll) from time to time, in each turn of its
-/// own loop; or it makes a future of the copy with [`woken_by`](Self::woken_by), and says there what
-/// wakes the future.
+/// own loop; or it makes a future of the copy with [`woken_by`](Self::woken_by), and says there
+/// what wakes the future.
 ///
 /// A poll asks about one event, as a rule, and may be called as often as the program likes. Each
 /// level of nesting of strings and lists takes one turn, to read the lengths of what travels, and
@@ -105,10 +105,10 @@ impl PolledCopy {
 
     /// A future of the copy, which is polled again when `again` has seen to that.
     ///
-    /// Whenever the copy cannot go on yet, `again` is called with a waker and arranges for the waker
-    /// to be woken: by the next frame, after some time, or by a callback of the runtime that says
-    /// that work is done. A waker that is woken at once makes the executor ask without a pause. A
-    /// waker that is dropped unwoken leaves the future asleep.
+    /// Whenever the copy cannot go on yet, `again` is called with a waker and arranges for the
+    /// waker to be woken: by the next frame, after some time, or by a callback of the runtime that
+    /// says that work is done. A waker that is woken at once makes the executor ask without a
+    /// pause. A waker that is dropped unwoken leaves the future asleep.
     ///
     /// ```
     /// use std::task::Waker;

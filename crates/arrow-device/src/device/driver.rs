@@ -29,31 +29,34 @@
 //!
 //! * The driver has no object of the runtime, but numbers that stand for them, and hands each
 //!   operation to the thread that has the objects: through a channel to that thread's loop. What
-//!   has no answer (`free`, `destroy_event`, `close_queue`, `copy`) is sent and not waited for; what
-//!   has to answer at once (`allocate`, `record`, `is_complete`) is answered from what the driver
-//!   knows, such as numbers that it gives out itself and a counter that the other thread moves on.
+//!   has no answer (`free`, `destroy_event`, `close_queue`, `copy`) is sent and not waited for;
+//!   what has to answer at once (`allocate`, `record`, `is_complete`) is answered from what the
+//!   driver knows, such as numbers that it gives out itself and a counter that the other thread
+//!   moves on.
 //! * Where the program has one thread, as on `wasm32` without threads, the driver holds the objects
 //!   in a type that is declared `Send` and `Sync`. The proof of that `unsafe impl` is that there is
 //!   no other thread, so the code has to refuse to compile for targets with threads
-//!   (`cfg(target_feature = "atomics")`). A check at run time that the thread is the right one would
-//!   not do: values are also dropped on the wrong thread.
+//!   (`cfg(target_feature = "atomics")`). A check at run time that the thread is the right one
+//!   would not do: values are also dropped on the wrong thread.
 //!
 //! # Drivers that may not wait
 //!
-//! On the thread of a browser's page, or of a user interface, nothing may block. Whether an operation
-//! may wait depends on the thread that calls it, so the answer is the operation's: where
+//! On the thread of a browser's page, or of a user interface, nothing may block. Whether an
+//! operation may wait depends on the thread that calls it, so the answer is the operation's: where
 //! `synchronize` or `wait_on_host`, with a time limit or without, or `map` would have to wait for
 //! work that is not finished, and may not, it does nothing and returns an error of the kind
-//! [`ErrorKind::NotReady`], such as [`may_not_wait`] makes. Where the work is finished the operation
-//! succeeds as always. `map_to_fill` answers `None`, and no other operation waits (DRV-5).
+//! [`ErrorKind::NotReady`], such as [`may_not_wait`] makes. Where the work is finished the
+//! operation succeeds as always. `map_to_fill` answers `None`, and no other operation waits
+//! (DRV-5).
 //!
-//! Everything that waits hands this error on: [`Queue::synchronize`], [`Event::synchronize`], a copy
-//! to the host, the reading of lengths for a copy to a device, [`Memory::write`], reading an array
-//! on the host, exports to somebody who cannot be told of an event, and streams of those, which end
-//! with it. As after every other error, nothing is lost and nothing is freed early: memory that
-//! work still uses is held back until the driver says that the work is finished. Drops never wait.
-//! An allocation that finds no memory releases what has passed and does not wait for more, and
-//! [`wait_until_released`](crate::deferred::wait_until_released) returns the error at once.
+//! Everything that waits hands this error on: [`Queue::synchronize`], [`Event::synchronize`], a
+//! copy to the host, the reading of lengths for a copy to a device, [`Memory::write`], reading an
+//! array on the host, exports to somebody who cannot be told of an event, and streams of those,
+//! which end with it. As after every other error, nothing is lost and nothing is freed early:
+//! memory that work still uses is held back until the driver says that the work is finished. Drops
+//! never wait. An allocation that finds no memory releases what has passed and does not wait for
+//! more, and [`wait_until_released`](crate::deferred::wait_until_released) returns the error at
+//! once.
 //!
 //! What does not wait works as on any driver: building, views, copies to a device of what needs no
 //! lengths, exports with an event, [`is_ready`](crate::Array::is_ready),

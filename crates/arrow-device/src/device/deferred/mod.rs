@@ -267,9 +267,9 @@ pub fn release_finished() -> usize {
 /// may still use. What another thread holds back in the meantime is waited for as well.
 ///
 /// An error of the kind [`TimedOut`](ErrorKind::TimedOut) says how much is left. Where a driver
-/// [may not wait](crate::driver#drivers-that-may-not-wait) on this thread for what is left, the error
-/// is of the kind [`NotReady`](ErrorKind::NotReady), and comes at once. After the process
-/// has begun to end, what is left stays, and the error is of the kind
+/// [may not wait](crate::driver#drivers-that-may-not-wait) on this thread for what is left, the
+/// error is of the kind [`NotReady`](ErrorKind::NotReady), and comes at once. After the process has
+/// begun to end, what is left stays, and the error is of the kind
 /// [`ShutDown`](ErrorKind::ShutDown). A destructor that is being run by this module would wait for
 /// itself, and gets an error at once; so does one that was left to the end of the drop that it is
 /// in, because drops nest too deep there. A thread that has a turn gets the error, too, where a
