@@ -12,6 +12,7 @@
 )]
 
 mod allocators;
+mod bound;
 mod copies;
 mod device;
 mod polled;
