@@ -92,6 +92,22 @@ pub fn polled(
     }
 }
 
+/// Polled copies to a device that works by itself, within it and back, for which nobody waits.
+///
+/// # Panics
+/// Where one does not arrive, or with other values.
+pub fn polled_copies_need_nobody_who_waits(queue: &Queue, samples: usize) {
+    let without_a_wait = |copy: arrow_device::Result<PolledCopy>| polled(copy, &[]).unwrap();
+    for (number, Generated { plan, .. }) in generate::samples(samples, 23).enumerate() {
+        let (array, expected) = built(&plan);
+        let options = ways_to_copy(number);
+        let there = without_a_wait(array.copy_polled(queue, &options));
+        let within = without_a_wait(there.copy_polled(queue, &options));
+        let back = without_a_wait(within.fetch());
+        assert_is(&back, &expected, &format!("array {number}: {queue:?}, {options:?}"));
+    }
+}
+
 /// Slices of arbitrary arrays go from every place to every other, and from there to the host. Every
 /// second source is known by its C struct alone, and every second pair of copies is polled.
 ///
