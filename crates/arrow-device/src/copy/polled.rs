@@ -37,8 +37,9 @@ use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
 /// in place is copied by the device as well. An allocation that finds no memory is tried again at
 /// the next polls, as long as what is held back may help
 /// ([`allocation_timeout`](crate::deferred::allocation_timeout)). An allocator of one's own
-/// ([`Options::allocator`]) must not wait either. What the host itself copies, it copies in a poll:
-/// from host memory, and the offsets of strings and lists that have to change on their way.
+/// ([`Options::allocator`]) must not wait either; where it hands out memory that work still uses,
+/// the copy waits for that work. What the host itself copies, it copies in a poll: from host
+/// memory, and the offsets of strings and lists that have to change on their way.
 ///
 /// ```
 /// use arrow_device::copy::Options;

@@ -158,3 +158,59 @@ fn memory_that_comes_back_lets_a_polled_copy_go_on() {
     let second = polled(&sim, Ok(second)).expect("there is memory again");
     assert!(polled(&sim, second.fetch()).unwrap().equals(&array).unwrap());
 }
+
+#[test]
+fn a_large_copy_to_the_host_goes_in_several_turns() {
+    let sim = Sim::builder().may_wait(false).backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let count = (64 << 20) + 5;
+    let bytes = Array::builder(arrow_device::DataType::UInt8)
+        .len(count)
+        .buffers([None, Some((0..count).map(|byte| byte as u8).collect::<Vec<u8>>().into())]);
+    let array = bytes.finish_ready().unwrap();
+    let there = polled(&sim, array.copy_polled(&queue, &Options::new())).unwrap();
+    sim.run_until_idle();
+    let mut copy = there.fetch().unwrap();
+    sim.run_until_idle();
+    assert!(copy.poll().unwrap().is_none(), "the rest was submitted");
+    let back = polled(&sim, Ok(copy)).unwrap();
+    let (back, array) = (back.host().unwrap(), array.host().unwrap());
+    assert!(back.buffer(1).unwrap()[..] == array.buffer(1).unwrap()[..]);
+}
+
+#[test]
+fn an_allocator_that_panics_ends_the_copy() {
+    #[derive(Debug)]
+    struct Panics;
+    impl arrow_device::Allocator for Panics {
+        fn allocate(
+            &self,
+            _device: &arrow_device::Device,
+            _len: u64,
+            _queue: Option<&Queue>,
+        ) -> Result<arrow_device::Memory> {
+            panic!("planted");
+        }
+    }
+    let sim = Sim::builder().may_wait(false).backtraces(false).build();
+    let queue = sim.device().open_queue().unwrap();
+    let there = polled(&sim, lists().copy_polled(&queue, &Options::new())).unwrap();
+    let mut copy = there.copy_polled(&Queue::host(), &Options::new().allocator(Panics)).unwrap();
+    let error = loop {
+        sim.run_until_idle();
+        let poll = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| copy.poll()));
+        match poll {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(_))) => panic!("there is no memory"),
+            Ok(Err(error)) => break error,
+            Err(_) => break copy.poll().unwrap_err(),
+        }
+    };
+    assert!([ErrorKind::Panicked, ErrorKind::InvalidArgument].contains(&error.kind()), "{error}");
+    drop((copy, there));
+    sim.run_until_idle();
+    assert!(release_until(|| {
+        release_finished();
+        sim.allocated() == 0
+    }));
+}
