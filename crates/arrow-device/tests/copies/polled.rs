@@ -315,6 +315,15 @@ fn on_a_driver_that_may_not_wait_polled_copies_work_and_the_others_say_so() {
     }
     drop(memory);
     assert!(!there.is_ready().unwrap());
+    // What a refused copy was to write to is kept as long as the device may write there.
+    let plain = numbers().build().unwrap().copy_to(&queue).unwrap();
+    let counted = Counted::default();
+    let options = Options::new().allocator(counted.clone());
+    let refused = plain.copy_with(&Queue::host(), &options).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotReady, "{refused}");
+    deferred::release_finished();
+    assert_eq!(counted.0.load(Ordering::SeqCst), 1);
+    drop(plain);
     // An allocation that finds no memory does not wait for what is held back, either.
     assert_eq!(queue.allocate(1 << 21).unwrap_err().kind(), ErrorKind::OutOfMemory);
     assert!(began.elapsed() < Duration::from_secs(5), "somebody waited");
@@ -325,6 +334,7 @@ fn on_a_driver_that_may_not_wait_polled_copies_work_and_the_others_say_so() {
     drop((there, queue));
     state.lock().unwrap().finish();
     assert_clean(&state);
+    assert!(release_until(|| counted.0.load(Ordering::SeqCst) == 0));
 }
 
 #[test]
