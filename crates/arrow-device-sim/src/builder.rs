@@ -137,6 +137,7 @@ pub(crate) struct Settings {
     pub(crate) backtraces: bool,
     pub(crate) log: bool,
     pub(crate) loose_events: bool,
+    pub(crate) may_wait: bool,
     pub(crate) own_code: Range<usize>,
 }
 
@@ -157,6 +158,7 @@ impl Builder {
                 backtraces: true,
                 log: false,
                 loose_events: false,
+                may_wait: true,
                 own_code: 0..0,
             },
         }
@@ -233,6 +235,15 @@ impl Builder {
     /// real time passes.
     pub fn work_time(mut self, time: Duration) -> Self {
         self.settings.work_time = time;
+        self
+    }
+
+    /// Whether the host may wait for work. Without that, as on the thread of a browser's page,
+    /// waits for what is not finished are
+    /// [`ErrorKind::NotReady`](arrow_device::ErrorKind::NotReady), and
+    /// work runs in [`Sim::run_until_idle`], in a [`Sim::pump`], or eagerly.
+    pub fn may_wait(mut self, may_wait: bool) -> Self {
+        self.settings.may_wait = may_wait;
         self
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct State {
     /// Events may be recorded again, and be waited for before they are: what drivers allow and the
     /// library's trait does not.
     pub(crate) loose_events: bool,
+    /// Whether the host may wait for work.
+    pub(crate) may_wait: bool,
     pub(crate) devices: Table<DeviceState>,
     pub(crate) queues: Table<QueueState>,
     pub(crate) queue_handles: BTreeMap<usize, usize>,
@@ -127,6 +129,7 @@ impl Engine {
             peer_access: settings.peer_access,
             peers: HashSet::new(),
             loose_events: settings.loose_events,
+            may_wait: settings.may_wait,
             devices,
             queues: Table::default(),
             queue_handles: BTreeMap::new(),

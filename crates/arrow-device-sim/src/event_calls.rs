@@ -6,7 +6,7 @@
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use arrow_device::driver::{Raw, Waiting};
+use arrow_device::driver::{Raw, Waiting, may_not_wait};
 use arrow_device::{Error, ErrorKind, Event, Queue, Result};
 
 use crate::clock::Clock;
@@ -190,6 +190,10 @@ impl Engine {
         let Some(recorded) = state.recorded(event, "wait on the host", site)? else {
             return Ok(true);
         };
+        if let Err(error) = state.require_wait(device, recorded.queue, recorded.work) {
+            self.unlock(state);
+            return Err(error.during("wait_on_host"));
+        }
         let (mut state, outcome) = self.run(state, &[(recorded.queue, recorded.work)], limit);
         let alive = state.check_alive(device);
         if outcome == Outcome::Reached && alive.is_ok() {
@@ -211,6 +215,10 @@ impl Engine {
             return Err(error);
         }
         let (work, clock) = (state.queues[queue].submitted, state.queues[queue].clock.clone());
+        if let Err(error) = state.require_wait(device, queue, work) {
+            self.unlock(state);
+            return Err(error.during("synchronize"));
+        }
         let (mut state, outcome) = self.run(state, &[(queue, work)], None);
         let alive = state.check_alive(device);
         if outcome == Outcome::Reached && alive.is_ok() {
@@ -260,6 +268,16 @@ impl Engine {
 
     pub(crate) fn has_queue(&self, queue: Raw<Queue>) -> bool {
         self.lock().queue_handles.contains_key(&queue.bits())
+    }
+}
+
+impl State {
+    /// An error where this would have to be waited for, and may not.
+    fn require_wait(&self, device: usize, queue: usize, work: u64) -> Result<()> {
+        if self.may_wait || self.queues[queue].done >= work {
+            return Ok(());
+        }
+        Err(may_not_wait(self.devices[device].id))
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
-use arrow_device::copy::Options;
+use arrow_device::copy::{Options, PolledCopy};
 use arrow_device::deferred::held_back;
 use arrow_device::driver::{HostAccess, Region, Route};
 use arrow_device::{
@@ -68,8 +69,47 @@ pub fn assert_is(array: &Array, expected: &Plan, what: &str) {
     oracle::require_equal(expected, &found).unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
+/// The result of a polled copy. Between two polls the host waits for these queues, so that devices
+/// go on which work only then.
+///
+/// # Errors
+/// That of the copy.
+///
+/// # Panics
+/// Where the copy comes to no end within a minute.
+pub fn polled(
+    copy: arrow_device::Result<PolledCopy>,
+    queues: &[&Queue],
+) -> arrow_device::Result<Array> {
+    let mut copy = copy?;
+    let began = Instant::now();
+    loop {
+        if let Some(array) = copy.poll()? {
+            return Ok(array);
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "the copy comes to no end");
+        queues.iter().try_for_each(|queue| queue.synchronize())?;
+    }
+}
+
+/// Polled copies to a device that works by itself, within it and back, for which nobody waits.
+///
+/// # Panics
+/// Where one does not arrive, or with other values.
+pub fn polled_copies_need_nobody_who_waits(queue: &Queue, samples: usize) {
+    let without_a_wait = |copy: arrow_device::Result<PolledCopy>| polled(copy, &[]).unwrap();
+    for (number, Generated { plan, .. }) in generate::samples(samples, 23).enumerate() {
+        let (array, expected) = built(&plan);
+        let options = ways_to_copy(number);
+        let there = without_a_wait(array.copy_polled(queue, &options));
+        let within = without_a_wait(there.copy_polled(queue, &options));
+        let back = without_a_wait(within.fetch());
+        assert_is(&back, &expected, &format!("array {number}: {queue:?}, {options:?}"));
+    }
+}
+
 /// Slices of arbitrary arrays go from every place to every other, and from there to the host. Every
-/// second source is known by its C struct alone.
+/// second source is known by its C struct alone, and every second pair of copies is polled.
 ///
 /// # Panics
 /// Where one does not arrive, or with other values.
@@ -87,9 +127,17 @@ pub fn from_every_place_to_every_other(places: &[Queue], samples: usize) {
             for (two, here) in places.iter().enumerate() {
                 let options = ways_to_copy(number + one + two);
                 let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
-                let copy = source.copy_with(here, &options);
-                let copy = copy.unwrap_or_else(|error| panic!("{what}: {error}"));
-                let back = copy.to_host().unwrap_or_else(|error| panic!("{what}: {error}"));
+                let journey = || match (number + two) % 2 {
+                    0 => source.copy_with(here, &options)?.to_host(),
+                    _ => {
+                        let options = options.clone().through(there);
+                        let copy = source.copy_polled(here, &options);
+                        let copy = polled(copy, &[there, here])?;
+                        let options = Options::new().through(here);
+                        polled(copy.copy_polled(&Queue::host(), &options), &[here])
+                    }
+                };
+                let back = journey().unwrap_or_else(|error| panic!("{what}: {error}"));
                 assert_is(&back, &expected, &what);
             }
         }

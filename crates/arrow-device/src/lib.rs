@@ -85,6 +85,7 @@
 //! | use it on a device | [`Array::on`], [`View`], [`Queue`] |
 //! | read it on the host | [`Array::host`], [`HostArray`] |
 //! | copy it to the host, to a device, between devices | [`Array::to_host`], [`Array::copy_to`], [`copy`] |
+//! | the same on a thread that may not block | [`Array::fetch`], [`Array::copy_polled`] |
 //! | bring your own allocator, see what is held | [`Device::with_allocator`], [`Recycler`], [`Device::held`] |
 //! | build and read small arrays with Rust values | [`Array::from_values`] and its like, [`HostArray::values`], [`Value`] |
 //! | check what somebody else handed over | [`validate`] |

@@ -12,6 +12,13 @@ fn threads_share_a_device() {
     trips::threads_share_a_device(&device, 25);
 }
 
+// Requirement: SAF-21
+#[test]
+fn polled_copies_need_nobody_who_waits() {
+    let Some(device) = support::device() else { return };
+    trips::polled_copies_need_nobody_who_waits(&device.open_queue().unwrap(), 60);
+}
+
 // Requirement: SAF-5
 #[test]
 fn threads_read_one_array() {

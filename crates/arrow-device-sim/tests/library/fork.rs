@@ -60,6 +60,33 @@ fn a_child_of_fork_has_software_devices_of_its_own_and_not_its_parents() {
 
 // Requirement: SAF-27
 #[test]
+fn a_polled_copy_of_the_parent_ends_in_a_child() {
+    alone(|| {
+        let sim = Sim::builder().seed(1).may_wait(false).backtraces(false).build();
+        let (queue, host) = (sim.device().open_queue().unwrap(), numbers());
+        let there = host.copy_to(&queue).unwrap();
+        let mut copy = there.fetch().unwrap();
+        let mut dropped = Some(there.fetch().unwrap());
+        forked(|| {
+            let before = held_back().abandoned;
+            drop(dropped.take());
+            if held_back().abandoned == before {
+                return Err("what the parent's device writes to was given up uncounted".into());
+            }
+            match copy.poll() {
+                Err(error) if error.kind() == ErrorKind::Unsupported => Ok(()),
+                outcome => Err(format!("{outcome:?}")),
+            }
+        });
+        sim.run_until_idle();
+        let copy = copy.poll().unwrap().expect("the parent's copy goes on");
+        assert!(copy.equals(&host).unwrap());
+        sim.run_until_idle();
+    });
+}
+
+// Requirement: SAF-27
+#[test]
 fn memory_of_a_child_is_not_the_memory_of_its_parent() {
     alone(|| {
         let array =

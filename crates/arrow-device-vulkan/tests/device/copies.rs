@@ -36,6 +36,15 @@ fn arbitrary_arrays_go_from_every_place_to_every_other() {
     trips::from_every_place_to_every_other(&places, 30);
 }
 
+// Requirement: SAF-21
+#[test]
+fn polled_copies_need_nobody_who_waits() {
+    for placement in [Placement::HostVisible, Placement::DeviceOnly] {
+        let Some(device) = Bench::with(placement) else { return };
+        trips::polled_copies_need_nobody_who_waits(&device.open_queue().unwrap(), 60);
+    }
+}
+
 #[test]
 fn what_the_host_filled_is_there_for_every_queue_at_once() {
     let Some(device) = Bench::with(Placement::HostVisible) else { return };

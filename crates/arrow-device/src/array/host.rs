@@ -63,10 +63,7 @@ impl Array {
         let number = index.checked_sub(2).filter(|number| *number < self.data_buffer_count());
         let Some(number) = number.filter(|_| !sizes.is_null()) else { return Ok(0) };
         let size = self.read_size(sizes.wrapping_add(number), queue)?;
-        u64::try_from(size).map_err(|_| {
-            let message = format!("the size of data buffer {number} is {size}");
-            Error::new(ErrorKind::InvalidData, message).on_device(self.device())
-        })
+        self.checked_size(number, size)
     }
 }
 

@@ -37,6 +37,7 @@ use crate::{
 };
 pub(crate) use node::{ArrayNode, BufferPointer, Nodes, Tables};
 pub(crate) use readiness::{Pending, ReadyWhen};
+pub(crate) use sizes::SizesOnDevice;
 pub(crate) use tree::{Built, Storage, Tree};
 pub use wait::Ready;
 pub(crate) use window::Window;

@@ -8,9 +8,46 @@ use std::ffi::c_void;
 
 use super::Array;
 use crate::device::driver::{Raw, Region, Route, Spot};
-use crate::{DeviceType, Queue, Result};
+use crate::{DeviceType, Error, ErrorKind, Extent, Queue, Result};
+
+/// Sizes that lie in the memory of the array's device.
+pub(crate) struct SizesOnDevice {
+    /// The number of the node in its tree.
+    pub(crate) node: u32,
+    pub(crate) spot: Spot,
+    pub(crate) count: usize,
+}
 
 impl Array {
+    /// The sizes of this array and of all below it for which the device has to be read. The queue
+    /// reaches the memory.
+    pub(crate) fn sizes_on_device(&self, queue: &Queue) -> Result<Vec<SizesOnDevice>> {
+        let mut found = Vec::new();
+        for array in self.nodes_below()? {
+            let count = array.data_buffer_count();
+            let sizes = array.node().buffer(array.buffer_count().saturating_sub(1));
+            let is_known = count == 0 || matches!(array.extent(2), Extent::Exact(_));
+            if !is_known && !sizes.is_null() && self.queue_to_read(sizes, Some(queue))?.is_some() {
+                let spot = Spot { base: Raw::from_ptr(sizes.cast_mut()), offset: 0 };
+                found.push(SizesOnDevice { node: array.node_number(), spot, count });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether there may be such sizes on devices of this type.
+    pub(crate) fn may_have_sizes_on_device(&self) -> bool {
+        classifies_addresses(self.device().device_type)
+    }
+
+    /// A size that was read.
+    pub(crate) fn checked_size(&self, number: usize, size: i64) -> Result<u64> {
+        u64::try_from(size).map_err(|_| {
+            let message = format!("the size of data buffer {number} is {size}");
+            Error::new(ErrorKind::InvalidData, message).on_device(self.device())
+        })
+    }
+
     /// One of the sizes, which lies at this address of host memory, or of the array's device. A
     /// queue that reaches the memory tells which it is; without one, the array's device does.
     pub(super) fn read_size(&self, address: *const i64, queue: Option<&Queue>) -> Result<i64> {

@@ -7,6 +7,7 @@ use super::tree::{Storage, Tree};
 use super::{Array, View};
 use crate::device::deferred::QueueUse;
 use crate::device::driver::Driver;
+use crate::device::has_not_passed;
 use crate::{Device, DeviceType, Error, ErrorKind, Event, Queue, Result, convention, process};
 
 /// How many queues an array remembers that wait for its data already.
@@ -64,7 +65,8 @@ impl Array {
             Pending::Event(event) => event.synchronize(),
             Pending::Foreign(_) => self.with_foreign_event(pending, |driver, event| {
                 // SAFETY: `with_foreign_event` gives a live event of this driver's runtime.
-                unsafe { driver.wait_on_host(event, None) }.map(|_| ())
+                let passed = unsafe { driver.wait_on_host(event, None) }?;
+                if passed { Ok(()) } else { Err(has_not_passed(&self.open_device()?)) }
             }),
         })
     }
@@ -132,6 +134,38 @@ impl Tree {
             return Ok(());
         }
         self.wait_for_all(queue, pending)?;
+        self.note_waiting(queue);
+        Ok(())
+    }
+
+    /// [`order`](Self::order) without a wait: says no where the host has to wait for something that
+    /// has not passed yet. So many of the events, from the first on, are seen to already; they are
+    /// counted here.
+    pub(crate) fn is_ordered(&self, queue: &Queue, seen_to: &mut usize) -> Result<bool> {
+        self.require_reach(queue)?;
+        self.check_process()?;
+        let in_order = self.event_in_order_for(queue)?.map(Pending::Event);
+        let pending = in_order.as_ref().map_or(self.ready.pending(), std::slice::from_ref);
+        if pending.is_empty() || self.notes.lock(|notes| &notes.waited).contains(&queue.number()) {
+            return Ok(true);
+        }
+        let before = *seen_to;
+        let mut ordered = Ok(true);
+        while let (Ok(true), Some(next)) = (&ordered, pending.get(*seen_to)) {
+            ordered = self.is_behind(queue, next);
+            *seen_to += usize::from(matches!(ordered, Ok(true)));
+        }
+        match ordered {
+            Ok(true) => self.note_waiting(queue),
+            // The tree is kept for what the queue waits for already, whatever the caller does.
+            _ if *seen_to > before => self.note_use(QueueUse::until_now(queue)),
+            _ => {}
+        }
+        ordered
+    }
+
+    /// Notes that this queue waits for the data.
+    fn note_waiting(&self, queue: &Queue) {
         let mut waited = self.notes.lock(|notes| &notes.waited);
         if !waited.contains(&queue.number()) {
             // To forget one costs another wait.
@@ -140,7 +174,23 @@ impl Tree {
             }
             waited.push(queue.number());
         }
-        Ok(())
+    }
+
+    /// Makes a queue wait where it can, and says whether the event has passed where the host has
+    /// to.
+    fn is_behind(&self, queue: &Queue, pending: &Pending) -> Result<bool> {
+        match pending {
+            Pending::Event(event) => Ok(queue.waits_by_itself(event)? || event.is_complete()?),
+            Pending::Foreign(_) if self.has_unknown_event() => Err(self.unknown_event()),
+            // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and
+            // `is_ordered` asked whether the queue reaches its device.
+            Pending::Foreign(sync_event) => unsafe { queue.is_behind_foreign(*sync_event) },
+        }
+    }
+
+    fn unknown_event(&self) -> Error {
+        let message = "several runtimes were open by this id, and nothing tells which one the event of an array without memory is of";
+        Error::new(ErrorKind::NotReachable, message).on_device(self.device)
     }
 
     /// Whether nothing has to pass before the data may be used.
@@ -296,10 +346,7 @@ impl Tree {
     pub(crate) fn wait_for(&self, queue: &Queue, pending: &Pending) -> Result<()> {
         match pending {
             Pending::Event(event) => queue.wait(event),
-            Pending::Foreign(_) if self.has_unknown_event() => {
-                let message = "several runtimes were open by this id, and nothing tells which one the event of an array without memory is of";
-                Err(Error::new(ErrorKind::NotReachable, message).on_device(self.device))
-            }
+            Pending::Foreign(_) if self.has_unknown_event() => Err(self.unknown_event()),
             // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and
             // `order` and `export_on` asked whether the queue reaches its device.
             Pending::Foreign(sync_event) => unsafe { queue.wait_for_foreign(*sync_event) },

@@ -28,7 +28,8 @@
 //! the destination's queue reaches the source, or one side is the host, the copy is submitted and
 //! the result is ready after an event. Where two devices have no common path, the data passes
 //! through host memory chunk by chunk, two chunks at a time in turn: on the calling thread
-//! ([`Plan::run`]), or on an executor ([`Plan::start`]).
+//! ([`Plan::run`]), or on an executor ([`Plan::start`]). A thread that may not block polls a copy
+//! ([`PolledCopy`]).
 //!
 //! The result is one tree in one allocation: a column of it keeps all of it. [`Options::separate`]
 //! gives every buffer its own. A copy that fails leaves nothing behind, and its error names the
@@ -51,6 +52,7 @@
 mod later;
 mod options;
 mod plan;
+mod polled;
 mod route;
 mod run;
 mod source;
@@ -59,6 +61,7 @@ mod step;
 pub use later::{Copying, Executor, Job};
 pub use options::Options;
 pub use plan::{Cut, Note, Plan};
+pub use polled::{PolledCopy, WokenCopy};
 pub use route::{Hop, Way};
 
 use crate::{Array, Batch, Queue, Result};
@@ -87,6 +90,9 @@ impl Array {
     /// * [`DeviceMissing`](crate::ErrorKind::DeviceMissing): the array is on a device that is not
     ///   open here.
     /// * [`InvalidData`](crate::ErrorKind::InvalidData): offsets run backwards, or lead outside.
+    /// * [`NotReady`](crate::ErrorKind::NotReady): something has to be waited for, and a driver
+    ///   [may not wait](crate::driver#drivers-that-may-not-wait) on this thread:
+    ///   [`copy_polled`](Self::copy_polled) does not wait.
     /// * [`OutOfMemory`](crate::ErrorKind::OutOfMemory),
     ///   [`DeviceLost`](crate::ErrorKind::DeviceLost) and whatever a driver says: the error names
     ///   the step.

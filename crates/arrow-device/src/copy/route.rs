@@ -3,7 +3,7 @@
 use super::options::Options;
 use super::source::{CopySource, Lane};
 use super::step;
-use crate::device::driver::{HostAccess, Properties, Raw};
+use crate::device::driver::{HostAccess, Raw};
 use crate::{Array, Device, DeviceId, DeviceType, Queue, Result};
 
 /// How data gets from one place to another.
@@ -61,14 +61,16 @@ impl CopyRoute {
     pub(super) fn is_direct(&self) -> bool {
         matches!(self, Self::Within | Self::Peer(_))
     }
+}
 
-    /// Where bytes begin that do not come by the host: at multiples of this. 1 on all other ways.
-    pub(super) fn unit(&self, target: &Properties) -> u64 {
-        match self {
-            Self::Within | Self::Peer(_) => target.copy_unit,
-            _ => 1,
-        }
-    }
+/// Who waits for a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// The thread that copies.
+    Waits,
+    /// Nobody. A mapping may wait (DRV-5), so nothing is mapped, and the source is not waited for
+    /// here.
+    Polled,
 }
 
 /// Chooses the way, and how the source is read on it.
@@ -76,6 +78,7 @@ pub(super) fn choose(
     array: &Array,
     queue: &Queue,
     options: &Options,
+    pace: Pace,
 ) -> Result<(CopyRoute, CopySource)> {
     let (from, to) = (array.device(), queue.device().id());
     let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
@@ -85,26 +88,34 @@ pub(super) fn choose(
         return Ok((CopyRoute::Shared, CopySource::Host));
     }
     if is_host(from) {
-        wait(array)?;
+        if pace == Pace::Waits {
+            wait(array)?;
+        }
         let route = if is_host(to) { CopyRoute::Gather } else { CopyRoute::FromHost };
         return Ok((route, CopySource::Host));
     }
     if is_same && !is_host(to) {
-        let lane = Lane::new(array, Some(queue.clone()));
+        let unit = queue.device().properties().copy_unit;
+        let lane = Lane::new(array, Some(queue.clone()), unit);
         return Ok((CopyRoute::Within, CopySource::Lane(lane)));
     }
     // Another runtime's device may be open by the number that this one reaches.
     if !is_host(to) && from != to && array.tree().require_reach(queue).is_ok() {
         let peer = array.open_device()?;
-        let has_same_unit = peer.properties().copy_unit == queue.device().properties().copy_unit;
+        let unit = queue.device().properties().copy_unit;
+        let has_same_unit = peer.properties().copy_unit == unit;
         if peer.driver().runtime() == queue.driver().runtime() && has_same_unit {
-            let lane = Lane::new(array, options.through.clone());
+            let lane = Lane::new(array, options.through.clone(), unit);
             return Ok((CopyRoute::Peer(peer), CopySource::Lane(lane)));
         }
     }
     // The host is between the two, or one of them.
-    if options.through.is_none() {
-        let device = array.open_device()?;
+    let device = match &options.through {
+        Some(through) => through.device().clone(),
+        None => array.open_device()?,
+    };
+    let unit = device.properties().copy_unit;
+    if options.through.is_none() && pace == Pace::Waits {
         let is_mapped = device.properties().host_access == HostAccess::Mapped;
         if is_mapped && maps_in_place(array, &device) {
             wait(array)?;
@@ -113,7 +124,7 @@ pub(super) fn choose(
         }
     }
     let route = if is_host(to) { CopyRoute::ToHost } else { CopyRoute::Staged };
-    Ok((route, CopySource::Lane(Lane::new(array, options.through.clone()))))
+    Ok((route, CopySource::Lane(Lane::new(array, options.through.clone(), unit))))
 }
 
 /// Whether the host reads all of an array where it is.

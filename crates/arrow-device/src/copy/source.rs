@@ -4,6 +4,7 @@
 use std::cell::OnceCell;
 use std::ptr::NonNull;
 
+use super::run::in_flight::InFlight;
 use super::step;
 use crate::array::View;
 use crate::device::driver::{Raw, Region, Route, Spot};
@@ -34,14 +35,28 @@ pub(super) enum CopySource {
 pub(super) struct Lane {
     array: Array,
     queue: Option<Queue>,
+    /// The device copies so many bytes at least, and at multiples of it.
+    unit: u64,
     /// Orders the queue behind the data, and keeps the data until the queue has passed.
     view: OnceCell<View>,
 }
 
 impl Lane {
-    /// A lane on this queue, or on one of its own.
-    pub(super) fn new(array: &Array, queue: Option<Queue>) -> Self {
-        Self { array: array.clone(), queue, view: OnceCell::new() }
+    /// A lane on this queue, or on one of its own, of a device that copies units of so many bytes.
+    pub(super) fn new(array: &Array, queue: Option<Queue>, unit: u64) -> Self {
+        Self { array: array.clone(), queue, unit, view: OnceCell::new() }
+    }
+
+    /// The queue, which is opened when it is first asked for, and ordered behind nothing yet.
+    pub(super) fn open(&mut self) -> Result<&Queue> {
+        let opened = match self.queue.take() {
+            Some(queue) => queue,
+            None => {
+                let device = self.array.open_device()?;
+                device.open_queue().map_err(|error| error.at_step(step::OPEN))?
+            }
+        };
+        Ok(self.queue.insert(opened))
     }
 
     /// The queue, ordered behind the data.
@@ -62,6 +77,12 @@ impl Lane {
 }
 
 impl CopySource {
+    /// Where bytes begin that are copied by the source's device: at multiples of this, so that they
+    /// need not be put together.
+    pub(super) fn unit(&self) -> u64 {
+        if let Self::Lane(lane) = self { lane.unit } else { 1 }
+    }
+
     /// Whether the host reads it without a copy.
     pub(super) fn is_on_host(&self) -> bool {
         !matches!(self, Self::Lane(_))
@@ -93,6 +114,29 @@ impl CopySource {
             }
             (Err(error), _) => Err(error),
         }
+    }
+
+    /// Submits a read of spans of a device, one after the other into memory of its own, which is
+    /// kept until the queue has passed.
+    ///
+    /// # Safety
+    /// The spans lie inside the source, which is alive.
+    pub(super) unsafe fn submit_read(&self, spans: &[Span]) -> Result<InFlight<Vec<u8>>> {
+        let Self::Lane(lane) = self else { return Err(step::no_way()) };
+        let queue = lane.queue()?;
+        let mut bytes = zeroed(spans.iter().map(|span| span.len).sum())?;
+        let mut offset = 0;
+        let mut regions = Vec::with_capacity(spans.len());
+        for span in spans.iter().filter(|span| span.len > 0) {
+            let to = Spot { base: Raw::from_ptr(bytes.as_mut_ptr().cast()), offset };
+            regions.push(Region { from: span.spot, to, len: span.len });
+            offset += span.len;
+        }
+        // SAFETY: UNS-21: the spans lie inside the source, as the caller promises, which the lane's
+        // view keeps until the queue has passed; `bytes` is as long as they are together, and is
+        // kept until then by what is made below.
+        let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
+        InFlight::behind(queue, bytes, submitted)
     }
 
     /// # Safety

@@ -22,6 +22,48 @@
 //! * In a child of `fork`, and after the process has begun to exit, the library calls no operation.
 //!   What a driver does by itself has to keep to that, too (DRV-8).
 //!
+//! # Runtimes that are bound to a thread
+//!
+//! A driver is `Send` and `Sync`, and so is everything that is made of it: what an array keeps is
+//! released by whatever thread comes by. A runtime whose objects belong to one thread is driven in
+//! one of two ways:
+//!
+//! * The driver has no object of the runtime, but numbers that stand for them, and hands each
+//!   operation to the thread that has the objects: through a channel to that thread's loop. What
+//!   has no answer (`free`, `destroy_event`, `close_queue`, `copy`) is sent and not waited for;
+//!   what has to answer at once (`allocate`, `record`, `is_complete`) is answered from what the
+//!   driver knows, such as numbers that it gives out itself and a counter that the other thread
+//!   moves on.
+//! * Where the program has one thread, as on `wasm32` without threads, the driver holds the objects
+//!   in a type that is declared `Send` and `Sync`. The proof of that `unsafe impl` is that there is
+//!   no other thread, so the code has to refuse to compile for targets with threads
+//!   (`cfg(target_feature = "atomics")`). A check at run time that the thread is the right one
+//!   would not do: values are also dropped on the wrong thread.
+//!
+//! # Drivers that may not wait
+//!
+//! On the thread of a browser's page, or of a user interface, nothing may block. Whether an
+//! operation may wait depends on the thread that calls it, so the answer is the operation's: where
+//! `synchronize` or `wait_on_host`, with a time limit or without, or `map` would have to wait for
+//! work that is not finished, and may not, it does nothing and returns an error of the kind
+//! [`ErrorKind::NotReady`], such as [`may_not_wait`] makes. Where the work is finished the
+//! operation succeeds as always. `map_to_fill` answers `None`, and no other operation waits
+//! (DRV-5).
+//!
+//! Everything that waits hands this error on: [`Queue::synchronize`], [`Event::synchronize`], a
+//! copy to the host, the reading of lengths for a copy to a device, [`Memory::write`], reading an
+//! array on the host, exports to somebody who cannot be told of an event, and streams of those,
+//! which end with it. As after every other error, nothing is lost and nothing is freed early:
+//! memory that work still uses is held back until the driver says that the work is finished. Drops
+//! never wait. An allocation that finds no memory releases what has passed and does not wait for
+//! more, and [`wait_until_released`](crate::deferred::wait_until_released) returns the error at
+//! once.
+//!
+//! What does not wait works as on any driver: building, views, copies to a device of what needs no
+//! lengths, exports with an event, [`is_ready`](crate::Array::is_ready),
+//! [`release_finished`](crate::deferred::release_finished); and
+//! [`PolledCopy`](crate::copy::PolledCopy) for everything that has to come to the host.
+//!
 //! A driver that breaks DRV-2 is not trusted with what the operation was about: the call counts as
 //! failed, and the handle is leaked.
 
@@ -386,6 +428,10 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
 
     /// Waits on the host until the queue has finished everything.
     ///
+    /// # Errors
+    /// [`ErrorKind::NotReady`] where the driver [may not wait](self#drivers-that-may-not-wait) and
+    /// the queue has not finished.
+    ///
     /// # Safety
     /// UNS-22.
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()>;
@@ -436,7 +482,11 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool>;
 
     /// Waits on the host until the event has passed, or until the time is over; returns whether it
-    /// has passed.
+    /// has passed. Without a limit, a no counts as [`ErrorKind::NotReady`].
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotReady`] where the driver [may not wait](self#drivers-that-may-not-wait) and
+    /// the event has not passed, also where there is a time limit.
     ///
     /// # Safety
     /// UNS-22.
@@ -555,6 +605,14 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
         let _ = base;
         None
     }
+}
+
+/// The error of an operation that would have to wait for work, on a thread that may not wait: see
+/// the [module](self#drivers-that-may-not-wait).
+pub fn may_not_wait(device: DeviceId) -> Error {
+    let message = "the work is not finished, and this thread may not wait for it; ask later, or \
+                   copy with `copy_polled`";
+    Error::new(ErrorKind::NotReady, message).on_device(device)
 }
 
 /// The error for memory that a device cannot touch.

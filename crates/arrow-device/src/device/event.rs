@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::driver::{Raw, Runtime, SyncEvent};
 use super::{Device, KeepAlive, Owner, Queue};
-use crate::Result;
 use crate::device::deferred::{EventPoint, QueueTimeline};
+use crate::{Error, ErrorKind, Result};
 
 /// A point in a queue's order: passed when all work that was submitted before it has finished.
 ///
@@ -86,8 +86,13 @@ impl Event {
     }
 
     /// Waits on the host until it has passed.
+    ///
+    /// # Errors
+    /// [`NotReady`](crate::ErrorKind::NotReady) where it has not passed and the driver
+    /// [may not wait](crate::driver#drivers-that-may-not-wait) on this thread, and whatever a
+    /// driver says.
     pub fn synchronize(&self) -> Result<()> {
-        self.wait(None).map(|_| ())
+        if self.wait(None)? { Ok(()) } else { Err(has_not_passed(&self.0.device)) }
     }
 
     /// Waits on the host until it has passed or the time is over; returns whether it has passed.
@@ -148,6 +153,13 @@ impl Event {
         Arc::ptr_eq(&self.0, &other.0)
             || (self.0.raw == other.0.raw && self.runtime() == other.runtime())
     }
+}
+
+/// The error for a wait without a limit that ended before the event had passed.
+#[cold]
+pub(crate) fn has_not_passed(device: &Device) -> Error {
+    let message = "the wait ended before the event had passed";
+    Error::new(ErrorKind::NotReady, message).during("wait on the host").on_device(device.id())
 }
 
 impl Drop for EventInner {

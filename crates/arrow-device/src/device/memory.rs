@@ -106,29 +106,11 @@ impl Memory {
         queue: Option<&Queue>,
         allocator: Option<&dyn Allocator>,
     ) -> Result<Self> {
-        if len == 0 {
-            return Ok(Self::new(device, Raw::NULL, len, MemoryHome::Driver, false));
-        }
-        let attempt = || match allocator {
-            Some(allocator) => Self::from_allocator(allocator, device, len, queue),
-            None => {
-                // SAFETY: a queue that is named is alive in its owner and belongs to this device.
-                let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
-                let mut memory = Self::new(device, raw, len, MemoryHome::Driver, true);
-                if let Some(queue) = queue.filter(|queue| !host::is_host(queue.device())) {
-                    // It may come into being in the order of the queue, and must not be freed
-                    // before that.
-                    memory.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
-                    memory.free_after = FreeAfter::Allocation(queue.clone());
-                }
-                Ok(memory)
-            }
-        };
         // What is released first may be small: go on as long as there is something to wait for.
         let mut shortage = None;
         let runtime = device.driver().runtime();
         loop {
-            match attempt() {
+            match Self::attempt(device, len, queue, allocator) {
                 Err(error) if error.kind() == ErrorKind::OutOfMemory => {
                     let is_first = shortage.is_none();
                     let shortage = shortage.get_or_insert_with(|| Shortage::on(device, len));
@@ -140,6 +122,48 @@ impl Memory {
                 result => return result,
             }
         }
+    }
+
+    /// The same without a wait for what is held back. What has passed is released, where there is
+    /// no memory without that.
+    pub(super) fn allocate_at_once(
+        device: &Device,
+        len: u64,
+        queue: Option<&Queue>,
+        allocator: Option<&dyn Allocator>,
+    ) -> Result<Self> {
+        match Self::attempt(device, len, queue, allocator) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                free_what_is_kept(device.driver().runtime());
+                deferred::release_finished();
+                Self::attempt(device, len, queue, allocator)
+            }
+            result => result,
+        }
+    }
+
+    #[inline(always)]
+    fn attempt(
+        device: &Device,
+        len: u64,
+        queue: Option<&Queue>,
+        allocator: Option<&dyn Allocator>,
+    ) -> Result<Self> {
+        if len == 0 {
+            return Ok(Self::new(device, Raw::NULL, len, MemoryHome::Driver, false));
+        }
+        if let Some(allocator) = allocator {
+            return Self::from_allocator(allocator, device, len, queue);
+        }
+        // SAFETY: a queue that is named is alive in its owner and belongs to this device.
+        let raw = unsafe { device.driver().allocate(len, queue.map(Queue::raw)) }?;
+        let mut memory = Self::new(device, raw, len, MemoryHome::Driver, true);
+        if let Some(queue) = queue.filter(|queue| !host::is_host(queue.device())) {
+            // It may come into being in the order of the queue, and must not be freed before that.
+            memory.used_on.push(MemoryQueue { queue: queue.clone(), is_told: false });
+            memory.free_after = FreeAfter::Allocation(queue.clone());
+        }
+        Ok(memory)
     }
 
     /// Asks somebody else's allocator, and looks at what it gives.

@@ -35,5 +35,6 @@ pub use memory::Memory;
 pub use queue::Queue;
 
 pub(crate) use buffer::{BytesOwner, location};
+pub(crate) use event::has_not_passed;
 pub(crate) use memory::Parted;
 pub(crate) use owner::Owner;

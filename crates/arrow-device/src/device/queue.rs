@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::driver::{Driver, PlaceOwner, Raw, Region, Route, Waiting, Watched, WatchedPlace};
+use super::event::has_not_passed;
 use super::granular::{self, GranularCopy, Slack};
 use super::{Allocator, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
@@ -120,21 +121,24 @@ impl Queue {
     ///
     /// Where neither this queue nor its runtime can wait for that event, the host waits here.
     pub fn wait(&self, event: &Event) -> Result<()> {
+        if self.waits_by_itself(event)? { Ok(()) } else { event.synchronize() }
+    }
+
+    /// Makes this queue wait for the event where it can. Where the host has to wait, does nothing
+    /// and says no.
+    pub(crate) fn waits_by_itself(&self, event: &Event) -> Result<bool> {
         // An event of the parent's, in a child of `fork`, is an error there.
         let is_ours = event.runtime() == self.driver().runtime() && event.is_of_this_process();
         if !is_ours {
-            return event.synchronize();
+            return Ok(false);
         }
         // DRV-4: what comes later on such a device comes behind the event.
         if self.is_ordered_behind(event) {
-            return Ok(());
+            return Ok(true);
         }
         // SAFETY: both handles are alive in their owners, and of one runtime.
         let waiting = unsafe { self.driver().wait(self.0.raw, event.raw()) }?;
-        match waiting {
-            Waiting::Queued => Ok(()),
-            Waiting::HostMustWait => event.synchronize(),
-        }
+        Ok(waiting == Waiting::Queued)
     }
 
     /// Whether the event stands for work of the one queue that this is.
@@ -175,6 +179,16 @@ impl Queue {
             Some(_) => Memory::allocate_by(&self.0.device, len, Some(self), allocator),
             None => self.allocate(len),
         }
+    }
+
+    /// The same without a wait for memory that is held back.
+    pub(crate) fn allocate_at_once(
+        &self,
+        len: u64,
+        allocator: Option<&dyn Allocator>,
+    ) -> Result<Memory> {
+        let own = self.device().allocator().map(|allocator| &**allocator);
+        Memory::allocate_at_once(&self.0.device, len, Some(self), allocator.or(own))
     }
 
     /// Keeps something alive until everything submitted so far has finished: memory, or what a
@@ -313,6 +327,38 @@ impl Queue {
     /// # Safety
     /// `sync_event` is that of an array that is alive and lies on a device that this queue reaches.
     pub(crate) unsafe fn wait_for_foreign(&self, sync_event: NonNull<c_void>) -> Result<()> {
+        // SAFETY: `sync_event` is that of an array that is alive and lies on a device that this
+        // queue reaches (UNS-5), as the caller promises.
+        let Some(event) = unsafe { self.host_waits_for(sync_event) }? else { return Ok(()) };
+        // SAFETY: the event lives as long as the array (specification: the event is "allocated and
+        // maintained by the producer" and freed by the release callback), which the caller keeps
+        // alive (UNS-5).
+        let passed = unsafe { self.driver().wait_on_host(event, None) }?;
+        if passed { Ok(()) } else { Err(has_not_passed(self.device())) }
+    }
+
+    /// Makes this queue wait for an event that another party shows, where it can. Where the host
+    /// has to wait, does nothing and says whether the event has passed.
+    ///
+    /// # Safety
+    /// `sync_event` is that of an array that is alive and lies on a device that this queue reaches.
+    pub(crate) unsafe fn is_behind_foreign(&self, sync_event: NonNull<c_void>) -> Result<bool> {
+        // SAFETY: `sync_event` is that of an array that is alive and lies on a device that this
+        // queue reaches (UNS-5), as the caller promises.
+        let Some(event) = unsafe { self.host_waits_for(sync_event) }? else { return Ok(true) };
+        // SAFETY: the event lives as long as the array (specification: the event is "allocated and
+        // maintained by the producer" and freed by the release callback), which the caller keeps
+        // alive (UNS-5).
+        unsafe { self.driver().is_complete(event) }
+    }
+
+    /// Makes this queue wait for an event that another party shows, or gives the event, for which
+    /// the host has to wait.
+    ///
+    /// # Safety
+    /// `sync_event` is that of an array that is alive and lies on a device that this queue reaches.
+    #[inline(always)]
+    unsafe fn host_waits_for(&self, sync_event: NonNull<c_void>) -> Result<Option<Raw<Event>>> {
         // SAFETY: the caller promises that the pointer is that of a live array, and the producer
         // promises that it is what the convention of the device's type says ("a void* which can be
         // coerced into a pointer to whatever the device appropriate type is").
@@ -321,13 +367,7 @@ impl Queue {
         // the event is "allocated and maintained by the producer" and freed by the release
         // callback).
         let waiting = unsafe { self.driver().wait(self.0.raw, event) }?;
-        match waiting {
-            Waiting::Queued => Ok(()),
-            // SAFETY: the event lives as long as the array (specification: the event is "allocated
-            // and maintained by the producer" and freed by the release callback), which the caller
-            // keeps alive (UNS-5).
-            Waiting::HostMustWait => unsafe { self.driver().wait_on_host(event, None) }.map(|_| ()),
-        }
+        Ok((waiting == Waiting::HostMustWait).then_some(event))
     }
 
     pub(crate) fn prepare_event(&self) -> Result<PreparedEvent> {

@@ -273,7 +273,7 @@ fn wrong_data_on_a_device_is_found_there() {
     assert_clean(&state);
 }
 
-fn list_of_one(child: ArrayRecipe) -> ArrayRecipe {
+pub fn list_of_one(child: ArrayRecipe) -> ArrayRecipe {
     let list = DataType::list(child.data_type.clone());
     ArrayRecipe::new(list, 1, [None, [0_i32, 1].bytes()]).children([child])
 }

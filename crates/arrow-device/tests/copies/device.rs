@@ -11,8 +11,8 @@ use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 use std::time::Duration;
 
 use arrow_device::driver::{
-    Addressing, Driver, Filled, PlaceOwner, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, Watched, WatchedPlace, not_reachable,
+    Addressing, Allocation, Driver, Filled, PlaceOwner, Properties, Raw, Region, Route, Runtime,
+    Spot, SyncEvent, Waiting, Watched, WatchedPlace, may_not_wait, not_reachable,
 };
 use arrow_device::{Device, DeviceId, DeviceType, Error, ErrorKind, Event, Memory, Queue, Result};
 
@@ -27,6 +27,10 @@ pub struct State {
     /// Calls of `copy`, and of waits that had something to wait for.
     pub copies: usize,
     pub waits: usize,
+    /// Calls that may wait: `synchronize`, `wait_on_host` and `map_to_fill`.
+    pub may_wait: usize,
+    /// The device is lost; whoever asks is told.
+    pub is_lost: bool,
     /// Calls of `record`, and events that nobody destroyed yet.
     pub records: usize,
     pub events: usize,
@@ -69,6 +73,12 @@ pub struct Abilities {
     pub not_tell: bool,
     /// It is told what becomes of arrays.
     pub watch: bool,
+    /// Its copies from the host are gathered first.
+    pub gather: bool,
+    /// Whoever would have to wait is refused.
+    pub not_wait: bool,
+    /// Every address is one of its memory.
+    pub locate: bool,
     /// The number of another device, whose memory its queues reach.
     pub peer: Option<i64>,
 }
@@ -109,6 +119,7 @@ pub fn open_as(runtime: usize, id: DeviceId, can: Abilities) -> (Device, Arc<Mut
     let state = Arc::new(Mutex::new(State { next_block, can, ..State::default() }));
     let properties = Properties::new("a lazy device").with_addressing(Addressing::Handle);
     let properties = properties.with_parts(can.fill).with_watches(can.watch);
+    let properties = properties.with_gathered_writes(can.gather);
     (Device::new(LazyDriver { id, runtime, properties, state: state.clone() }), state)
 }
 
@@ -146,6 +157,24 @@ impl State {
         } else {
             unsafe { std::ptr::copy_nonoverlapping(host, bytes.as_mut_ptr(), len) };
         }
+    }
+
+    /// Does all that was submitted.
+    pub fn finish(&mut self) {
+        self.run_until(self.submitted);
+    }
+
+    /// An error where this would have to be waited for, and may not.
+    fn wait_until(&mut self, point: usize, id: DeviceId) -> Result<()> {
+        self.may_wait += 1;
+        if self.is_lost {
+            return Err(Error::new(ErrorKind::DeviceLost, "lost").on_device(id));
+        }
+        if self.can.not_wait && self.done < point {
+            return Err(may_not_wait(id));
+        }
+        self.run_until(point);
+        Ok(())
     }
 
     pub fn blocks(&self) -> usize {
@@ -274,6 +303,7 @@ unsafe impl Driver for LazyDriver {
         len: u64,
     ) -> Result<Option<NonNull<u8>>> {
         let mut state = self.state();
+        state.may_wait += 1;
         if !state.can.fill {
             return Ok(None);
         }
@@ -317,8 +347,7 @@ unsafe impl Driver for LazyDriver {
     unsafe fn synchronize(&self, _queue: Raw<Queue>) -> Result<()> {
         let mut state = self.state();
         let all = state.submitted;
-        state.run_until(all);
-        Ok(())
+        state.wait_until(all, self.id)
     }
 
     unsafe fn is_idle(&self, _queue: Raw<Queue>) -> Result<bool> {
@@ -347,11 +376,21 @@ unsafe impl Driver for LazyDriver {
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
-        Ok(self.state().done + 1 >= event.bits())
+        let state = self.state();
+        if state.is_lost {
+            return Err(Error::new(ErrorKind::DeviceLost, "lost").on_device(self.id));
+        }
+        Ok(state.done + 1 >= event.bits())
+    }
+
+    unsafe fn locate(&self, base: Raw<Memory>) -> Result<Option<Allocation>> {
+        let state = self.state();
+        let block = state.blocks.get(&base.bits()).filter(|_| state.can.locate);
+        Ok(block.map(|block| Allocation { device: self.id, remaining: block.len() as u64 }))
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, _timeout: Option<Duration>) -> Result<bool> {
-        self.state().run_until(event.bits() - 1);
+        self.state().wait_until(event.bits() - 1, self.id)?;
         Ok(true)
     }
 

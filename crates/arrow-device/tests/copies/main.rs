@@ -12,7 +12,9 @@
 )]
 
 mod allocators;
+mod bound;
 mod copies;
 mod device;
+mod polled;
 mod runtimes;
 mod staging;

@@ -285,6 +285,32 @@ fn columns_with_different_events_are_joined_by_a_queue_or_refused() {
     consumer::release(consumer::move_out(&mut c_array.array)).unwrap();
 }
 
+// Requirement: SAF-6
+#[test]
+fn a_wait_without_a_limit_that_says_no_has_not_waited() {
+    let (manual, device) = Manual::open();
+    let (_, other) = Manual::open();
+    let (queue, another) = (device.open_queue().unwrap(), other.open_queue().unwrap());
+    manual.submit(&queue);
+    let array = numbers(&device, &Arc::default()).finish_on(&queue).unwrap();
+    let mut c_array = ArrowDeviceArray::empty();
+    array.export(&mut c_array).unwrap();
+    let imported = unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap();
+    let event = queue.record().unwrap();
+    manual.set_gives_up(true);
+    let errors = [event.synchronize(), another.wait(&event), array.wait(), imported.wait()];
+    let is_refused: Vec<bool> = errors
+        .iter()
+        .map(|error| error.as_ref().is_err_and(|e| e.kind() == arrow_device::ErrorKind::NotReady))
+        .collect();
+    assert_eq!(is_refused, [true; 4], "{errors:?}");
+    assert!(!array.is_ready().unwrap());
+    manual.complete(&queue);
+    event.synchronize().unwrap();
+    another.wait(&event).unwrap();
+    imported.wait().unwrap();
+}
+
 /// Arrays of a producer that has finished, each with an event of its own; and how many there are.
 fn of_others(manual: &Manual, device: &Device) -> ([Array; 2], Arc<AtomicUsize>) {
     let alive = Arc::default();

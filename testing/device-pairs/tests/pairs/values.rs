@@ -4,7 +4,7 @@ use arrow_device::copy::Options;
 use arrow_device::{Array, DataType, Queue};
 use arrow_device_testkit::generate::{self, Generated};
 use arrow_device_testkit::plan::Plan;
-use arrow_device_testkit::trips::{assert_is, built, imported, ways_to_copy};
+use arrow_device_testkit::trips::{assert_is, built, imported, polled, ways_to_copy};
 use arrow_device_testkit::{kinds, oracle};
 use device_pairs::{Place, ROWS, World};
 
@@ -84,6 +84,23 @@ fn every_type_in_every_window_goes_to_a_place_and_back() {
         let there = array.copy_with(&place.queue, &ways_to_copy(number)).unwrap();
         let back = there.to_host().unwrap();
         assert_is(&back, &expected, &format!("{case}, {place:?}"));
+    }
+}
+
+// Requirement: SAF-21
+#[test]
+fn every_type_in_every_window_is_polled_to_a_place_and_back() {
+    let world = World::new(5);
+    for (number, case) in kinds::cases().enumerate() {
+        let (array, expected) = built(&case.plan());
+        let place = &world.places[(number + 1) % world.places.len()];
+        let queue = &place.queue;
+        let what = || format!("{case}, {place:?}");
+        let there = polled(array.copy_polled(queue, &ways_to_copy(number)), &[queue]);
+        let there = there.unwrap_or_else(|error| panic!("{}: {error}", what()));
+        let back = there.copy_polled(&Queue::host(), &Options::new().through(queue));
+        let back = polled(back, &[queue]).unwrap_or_else(|error| panic!("{}: {error}", what()));
+        assert_is(&back, &expected, &what());
     }
 }
 

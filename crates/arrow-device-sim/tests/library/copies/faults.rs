@@ -11,7 +11,7 @@ use super::words::words;
 
 /// Strings in a list with a bitmap, some of them: two levels of lengths, and offsets that have to
 /// change.
-fn lists() -> Array {
+pub(super) fn lists() -> Array {
     let words = words(40);
     let offsets: Vec<i32> = (0..=20).map(|index| index * 2).collect();
     let lists = Array::builder(DataType::list(DataType::Utf8))

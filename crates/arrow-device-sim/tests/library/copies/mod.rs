@@ -6,4 +6,5 @@ mod costs;
 mod faults;
 mod order;
 mod ownership;
+mod polled;
 mod words;

@@ -390,6 +390,11 @@ impl World<'_> {
             self.keep("copy", copied, values);
             return;
         }
+        if choices.once_in(2) {
+            let copying = array.copy_polled(&queue, &options);
+            let Some(copying) = self.may_fail("a polled copy", copying) else { return };
+            return self.things.push(Thing::Polled(copying, values));
+        }
         let Some(plan) = self.may_fail("plan", array.plan_copy(&queue, &options)) else { return };
         drop(array);
         let jobs = self.jobs.clone();
@@ -409,6 +414,14 @@ impl World<'_> {
             (Some(job), 2) => drop(std::thread::spawn(job).join()),
             (Some(job), _) => job(),
             (None, _) => {}
+        }
+        let is_polled = |thing: &Thing| matches!(thing, Thing::Polled(..));
+        if let Some(Thing::Polled(mut copying, values)) = self.take(choices, is_polled) {
+            match copying.poll() {
+                Ok(None) => self.things.push(Thing::Polled(copying, values)),
+                Ok(Some(copied)) => self.keep("a polled copy", Ok(copied), values),
+                Err(error) => self.keep("a polled copy", Err(error), values),
+            }
         }
         let is_copying =
             |thing: &Thing| matches!(thing, Thing::Copying(copying, _) if copying.is_done());

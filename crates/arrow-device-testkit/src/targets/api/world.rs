@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::async_stream::{Arrays, Drive};
-use arrow_device::copy::{Copying, Job};
+use arrow_device::copy::{Copying, Job, PolledCopy};
 use arrow_device::dlpack::{Tensor, TensorView};
 use arrow_device::{
     Allocator, Array, ArrayStream, Device, DeviceId, Error, ErrorKind, Event, Memory, Queue,
@@ -183,6 +183,7 @@ pub(super) enum Thing {
     CStream(Box<ArrowDeviceArrayStream>, Vec<Values>),
     Async(Option<Drive<Items>>, Arrays, Vec<Values>),
     Copying(Copying, Values),
+    Polled(PolledCopy, Values),
     Event(Event),
 }
 

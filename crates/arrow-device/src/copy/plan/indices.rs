@@ -168,10 +168,15 @@ impl Walk<'_> {
     /// # Safety
     /// W1 of [`walk`](super::walk::walk).
     unsafe fn views(&mut self, number: usize, looks: bool) -> Result<()> {
-        let array = self.array_of(number);
         let count = self.data_buffers(number);
-        let lens: Vec<u64> =
-            (0..count).map(|data| array.data_buffer_len(data + 2, None)).collect::<Result<_>>()?;
+        let source = self.source(number);
+        let known = self.terms.sizes.iter().find(|known| known.source == source);
+        let lens: Vec<u64> = if let Some(known) = known {
+            known.sizes.clone()
+        } else {
+            let array = self.array_of(number);
+            (0..count).map(|data| array.data_buffer_len(data + 2, None)).collect::<Result<_>>()?
+        };
         let mut ranges: Vec<Range<u64>> = lens.iter().map(|len| 0..*len).collect();
         let span = self.span_of(number, 1, BufferKind::Views);
         if looks

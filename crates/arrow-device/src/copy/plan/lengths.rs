@@ -38,6 +38,13 @@ impl Awaited {
     }
 }
 
+/// Where the offsets are that are awaited, in their order.
+pub(super) fn spans_of(awaited: &[Awaited]) -> Vec<Span> {
+    let mut spans = Vec::with_capacity(2 * awaited.len());
+    spans.extend(awaited.iter().filter_map(|node| node.spans).flatten());
+    spans
+}
+
 /// Reads an offset in host memory.
 ///
 /// # Safety
@@ -80,12 +87,7 @@ impl Walk<'_> {
     /// # Safety
     /// W1 of [`walk`](super::walk::walk).
     pub(in crate::copy) unsafe fn learn(&mut self, awaited: &[Awaited]) -> Result<()> {
-        let missing = |node: &Awaited| node.spans.is_none();
-        if let Some(node) = awaited.iter().find(|node| missing(node)) {
-            return Err(self.placed(invalid("the offsets are missing".into()), node.number));
-        }
-        self.learned.reads += 2 * awaited.len() as u64;
-        self.learned.bytes += awaited.iter().map(|node| 2 * node.width()).sum::<u64>();
+        self.note_reads(awaited)?;
         if let CopySource::Host = self.terms.source {
             return awaited.iter().try_for_each(|node| {
                 // SAFETY: W1, which the caller promises: the source is ready, and has offsets up to
@@ -96,14 +98,33 @@ impl Walk<'_> {
                     .map_err(|error| self.placed(error, node.number))
             });
         }
-        let mut spans: Vec<Span> = Vec::with_capacity(2 * awaited.len());
-        spans.extend(awaited.iter().filter_map(|node| node.spans).flatten());
+        let spans = spans_of(awaited);
         // SAFETY: W1, which the caller keeps: the source is ready where the host reads it, and has
         // offsets up to the end of the array (UNS-4, or the builder's check), inside which these
         // spans lie.
         let bytes = unsafe { self.terms.source.read(&spans, step::LEARN) }?;
+        // SAFETY: W1, which the caller promises.
+        unsafe { self.settle_read(awaited, &bytes) }
+    }
+
+    /// Counts what is about to be read. An error where there is nothing to read.
+    pub(super) fn note_reads(&mut self, awaited: &[Awaited]) -> Result<()> {
+        let missing = |node: &Awaited| node.spans.is_none();
+        if let Some(node) = awaited.iter().find(|node| missing(node)) {
+            return Err(self.placed(invalid("the offsets are missing".into()), node.number));
+        }
+        self.learned.reads += 2 * awaited.len() as u64;
+        self.learned.bytes += awaited.iter().map(|node| 2 * node.width()).sum::<u64>();
+        Ok(())
+    }
+
+    /// Goes on with these nodes, of which the bytes were read that [`spans_of`] names.
+    ///
+    /// # Safety
+    /// W1 of [`walk`](super::walk::walk).
+    pub(super) unsafe fn settle_read(&mut self, awaited: &[Awaited], bytes: &[u8]) -> Result<()> {
         self.learned.waits += u64::from(!self.terms.source.is_on_host());
-        let mut rest = bytes.as_slice();
+        let mut rest = bytes;
         for Awaited { number, is_wide, .. } in awaited {
             let width = if *is_wide { 8 } else { 4 };
             let (own, others) = rest.split_at_checked(2 * width).unwrap_or((rest, &[]));

@@ -11,6 +11,7 @@ pub(super) mod pack;
 pub(super) mod piece;
 pub(super) mod rebase;
 mod report;
+pub(super) mod stopped;
 pub(super) mod target_layout;
 pub(super) mod walk;
 
@@ -21,9 +22,9 @@ use std::fmt;
 use self::chunks::{StagedShape, shape_of};
 use self::piece::{Change, Piece};
 use self::target_layout::TargetLayout;
-use self::walk::{Learned, Terms, Walked};
+use self::walk::{KnownSizes, Learned, Terms, Walked};
 use super::options::Options;
-use super::route::{self, CopyRoute, Hop, Way};
+use super::route::{self, CopyRoute, Hop, Pace, Way};
 use super::source::CopySource;
 use super::step;
 use crate::{Array, DeviceId, NodePath, Queue, Result};
@@ -59,22 +60,39 @@ impl Plan {
     }
 
     fn prepare(array: &Array, queue: &Queue, options: &Options) -> Result<Self> {
-        let (route, source) = route::choose(array, queue, options)?;
-        let properties = queue.device().properties();
-        let alignment = options.alignment.max(properties.alignment as u64);
-        let layout = TargetLayout::choose(properties, options);
-        let walked = if matches!(route, CopyRoute::Shared) {
-            None
-        } else {
-            let is_direct = route.is_direct();
-            let unit = route.unit(properties);
-            let trims = options.trim;
-            let terms = Terms { array, source: &source, trims, is_direct, unit, alignment };
+        let mut plan = Self::draft(array, queue, options, Pace::Waits)?;
+        if !matches!(plan.route, CopyRoute::Shared) {
             // SAFETY: `choose` chose the source for this array, and waited where the host reads it.
-            Some(unsafe { walk::walk(terms) }?)
-        };
+            plan.walked = Some(unsafe { walk::walk(plan.terms(&[])) }?);
+        }
+        Ok(plan)
+    }
+
+    /// A plan that knows its way, and not yet what travels.
+    pub(in crate::copy) fn draft(
+        array: &Array,
+        queue: &Queue,
+        options: &Options,
+        pace: Pace,
+    ) -> Result<Self> {
+        let (route, source) = route::choose(array, queue, options, pace)?;
+        let layout = TargetLayout::choose(queue.device().properties(), options);
         let (array, queue, options) = (array.clone(), queue.clone(), options.clone());
-        Ok(Self { array, queue, options, route, source, layout, walked })
+        Ok(Self { array, queue, options, route, source, layout, walked: None })
+    }
+
+    /// What a walk has to know, which finds out what travels.
+    pub(in crate::copy) fn terms<'a>(&'a self, sizes: &'a [KnownSizes]) -> Terms<'a> {
+        let least = self.queue.device().properties().alignment as u64;
+        Terms {
+            array: &self.array,
+            source: &self.source,
+            trims: self.options.trim,
+            is_direct: self.route.is_direct(),
+            unit: self.source.unit(),
+            alignment: self.options.alignment.max(least),
+            sizes,
+        }
     }
 
     /// What is copied.
@@ -237,7 +255,7 @@ impl Plan {
 }
 
 /// An error that names a step of the copy, at least that it was planned.
-fn named(error: crate::Error) -> crate::Error {
+pub(in crate::copy) fn named(error: crate::Error) -> crate::Error {
     match error.operation() {
         Some(operation) if operation.starts_with("copy") => error,
         _ => error.at_step(step::PLAN),

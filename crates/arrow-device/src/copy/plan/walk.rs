@@ -30,9 +30,19 @@ pub(in crate::copy) struct Terms<'a> {
     pub(in crate::copy) trims: bool,
     /// Nothing comes by the host, so that offsets have to make a detour to be changed.
     pub(in crate::copy) is_direct: bool,
-    /// Bytes that do not come by the host begin at a multiple of this.
+    /// Bytes that a device copies begin at a multiple of this.
     pub(in crate::copy) unit: u64,
     pub(in crate::copy) alignment: u64,
+    /// Sizes of data buffers that were read before the walk.
+    pub(in crate::copy) sizes: &'a [KnownSizes],
+}
+
+/// The sizes of the data buffers of one node of the source, which a producer left in its device's
+/// memory.
+pub(in crate::copy) struct KnownSizes {
+    /// The node's number in the tree that it comes from.
+    pub(in crate::copy) source: u32,
+    pub(in crate::copy) sizes: Vec<u64>,
 }
 
 /// What a walk found out.
@@ -102,13 +112,13 @@ pub(in crate::copy) struct Walk<'a> {
     pub(in crate::copy) terms: Terms<'a>,
     pub(in crate::copy) schema: &'a Schema,
     /// Those of the schema.
-    kinds: &'a [schema::SchemaNode],
+    pub(super) kinds: &'a [schema::SchemaNode],
     pub(in crate::copy) tree: &'a Tree,
     pub(in crate::copy) items: Vec<Item>,
     /// So many of them are known and not settled yet.
-    known: usize,
+    pub(super) known: usize,
     pub(in crate::copy) slots: Vec<u32>,
-    sizes: Vec<(u32, Vec<i64>)>,
+    pub(super) sizes: Vec<(u32, Vec<i64>)>,
     pub(in crate::copy) pieces: Pieces,
     pub(in crate::copy) notes: Vec<Note>,
     pub(in crate::copy) learned: Learned,
@@ -130,16 +140,8 @@ pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
     let mut walk = Walk::new(terms, &schema)?;
     let mut awaited = Vec::new();
     loop {
-        let mut numbers = 0..walk.items.len();
-        while walk.known > 0
-            && let Some(number) = numbers.next()
-        {
-            if walk.item(number).state == ItemState::Known {
-                // SAFETY: W1, which the caller promises.
-                unsafe { walk.look_at(number, &mut awaited) }
-                    .map_err(|error| walk.placed(error, number))?;
-            }
-        }
+        // SAFETY: W1, which the caller promises.
+        unsafe { walk.look_at_known(&mut awaited) }?;
         if awaited.is_empty() {
             break;
         }
@@ -153,7 +155,26 @@ pub(in crate::copy) unsafe fn walk(terms: Terms<'_>) -> Result<Walked> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(terms: Terms<'a>, schema: &'a Schema) -> Result<Self> {
+    /// Settles all nodes whose elements are known, and says for which ones offsets have to be read.
+    ///
+    /// # Safety
+    /// W1.
+    #[inline(always)]
+    pub(super) unsafe fn look_at_known(&mut self, awaited: &mut Vec<Awaited>) -> Result<()> {
+        let mut numbers = 0..self.items.len();
+        while self.known > 0
+            && let Some(number) = numbers.next()
+        {
+            if self.item(number).state == ItemState::Known {
+                // SAFETY: W1, which the caller promises.
+                unsafe { self.look_at(number, awaited) }
+                    .map_err(|error| self.placed(error, number))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn new(terms: Terms<'a>, schema: &'a Schema) -> Result<Self> {
         let tree = terms.array.tree();
         let count = schema.checks().len();
         let mut items: Vec<Item> = Vec::with_capacity(count);

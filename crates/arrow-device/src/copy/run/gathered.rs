@@ -14,7 +14,7 @@ use crate::device::driver::Spot;
 use crate::{Event, Result};
 
 /// No less memory than this is asked for, so that many small copies take turns with the same.
-const SMALLEST: u64 = 64 << 10;
+pub(in crate::copy) const SMALLEST: u64 = 64 << 10;
 
 /// Copies all pieces and returns the event behind them. The last chunks may still be on their way
 /// to the device then; nothing of the source is.
@@ -23,20 +23,20 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
     let chunk = plan.gathered_chunk();
     let mut memory = ChunkMemory::new(plan.queue.device(), chunk, total, SMALLEST);
     for (start, end) in chunks(total, chunk) {
-        let block = memory.next()?;
+        let mut block = memory.next()?;
         let parts = parts(pieces, start, end);
-        // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody
-        // else has it.
-        let bytes =
-            unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(end - start)) };
-        gather(&plan.source, &parts, bytes)?;
+        gather(&plan.source, &parts, staged::bytes_of(&mut block, end - start))?;
         memory.send(staged::write(&plan.queue, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }
 
 /// Fills a chunk, and leaves nothing of an earlier copy between the parts.
-fn gather(source: &CopySource, parts: &[ChunkPart<'_>], bytes: &mut [u8]) -> Result<()> {
+pub(in crate::copy) fn gather(
+    source: &CopySource,
+    parts: &[ChunkPart<'_>],
+    bytes: &mut [u8],
+) -> Result<()> {
     let mut end = 0;
     for part in parts {
         let (start, len) = (host_len(part.to), host_len(part.len));

@@ -2,6 +2,8 @@
 
 mod gather;
 mod gathered;
+pub(super) mod in_flight;
+pub(super) mod polled;
 mod result;
 mod staged;
 mod target;
@@ -11,12 +13,12 @@ use super::plan::chunks::{ChunkPart, chunks, parts};
 use super::plan::piece::{Change, Piece, ZEROS};
 use super::plan::walk::Walked;
 use super::plan::{DOWNLOADED_AT_ONCE, Plan};
-use super::route::CopyRoute;
+use super::route::{CopyRoute, Pace};
 use super::source::{CopySource, ShownBytes, Span, at_address, host_address, host_len};
 use super::step::{self, no_way};
 use crate::array::{Pending, ReadyWhen};
 use crate::device::driver::{self, Filled, Readiness as DeviceReadiness, Region, Spot};
-use crate::{Array, Event, Result};
+use crate::{Array, Event, Queue, Result};
 
 impl Plan {
     /// Copies, as planned.
@@ -36,8 +38,7 @@ impl Plan {
 
     fn carry_out(&self, walked: &Walked) -> Result<Array> {
         let pieces = walked.pieces.list();
-        let mut target = Target::allocate(self.layout, &walked.pieces, &self.queue, &self.options)
-            .map_err(|error| error.at_step(step::ALLOCATE))?;
+        let mut target = self.allocate(walked, Pace::Waits)?;
         if pieces.is_empty() {
             // SAFETY: there are none.
             return unsafe { result::build(self, walked, target, ReadyWhen::Now) };
@@ -81,6 +82,11 @@ impl Plan {
         unsafe { result::build(self, walked, target, readiness) }
     }
 
+    fn allocate(&self, walked: &Walked, pace: Pace) -> Result<Target> {
+        Target::allocate(self.layout, &walked.pieces, &self.queue, &self.options, pace)
+            .map_err(|error| error.at_step(step::ALLOCATE))
+    }
+
     /// When the result is ready, after all was submitted.
     fn finish(&self) -> Result<ReadyWhen> {
         match self.queue.device().properties().readiness {
@@ -106,21 +112,12 @@ impl Plan {
     }
 
     /// One submission on a queue of the source, and a wait; several where there is much.
-    fn to_host(&self, pieces: &[Piece], mut target: Target) -> Result<Target> {
+    fn to_host(&self, pieces: &[Piece], target: Target) -> Result<Target> {
         let CopySource::Lane(lane) = &self.source else { return Err(no_way()) };
         let queue = lane.queue()?;
         let total = pieces.last().map_or(0, Piece::end);
-        let download = |(start, end): (u64, u64)| {
-            let regions = match (start, end) == (0, total) {
-                true => regions(pieces, &target, Piece::has_source),
-                false => regions_within(pieces, &target, start, end),
-            };
-            // SAFETY: the sources were checked when the copy was planned, as far as anybody can,
-            // and are kept by the lane; the target was allocated for these pieces and is kept until
-            // the wait is over, or by the queue.
-            let submitted = unsafe { queue.copy(driver::Route::ToHost, &regions) };
-            submitted
-                .map_err(|error| error.at_step(step::SUBMIT))
+        let download = |stretch| {
+            self.download(queue, pieces, &target, stretch)
                 .and_then(|()| queue.synchronize().map_err(|error| error.at_step(step::FINISH)))
         };
         let copied = chunks(total, DOWNLOADED_AT_ONCE).try_for_each(download);
@@ -129,20 +126,28 @@ impl Plan {
             queue.keep_until_done(target);
             return Err(error);
         }
-        for (number, piece) in pieces.iter().enumerate() {
-            if let Change::Rebase(rebase) = piece.change {
-                // SAFETY: host memory that was just written to as a whole, and that nobody else has
-                // yet.
-                rebase.apply(unsafe { target.bytes(number, piece) }, 0);
-            }
-            if !piece.has_source() {
-                let to = host_address(target.spot(number, piece, 0).ok_or_else(no_way)?);
-                // SAFETY: host memory that was allocated for this piece, and that nobody else has
-                // yet.
-                unsafe { to.write_bytes(0, host_len(piece.len)) };
-            }
-        }
-        Ok(target)
+        finish_on_host(pieces, target)
+    }
+
+    /// Submits the copies of a stretch to the host. The caller keeps the target until the queue has
+    /// passed them, whatever the outcome.
+    fn download(
+        &self,
+        queue: &Queue,
+        pieces: &[Piece],
+        target: &Target,
+        (start, end): (u64, u64),
+    ) -> Result<()> {
+        let total = pieces.last().map_or(0, Piece::end);
+        let regions = match (start, end) == (0, total) {
+            true => regions(pieces, target, Piece::has_source),
+            false => regions_within(pieces, target, start, end),
+        };
+        // SAFETY: UNS-21: the sources were checked when the copy was planned, as far as anybody
+        // can, and are kept by the lane; the target was allocated for these pieces and is kept by
+        // the caller until the queue has passed.
+        let submitted = unsafe { queue.copy(driver::Route::ToHost, &regions) };
+        submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
     /// One submission that reads host memory; or none, where the host fills the target itself.
@@ -166,6 +171,13 @@ impl Plan {
                 return self.finish_after(Some(event));
             }
         }
+        self.upload(walked, target)?;
+        self.finish()
+    }
+
+    /// One submission that reads host memory.
+    fn upload(&self, walked: &Walked, target: &Target) -> Result<()> {
+        let pieces = walked.pieces.list();
         let mut kept = KeptForQueue::default();
         let mut regions = Vec::with_capacity(pieces.len());
         for (number, piece) in pieces.iter().enumerate() {
@@ -199,15 +211,30 @@ impl Plan {
         // queue.
         let submitted = unsafe { self.queue.copy_into_fresh(driver::Route::FromHost, &regions) };
         self.queue.keep_until_done(kept);
-        submitted.map_err(|error| error.at_step(step::SUBMIT))?;
-        self.finish()
+        submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
     /// One submission that does not come by the host; two more where offsets have to.
     fn directly(&self, pieces: &[Piece], target: &Target, route: driver::Route<'_>) -> Result<()> {
-        let changes = |piece: &Piece| !matches!(piece.change, Change::Nothing);
-        self.by_detour(pieces, target)?;
-        let direct = regions(pieces, target, |piece| !changes(piece));
+        let spans = detour_spans(pieces);
+        let bytes = match spans.is_empty() {
+            true => Vec::new(),
+            // SAFETY: checked when the copy was planned; the lane keeps the source.
+            false => unsafe { self.source.read(&spans, step::FETCH) }?,
+        };
+        self.directly_with(bytes, pieces, target, route)
+    }
+
+    /// The same with the bytes of what comes by the host.
+    fn directly_with(
+        &self,
+        fetched: Vec<u8>,
+        pieces: &[Piece],
+        target: &Target,
+        route: driver::Route<'_>,
+    ) -> Result<()> {
+        self.by_detour(fetched, pieces, target)?;
+        let direct = regions(pieces, target, |piece| !comes_by_the_host(piece));
         if let (CopyRoute::Within, CopySource::Lane(lane)) = (&self.route, &self.source) {
             // Orders the queue behind the source, which the lane keeps.
             lane.queue()?;
@@ -218,21 +245,13 @@ impl Plan {
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
-    /// Offsets that begin at another number go to the host and back.
-    fn by_detour(&self, pieces: &[Piece], target: &Target) -> Result<()> {
-        let changed = |piece: &&Piece| !matches!(piece.change, Change::Nothing);
-        if !pieces.iter().any(|piece| changed(&piece)) {
+    /// Offsets that begin at another number went to the host, and go back.
+    fn by_detour(&self, mut bytes: Vec<u8>, pieces: &[Piece], target: &Target) -> Result<()> {
+        if !pieces.iter().any(comes_by_the_host) {
             return Ok(());
         }
-        let read = pieces.iter().filter(changed).filter(|piece| piece.has_source());
-        let spans: Vec<Span> = read.map(Piece::span).collect();
-        let mut bytes = match spans.is_empty() {
-            true => Vec::new(),
-            // SAFETY: checked when the copy was planned; the lane keeps the source.
-            false => unsafe { self.source.read(&spans, step::FETCH) }?,
-        };
         let mut rest = bytes.as_mut_slice();
-        let mut regions = Vec::with_capacity(spans.len());
+        let mut regions = Vec::new();
         for (number, piece) in pieces.iter().enumerate() {
             let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
             if !piece.has_source() {
@@ -251,6 +270,34 @@ impl Plan {
         self.queue.keep_until_done(bytes);
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
+}
+
+/// Whether a piece of a direct copy changes on its way, or has no source.
+fn comes_by_the_host(piece: &Piece) -> bool {
+    !matches!(piece.change, Change::Nothing)
+}
+
+/// Which parts of the source of a direct copy come by the host.
+fn detour_spans(pieces: &[Piece]) -> Vec<Span> {
+    let read = pieces.iter().filter(|piece| comes_by_the_host(piece) && piece.has_source());
+    read.map(Piece::span).collect()
+}
+
+/// Completes the pieces of a target on the host, after those with a source have arrived.
+fn finish_on_host(pieces: &[Piece], mut target: Target) -> Result<Target> {
+    for (number, piece) in pieces.iter().enumerate() {
+        if let Change::Rebase(rebase) = piece.change {
+            // SAFETY: host memory that was just written to as a whole, and that nobody else has
+            // yet.
+            rebase.apply(unsafe { target.bytes(number, piece) }, 0);
+        }
+        if !piece.has_source() {
+            let to = host_address(target.spot(number, piece, 0).ok_or_else(no_way)?);
+            // SAFETY: host memory that was allocated for this piece, and that nobody else has yet.
+            unsafe { to.write_bytes(0, host_len(piece.len)) };
+        }
+    }
+    Ok(target)
 }
 
 /// What a queue reads, until it has passed.

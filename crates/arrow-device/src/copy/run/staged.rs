@@ -4,6 +4,7 @@
 //! memory, the host waits for that, and the destination's queue reads them while the next chunk is
 //! on its way. Two chunks of host memory are used in turn.
 
+use super::in_flight::InFlight;
 use super::target::Target;
 use crate::copy::plan::chunks::{ChunkPart, chunks, parts};
 use crate::copy::plan::piece::Change;
@@ -11,35 +12,15 @@ use crate::copy::plan::walk::Walked;
 use crate::copy::plan::{CHUNKS_IN_FLIGHT, Plan};
 use crate::copy::source::{CopySource, at_address, host_len};
 use crate::copy::step::{self, no_way};
-use crate::device::deferred::{self, QueueUse};
 use crate::device::driver::{Region, Route, Spot};
 use crate::device::staging::{Staging, StagingBlock};
 use crate::{Device, Event, Queue, Result};
 
 /// No less memory than this is asked for.
-const SMALLEST: u64 = 4096;
+pub(in crate::copy) const SMALLEST: u64 = 4096;
 
 /// A chunk that the destination's queue still reads.
-pub(in crate::copy) struct InFlight {
-    block: Option<StagingBlock>,
-    event: Event,
-}
-
-impl InFlight {
-    /// Waits until it was read, and gives the memory back.
-    fn passed(mut self) -> Result<StagingBlock> {
-        self.event.synchronize().map_err(|error| error.at_step(step::WRITE))?;
-        self.block.take().ok_or_else(no_way)
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
-            deferred::defer_unasked(block, vec![QueueUse::before(self.event.clone())], true);
-        }
-    }
-}
+pub(in crate::copy) type SentChunk = InFlight<StagingBlock>;
 
 /// Host memory for the chunks of one copy, which take turns with it.
 pub(in crate::copy) struct ChunkMemory<'plan> {
@@ -47,7 +28,7 @@ pub(in crate::copy) struct ChunkMemory<'plan> {
     /// How many bytes a chunk has at most.
     room: u64,
     /// The older one first.
-    in_flight: Vec<InFlight>,
+    in_flight: Vec<SentChunk>,
 }
 
 impl<'plan> ChunkMemory<'plan> {
@@ -66,21 +47,30 @@ impl<'plan> ChunkMemory<'plan> {
 
     /// Memory for the next chunk. Waits for the oldest one where enough are on their way.
     pub(in crate::copy) fn next(&mut self) -> Result<StagingBlock> {
-        if self.in_flight.len() < CHUNKS_IN_FLIGHT {
-            Staging::take(self.device, self.room).map_err(|error| error.at_step(step::STAGE))
-        } else {
-            self.in_flight.remove(0).passed()
+        match self.oldest_in_the_way() {
+            None => self.fresh(),
+            Some(oldest) => oldest.wait().map_err(|error| error.at_step(step::WRITE)),
         }
     }
 
+    /// The chunk that has to be passed before there may be another one.
+    pub(in crate::copy) fn oldest_in_the_way(&mut self) -> Option<SentChunk> {
+        (self.in_flight.len() >= CHUNKS_IN_FLIGHT).then(|| self.in_flight.remove(0))
+    }
+
+    /// Memory for one more chunk.
+    pub(in crate::copy) fn fresh(&self) -> Result<StagingBlock> {
+        Staging::take(self.device, self.room).map_err(|error| error.at_step(step::STAGE))
+    }
+
     /// Notes a chunk that is on its way.
-    pub(in crate::copy) fn send(&mut self, chunk: InFlight) {
+    pub(in crate::copy) fn send(&mut self, chunk: SentChunk) {
         self.in_flight.push(chunk);
     }
 
     /// The event behind the last chunk.
     pub(in crate::copy) fn last_event(&self) -> Option<Event> {
-        self.in_flight.last().map(|last| last.event.clone())
+        self.in_flight.last().map(|last| last.event().clone())
     }
 }
 
@@ -96,12 +86,8 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
     for (start, end) in chunks(total, plan.options.chunk) {
         let block = memory.next()?;
         let parts = parts(pieces, start, end);
-        let block = read(from, &parts, block)?;
-        // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody
-        // else has it.
-        let bytes =
-            unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(end - start)) };
-        change(&parts, bytes);
+        let mut block = read(from, &parts, block)?;
+        change(&parts, bytes_of(&mut block, end - start));
         memory.send(write(to, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
@@ -109,18 +95,7 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
 
 /// Reads the parts of a chunk into host memory and waits.
 fn read(queue: &Queue, parts: &[ChunkPart<'_>], block: StagingBlock) -> Result<StagingBlock> {
-    let region = |part: &ChunkPart<'_>| {
-        let Spot { base, offset } = part.piece.from;
-        let from = Spot { base, offset: offset + part.at };
-        let to = at_address(block.address().wrapping_add(host_len(part.to)));
-        Region { from, to, len: part.len }
-    };
-    let read = parts.iter().filter(|part| part.piece.has_source());
-    let regions: Vec<Region> = read.map(region).collect();
-    // SAFETY: the sources were checked when the copy was planned, and the lane keeps them; the
-    // block has room for a chunk and is kept until the wait is over, or by the queue.
-    let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
-    match submitted.and_then(|()| queue.synchronize()) {
+    match submit_read(queue, parts, &block).and_then(|()| queue.synchronize()) {
         Ok(()) => Ok(block),
         Err(error) => {
             queue.keep_until_done(block);
@@ -129,8 +104,35 @@ fn read(queue: &Queue, parts: &[ChunkPart<'_>], block: StagingBlock) -> Result<S
     }
 }
 
+/// Submits the copies that read the parts of a chunk into the block, which the caller keeps until
+/// the queue has passed them, whatever the outcome.
+pub(in crate::copy) fn submit_read(
+    queue: &Queue,
+    parts: &[ChunkPart<'_>],
+    block: &StagingBlock,
+) -> Result<()> {
+    let region = |part: &ChunkPart<'_>| {
+        let Spot { base, offset } = part.piece.from;
+        let from = Spot { base, offset: offset + part.at };
+        let to = at_address(block.address().wrapping_add(host_len(part.to)));
+        Region { from, to, len: part.len }
+    };
+    let read = parts.iter().filter(|part| part.piece.has_source());
+    let regions: Vec<Region> = read.map(region).collect();
+    // SAFETY: UNS-21: the sources were checked when the copy was planned, and the lane keeps them;
+    // the block has room for a chunk and is kept by the caller until the queue has passed.
+    unsafe { queue.copy(Route::ToHost, &regions) }
+}
+
+/// The bytes of a chunk of this length.
+pub(in crate::copy) fn bytes_of(block: &mut StagingBlock, len: u64) -> &mut [u8] {
+    // SAFETY: the block is at least as long as a chunk, all of it is initialised, and nobody else
+    // has it.
+    unsafe { std::slice::from_raw_parts_mut(block.address(), host_len(len)) }
+}
+
 /// Changes offsets, and leaves nothing of an earlier copy between the parts.
-fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
+pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
     let mut end = 0;
     for part in parts {
         let (start, len) = (host_len(part.to), host_len(part.len));
@@ -161,7 +163,7 @@ pub(in crate::copy) fn write(
     (start, end): (u64, u64),
     target: &Target,
     block: StagingBlock,
-) -> Result<InFlight> {
+) -> Result<SentChunk> {
     let mut regions = Vec::new();
     if let Some(to) = target.packed_spot(start).filter(|_| target.is_packed()) {
         regions.push(Region { from: at_address(block.address()), to, len: end - start });
@@ -175,11 +177,5 @@ pub(in crate::copy) fn write(
     // SAFETY: the block holds the chunk and is kept until the queue has passed, below; the target
     // was allocated for these pieces, on this queue.
     let submitted = unsafe { queue.copy_into_fresh(Route::FromHost, &regions) };
-    match submitted.and_then(|()| queue.record()) {
-        Ok(event) => Ok(InFlight { block: Some(block), event }),
-        Err(error) => {
-            queue.keep_until_done(block);
-            Err(error.at_step(step::WRITE))
-        }
-    }
+    InFlight::behind(queue, block, submitted).map_err(|error| error.at_step(step::WRITE))
 }

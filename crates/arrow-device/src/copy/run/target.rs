@@ -6,6 +6,7 @@ use crate::copy::options::Options;
 use crate::copy::plan::pack::Pieces;
 use crate::copy::plan::piece::Piece;
 use crate::copy::plan::target_layout::TargetLayout;
+use crate::copy::route::Pace;
 use crate::copy::source::host_len;
 use crate::device::driver::{Raw, Spot};
 use crate::device::{BytesOwner, Parted};
@@ -46,16 +47,20 @@ struct PackedMemory {
 }
 
 impl Target {
-    /// Allocates it.
+    /// Allocates it. One that is polled does not wait for memory that is held back.
     pub(in crate::copy) fn allocate(
         layout: TargetLayout,
         pieces: &Pieces,
         queue: &Queue,
         options: &Options,
+        pace: Pace,
     ) -> Result<Self> {
         let block = |len: u64, slack: u64| -> Result<PackedMemory> {
-            let mut memory =
-                queue.allocate_by(len.saturating_add(slack), options.allocator.as_deref())?;
+            let (len, allocator) = (len.saturating_add(slack), options.allocator.as_deref());
+            let mut memory = match pace {
+                Pace::Waits => queue.allocate_by(len, allocator),
+                Pace::Polled => queue.allocate_at_once(len, allocator),
+            }?;
             let spot = memory.spot_to_fill(queue)?;
             let shift = match slack {
                 0 => 0,

@@ -266,8 +266,10 @@ pub fn release_finished() -> usize {
 /// Call it before a device is closed by hand, or before a library is unloaded whose memory a queue
 /// may still use. What another thread holds back in the meantime is waited for as well.
 ///
-/// An error of the kind [`TimedOut`](ErrorKind::TimedOut) says how much is left. After the process
-/// has begun to end, what is left stays, and the error is of the kind
+/// An error of the kind [`TimedOut`](ErrorKind::TimedOut) says how much is left. Where a driver
+/// [may not wait](crate::driver#drivers-that-may-not-wait) on this thread for what is left, the
+/// error is of the kind [`NotReady`](ErrorKind::NotReady), and comes at once. After the process has
+/// begun to end, what is left stays, and the error is of the kind
 /// [`ShutDown`](ErrorKind::ShutDown). A destructor that is being run by this module would wait for
 /// itself, and gets an error at once; so does one that was left to the end of the drop that it is
 /// in, because drops nest too deep there. A thread that has a turn gets the error, too, where a
@@ -307,6 +309,13 @@ pub fn wait_until_released(timeout: Duration) -> Result<()> {
         return Err(failed(ErrorKind::ShutDown, message.into()));
     }
     let left = held_back();
+    if deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        let message = format!(
+            "queues still use {} things, and a driver may not wait on this thread; ask again later",
+            left.in_use
+        );
+        return Err(failed(ErrorKind::NotReady, message));
+    }
     let message = format!(
         "after {timeout:?} queues still use {} things, and {} are being released",
         left.in_use, left.being_released

@@ -77,6 +77,11 @@ impl Shortage {
         self.deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
+    /// Whether something is held back whose release may help, and the time to wait is not over.
+    pub(crate) fn has_hope(&self) -> bool {
+        !self.timelines.is_empty() && self.has_time()
+    }
+
     /// Waits until something was released. Returns whether it is worth to try again.
     pub(crate) fn wait(&mut self) -> bool {
         // Memory may be among what this thread has yet to drop. Once, because the attempt to

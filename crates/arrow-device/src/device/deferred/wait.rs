@@ -9,7 +9,7 @@ use super::timeline::{AskDriver, DriverAnswer};
 use super::uses::UseEnd;
 use super::{Holdings, QueueTimeline};
 use crate::device::{nesting, waiting};
-use crate::process;
+use crate::{ErrorKind, process};
 
 /// How long one queue is waited for before it is the next one's turn, at first and at most.
 const FIRST_TURN: Duration = Duration::from_millis(1);
@@ -30,33 +30,40 @@ pub(super) struct Wait<'a> {
 
 impl Wait<'_> {
     /// Waits until `is_done`, asked after each turn, or until there is nothing left to wait for;
-    /// returns whether it is done.
+    /// returns whether it is done. What a driver may not wait for on this thread is nothing to wait
+    /// for.
     pub(super) fn run(self, is_done: &dyn Fn() -> bool) -> bool {
         let mut turn = FIRST_TURN;
         loop {
             if process::is_exiting() {
                 return is_done();
             }
-            let mut has_hope = false;
+            let (mut has_hope, mut is_refused) = (false, false);
             for (timeline, limit) in (self.wanted)() {
                 let Some(patience) = self.time_left(turn) else { return is_done() };
                 let wait_for_oldest = || {
                     let (point, end) = timeline.oldest(limit)?;
-                    end.wait(patience);
-                    Some(timeline.ask(point, &end))
+                    let waited = end.wait(patience);
+                    Some((waited, timeline.ask(point, &end)))
                 };
                 let counts = &self.holdings.counts;
                 let answer = within_release(|| counts.in_hand(wait_for_oldest));
-                let Some(answer) = answer else { continue };
-                has_hope |= answer != DriverAnswer::Unknown;
+                let Some((waited, answer)) = answer else { continue };
+                is_refused |= waited == Waited::Refused;
+                has_hope |= match answer {
+                    DriverAnswer::Passed => true,
+                    DriverAnswer::NotYet => waited != Waited::Refused,
+                    DriverAnswer::Unknown => false,
+                };
                 self.holdings.look_at([timeline]);
                 if is_done() {
                     return true;
                 }
             }
             if !has_hope {
-                if is_done() {
-                    return true;
+                // On a thread that may not wait there is nothing left to do but to ask again later.
+                if is_done() || is_refused {
+                    return is_done();
                 }
                 // Those of other threads, unless they wait for what this thread has in hand.
                 let has_others = !nesting::is_dropping_list()
@@ -80,10 +87,18 @@ impl Wait<'_> {
     }
 }
 
+/// What came of a wait for a use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    AWhile,
+    /// The driver may not wait on this thread.
+    Refused,
+}
+
 impl UseEnd {
     /// Waits at most this long. The wait makes a device work that does nothing by itself; whether
     /// the use has ended is asked after it.
-    fn wait(&self, patience: Duration) {
+    fn wait(&self, patience: Duration) -> Waited {
         let waited = match self {
             Self::Event(event) => event.wait_timeout(patience),
             // The queue itself can only be waited for without a limit.
@@ -91,8 +106,13 @@ impl UseEnd {
                 queue.record().and_then(|event| event.wait_timeout(patience))
             }
         };
-        if waited.is_err() && self.ask() == DriverAnswer::NotYet {
-            std::thread::sleep(patience.min(PAUSE));
+        match waited {
+            Err(error) if error.kind() == ErrorKind::NotReady => return Waited::Refused,
+            Err(_) if self.ask() == DriverAnswer::NotYet => {
+                std::thread::sleep(patience.min(PAUSE));
+            }
+            _ => {}
         }
+        Waited::AWhile
     }
 }

@@ -1,0 +1,210 @@
+//! [`PolledCopy`]: a copy that nobody waits for.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use super::options::Options;
+use super::run::polled;
+use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
+
+/// A copy that goes on whenever it is polled, and never waits: for threads that may not block, such
+/// as those of a browser's page, of a user interface, or of an executor.
+///
+/// Work is submitted as soon as it can be, by [`Array::copy_polled`] and by each poll; what a
+/// device has to finish first is asked for and not waited for. The result of a copy to the host is
+/// there when its bytes are. The result of a copy to a device is there as soon as all its work is
+/// submitted, and is ready after an event.
+///
+/// Dropped before it is done, the copy is given up. What was submitted goes on, and the memory that
+/// it uses is kept until its queue has passed it (see [`deferred`](crate::deferred)).
+///
+/// # Who polls
+///
+/// A device tells nobody that it is done: a driver has no wakers, and this crate has no thread that
+/// asks. Either the application calls [`poll`](Self::poll) from time to time, in each turn of its
+/// own loop; or it makes a future of the copy with [`woken_by`](Self::woken_by), and says there
+/// what wakes the future.
+///
+/// A poll asks about one event, as a rule, and may be called as often as the program likes. Each
+/// level of nesting of strings and lists takes one turn, to read the lengths of what travels, and
+/// the copy itself takes one more.
+///
+/// # What is different
+///
+/// A copy that is polled maps no memory, since mappings may wait: memory that the host could read
+/// in place is copied by the device as well. An allocation that finds no memory is tried again at
+/// the next polls, as long as what is held back may help
+/// ([`allocation_timeout`](crate::deferred::allocation_timeout)). An allocator of one's own
+/// ([`Options::allocator`]) must not wait either; where it hands out memory that work still uses,
+/// the copy waits for that work. What the host itself copies, it copies in a poll: from host
+/// memory, and the offsets of strings and lists that have to change on their way.
+///
+/// ```
+/// use arrow_device::copy::Options;
+/// use arrow_device::{Array, DataType, Queue};
+///
+/// let words = Array::from_texts(DataType::Utf8, ["one", "two"].map(Some))?;
+/// let mut copy = words.copy_polled(&Queue::host(), &Options::new().always(true))?;
+/// let result = loop {
+///     // In each turn of the program's own loop:
+///     if let Some(result) = copy.poll()? {
+///         break result;
+///     }
+/// };
+/// assert!(result.equals(&words)?);
+/// # Ok::<(), arrow_device::Error>(())
+/// ```
+#[must_use = "a copy that is dropped is given up"]
+pub struct PolledCopy(PolledState);
+
+enum PolledState {
+    GoingOn(Pin<Box<dyn Future<Output = Result<Array>> + Send>>),
+    Done(Box<Array>),
+    /// The result was taken, or the copy failed.
+    Over,
+}
+
+impl PolledCopy {
+    fn begin(array: &Array, queue: &Queue, options: &Options) -> Result<Self> {
+        let work = polled::copy(array.clone(), queue.clone(), options.clone());
+        let mut copy = Self(PolledState::GoingOn(Box::pin(work)));
+        if let Some(array) = copy.poll()? {
+            copy.0 = PolledState::Done(Box::new(array));
+        }
+        Ok(copy)
+    }
+
+    /// Goes on as far as nothing has to be waited for. The result, as soon as it is there, and
+    /// once.
+    ///
+    /// # Errors
+    /// As for [`Array::copy_to`], and [`InvalidArgument`](ErrorKind::InvalidArgument) after the
+    /// result or an error was returned. An error ends the copy. In a child of `fork` a copy that
+    /// waits for a device of the parent is [`Unsupported`](ErrorKind::Unsupported).
+    pub fn poll(&mut self) -> Result<Option<Array>> {
+        // Over, if a destructor or an allocator panics in this.
+        match std::mem::replace(&mut self.0, PolledState::Over) {
+            PolledState::GoingOn(mut work) => {
+                let mut context = Context::from_waker(Waker::noop());
+                match work.as_mut().poll(&mut context) {
+                    Poll::Ready(result) => result.map(Some),
+                    Poll::Pending => {
+                        self.0 = PolledState::GoingOn(work);
+                        Ok(None)
+                    }
+                }
+            }
+            PolledState::Done(array) => Ok(Some(*array)),
+            PolledState::Over => {
+                let message = "the result was taken, or the copy has failed";
+                Err(Error::new(ErrorKind::InvalidArgument, message).during("poll a copy"))
+            }
+        }
+    }
+
+    /// A future of the copy, which is polled again when `again` has seen to that.
+    ///
+    /// Whenever the copy cannot go on yet, `again` is called with a waker and arranges for the
+    /// waker to be woken: by the next frame, after some time, or by a callback of the runtime that
+    /// says that work is done. A waker that is woken at once makes the executor ask without a
+    /// pause. A waker that is dropped unwoken leaves the future asleep.
+    ///
+    /// ```
+    /// use std::task::Waker;
+    /// use std::time::Duration;
+    /// use arrow_device::{Array, DataType};
+    ///
+    /// let later = |waker: Waker| {
+    ///     std::thread::spawn(move || {
+    ///         std::thread::sleep(Duration::from_millis(4));
+    ///         waker.wake();
+    ///     });
+    /// };
+    /// let numbers = Array::from_values(DataType::Int8, [Some(1_i8), None])?;
+    /// let fetched = numbers.fetch()?.woken_by(later);
+    /// assert!(arrow_device::async_stream::block_on(fetched)?.equals(&numbers)?);
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn woken_by<F: FnMut(Waker) + Unpin>(self, again: F) -> WokenCopy<F> {
+        WokenCopy { copy: self, again }
+    }
+}
+
+impl fmt::Debug for PolledCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.0 {
+            PolledState::GoingOn(_) => "going on",
+            PolledState::Done(_) => "done",
+            PolledState::Over => "over",
+        };
+        write!(f, "PolledCopy({state})")
+    }
+}
+
+/// A [`PolledCopy`] as a future: made by [`PolledCopy::woken_by`].
+#[must_use = "a future does nothing unless it is polled"]
+pub struct WokenCopy<F> {
+    copy: PolledCopy,
+    again: F,
+}
+
+impl<F: FnMut(Waker) + Unpin> Future for WokenCopy<F> {
+    type Output = Result<Array>;
+
+    /// One [`PolledCopy::poll`].
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.copy.poll() {
+            Ok(Some(array)) => Poll::Ready(Ok(array)),
+            Err(error) => Poll::Ready(Err(error)),
+            Ok(None) => {
+                (self.again)(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<F> fmt::Debug for WokenCopy<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.copy, f)
+    }
+}
+
+impl Array {
+    /// [`to_host`](Self::to_host) without a wait: the copy goes on whenever it is polled.
+    ///
+    /// ```
+    /// use arrow_device::{Array, DataType};
+    ///
+    /// let numbers = Array::from_values(DataType::Int8, [Some(1_i8), None])?;
+    /// let mut fetched = numbers.fetch()?;
+    /// // What is on the host already is there at once, and shared.
+    /// assert!(fetched.poll()?.is_some_and(|array| array.is_same(&numbers)));
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn fetch(&self) -> Result<PolledCopy> {
+        self.copy_polled(&Queue::host(), &Options::new())
+    }
+
+    /// [`copy_with`](Self::copy_with) without a wait, neither for lengths nor for the end: see
+    /// [`PolledCopy`].
+    pub fn copy_polled(&self, queue: &Queue, options: &Options) -> Result<PolledCopy> {
+        PolledCopy::begin(self, queue, options)
+    }
+}
+
+impl Batch {
+    /// [`to_host`](Self::to_host) without a wait: see [`Array::fetch`]. The result is an array, of
+    /// which `Batch::try_from` makes a batch.
+    pub fn fetch(&self) -> Result<PolledCopy> {
+        self.as_array().fetch()
+    }
+
+    /// [`copy_with`](Self::copy_with) without a wait: see [`PolledCopy`]. The result is an array,
+    /// of which `Batch::try_from` makes a batch.
+    pub fn copy_polled(&self, queue: &Queue, options: &Options) -> Result<PolledCopy> {
+        self.as_array().copy_polled(queue, options)
+    }
+}

@@ -1,0 +1,307 @@
+//! A copy that nobody waits for, step by step: what would wait is asked at each poll.
+//!
+//! Nothing here calls an operation of a driver that may wait for work (DRV-5): memory is neither
+//! mapped to be read nor mapped to be filled, and an event stands behind everything that is
+//! submitted. What a device still uses is in an [`InFlight`], or kept by its queue, whenever the
+//! copy can be given up.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use super::in_flight::InFlight;
+use super::staged::{self, ChunkMemory};
+use super::target::Target;
+use super::{detour_spans, finish_on_host, gather, gathered, result};
+use crate::array::{Pending, ReadyWhen, SizesOnDevice, read_i64};
+use crate::copy::options::Options;
+use crate::copy::plan::chunks::{chunks, parts};
+use crate::copy::plan::piece::Piece;
+use crate::copy::plan::stopped::StoppedWalk;
+use crate::copy::plan::walk::{self, KnownSizes, Walked};
+use crate::copy::plan::{DOWNLOADED_AT_ONCE, Plan, named};
+use crate::copy::route::{CopyRoute, Pace};
+use crate::copy::source::{CopySource, Span};
+use crate::copy::step::{self, no_way};
+use crate::device::deferred::Shortage;
+use crate::device::driver::{self, Readiness};
+use crate::device::staging::StagingBlock;
+use crate::{Array, ErrorKind, Event, Queue, Result};
+
+/// Copies an array. Pending wherever a device has to be waited for, and wakes nobody: whoever polls
+/// it polls it again.
+pub(in crate::copy) async fn copy(array: Array, queue: Queue, options: Options) -> Result<Array> {
+    let (from, to) = (array.device(), queue.device().id());
+    let planned = planned(&array, &queue, &options).await;
+    let (plan, walked) = planned.map_err(|error| named(error).on_device_if_none(from))?;
+    let Some(walked) = walked else { return Ok(array) };
+    carried_out(plan, walked).await.map_err(|error| error.on_device_if_none(to))
+}
+
+/// Comes back when the answer is yes, or an error. Asks once at each poll.
+async fn until(mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
+    poll_fn(|_| match is_so() {
+        Ok(true) => Poll::Ready(Ok(())),
+        Ok(false) => Poll::Pending,
+        Err(error) => Poll::Ready(Err(error)),
+    })
+    .await
+}
+
+/// Comes back at the next poll.
+async fn next_poll() {
+    let mut is_next = false;
+    let _ = until(|| Ok(std::mem::replace(&mut is_next, true))).await;
+}
+
+/// What was in flight, when its queue has passed it.
+async fn passed<T: Send + 'static>(what: InFlight<T>) -> Result<T> {
+    let event = what.event().clone();
+    until(|| event.is_complete()).await?;
+    what.into_passed()
+}
+
+/// Comes back when the queue is ordered behind the array. The host waits for nothing that the queue
+/// can wait for.
+async fn ordered(array: &Array, queue: &Queue) -> Result<()> {
+    let mut seen_to = 0;
+    let is_ordered = || array.tree().is_ordered(queue, &mut seen_to);
+    until(is_ordered).await.map_err(|error| error.at_step(step::ORDER))
+}
+
+/// The plan, and what travels if anything does.
+async fn planned(
+    array: &Array,
+    queue: &Queue,
+    options: &Options,
+) -> Result<(Plan, Option<Walked>)> {
+    let mut plan = Plan::draft(array, queue, options, Pace::Polled)?;
+    if matches!(plan.route, CopyRoute::Shared) {
+        return Ok((plan, None));
+    }
+    if plan.source.is_on_host() {
+        let is_ready = until(|| array.is_ready()).await;
+        is_ready.map_err(|error| error.at_step(step::WAIT_FOR_SOURCE))?;
+        // SAFETY: W1: `choose` chose the source for this array, which is ready by now.
+        let walked = unsafe { walk::walk(plan.terms(&[])) }?;
+        return Ok((plan, Some(walked)));
+    }
+    let sizes = sizes(&mut plan).await?;
+    // SAFETY: W1: `choose` chose the source for this array, and the host reads nothing of it.
+    let mut walk = unsafe { StoppedWalk::begin(plan.terms(&sizes)) }?;
+    loop {
+        let spans = walk.asks_for();
+        if spans.is_empty() {
+            return Ok((plan, Some(walk.end()?)));
+        }
+        // SAFETY: the spans lie inside the buffers of the array (UNS-4, or the builder's check).
+        let bytes = unsafe { read(&mut plan, &spans, step::LEARN) }.await?;
+        // SAFETY: W1: `choose` chose the source for this array, and the host reads nothing of it;
+        // the terms are those of the same plan.
+        walk = unsafe { walk.answer(plan.terms(&sizes), &bytes) }?;
+    }
+}
+
+/// The sizes of data buffers of views, where the producer left them in its device's memory.
+async fn sizes(plan: &mut Plan) -> Result<Vec<KnownSizes>> {
+    if !plan.array.may_have_sizes_on_device() {
+        return Ok(Vec::new());
+    }
+    let queue = lane(plan).await?;
+    let found = plan.array.sizes_on_device(&queue)?;
+    let span = |sizes: &SizesOnDevice| Span { spot: sizes.spot, len: 8 * sizes.count as u64 };
+    let spans: Vec<Span> = found.iter().map(span).collect();
+    if spans.is_empty() {
+        return Ok(Vec::new());
+    }
+    // SAFETY: UNS-3: the buffer of sizes has an `int64` for each variadic buffer.
+    let bytes = unsafe { read(plan, &spans, step::LEARN) }.await?;
+    let mut rest = bytes.chunks_exact(8);
+    let known = |sizes: &SizesOnDevice| {
+        let own = rest.by_ref().take(sizes.count).enumerate();
+        let size =
+            |(number, bytes)| plan.array.checked_size(number, read_i64(bytes, 0).unwrap_or(-1));
+        Ok(KnownSizes { source: sizes.node, sizes: own.map(size).collect::<Result<_>>()? })
+    };
+    found.iter().map(known).collect()
+}
+
+/// The queue that reads the source, ordered behind the data.
+async fn lane(plan: &mut Plan) -> Result<Queue> {
+    let CopySource::Lane(lane) = &mut plan.source else { return Err(no_way()) };
+    let queue = lane.open()?.clone();
+    ordered(&plan.array, &queue).await?;
+    let CopySource::Lane(lane) = &plan.source else { return Err(no_way()) };
+    // Keeps the data from now on; the order is there.
+    lane.queue().cloned()
+}
+
+/// Reads spans of the source, one after the other.
+///
+/// # Safety
+/// The spans lie inside the source.
+async unsafe fn read(plan: &mut Plan, spans: &[Span], step: &'static str) -> Result<Vec<u8>> {
+    lane(plan).await?;
+    // SAFETY: the spans lie inside the source, as the caller promises, which the plan keeps.
+    let submitted = unsafe { plan.source.submit_read(spans) };
+    let read = submitted.map_err(|error| error.at_step(step))?;
+    passed(read).await.map_err(|error| error.at_step(step))
+}
+
+/// Memory for the result. Where there is none, whatever is held back that may help is waited for,
+/// as long as an allocation would.
+async fn allocated(plan: &mut Plan, walked: &Walked) -> Result<Target> {
+    let mut shortage = None;
+    loop {
+        match plan.allocate(walked, Pace::Polled) {
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                let (device, len) = (plan.queue.device(), walked.pieces.total());
+                let shortage = shortage.get_or_insert_with(|| Shortage::on(device, len));
+                if !shortage.has_hope() {
+                    return Err(error);
+                }
+            }
+            result => return result,
+        }
+        next_poll().await;
+    }
+}
+
+async fn carried_out(mut plan: Plan, walked: Walked) -> Result<Array> {
+    let mut target = allocated(&mut plan, &walked).await?;
+    let pieces = walked.pieces.list();
+    if pieces.is_empty() {
+        // SAFETY: there are no pieces.
+        return unsafe { result::build(&plan, &walked, target, ReadyWhen::Now) };
+    }
+    let readiness = match plan.route.clone() {
+        CopyRoute::Shared | CopyRoute::Gather => {
+            // SAFETY: the host reads the source, which is ready; the target is host memory.
+            unsafe { gather::into_target(&plan.source, pieces, &mut target) }?;
+            ReadyWhen::Now
+        }
+        CopyRoute::ToHost => {
+            target = to_host(&mut plan, pieces, target).await?;
+            ReadyWhen::Now
+        }
+        CopyRoute::FromHost => {
+            let last = match plan.is_gathered() {
+                true => gathered_chunks(&mut plan, &walked, &target).await?,
+                false => {
+                    plan.upload(&walked, &target)?;
+                    None
+                }
+            };
+            finished(&plan.queue, last).await?
+        }
+        route @ (CopyRoute::Within | CopyRoute::Peer(_)) => {
+            directly(&mut plan, &route, pieces, &target).await?;
+            finished(&plan.queue, None).await?
+        }
+        CopyRoute::Staged => {
+            let last = staged_chunks(&mut plan, &walked, &target).await?;
+            finished(&plan.queue, last).await?
+        }
+    };
+    // SAFETY: each way above wrote or submitted all pieces, and gave the event behind them, or what
+    // was submitted has passed.
+    unsafe { result::build(&plan, &walked, target, readiness) }
+}
+
+/// When the result is ready, after all was submitted. The event is one behind all of it, where
+/// there is one already.
+async fn finished(queue: &Queue, last: Option<Event>) -> Result<ReadyWhen> {
+    let last = match last {
+        Some(event) => event,
+        None => queue.record().map_err(|error| error.at_step(step::RECORD))?,
+    };
+    if queue.device().properties().readiness == Readiness::HostWait {
+        let is_over = until(|| last.is_complete()).await;
+        is_over.map_err(|error| error.at_step(step::FINISH))?;
+        return Ok(ReadyWhen::Now);
+    }
+    Ok(ReadyWhen::After(Pending::Event(last)))
+}
+
+async fn to_host(plan: &mut Plan, pieces: &[Piece], mut target: Target) -> Result<Target> {
+    let queue = lane(plan).await?;
+    let total = pieces.last().map_or(0, Piece::end);
+    for stretch in chunks(total, DOWNLOADED_AT_ONCE) {
+        let submitted = plan.download(&queue, pieces, &target, stretch);
+        let on_its_way = InFlight::behind(&queue, target, submitted);
+        let on_its_way = on_its_way.map_err(|error| error.at_step(step::SUBMIT))?;
+        target = passed(on_its_way).await.map_err(|error| error.at_step(step::FINISH))?;
+    }
+    finish_on_host(pieces, target)
+}
+
+async fn directly(
+    plan: &mut Plan,
+    route: &CopyRoute,
+    pieces: &[Piece],
+    target: &Target,
+) -> Result<()> {
+    let spans = detour_spans(pieces);
+    let fetched = match spans.is_empty() {
+        true => Vec::new(),
+        // SAFETY: checked when the copy was planned: the spans are those of pieces of the source.
+        false => unsafe { read(plan, &spans, step::FETCH) }.await?,
+    };
+    let (array, queue) = (plan.array.clone(), plan.queue.clone());
+    ordered(&array, &queue).await?;
+    match route {
+        CopyRoute::Peer(peer) => {
+            // Keeps the source until the queue has passed it.
+            let view = array.on(&queue).map_err(|error| error.at_step(step::ORDER))?;
+            let route = driver::Route::FromPeer(&**peer.driver());
+            let submitted = plan.directly_with(fetched, pieces, target, route);
+            drop(view);
+            submitted
+        }
+        _ => plan.directly_with(fetched, pieces, target, driver::Route::Within),
+    }
+}
+
+/// Memory for the next chunk of a copy, when there is some.
+async fn next_block(memory: &mut ChunkMemory<'_>) -> Result<StagingBlock> {
+    match memory.oldest_in_the_way() {
+        None => memory.fresh(),
+        Some(oldest) => passed(oldest).await.map_err(|error| error.at_step(step::WRITE)),
+    }
+}
+
+/// [`gathered::run`], polled.
+async fn gathered_chunks(
+    plan: &mut Plan,
+    walked: &Walked,
+    target: &Target,
+) -> Result<Option<Event>> {
+    let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
+    let (queue, chunk) = (plan.queue.clone(), plan.gathered_chunk());
+    let mut memory = ChunkMemory::new(queue.device(), chunk, total, gathered::SMALLEST);
+    for (start, end) in chunks(total, chunk) {
+        let mut block = next_block(&mut memory).await?;
+        let parts = parts(pieces, start, end);
+        gathered::gather(&plan.source, &parts, staged::bytes_of(&mut block, end - start))?;
+        memory.send(staged::write(&queue, &parts, (start, end), target, block)?);
+    }
+    Ok(memory.last_event())
+}
+
+/// [`staged::run`], polled.
+async fn staged_chunks(plan: &mut Plan, walked: &Walked, target: &Target) -> Result<Option<Event>> {
+    let from = lane(plan).await?;
+    let (pieces, total) = (walked.pieces.list(), walked.pieces.total());
+    let (queue, chunk) = (plan.queue.clone(), plan.options.chunk);
+    let mut memory = ChunkMemory::new(queue.device(), chunk, total, staged::SMALLEST);
+    for (start, end) in chunks(total, chunk) {
+        let block = next_block(&mut memory).await?;
+        let parts = parts(pieces, start, end);
+        let submitted = staged::submit_read(&from, &parts, &block);
+        let on_its_way = InFlight::behind(&from, block, submitted);
+        let on_its_way = on_its_way.map_err(|error| error.at_step(step::READ))?;
+        let mut block = passed(on_its_way).await.map_err(|error| error.at_step(step::READ))?;
+        staged::change(&parts, staged::bytes_of(&mut block, end - start));
+        memory.send(staged::write(&queue, &parts, (start, end), target, block)?);
+    }
+    Ok(memory.last_event())
+}
