@@ -262,6 +262,28 @@ impl Builder {
     }
 }
 
+impl Builder {
+    /// Runs a test once for each piece of work in it, and makes that piece fail after it was
+    /// accepted: see [`Sim::fail_later`]. The test ends well as in
+    /// [`for_each_fault`](Self::for_each_fault).
+    ///
+    /// Returns how many runs that were, the last of which had no failure.
+    pub fn for_each_late_failure(self, mut test: impl FnMut(&Sim)) -> usize {
+        for nth in 1.. {
+            let _named = Named(format!("with work {nth} failing after it was accepted"));
+            let sim = self.clone().build();
+            sim.fail_later(nth);
+            test(&sim);
+            let is_over = sim.engine().with(|state| state.faults.fired().is_empty());
+            drop(sim);
+            if is_over {
+                return nth as usize;
+            }
+        }
+        0
+    }
+}
+
 /// Says what was tried when a panic passes by.
 struct Named(String);
 

@@ -80,11 +80,15 @@ pub(crate) struct State {
     pub(crate) watched: u64,
     /// What the host knows to be finished: what it has waited for. One clock for all its threads.
     pub(crate) host: Clock,
+    /// What the host knows to be over: that, and work that has failed.
+    pub(crate) over: Clock,
     pub(crate) sites: Sites,
     pub(crate) names: Table<String>,
     reports: Vec<Report>,
     more_reports: usize,
     pub(crate) faults: Faults,
+    /// Whether the work that is submitted next is to fail when its turn comes.
+    pub(crate) next_fails: bool,
     pub(crate) random: Random,
     /// The thread that runs a kernel at the moment.
     pub(crate) running: Option<ThreadId>,
@@ -142,6 +146,8 @@ impl Engine {
             arrays: Arrays::default(),
             watched: 0,
             host: Clock::default(),
+            over: Clock::default(),
+            next_fails: false,
             sites: Sites::default(),
             names: Table::default(),
             reports: Vec::new(),
@@ -246,6 +252,7 @@ impl State {
         match self.faults.count(call) {
             Some(Effect::FailOnce) => return Err(fault::planned(call).on_device(id)),
             Some(Effect::LoseDevice) => self.lose(device),
+            Some(Effect::FailLater) => self.next_fails = true,
             None => {}
         }
         self.check_alive(device).map_err(|error| error.during(call.name()))
@@ -262,6 +269,7 @@ impl State {
     /// The host has waited for all that this clock covers.
     pub(crate) fn host_knows(&mut self, clock: &Clock) {
         self.host.join(clock);
+        self.over.join(clock);
     }
 
     // ---- words for reports

@@ -55,7 +55,8 @@ impl State {
     ) -> Vec<Conflict> {
         let mut found = Vec::new();
         let clock = &self.queues[access.queue].clock;
-        let behind = Behind { clock, host: &self.host, twice: false };
+        let host = if writes { &self.over } else { &self.host };
+        let behind = Behind { clock, host, twice: false };
         let HostBytes { history, left } = &mut self.host_bytes;
         if history.stretches() > 2 * *left + FEW {
             history.forget(&self.host);

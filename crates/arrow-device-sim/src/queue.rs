@@ -1,6 +1,6 @@
 //! Virtual queues: work that was submitted and has not run yet.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::clock::{Clock, Point};
 use crate::kernel_work::KernelWork;
@@ -22,6 +22,11 @@ pub(crate) struct QueueState {
     /// What the next work is ordered behind, beside what the host has waited for.
     pub(crate) clock: Clock,
     pub(crate) pending: VecDeque<Work>,
+    /// The pieces of work that fail when their turn comes.
+    pub(crate) failing: BTreeSet<u64>,
+    /// From this piece of work on the queue's results are not there: that one fails, or waits for
+    /// work that does.
+    pub(crate) failed_from: Option<u64>,
     pub(crate) opened: SiteId,
     /// How often it is open: the one queue of a device may be several times.
     pub(crate) openings: usize,
@@ -38,6 +43,8 @@ impl QueueState {
             done: 0,
             clock: Clock::default(),
             pending: VecDeque::new(),
+            failing: BTreeSet::new(),
+            failed_from: None,
             opened,
             openings: 1,
             closed: None,
@@ -51,6 +58,11 @@ impl QueueState {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.done == self.submitted
+    }
+
+    /// Whether what was submitted up to this piece of work fails, or has failed.
+    pub(crate) fn fails_by(&self, work: u64) -> bool {
+        self.failed_from.is_some_and(|first| first <= work)
     }
 }
 

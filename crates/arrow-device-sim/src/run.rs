@@ -75,7 +75,14 @@ impl Engine {
 
     /// Runs the first work of a queue.
     fn step<'a>(&'a self, mut state: MutexGuard<'a, State>, queue: usize) -> MutexGuard<'a, State> {
-        match state.queues[queue].pending.pop_front() {
+        let state_of = &mut state.queues[queue];
+        let number = state_of.done + 1;
+        let mut work = state_of.pending.pop_front();
+        if state_of.failing.remove(&number) {
+            // Nothing of it is done.
+            state.discarded.extend(work.take());
+        }
+        match work {
             Some(Work::Kernel(kernel)) => state = self.run_kernel(state, kernel),
             Some(Work::Copy { pieces, access }) => {
                 let written = pieces.iter().filter_map(|piece| piece.to.host_range(piece.len));

@@ -183,6 +183,19 @@ impl Sim {
         self.engine.with(|state| state.faults.plan(Some(call), nth, Effect::FailOnce));
     }
 
+    /// Makes the n-th piece of work (a copy, a fill, a kernel) from now on, counted from 1, fail
+    /// after it was accepted, as work does of which a runtime's callback tells later. Once.
+    ///
+    /// Nothing of the piece is done. Its queue has failed from there on: what comes behind the
+    /// piece, there or on queues that wait for it, is
+    /// [`WorkFailed`](arrow_device::ErrorKind::WorkFailed) for whoever asks or waits, always, once
+    /// the piece had its turn, and the queue takes no more work.
+    pub fn fail_later(&self, nth: u64) {
+        self.engine.with(|state| {
+            state.faults.plan(Some(Call::Submit), nth, Effect::FailLater);
+        });
+    }
+
     /// Loses the device (all of them, where there are several). What was submitted and has not run
     /// never will.
     ///

@@ -14,6 +14,7 @@ mod copies;
 #[cfg(not(miri))]
 mod dlpack;
 mod executor;
+mod failures;
 #[cfg(all(unix, not(miri)))]
 mod fork;
 #[cfg(not(miri))]

@@ -6,7 +6,7 @@
 //! against this page and works with everything in this crate, from any crate. A whole one is in
 //! `examples/own_device`, and the suite of `arrow-device-testkit` judges one.
 //!
-//! Memory safety rests on the numbered obligations DRV-1 to DRV-26, which the [trait](Driver)
+//! Memory safety rests on the numbered obligations DRV-1 to DRV-28, which the [trait](Driver)
 //! lists. The numbers are those of `docs/safety.md`, where each obligation stands in full. What
 //! holds for every operation, in short:
 //!
@@ -20,6 +20,33 @@
 //! * A queue is in order (DRV-4).
 //! * In a child of `fork`, and after the process has begun to exit, the library calls no operation.
 //!   What a driver does by itself has to keep to that, too (DRV-8).
+//!
+//! # Errors that come later than the call
+//!
+//! Some runtimes accept a copy, an allocation or a kernel, and tell by a callback long afterwards
+//! that the work failed. The driver notes the failure with the queue. From the end of that work on
+//! the queue has failed: every event behind the work, and everything else that asks or waits for
+//! it, answers [`ErrorKind::WorkFailed`], on this queue and on queues that were told to wait for
+//! such an event (DRV-27). `copy`, `record`, `wait` and `allocate` for a failed queue may answer so
+//! as well, or go on as if nothing had happened. The library passes the error on to whoever waits
+//! for the data, and releases what was held back for the work, because nothing of it runs any more.
+//!
+//! A failed queue stays failed: an event stands for all work before it (DRV-18), so no later event
+//! of the queue can be good. An application opens another queue and submits the work again. On a
+//! device with one queue it opens the device again, and a backend whose runtime goes on after a
+//! failure offers a function for that.
+//!
+//! # Lost devices that a callback tells
+//!
+//! A runtime may tell on any thread that the device is lost, also inside a call of the driver's
+//! own, and accept calls silently afterwards. The callback sets an atomic flag, takes no lock, and
+//! wakes whoever waits; each operation looks at the flag when it begins and when a wait of its own
+//! ends (DRV-28). The driver may say [`ErrorKind::DeviceLost`] only when the device will touch no
+//! memory of the process any more (DRV-21): a driver whose runtime tells of the loss sooner than
+//! that answers with another error until then.
+//!
+//! The library does not ask for the loss. It learns of it from the next answer, and releases what
+//! waits for the device, one thing after the other, as events answer.
 //!
 //! A driver that breaks DRV-2 is not trusted with what the operation was about: the call counts as
 //! failed, and the handle is leaked.
@@ -234,11 +261,11 @@ pub struct Allocation {
 ///
 /// * DRV-16: A queue is usable until `close_queue`, and work that it was given still finishes.
 /// * DRV-17: `synchronize` succeeds, and `is_idle` says yes, only when all that any thread had
-///   submitted before the call is finished.
+///   submitted before the call is finished, and none of it failed.
 /// * DRV-18: A recorded event stands for all that any thread had submitted to the queue before the
 ///   `record`. After a failure the event that was passed in is still the caller's.
-/// * DRV-19: `is_complete` and `wait_on_host` say yes only when that work is finished, and yes ever
-///   after.
+/// * DRV-19: `is_complete` and `wait_on_host` say yes only when that work is finished, and none of
+///   it failed; and yes ever after.
 /// * DRV-20: After `Queued`, nothing submitted later to the queue starts before the event has
 ///   passed.
 /// * DRV-21: `DeviceLost` is said only when the device touches no memory of the process any more.
@@ -246,6 +273,13 @@ pub struct Allocation {
 /// * DRV-26: What `default_queues` of the properties names is open as long as the process. All that
 ///   any thread had submitted to any of these queues is finished once `of_device` has passed what
 ///   is submitted to it afterwards.
+///
+/// Failures that are told later:
+///
+/// * DRV-27: Work that was accepted and fails later, and all work behind it, is
+///   [`WorkFailed`](ErrorKind::WorkFailed) for whoever asks about it, always, once it is over.
+/// * DRV-28: After the loss of the device every operation says `DeviceLost`, waits that are under
+///   way end, and no event stays without an answer.
 ///
 /// Data:
 ///
@@ -421,8 +455,9 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting>;
 
     /// Whether the event has passed. Never waits. A device that is lost is
-    /// [`ErrorKind::DeviceLost`], always, and nothing else is (DRV-21): whoever holds memory back
-    /// for this event takes that as passed.
+    /// [`ErrorKind::DeviceLost`], always, and nothing else is (DRV-21). Work that has failed is
+    /// [`ErrorKind::WorkFailed`], always, once it is over (DRV-27). Whoever holds memory back for
+    /// this event takes both as passed; every other error leaves the memory where it is.
     ///
     /// # Safety
     /// UNS-22.
