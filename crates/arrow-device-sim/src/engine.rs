@@ -94,6 +94,8 @@ pub(crate) struct State {
     pub(crate) running: Option<ThreadId>,
     /// How many threads wait for that to end.
     pub(crate) waiting: usize,
+    /// Whether a device was lost and nobody was woken yet.
+    pub(crate) has_lost: bool,
     /// What is to be dropped once the lock is open.
     pub(crate) discarded: Vec<Work>,
     pub(crate) log: Option<Vec<Step>>,
@@ -155,6 +157,7 @@ impl Engine {
             faults: Faults::default(),
             random: Random::new(settings.seed),
             running: None,
+            has_lost: false,
             waiting: 0,
             discarded: Vec::new(),
             log: settings.log.then(Vec::new),
@@ -213,6 +216,10 @@ impl Engine {
     /// Opens the lock and drops what was thrown away under it.
     pub(crate) fn unlock(&self, mut state: MutexGuard<'_, State>) {
         let discarded = std::mem::take(&mut state.discarded);
+        if std::mem::take(&mut state.has_lost) {
+            // Whoever waits for work of a lost device waits no longer.
+            self.turn.notify_all();
+        }
         drop(state);
         drop(discarded);
     }

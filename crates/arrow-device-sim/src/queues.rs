@@ -192,6 +192,7 @@ impl State {
     /// A device whose queue waits for work that a lost device has not done is lost as well: nothing
     /// behind the wait may run as if that work were done.
     pub(crate) fn lose(&mut self, device: usize) {
+        self.has_lost = true;
         let mut lost = vec![device];
         while let Some(device) = lost.pop() {
             if std::mem::replace(&mut self.devices[device].lost, true) {

@@ -134,7 +134,9 @@ impl Engine {
             let here = state.action(&access, !writes.is_empty());
             state.report(Report::new(Mistake::KernelPanicked).second(here).note(message));
         }
-        for ((part, _), bytes) in writes.into_iter().zip(&memory.outputs) {
+        // A device that was lost meanwhile writes nothing any more.
+        let is_lost = state.devices[state.queues[access.queue].device].lost;
+        for ((part, _), bytes) in writes.into_iter().zip(&memory.outputs).filter(|_| !is_lost) {
             if let Some(Span { allocation, offset, .. }) = part
                 && let Some(block) = &mut state.allocations[allocation].block
             {
