@@ -172,9 +172,11 @@ impl State {
         Err(self.work_failed(queue))
     }
 
-    /// An error where the runtime knows by now that work of the queue has failed.
+    /// An error where the device is lost, or the runtime knows by now that work of the queue has
+    /// failed.
     pub(crate) fn check_going(&self, queue: usize) -> Result<()> {
         let state = &self.queues[queue];
+        self.check_alive(state.device).map_err(|error| error.during(Call::Submit.name()))?;
         if state.fails_by(state.done) { Err(self.work_failed(queue)) } else { Ok(()) }
     }
 

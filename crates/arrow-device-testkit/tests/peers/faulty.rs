@@ -8,6 +8,7 @@ const NOT_FILLED: &str = "the host cannot write its memory";
 const NO_PARTS: &str = "a part of its memory is an address with a number added";
 const NO_ADDRESS: &str = "a handle has no alignment";
 const NO_EVENTS: &str = "no event is shown to others";
+const ALL_ONE: &str = "all queues are one, and none waits for another";
 const NOTHING_INSIDE: &str = "a handle stands for the start of its allocation";
 
 /// What each kind of device makes harmless.
@@ -32,6 +33,7 @@ const HANDLES: &[(Fault, &str)] = &[
 ];
 
 const ONE_QUEUE: &[(Fault, &str)] = &[
+    (Fault::FailureKept, ALL_ONE),
     (Fault::SyncEvent, NO_EVENTS),
     (Fault::ReadSyncEvent, NO_EVENTS),
     (Fault::Misaligned, NO_ADDRESS),
@@ -41,6 +43,7 @@ const ONE_QUEUE: &[(Fault, &str)] = &[
     (Fault::UnmapEndsAll, UNREADABLE),
 ];
 const ONE_QUEUE_READABLE: &[(Fault, &str)] = &[
+    (Fault::FailureKept, ALL_ONE),
     (Fault::SyncEvent, NO_EVENTS),
     (Fault::ReadSyncEvent, NO_EVENTS),
     (Fault::PartOffset, NO_PARTS),
@@ -77,7 +80,7 @@ fn every_fault(kind: Kind, no_effect: &[(Fault, &'static str)]) {
     table.assert();
 }
 
-// Requirement: DRV-4, DRV-9, DRV-10, DRV-14, DRV-15, DRV-16, DRV-17, DRV-18, DRV-19, DRV-20
+// Requirement: DRV-4, DRV-9, DRV-10, DRV-14, DRV-15, DRV-16, DRV-17, DRV-18, DRV-19, DRV-20, DRV-27, DRV-28
 #[test]
 fn the_suite_finds_each_fault_on_a_device_with_memory_of_its_own() {
     every_fault(Kind::Discrete, DISCRETE);
