@@ -55,11 +55,11 @@ impl State {
     ) -> Vec<Conflict> {
         let mut found = Vec::new();
         let clock = &self.queues[access.queue].clock;
-        let host = if writes { &self.over } else { &self.host };
-        let behind = Behind { clock, host, twice: false };
+        // What failed work was to write here may be somebody else's memory by now.
+        let behind = Behind { clock, host: &self.over, twice: false };
         let HostBytes { history, left } = &mut self.host_bytes;
         if history.stretches() > 2 * *left + FEW {
-            history.forget(&self.host);
+            history.forget(&self.over);
             *left = history.stretches();
         }
         let bytes = addresses(bytes);

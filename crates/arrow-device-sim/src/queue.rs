@@ -1,6 +1,6 @@
 //! Virtual queues: work that was submitted and has not run yet.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::clock::{Clock, Point};
 use crate::kernel_work::KernelWork;
@@ -22,10 +22,7 @@ pub(crate) struct QueueState {
     /// What the next work is ordered behind, beside what the host has waited for.
     pub(crate) clock: Clock,
     pub(crate) pending: VecDeque<Work>,
-    /// The pieces of work that fail when their turn comes.
-    pub(crate) failing: BTreeSet<u64>,
-    /// From this piece of work on the queue's results are not there: that one fails, or waits for
-    /// work that does.
+    /// From this piece of work on nothing is done: that one fails, or waits for work that does.
     pub(crate) failed_from: Option<u64>,
     pub(crate) opened: SiteId,
     /// How often it is open: the one queue of a device may be several times.
@@ -43,7 +40,6 @@ impl QueueState {
             done: 0,
             clock: Clock::default(),
             pending: VecDeque::new(),
-            failing: BTreeSet::new(),
             failed_from: None,
             opened,
             openings: 1,

@@ -139,7 +139,6 @@ impl State {
     pub(crate) fn submit(&mut self, queue: usize, work: Work) {
         let state = &mut self.queues[queue];
         if std::mem::take(&mut self.next_fails) {
-            state.failing.insert(state.submitted);
             state.failed_from.get_or_insert(state.submitted);
         }
         state.pending.push_back(work);

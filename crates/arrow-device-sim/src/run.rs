@@ -76,10 +76,9 @@ impl Engine {
     /// Runs the first work of a queue.
     fn step<'a>(&'a self, mut state: MutexGuard<'a, State>, queue: usize) -> MutexGuard<'a, State> {
         let state_of = &mut state.queues[queue];
-        let number = state_of.done + 1;
+        let fails = state_of.fails_by(state_of.done + 1);
         let mut work = state_of.pending.pop_front();
-        if state_of.failing.remove(&number) {
-            // Nothing of it is done.
+        if fails {
             state.discarded.extend(work.take());
         }
         match work {

@@ -34,7 +34,7 @@ pub(super) struct Common {
     pub(super) books: Arc<OwnerBooks>,
     /// Whether calls were told to fail: errors are no findings from then on.
     pub(super) has_faults: AtomicBool,
-    /// Whether devices of a runtime were told to be lost.
+    /// Whether devices of a runtime were told to be lost, or work on them to fail.
     pub(super) losses: [AtomicBool; 2],
     pub(super) recycler: Recycler,
     next_number: AtomicI64,
@@ -103,14 +103,15 @@ impl Common {
         &self.sims[usize::from(device == 2)]
     }
 
-    /// Whether an error says that a device is lost, and the device is of a runtime of which devices
-    /// were told to be lost.
+    /// Whether an error says that a device is lost or that work has failed, and the device is of a
+    /// runtime that was told so.
     fn is_of_a_lost_device(&self, error: &Error) -> bool {
         let is_lost = |device: usize| {
             self.losses[usize::from(device == 2)].load(Ordering::Relaxed)
                 && error.device().is_none_or(|id| id == self.devices[device].id())
         };
-        error.kind() == ErrorKind::DeviceLost && (0..3).any(is_lost)
+        let kinds = [ErrorKind::DeviceLost, ErrorKind::WorkFailed];
+        kinds.contains(&error.kind()) && (0..3).any(is_lost)
     }
 
     /// Whether two devices have this id.
@@ -118,7 +119,7 @@ impl Common {
         self.are_twins && id == self.devices[2].id()
     }
 
-    /// Whether any device was told to be lost.
+    /// Whether any device was told to be lost, or any work to fail.
     pub(super) fn has_losses(&self) -> bool {
         self.losses.iter().any(|is_lost| is_lost.load(Ordering::Relaxed))
     }
