@@ -109,6 +109,7 @@ pub(crate) struct Settings {
     pub(crate) backtraces: bool,
     pub(crate) log: bool,
     pub(crate) loose_events: bool,
+    pub(crate) host_sources_at_submission: bool,
     pub(crate) own_code: Range<usize>,
 }
 
@@ -128,6 +129,7 @@ impl Builder {
                 backtraces: true,
                 log: false,
                 loose_events: false,
+                host_sources_at_submission: false,
                 own_code: 0..0,
             },
         }
@@ -197,6 +199,15 @@ impl Builder {
     /// real time passes.
     pub fn work_time(mut self, time: Duration) -> Self {
         self.settings.work_time = time;
+        self
+    }
+
+    /// Whether a copy from the host reads its sources when it is submitted, as WebGPU's
+    /// `writeBuffer` does, or in its turn on the queue. Callers have to bear both (UNS-21): a
+    /// source that unfinished work has still to write is a mistake on every device. Unless told
+    /// otherwise copies read in their turn, so that a source that goes or changes too early shows.
+    pub fn host_sources_at_submission(mut self, at_submission: bool) -> Self {
+        self.settings.host_sources_at_submission = at_submission;
         self
     }
 

@@ -56,6 +56,8 @@ pub(crate) struct State {
     /// Events may be recorded again, and be waited for before they are: what drivers allow and the
     /// library's trait does not.
     pub(crate) loose_events: bool,
+    /// Whether a copy reads its sources in host memory when it is submitted.
+    pub(crate) host_sources_at_submission: bool,
     pub(crate) devices: Table<DeviceState>,
     pub(crate) queues: Table<QueueState>,
     pub(crate) queue_handles: BTreeMap<usize, usize>,
@@ -133,6 +135,7 @@ impl Engine {
             peer_access: settings.peer_access,
             peers: HashSet::new(),
             loose_events: settings.loose_events,
+            host_sources_at_submission: settings.host_sources_at_submission,
             devices,
             queues: Table::default(),
             queue_handles: BTreeMap::new(),

@@ -79,6 +79,7 @@ impl State {
         for piece in &pieces {
             self.judge_side(piece.to, access, true);
         }
+        self.judge_host_sources(&mut pieces, access);
         self.judge_host_sides(&mut pieces, access);
         self.submit(queue, Work::Copy { pieces, access });
         Ok(())

@@ -71,7 +71,8 @@ struct ardev_driver {
   // Waits until the event has passed; ETIMEDOUT if it has not by then.
   int (*wait_on_host)(void* context, void* event, int64_t timeout);
 
-  // Submits copies that do not overlap, as one piece of work.
+  // Submits copies that do not overlap, as one piece of work. Host memory that they read holds its
+  // bytes already, and stays until the queue has passed: it may be read now or then.
   int (*copy)(void* context, void* queue, int32_t route, const struct ardev_region* regions, size_t n_regions);
 
   // Shows memory to the host, once all work that writes it has finished. With

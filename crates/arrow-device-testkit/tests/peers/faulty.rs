@@ -80,13 +80,13 @@ fn every_fault(kind: Kind, no_effect: &[(Fault, &'static str)]) {
     table.assert();
 }
 
-// Requirement: DRV-4, DRV-9, DRV-10, DRV-14, DRV-15, DRV-16, DRV-17, DRV-18, DRV-19, DRV-20, DRV-27, DRV-28
+// Requirement: DRV-4, DRV-9, DRV-10, DRV-14, DRV-15, DRV-16, DRV-17, DRV-18, DRV-19, DRV-20
 #[test]
 fn the_suite_finds_each_fault_on_a_device_with_memory_of_its_own() {
     every_fault(Kind::Discrete, DISCRETE);
 }
 
-// Requirement: DRV-24
+// Requirement: DRV-24, DRV-27, DRV-28
 #[test]
 fn the_suite_finds_each_fault_on_a_device_whose_memory_the_host_can_read() {
     every_fault(Kind::HostReadable, HOST_READABLE);

@@ -93,6 +93,21 @@ fn a_device_with_handles_passes() {
     assert_eq!(report.cases(), 7 * ARRAYS + PROBES + SHOWN);
 }
 
+// Requirement: DRV-23
+#[test]
+fn devices_that_read_host_sources_at_submission_pass() {
+    let some: Vec<_> = kinds::cases().step_by(97).collect();
+    for kind in Kind::ALL {
+        let builder = Sim::builder().kind(kind).peers(2).host_sources_at_submission(true);
+        builder.backtraces(false).sweep(0..4, |sim| {
+            let (device, other) = (sim.device(), sim.device_number(1));
+            let watch = || reports(sim);
+            let suite = Suite::new(&device).beside(&other).over(some.clone());
+            suite.watched_by(&watch).run().assert();
+        });
+    }
+}
+
 // Requirement: DRV-27, DRV-28, SAF-18, SAF-39
 #[test]
 fn devices_whose_work_fails_and_that_are_lost_pass() {

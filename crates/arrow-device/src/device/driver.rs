@@ -283,7 +283,8 @@ pub struct Allocation {
 ///
 /// Data:
 ///
-/// * DRV-23: `copy` writes the destinations and nothing else, in its turn on the queue.
+/// * DRV-23: `copy` writes the destinations and nothing else, in its turn on the queue. It reads
+///   sources in host memory in its turn, or sooner, from the call on.
 /// * DRV-24: `map` gives an address at which the host may read `len` bytes until its own `unmap`.
 /// * DRV-25: `map_to_fill` gives an address at which the host may write `len` bytes until
 ///   `unmap_filled`, whose answer says truly when the bytes are there.
@@ -486,6 +487,11 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
 
     /// Submits a list of copies to the queue. All of them are one piece of work; their order among
     /// each other is free.
+    ///
+    /// A runtime that consumes host memory at submission, such as WebGPU's `writeBuffer`, reads the
+    /// sources of [`Route::FromHost`] in this call. Others read them in their turn on the queue. A
+    /// caller bears both: the sources hold their bytes already, and are kept until the queue has
+    /// passed the copy.
     ///
     /// # Safety
     /// UNS-21, host memory included, and UNS-22.

@@ -190,7 +190,8 @@ impl Queue {
     ///
     /// # Safety
     /// Each region lies inside memory that may be read and written so by work on this queue, and
-    /// that stays allocated until this queue has passed the copies (UNS-21).
+    /// that stays allocated until this queue has passed the copies. A source in host memory holds
+    /// its bytes already: work of this queue that writes there was waited for, too (UNS-21).
     pub unsafe fn copy(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
         if regions.is_empty() {
             return Ok(());

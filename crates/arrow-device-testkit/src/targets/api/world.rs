@@ -59,12 +59,15 @@ impl Common {
             // An array says an id, and not of which kind the device is: twins are of one kind.
             let kind = choices.pick(&Kind::ALL);
             let kind = if are_twins { *kind_of_first.get_or_insert(kind) } else { kind };
+            let seed = choices.byte();
+            let are_read_at_once = seed % 2 == 1;
             let builder = Sim::builder()
                 .kind(kind)
-                .seed(u64::from(choices.byte()))
+                .seed(u64::from(seed))
                 .schedule(choices.pick(&[Schedule::Late, Schedule::Eager]))
                 .backtraces(false)
                 .parts(choices.once_in(3))
+                .host_sources_at_submission(are_read_at_once)
                 .devices(devices);
             let has_peers = devices > 1 && choices.once_in(2);
             let builder = if has_peers { builder.peers(devices) } else { builder };
