@@ -20,6 +20,8 @@ mod fork;
 #[cfg(not(miri))]
 mod held_back;
 mod one_queue;
+#[cfg(not(miri))]
+mod polling;
 mod pools;
 mod streams;
 #[path = "../support/mod.rs"]

@@ -15,6 +15,7 @@ use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
 use super::Fault;
 use super::blocks::{Blocks, FaultyBlock};
+use super::ends::Callback;
 use super::late::{LateCopy, LateRoute, Lines, Mark, scribble};
 use super::shadows::{Shadow, Shadows};
 use super::{spoil, submit};
@@ -38,6 +39,7 @@ pub(super) struct FaultyShared {
     pub(super) fault: Option<Fault>,
     is_late: bool,
     pub(super) is_lost: AtomicBool,
+    pub(super) callback: Callback,
     state: Mutex<FaultyState>,
 }
 
@@ -53,7 +55,8 @@ impl FaultyShared {
     pub(super) fn new(members: Vec<Arc<dyn Driver>>, fault: Option<Fault>, is_late: bool) -> Self {
         let mut state = FaultyState::default();
         state.lines.is_backwards = fault == Some(Fault::OutOfOrder);
-        Self { members, fault, is_late, is_lost: AtomicBool::new(false), state: Mutex::new(state) }
+        let (is_lost, callback) = (AtomicBool::new(false), Callback::default());
+        Self { members, fault, is_late, is_lost, callback, state: Mutex::new(state) }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, FaultyState> {
@@ -342,6 +345,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        self.shared.callback.run();
         self.tells()?;
         if !self.is_late() {
             if self.has(Fault::Synchronize) {
@@ -370,6 +374,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        self.shared.callback.run();
         self.tells()?;
         if self.is_late() {
             let mut state = self.shared.state();
@@ -451,6 +456,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        self.shared.callback.run();
         if let Some(answer) = self.answer_of_lost(None) {
             return answer;
         }
@@ -474,6 +480,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        self.shared.callback.run();
         if let Some(answer) = self.answer_of_lost(Some(timeout)) {
             return answer;
         }
@@ -537,6 +544,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
+        self.shared.callback.run();
         self.takes_work()?;
         let spot = if self.has(Fault::MapOffset) { Spot { offset: 0, ..spot } } else { spot };
         let is_stale = self.has(Fault::MapStale);
@@ -581,6 +589,7 @@ unsafe impl Driver for FaultyDriver {
         spot: Spot,
         len: u64,
     ) -> Result<Option<NonNull<u8>>> {
+        self.shared.callback.run();
         // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         let mapped = unsafe { self.inner.map_to_fill(self.queue(queue), spot, len) }?;
         if mapped.is_none() || !(self.has(Fault::FillLost) || self.has(Fault::FilledNow)) {

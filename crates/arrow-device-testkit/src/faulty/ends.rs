@@ -1,7 +1,10 @@
-//! Work that fails after it was accepted, and a device that is lost.
+//! Work that fails after it was accepted, a device that is lost, and a runtime that is polled.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use arrow_device::driver::Raw;
@@ -11,11 +14,54 @@ use super::Fault;
 use super::driver::{FaultyDriver, FaultyShared};
 use super::late::{Lines, Point};
 
-/// A test's hand on wrapped devices whose work is [late](super::Faulty::late).
+/// A test's hand on wrapped devices. Work fails, and devices are lost, where work is
+/// [late](super::Faulty::late).
 #[derive(Clone, Debug)]
 pub struct FaultyHand(pub(super) Arc<FaultyShared>);
 
+/// What a driver runs while it is asked, and on which threads it runs at the moment.
+#[derive(Default)]
+pub(super) struct Callback {
+    run: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    depth: Mutex<HashMap<ThreadId, usize>>,
+}
+
+/// How deep a callback runs inside of itself: what it does asks the driver again.
+const DEEPEST: usize = 2;
+
+impl Callback {
+    /// Runs it, without a lock.
+    pub(super) fn run(&self) {
+        let known = || self.run.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(run) = known() else { return };
+        let thread = std::thread::current().id();
+        let mut depths = self.depth.lock().unwrap_or_else(PoisonError::into_inner);
+        let depth = depths.entry(thread).or_default();
+        if *depth == DEEPEST {
+            return;
+        }
+        *depth += 1;
+        drop(depths);
+        run();
+        let mut depths = self.depth.lock().unwrap_or_else(PoisonError::into_inner);
+        depths.entry(thread).and_modify(|depth| *depth -= 1);
+    }
+}
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callback")
+    }
+}
+
 impl FaultyHand {
+    /// From now on the operations that ask or wait (`is_complete`, `is_idle`, `synchronize`,
+    /// `wait_on_host`, `map`, `map_to_fill`) run this first, as a runtime that is polled runs the
+    /// callbacks of the application. `None` for nothing.
+    pub fn run_in_polls(&self, callback: Option<Arc<dyn Fn() + Send + Sync>>) {
+        *self.0.callback.run.lock().unwrap_or_else(PoisonError::into_inner) = callback;
+    }
+
     /// Makes the next copy that is submitted fail when its turn comes.
     pub fn fail_next(&self) {
         self.0.state().lines.fails_next = true;

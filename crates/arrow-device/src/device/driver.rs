@@ -11,7 +11,8 @@
 //! holds for every operation, in short:
 //!
 //! * It can be called on any thread, and from several at once (DRV-1).
-//! * It never unwinds (DRV-2), and calls nothing of this library that reaches a driver (DRV-3).
+//! * It never unwinds (DRV-2), and calls nothing of this library that reaches a driver, but for
+//!   callbacks of the application where a runtime is polled (DRV-3).
 //!   Where an operation panics all the same, the panic ends in the guard that a device puts around
 //!   its driver: the operation is an [`ErrorKind::Panicked`], and what it was to give back is
 //!   abandoned and counted.
@@ -47,6 +48,21 @@
 //!
 //! The library does not ask for the loss. It learns of it from the next answer, and releases what
 //! waits for the device, one thing after the other, as events answer.
+//!
+//! # Runtimes that are polled
+//!
+//! Some runtimes go on, and tell what is done, only while somebody polls them, and run the
+//! application's callbacks meanwhile. Such a driver polls in `is_complete`, `is_idle`,
+//! `synchronize`, `wait_on_host`, `map` and `map_to_fill`. The callbacks may call this library,
+//! with the same queues and arrays (DRV-3): the library holds no lock while it asks a driver. Where
+//! the library asks about something that is held back, what a callback drops is released when that
+//! question is over, a wait for releases is an error in the callback, and an allocation that finds
+//! no memory does not wait. A callback that holds something back each time that the driver is asked
+//! keeps the library asking.
+//!
+//! The library asks when somebody waits, asks, drops, imports or allocates, and not in the
+//! background. A program that does nothing of that polls its runtime by itself, or starts a
+//! [`ReleaseThread`](crate::deferred::ReleaseThread), which asks about what is held back.
 //!
 //! A driver that breaks DRV-2 is not trusted with what the operation was about: the call counts as
 //! failed, and the handle is leaked.
@@ -233,7 +249,9 @@ pub struct Allocation {
 /// * DRV-1: They can be called on any thread and on several at once, and restore what is *current*
 ///   for the thread.
 /// * DRV-2: They never unwind.
-/// * DRV-3: They use and drop no queue, event, memory, array or stream of this library.
+/// * DRV-3: They use and drop no queue, event, memory, array or stream of this library. Callbacks
+///   of the application may, which `is_complete`, `is_idle`, `synchronize`, `wait_on_host`, `map`
+///   and `map_to_fill` run without a lock of the driver's.
 /// * DRV-4: A queue is in order. Where a runtime's is not, `record`, `wait` and `copy` make it so.
 ///   Where `readiness` is [`QueueOrder`](Readiness::QueueOrder), all queues of the device are one.
 /// * DRV-5: They wait for submitted work only where their documentation says so.
