@@ -20,14 +20,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const QUESTIONS: usize = 3;
 
 /// Two queues, and memory that both may use.
-struct End {
+struct EndScene {
     one: Queue,
     two: Queue,
     _memory: Memory,
     spot: Spot,
 }
 
-impl End {
+impl EndScene {
     fn on(device: &Device) -> Result<Self> {
         let (one, two) = (device.open_queue()?, device.open_queue()?);
         let mut memory = one.allocate(2 * LEN as u64)?;
@@ -84,8 +84,8 @@ fn require_failed(event: &Event, whose: &str) -> Verdict {
 
 /// `fail` makes the next copy fail after it was accepted.
 pub(super) fn work_fails(device: &Device, fail: &dyn Fn()) -> Verdict {
-    let end = End::on(device).map_err(text)?;
-    let End { one, two, spot, .. } = &end;
+    let end = EndScene::on(device).map_err(text)?;
+    let EndScene { one, two, spot, .. } = &end;
     put(one, *spot, 2 * LEN).map_err(text)?;
     let before = one.record().map_err(text)?;
     before.synchronize().map_err(text)?;
@@ -132,8 +132,8 @@ pub(super) fn work_fails(device: &Device, fail: &dyn Fn()) -> Verdict {
 
 /// `lose` loses the device, of which all queues may have failed before.
 pub(super) fn device_is_lost(device: &Device, lose: &dyn Fn()) -> Verdict {
-    let end = End::on(device).map_err(text)?;
-    let End { one, two, spot, .. } = &end;
+    let end = EndScene::on(device).map_err(text)?;
+    let EndScene { one, two, spot, .. } = &end;
     let kept = Arc::new(());
     unless_failed(put(one, *spot, LEN))?;
     let events = [one.record().map_err(text)?, one.record().map_err(text)?];
