@@ -370,7 +370,7 @@ unsafe impl Driver for OpenClDriver {
             }
             std::thread::yield_now();
             // SAFETY: the event was just made.
-            answer = unsafe { self.api.status_of(event) }.map(|status| status <= 0);
+            answer = unsafe { self.api.is_over(event) };
         }
         // SAFETY: the reference is the one that the barrier gave.
         let _ = unsafe { (self.api.release_event)(event) };

@@ -26,7 +26,7 @@ pub(crate) fn error(code: Code, operation: &'static str) -> Error {
 /// The error of work that ended with this negative status.
 pub(crate) fn failed(status: Code, operation: &'static str) -> Error {
     let message = "the work behind the event failed; its results are not there";
-    let kind = if status == -2 { ErrorKind::DeviceLost } else { ErrorKind::Driver };
+    let kind = if status == -2 { ErrorKind::DeviceLost } else { ErrorKind::WorkFailed };
     Error::new(kind, message).during(operation).from_vendor(status.into(), name(status))
 }
 

@@ -68,13 +68,15 @@ impl Api {
         Ok(status)
     }
 
-    /// Whether it has passed. Failed work has passed, too: it is not running any more.
+    /// Whether it has passed. Failed work is an error, which says that nothing of it runs any more
+    /// (DRV-27).
     ///
     /// # Safety
     /// The event is alive.
     pub(crate) unsafe fn is_over(&self, event: Handle) -> Result<bool> {
         // SAFETY: the event is alive, as the caller promises.
-        unsafe { self.pushed_status_of(event) }.map(|status| status <= 0)
+        let status = unsafe { self.pushed_status_of(event) }?;
+        if status < 0 { Err(failed(status, "ask an event")) } else { Ok(status == 0) }
     }
 
     /// Waits until it has passed or the time is over; returns whether it has passed. Failed work is

@@ -42,8 +42,8 @@
 //! the importer flushes it once more where it was forgotten.
 //!
 //! A consumer's queue waits by a barrier behind the event. For an event of another context the host
-//! waits. An event with a negative status is an error for everybody who waits for it, with the
-//! status as the vendor's code.
+//! waits. An event with a negative status is an [`ErrorKind::WorkFailed`] for everybody who asks or
+//! waits, with the status as the vendor's code.
 //!
 //! # Queues
 //!

@@ -125,7 +125,7 @@ impl State {
             let report = Report::new(Mistake::FreedInUse).about(subject);
             let second = self.host_action("free", site);
             self.report(report.first(self.host_action("map", mapped)).second(second));
-        } else if let Some(used) = allocation.history.unfinished(&self.host) {
+        } else if let Some(used) = allocation.history.unfinished(&self.over) {
             let subject = self.subject(number, used.bytes.clone());
             let first = self.action(&used.earlier, used.earlier_wrote);
             let report = Report::new(Mistake::FreedInUse).about(subject);

@@ -138,6 +138,7 @@ pub(crate) struct Settings {
     pub(crate) log: bool,
     pub(crate) loose_events: bool,
     pub(crate) may_wait: bool,
+    pub(crate) host_sources_at_submission: bool,
     pub(crate) own_code: Range<usize>,
 }
 
@@ -159,6 +160,7 @@ impl Builder {
                 log: false,
                 loose_events: false,
                 may_wait: true,
+                host_sources_at_submission: false,
                 own_code: 0..0,
             },
         }
@@ -247,6 +249,15 @@ impl Builder {
         self
     }
 
+    /// Whether a copy from the host reads its sources when it is submitted, as WebGPU's
+    /// `writeBuffer` does, or in its turn on the queue. Callers have to bear both (UNS-21): a
+    /// source that unfinished work has still to write is a mistake on every device. Unless told
+    /// otherwise copies read in their turn, so that a source that goes or changes too early shows.
+    pub fn host_sources_at_submission(mut self, at_submission: bool) -> Self {
+        self.settings.host_sources_at_submission = at_submission;
+        self
+    }
+
     /// Whether calls that come through the library look at the stack to learn where in the program
     /// they are. They do, unless told otherwise; it is most of what a call costs.
     pub fn backtraces(mut self, on: bool) -> Self {
@@ -306,6 +317,28 @@ impl Builder {
             }
         }
         runs
+    }
+}
+
+impl Builder {
+    /// Runs a test once for each piece of work in it, and makes that piece fail after it was
+    /// accepted: see [`Sim::fail_later`]. The test ends well as in
+    /// [`for_each_fault`](Self::for_each_fault).
+    ///
+    /// Returns how many runs that were, the last of which had no failure.
+    pub fn for_each_late_failure(self, mut test: impl FnMut(&Sim)) -> usize {
+        for nth in 1.. {
+            let _named = Named(format!("with work {nth} failing after it was accepted"));
+            let sim = self.clone().build();
+            sim.fail_later(nth);
+            test(&sim);
+            let is_over = sim.engine().with(|state| state.faults.fired().is_empty());
+            drop(sim);
+            if is_over {
+                return nth as usize;
+            }
+        }
+        0
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) loose_events: bool,
     /// Whether the host may wait for work.
     pub(crate) may_wait: bool,
+    /// Whether a copy reads its sources in host memory when it is submitted.
+    pub(crate) host_sources_at_submission: bool,
     pub(crate) devices: Table<DeviceState>,
     pub(crate) queues: Table<QueueState>,
     pub(crate) queue_handles: BTreeMap<usize, usize>,
@@ -82,16 +84,22 @@ pub(crate) struct State {
     pub(crate) watched: u64,
     /// What the host knows to be finished: what it has waited for. One clock for all its threads.
     pub(crate) host: Clock,
+    /// What the host knows to be over: that, and work that has failed.
+    pub(crate) over: Clock,
     pub(crate) sites: Sites,
     pub(crate) names: Table<String>,
     reports: Vec<Report>,
     more_reports: usize,
     pub(crate) faults: Faults,
+    /// Whether the work that is submitted next is to fail when its turn comes.
+    pub(crate) next_fails: bool,
     pub(crate) random: Random,
     /// The thread that runs a kernel at the moment.
     pub(crate) running: Option<ThreadId>,
     /// How many threads wait for that to end.
     pub(crate) waiting: usize,
+    /// Whether a device was lost and nobody was woken yet.
+    pub(crate) has_lost: bool,
     /// What is to be dropped once the lock is open.
     pub(crate) discarded: Vec<Work>,
     pub(crate) log: Option<Vec<Step>>,
@@ -130,6 +138,7 @@ impl Engine {
             peers: HashSet::new(),
             loose_events: settings.loose_events,
             may_wait: settings.may_wait,
+            host_sources_at_submission: settings.host_sources_at_submission,
             devices,
             queues: Table::default(),
             queue_handles: BTreeMap::new(),
@@ -145,6 +154,8 @@ impl Engine {
             arrays: Arrays::default(),
             watched: 0,
             host: Clock::default(),
+            over: Clock::default(),
+            next_fails: false,
             sites: Sites::default(),
             names: Table::default(),
             reports: Vec::new(),
@@ -152,6 +163,7 @@ impl Engine {
             faults: Faults::default(),
             random: Random::new(settings.seed),
             running: None,
+            has_lost: false,
             waiting: 0,
             discarded: Vec::new(),
             log: settings.log.then(Vec::new),
@@ -210,6 +222,10 @@ impl Engine {
     /// Opens the lock and drops what was thrown away under it.
     pub(crate) fn unlock(&self, mut state: MutexGuard<'_, State>) {
         let discarded = std::mem::take(&mut state.discarded);
+        if std::mem::take(&mut state.has_lost) {
+            // Whoever waits for work of a lost device waits no longer.
+            self.turn.notify_all();
+        }
         drop(state);
         drop(discarded);
     }
@@ -249,6 +265,7 @@ impl State {
         match self.faults.count(call) {
             Some(Effect::FailOnce) => return Err(fault::planned(call).on_device(id)),
             Some(Effect::LoseDevice) => self.lose(device),
+            Some(Effect::FailLater) => self.next_fails = true,
             None => {}
         }
         self.check_alive(device).map_err(|error| error.during(call.name()))
@@ -265,6 +282,7 @@ impl State {
     /// The host has waited for all that this clock covers.
     pub(crate) fn host_knows(&mut self, clock: &Clock) {
         self.host.join(clock);
+        self.over.join(clock);
     }
 
     // ---- words for reports

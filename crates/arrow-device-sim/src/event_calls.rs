@@ -114,7 +114,7 @@ impl State {
         if self.queues[recorded.queue].done < recorded.work {
             return Ok(false);
         }
-        self.host_knows(&recorded.clock);
+        self.told_of(recorded.queue, recorded.work, &recorded.clock)?;
         Ok(true)
     }
 
@@ -196,11 +196,14 @@ impl Engine {
         }
         let (mut state, outcome) = self.run(state, &[(recorded.queue, recorded.work)], limit);
         let alive = state.check_alive(device);
-        if outcome == Outcome::Reached && alive.is_ok() {
-            state.host_knows(&recorded.clock);
-        }
+        let told = match outcome {
+            Outcome::Reached if alive.is_ok() => {
+                state.told_of(recorded.queue, recorded.work, &recorded.clock)
+            }
+            _ => alive,
+        };
         self.unlock(state);
-        alive?;
+        told?;
         outcome.into_result()
     }
 
@@ -221,11 +224,12 @@ impl Engine {
         }
         let (mut state, outcome) = self.run(state, &[(queue, work)], None);
         let alive = state.check_alive(device);
-        if outcome == Outcome::Reached && alive.is_ok() {
-            state.host_knows(&clock);
-        }
+        let told = match outcome {
+            Outcome::Reached if alive.is_ok() => state.told_of(queue, work, &clock),
+            _ => alive,
+        };
         self.unlock(state);
-        alive?;
+        told?;
         outcome.into_result().map(|_| ())
     }
 
@@ -259,8 +263,8 @@ impl Engine {
             state.check_alive(state.queues[queue].device)?;
             let idle = state.queues[queue].is_idle();
             if idle {
-                let clock = state.queues[queue].clock.clone();
-                state.host_knows(&clock);
+                let (work, clock) = (state.queues[queue].done, state.queues[queue].clock.clone());
+                state.told_of(queue, work, &clock)?;
             }
             Ok(idle)
         })

@@ -50,6 +50,8 @@ pub(crate) enum Effect {
     FailOnce,
     /// The device is lost in this call.
     LoseDevice,
+    /// The call succeeds, and the work that is submitted next fails when its turn comes.
+    FailLater,
 }
 
 /// The plan, and how far it is carried out.

@@ -40,7 +40,7 @@ impl State {
         let bytes = part.offset..part.offset + len;
         // What this queue allocated is its own to fill.
         let is_ours = |access: &Access| access.what == What::Allocate && access.queue == queue;
-        let is_unknown = |access: &Access| !self.host.covers(access.point) && !is_ours(access);
+        let is_unknown = |access: &Access| !self.over.covers(access.point) && !is_ours(access);
         let history = &self.allocations[part.allocation].history;
         if let Some((used, earlier, wrote)) = history.first_used(&bytes, is_unknown) {
             let report = Report::new(Mistake::UnorderedWrite)

@@ -47,6 +47,27 @@ impl State {
         }
     }
 
+    /// Judges the sources in host memory of a copy that is about to be submitted: it may read them
+    /// in the call, so the host has to have waited for what writes there. A device that does so
+    /// takes the bytes now.
+    pub(crate) fn judge_host_sources(&mut self, pieces: &mut [Piece], access: Access) {
+        for index in 0..pieces.len() {
+            let bytes = pieces.get(index).and_then(|piece| piece.from.host_range(piece.len));
+            let Some(bytes) = bytes else { continue };
+            // What was reported is not judged once more.
+            let found = self.host_bytes.history.unfinished_write(&addresses(bytes), &self.over);
+            if let Some(conflict) = found {
+                self.report_host_conflict(&conflict, &access, false);
+                stop_watching(pieces, &conflict.bytes);
+            }
+            if let Some(piece) = pieces.get_mut(index)
+                && (self.host_sources_at_submission || !piece.watched)
+            {
+                piece.from = Side::Staged;
+            }
+        }
+    }
+
     fn judge_host_bytes(
         &mut self,
         bytes: Range<usize>,
@@ -55,10 +76,11 @@ impl State {
     ) -> Vec<Conflict> {
         let mut found = Vec::new();
         let clock = &self.queues[access.queue].clock;
-        let behind = Behind { clock, host: &self.host, twice: false };
+        // What failed work was to write here may be somebody else's memory by now.
+        let behind = Behind { clock, host: &self.over, twice: false };
         let HostBytes { history, left } = &mut self.host_bytes;
         if history.stretches() > 2 * *left + FEW {
-            history.forget(&self.host);
+            history.forget(&self.over);
             *left = history.stretches();
         }
         let bytes = addresses(bytes);
@@ -88,6 +110,12 @@ impl State {
             .first(self.action(earlier, *earlier_wrote))
             .second(self.action(access, writes))
             .note(format!("It is about {len} bytes of the host."));
+        let report = match writes {
+            true => report,
+            false => {
+                report.note("A copy may read them when it is submitted: wait on the host first.")
+            }
+        };
         self.report(report);
     }
 

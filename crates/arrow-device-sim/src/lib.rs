@@ -65,9 +65,9 @@
 //!   behind. What stays because of a forgotten view or array is told with it and not beside it.
 //!   Reports print numbers and lines, never addresses. A function that submits work for others is
 //!   named by the line of its caller where it is `#[track_caller]`.
-//! * **Faults** come on demand: [`Sim::fail`], [`Builder::memory_limit`], [`Sim::lose_device`], a
-//!   slow device ([`Builder::work_time`]); [`for_each_fault`] makes every call of a test fail in
-//!   turn.
+//! * **Faults** come on demand: [`Sim::fail`], work that fails after it was accepted
+//!   ([`Sim::fail_later`]), [`Builder::memory_limit`], [`Sim::lose_device`], a slow device
+//!   ([`Builder::work_time`]); [`for_each_fault`] makes every call of a test fail in turn.
 //! * **Kinds**: each shape of a real device is met here first, one with a single queue in whose
 //!   order everything is ready among them. See [`Kind`], [`Builder::devices`]
 //!   and [`Builder::peers`].

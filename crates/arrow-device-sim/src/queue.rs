@@ -22,6 +22,8 @@ pub(crate) struct QueueState {
     /// What the next work is ordered behind, beside what the host has waited for.
     pub(crate) clock: Clock,
     pub(crate) pending: VecDeque<Work>,
+    /// From this piece of work on nothing is done: that one fails, or waits for work that does.
+    pub(crate) failed_from: Option<u64>,
     pub(crate) opened: SiteId,
     /// How often it is open: the one queue of a device may be several times.
     pub(crate) openings: usize,
@@ -38,6 +40,7 @@ impl QueueState {
             done: 0,
             clock: Clock::default(),
             pending: VecDeque::new(),
+            failed_from: None,
             opened,
             openings: 1,
             closed: None,
@@ -51,6 +54,11 @@ impl QueueState {
 
     pub(crate) fn is_idle(&self) -> bool {
         self.done == self.submitted
+    }
+
+    /// Whether what was submitted up to this piece of work fails, or has failed.
+    pub(crate) fn fails_by(&self, work: u64) -> bool {
+        self.failed_from.is_some_and(|first| first <= work)
     }
 }
 

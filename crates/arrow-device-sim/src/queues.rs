@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use arrow_device::driver::Raw;
-use arrow_device::{Queue, Result};
+use arrow_device::{Error, ErrorKind, Queue, Result};
 
 use crate::clock::Clock;
 use crate::engine::{State, misuse};
@@ -137,18 +137,52 @@ impl State {
 
     /// Gives a queue work that is numbered already.
     pub(crate) fn submit(&mut self, queue: usize, work: Work) {
-        self.queues[queue].pending.push_back(work);
+        let state = &mut self.queues[queue];
+        if std::mem::take(&mut self.next_fails) {
+            state.failed_from.get_or_insert(state.submitted);
+        }
+        state.pending.push_back(work);
         self.busy.insert(queue);
     }
 
     /// Puts all later work of a queue behind so much work of another one. The queue's clock knows
     /// of that work already.
     pub(crate) fn submit_wait(&mut self, queue: usize, other: usize, work: u64) {
+        let fails = self.queues[other].fails_by(work);
         let state = &mut self.queues[queue];
         state.submitted += 1;
+        if fails {
+            state.failed_from.get_or_insert(state.submitted);
+        }
         let point = state.last();
         state.clock.advance(point);
         self.submit(queue, Work::Wait { queue: other, work });
+    }
+
+    // ---- work that fails when its turn comes
+
+    /// What the host learns of a queue that has done so much work, all of which this clock covers.
+    pub(crate) fn told_of(&mut self, queue: usize, work: u64, clock: &Clock) -> Result<()> {
+        if !self.queues[queue].fails_by(work) {
+            self.host_knows(clock);
+            return Ok(());
+        }
+        self.over.join(clock);
+        Err(self.work_failed(queue))
+    }
+
+    /// An error where the device is lost, or the runtime knows by now that work of the queue has
+    /// failed.
+    pub(crate) fn check_going(&self, queue: usize) -> Result<()> {
+        let state = &self.queues[queue];
+        self.check_alive(state.device).map_err(|error| error.during(Call::Submit.name()))?;
+        if state.fails_by(state.done) { Err(self.work_failed(queue)) } else { Ok(()) }
+    }
+
+    fn work_failed(&self, queue: usize) -> Error {
+        let id = self.devices[self.queues[queue].device].id;
+        let message = "work that was submitted before was told to fail";
+        Error::new(ErrorKind::WorkFailed, message).on_device(id)
     }
 
     // ---- lost devices
@@ -159,6 +193,7 @@ impl State {
     /// A device whose queue waits for work that a lost device has not done is lost as well: nothing
     /// behind the wait may run as if that work were done.
     pub(crate) fn lose(&mut self, device: usize) {
+        self.has_lost = true;
         let mut lost = vec![device];
         while let Some(device) = lost.pop() {
             if std::mem::replace(&mut self.devices[device].lost, true) {
@@ -173,6 +208,7 @@ impl State {
                 queue.done = queue.submitted;
                 self.busy.remove(&number);
                 self.host.advance(queue.last());
+                self.over.advance(queue.last());
             }
         }
     }

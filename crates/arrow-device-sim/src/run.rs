@@ -75,7 +75,13 @@ impl Engine {
 
     /// Runs the first work of a queue.
     fn step<'a>(&'a self, mut state: MutexGuard<'a, State>, queue: usize) -> MutexGuard<'a, State> {
-        match state.queues[queue].pending.pop_front() {
+        let state_of = &mut state.queues[queue];
+        let fails = state_of.fails_by(state_of.done + 1);
+        let mut work = state_of.pending.pop_front();
+        if fails {
+            state.discarded.extend(work.take());
+        }
+        match work {
             Some(Work::Kernel(kernel)) => state = self.run_kernel(state, kernel),
             Some(Work::Copy { pieces, access }) => {
                 let written = pieces.iter().filter_map(|piece| piece.to.host_range(piece.len));
@@ -127,7 +133,9 @@ impl Engine {
             let here = state.action(&access, !writes.is_empty());
             state.report(Report::new(Mistake::KernelPanicked).second(here).note(message));
         }
-        for ((part, _), bytes) in writes.into_iter().zip(&memory.outputs) {
+        // A device that was lost meanwhile writes nothing any more.
+        let is_lost = state.devices[state.queues[access.queue].device].lost;
+        for ((part, _), bytes) in writes.into_iter().zip(&memory.outputs).filter(|_| !is_lost) {
             if let Some(Span { allocation, offset, .. }) = part
                 && let Some(block) = &mut state.allocations[allocation].block
             {

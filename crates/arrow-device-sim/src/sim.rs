@@ -184,6 +184,18 @@ impl Sim {
         self.engine.with(|state| state.faults.plan(Some(call), nth, Effect::FailOnce));
     }
 
+    /// Makes the n-th piece of work (a copy, a fill, a kernel) from now on, counted from 1, fail
+    /// after it was accepted, as work does of which a runtime's callback tells later. Once.
+    ///
+    /// Nothing is done of the piece, nor of what comes behind it, on its queue or on queues that
+    /// wait for it. All of that is [`WorkFailed`](arrow_device::ErrorKind::WorkFailed) for whoever
+    /// asks or waits, always, once it had its turn. From then on these queues take no more work.
+    pub fn fail_later(&self, nth: u64) {
+        self.engine.with(|state| {
+            state.faults.plan(Some(Call::Submit), nth, Effect::FailLater);
+        });
+    }
+
     /// Loses the device (all of them, where there are several). What was submitted and has not run
     /// never will.
     ///

@@ -34,6 +34,7 @@ impl State {
         let site = self.sites.add(site);
         let queue = self.open_one(queue, "copy", site)?;
         let device = self.queues[queue].device;
+        self.check_going(queue)?;
         self.attempt(Call::Submit, device)?;
         let (what, source) = match route {
             Route::FromHost => (What::CopyFromHost, device),
@@ -80,6 +81,7 @@ impl State {
         for piece in &pieces {
             self.judge_side(piece.to, access, true);
         }
+        self.judge_host_sources(&mut pieces, access);
         self.judge_host_sides(&mut pieces, access);
         self.submit(queue, Work::Copy { pieces, access });
         Ok(())
@@ -134,6 +136,7 @@ impl State {
         let site = self.sites.add(site);
         let queue = self.open_one(queue, "fill", site)?;
         let device = self.queues[queue].device;
+        self.check_going(queue)?;
         self.attempt(Call::Submit, device)?;
         let access = self.begin(queue, What::Fill, site);
         let at = self.find(device, spot, len, |state| state.action(&access, true));
@@ -153,6 +156,7 @@ impl State {
         let site = self.sites.add(site);
         let queue = self.open_one(queue, "launch", site)?;
         let device = self.queues[queue].device;
+        self.check_going(queue)?;
         self.attempt(Call::Submit, device)?;
         let name = self.names.push(launch.name);
         let access = self.begin(queue, What::Kernel(name), site);
@@ -238,7 +242,9 @@ impl State {
         }
         let bytes = offset..offset + len;
         let mut found = Vec::new();
-        let behind = Behind { clock: &self.queues[access.queue].clock, host: &self.host, twice };
+        // What failed work has left may be written over, and not read.
+        let host = if writes { &self.over } else { &self.host };
+        let behind = Behind { clock: &self.queues[access.queue].clock, host, twice };
         let allocation = &mut self.allocations[number];
         allocation.used_on.insert(access.queue);
         if writes {

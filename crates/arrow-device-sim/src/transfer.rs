@@ -70,6 +70,7 @@ impl State {
     ) -> Result<()> {
         let site = self.sites.add(site);
         let queue = self.open_one(queue, "copy", site)?;
+        self.check_going(queue)?;
         self.attempt(Call::Submit, self.queues[queue].device)?;
         let what = stretches.first().map_or(What::CopyWithin, |first| self.what(first));
         let access = self.begin(queue, what, site);
@@ -136,7 +137,7 @@ impl State {
             return Err(crate::engine::misuse("the address is not the beginning of an allocation"));
         };
         let mut known = self.queues[queue].clock.clone();
-        known.join(&self.host);
+        known.join(&self.over);
         let allocation = &self.allocations[number];
         if let Some(used) = allocation.history.unfinished(&known) {
             let subject = self.subject(number, used.bytes.clone());

@@ -56,6 +56,9 @@ pub enum ErrorKind {
     /// The process is about to end, and no driver is called any more. Nothing is known of what is
     /// still in use, and so nothing of it is freed.
     ShutDown,
+    /// Work that a device had accepted has failed. Nothing of it runs any more, and what it was to
+    /// make is not there, nor is what was made behind it. Submit the work again on another queue.
+    WorkFailed,
 }
 
 impl ErrorKind {
@@ -80,6 +83,7 @@ impl ErrorKind {
         Self::Panicked,
         Self::Peer,
         Self::ShutDown,
+        Self::WorkFailed,
     ];
 
     /// The `errno` value that a C caller gets for this kind.
@@ -108,6 +112,7 @@ impl ErrorKind {
             Self::Panicked => libc::EFAULT,
             Self::Peer => libc::EPROTO,
             Self::ShutDown => libc::ENOTCONN,
+            Self::WorkFailed => libc::ENODATA,
         }
     }
 
@@ -140,6 +145,7 @@ impl fmt::Display for ErrorKind {
             Self::Panicked => "panicked",
             Self::Peer => "peer error",
             Self::ShutDown => "shut down",
+            Self::WorkFailed => "work failed",
         })
     }
 }

@@ -102,7 +102,9 @@ enum ardev_kind {
   ARDEV_KIND_PANICKED = 16,
   ARDEV_KIND_PEER = 17,             // EPROTO, or what another party returned
   // ENOTCONN: the process is about to end, and no driver is called any more.
-  ARDEV_KIND_SHUT_DOWN = 18
+  ARDEV_KIND_SHUT_DOWN = 18,
+  // ENODATA: work that the device had accepted has failed, and its result is not there.
+  ARDEV_KIND_WORK_FAILED = 19
 };
 
 struct ardev_error {

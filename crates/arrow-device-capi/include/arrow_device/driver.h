@@ -28,12 +28,14 @@ struct ardev_region {
 
 // A device as a table of functions. They can be called on any thread and at once, return 0 or an
 // errno value (ENOMEM if there is no memory left, ENXIO once the device is lost and touches no
-// memory of the process any more: then everything waits no longer), and only submit work unless
-// they say that they wait. They do not throw, and use no queue, event, memory, array or stream of
-// this library. Handles of queues, events and memory are the table's own. An event of NULL has
-// passed: a device whose work is done when it is submitted needs no other. `is_idle` and
-// `is_complete` write 0 for no, and any other number for yes. Memory safety rests on this:
-// docs/safety.md has it in full (DRV-1 to DRV-26).
+// memory of the process any more: then everything waits no longer; ENODATA for an event or a queue
+// once work that it stands for has failed and is over, always), and only submit work unless they
+// say that they wait. They do not throw, and use no queue, event, memory, array or stream of this
+// library, but for callbacks of the application that `is_complete`, `is_idle`, `synchronize`,
+// `wait_on_host` and `map` run without a lock. Handles of queues, events and memory are the table's
+// own. An event of NULL has passed: a device whose work is done when it is submitted needs no
+// other. `is_idle` and `is_complete` write 0 for no, and any other number for yes. Memory safety
+// rests on this: docs/safety.md has it in full (DRV-1 to DRV-28).
 struct ardev_driver {
   // Sizeof(struct ardev_driver); EINVAL if it is less, and nothing else is looked at.
   size_t struct_size;
@@ -75,7 +77,8 @@ struct ardev_driver {
   // Waits until the event has passed; ETIMEDOUT if it has not by then.
   int (*wait_on_host)(void* context, void* event, int64_t timeout);
 
-  // Submits copies that do not overlap, as one piece of work.
+  // Submits copies that do not overlap, as one piece of work. Host memory that they read holds its
+  // bytes already, and stays until the queue has passed: it may be read now or then.
   int (*copy)(void* context, void* queue, int32_t route, const struct ardev_region* regions, size_t n_regions);
 
   // Shows memory to the host, once all work that writes it has finished. With

@@ -194,13 +194,12 @@ fn a_failed_event_is_an_error_with_its_status() {
         event.synchronize(),
         event.wait_timeout(Duration::from_secs(1)).map(drop),
         queue.wait(&event),
+        event.is_complete().map(drop),
     ] {
         let error = result.unwrap_err();
-        assert_eq!((error.kind(), error.vendor().unwrap().code), (ErrorKind::Driver, -77));
+        assert_eq!((error.kind(), error.vendor().unwrap().code), (ErrorKind::WorkFailed, -77));
         assert_eq!(error.device(), Some(device.id()));
     }
-    // It is over: nothing is kept for it.
-    assert!(event.is_complete().unwrap());
     // The queue goes on.
     let array = Array::from_values(DataType::Int32, [Some(1)]).unwrap();
     array.copy_to(&queue).unwrap().to_host().unwrap();
@@ -221,7 +220,7 @@ fn whoever_waits_when_an_event_fails_is_told() {
         gate.end(-77).unwrap();
         for waiting in waiting {
             let error = waiting.join().unwrap().unwrap_err();
-            assert_eq!((error.kind(), error.vendor().unwrap().code), (ErrorKind::Driver, -77));
+            assert_eq!((error.kind(), error.vendor().unwrap().code), (ErrorKind::WorkFailed, -77));
         }
     });
 }
@@ -286,6 +285,29 @@ fn a_foreign_user_event_is_waited_for() {
     gate.open().unwrap();
     assert_eq!(read_on(&consumer, &again), [7; SIZE]);
     drop(again);
+}
+
+/// Requirement: SAF-39, DRV-19, DRV-27
+#[test]
+fn an_array_behind_an_event_that_failed_is_never_ready() {
+    let Some((cl, device, queue)) = bench() else { return };
+    let (array, gate) = gated(&cl, &queue);
+    drop(gate);
+    array.wait().unwrap();
+    let mut c_array = ArrowDeviceArray::empty();
+    array.export(&mut c_array).unwrap();
+    let mut gate = UserEventGate::alone(&cl, cl.home_of(queue.raw().as_ptr()).unwrap().0).unwrap();
+    let mut variable = gate.event();
+    c_array.sync_event = (&raw mut variable).cast::<c_void>();
+    let again = unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap();
+    gate.end(-9999).unwrap();
+    for _ in 0..2 {
+        assert_eq!(again.is_ready().unwrap_err().kind(), ErrorKind::WorkFailed);
+        assert_eq!(again.wait().unwrap_err().kind(), ErrorKind::WorkFailed);
+        let consumer = device.open_queue().unwrap();
+        assert_eq!(again.on(&consumer).map(drop).unwrap_err().kind(), ErrorKind::WorkFailed);
+        assert_eq!(again.to_host().unwrap_err().kind(), ErrorKind::WorkFailed);
+    }
 }
 
 #[test]

@@ -14,12 +14,15 @@ mod copies;
 #[cfg(not(miri))]
 mod dlpack;
 mod executor;
+mod failures;
 #[cfg(all(unix, not(miri)))]
 mod fork;
 #[cfg(not(miri))]
 mod held_back;
 mod one_queue;
 mod opening;
+#[cfg(not(miri))]
+mod polling;
 mod pools;
 mod streams;
 #[path = "../support/mod.rs"]

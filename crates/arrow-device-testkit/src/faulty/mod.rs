@@ -31,16 +31,19 @@
 
 mod blocks;
 mod driver;
+mod ends;
 mod fault;
 mod late;
 mod shadows;
 mod spoil;
+mod submit;
 mod table;
 
 use std::sync::Arc;
 
 use arrow_device::Device;
 
+pub use ends::FaultyHand;
 pub use fault::Fault;
 pub use table::{FaultCell, FaultTable, report, table};
 
@@ -88,6 +91,12 @@ impl Faulty {
 
     /// The device, and the one beside it.
     pub fn open_both(&self) -> (Device, Option<Device>) {
+        let (device, other, _) = self.open_with_hand();
+        (device, other)
+    }
+
+    /// The device, the one beside it, and what makes their work fail where work is late.
+    pub fn open_with_hand(&self) -> (Device, Option<Device>, FaultyHand) {
         let is_late = self.is_late || self.fault.is_some_and(Fault::needs_late_work);
         let members = [Some(&self.device), self.other.as_ref()];
         let members: Vec<_> =
@@ -96,6 +105,8 @@ impl Faulty {
         let mut opened =
             members.into_iter().map(|inner| Device::new(FaultyDriver::new(inner, shared.clone())));
         let device = opened.next().expect("the first device is always there");
-        (device, opened.next())
+        let other = opened.next();
+        drop(opened);
+        (device, other, FaultyHand(shared))
     }
 }

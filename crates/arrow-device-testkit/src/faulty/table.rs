@@ -19,9 +19,10 @@ pub fn report(device: &Device, other: Option<&Device>, fault: Option<Fault>) -> 
     if let Some(other) = other {
         faulty = faulty.beside(other);
     }
-    let (device, other) = faulty.open_both();
+    let (device, other, hand) = faulty.open_with_hand();
+    let (fail, lose) = (|| hand.fail_next(), || hand.lose());
     // Work that is late is slow enough.
-    let mut suite = Suite::new(&device).over(arrays()).slow(&|_| ());
+    let mut suite = Suite::new(&device).over(arrays()).slow(&|_| ()).failing(&fail).losing(&lose);
     if let Some(other) = &other {
         suite = suite.beside(other);
     }

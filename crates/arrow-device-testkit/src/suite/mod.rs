@@ -15,6 +15,7 @@
 mod busy;
 mod checks;
 mod data;
+mod ends;
 mod exchange;
 mod probes;
 mod report;
@@ -48,6 +49,8 @@ pub struct Suite<'a> {
     watch: &'a dyn Fn() -> Verdict,
     other: Option<Device>,
     slow: Option<&'a dyn Fn(&Queue)>,
+    fail: Option<&'a dyn Fn()>,
+    lose: Option<&'a dyn Fn()>,
 }
 
 /// Of the types inside types one array in so many is looked at.
@@ -65,6 +68,8 @@ impl<'a> Suite<'a> {
             watch: &|| Ok(()),
             other: None,
             slow: None,
+            fail: None,
+            lose: None,
         }
     }
 
@@ -111,6 +116,20 @@ impl<'a> Suite<'a> {
         self
     }
 
+    /// Makes the next copy that is submitted fail after it was accepted, as a runtime's callback
+    /// tells later. The suite looks at the end what the driver says of that (DRV-27).
+    pub fn failing(mut self, fail: &'a dyn Fn()) -> Self {
+        self.fail = Some(fail);
+        self
+    }
+
+    /// Loses the device, as a runtime's callback tells. The suite looks last of all what the driver
+    /// says of that (DRV-28). The device is of no use afterwards.
+    pub fn losing(mut self, lose: &'a dyn Fn()) -> Self {
+        self.lose = Some(lose);
+        self
+    }
+
     /// Something else than the library as it is: a wrapper of it, or one that is wrong.
     pub fn through(mut self, exchange: &'a dyn Exchange) -> Self {
         self.exchange = exchange;
@@ -142,6 +161,8 @@ impl<'a> Suite<'a> {
             };
             report.rows.push((*check, outcome));
         }
+        drop(busy);
+        self.look_at_ends(&mut report);
         if let Some(complaint) = complaint {
             let case = "keeping a queue busy".into();
             report.failures.push(Failure { check: Check::Waits, case, complaint });
@@ -199,6 +220,29 @@ impl<'a> Suite<'a> {
         drop(scene);
         busy_queues.iter().for_each(|queue| busy.settle(queue));
         (probes.is_empty() || looked > 0).then_some(looked + cases.len())
+    }
+
+    /// Looks at what comes after failures, where there are means to bring them about. Nothing is
+    /// learned from that where something else is wrong already.
+    fn look_at_ends(&self, report: &mut Report) {
+        type Look = fn(&Device, &dyn Fn()) -> Verdict;
+        let ends: [(_, _, Look); 2] = [
+            ("work fails after it was accepted", self.fail, ends::work_fails),
+            ("the device is lost", self.lose, ends::device_is_lost),
+        ];
+        let check = Check::Waits;
+        for (case, means, look) in ends {
+            let Some(means) = means.filter(|_| report.failures.is_empty()) else { continue };
+            let verdict = look(&self.device, means);
+            if let Some((_, CheckOutcome::Run(cases))) =
+                report.rows.iter_mut().find(|(known, _)| *known == check)
+            {
+                *cases += 1;
+            }
+            if let Err(complaint) = both(verdict, (self.watch)()) {
+                report.failures.push(Failure { check, case: case.into(), complaint });
+            }
+        }
     }
 
     /// One that writes, one that reads, and one elsewhere.

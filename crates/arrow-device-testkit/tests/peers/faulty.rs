@@ -9,6 +9,7 @@ const NO_PARTS: &str = "a part of its memory is an address with a number added";
 const NO_PART_HANDLES: &str = "a part of its memory has no handle";
 const NO_ADDRESS: &str = "a handle has no alignment";
 const NO_EVENTS: &str = "no event is shown to others";
+const ALL_ONE: &str = "all queues are one, and none waits for another";
 const NOTHING_INSIDE: &str = "a handle stands for the start of its allocation";
 
 /// What each kind of device makes harmless.
@@ -43,6 +44,7 @@ const WHOLE_UNITS: &[(Fault, &str)] = &[
 ];
 
 const ONE_QUEUE: &[(Fault, &str)] = &[
+    (Fault::FailureKept, ALL_ONE),
     (Fault::SyncEvent, NO_EVENTS),
     (Fault::ReadSyncEvent, NO_EVENTS),
     (Fault::Misaligned, NO_ADDRESS),
@@ -52,6 +54,7 @@ const ONE_QUEUE: &[(Fault, &str)] = &[
     (Fault::UnmapEndsAll, UNREADABLE),
 ];
 const ONE_QUEUE_READABLE: &[(Fault, &str)] = &[
+    (Fault::FailureKept, ALL_ONE),
     (Fault::SyncEvent, NO_EVENTS),
     (Fault::ReadSyncEvent, NO_EVENTS),
     (Fault::PartOffset, NO_PARTS),
@@ -94,7 +97,7 @@ fn the_suite_finds_each_fault_on_a_device_with_memory_of_its_own() {
     every_fault(Kind::Discrete, DISCRETE);
 }
 
-// Requirement: DRV-24
+// Requirement: DRV-24, DRV-27, DRV-28
 #[test]
 fn the_suite_finds_each_fault_on_a_device_whose_memory_the_host_can_read() {
     every_fault(Kind::HostReadable, HOST_READABLE);

@@ -109,6 +109,37 @@ fn a_device_on_which_each_buffer_has_an_allocation_passes() {
     assert_eq!(report.cases(), 7 * ARRAYS + PROBES + SHOWN + ALIGNED);
 }
 
+// Requirement: DRV-23
+#[test]
+fn devices_that_read_host_sources_at_submission_pass() {
+    let some: Vec<_> = kinds::cases().step_by(97).collect();
+    for kind in Kind::ALL {
+        let builder = Sim::builder().kind(kind).peers(2).host_sources_at_submission(true);
+        builder.backtraces(false).sweep(0..4, |sim| {
+            let (device, other) = (sim.device(), sim.device_number(1));
+            let watch = || reports(sim);
+            let suite = Suite::new(&device).beside(&other).over(some.clone());
+            suite.watched_by(&watch).run().assert();
+        });
+    }
+}
+
+// Requirement: DRV-27, DRV-28, SAF-18, SAF-39
+#[test]
+fn devices_whose_work_fails_and_that_are_lost_pass() {
+    for kind in Kind::ALL {
+        Sim::builder().kind(kind).backtraces(false).sweep(0..8, |sim| {
+            let (watch, fail, lose) = (|| reports(sim), || sim.fail_later(1), || sim.lose_device());
+            let suite = Suite::new(&sim.device()).over([]).watched_by(&watch);
+            let without = suite.run().cases();
+            let suite = Suite::new(&sim.device()).over([]).watched_by(&watch);
+            let report = suite.failing(&fail).losing(&lose).run();
+            assert!(report.failures().is_empty(), "{kind:?}: {report}");
+            assert_eq!(report.cases(), without + 2);
+        });
+    }
+}
+
 // Requirement: ARR-5
 #[test]
 fn devices_with_and_without_access_to_each_other_pass() {

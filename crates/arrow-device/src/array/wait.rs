@@ -225,7 +225,9 @@ impl Tree {
         }
         // Of two threads that come here at once each records an event, and both are right.
         let event = device.open_queue()?.record()?;
-        *self.notes.lock(|notes| &notes.in_order) = Some(event.clone());
+        let other = self.notes.lock(|notes| &notes.in_order).replace(event.clone());
+        // The other thread's is destroyed without the lock.
+        drop(other);
         Ok(Some(event))
     }
 

@@ -7,12 +7,13 @@
 //! copied, is in `examples/own_device`; the suite of `arrow-device-testkit` judges one; and
 //! `docs/drivers.md` leads through both.
 //!
-//! Memory safety rests on the numbered obligations DRV-1 to DRV-26, which the [trait](Driver)
+//! Memory safety rests on the numbered obligations DRV-1 to DRV-28, which the [trait](Driver)
 //! lists. The numbers are those of `docs/safety.md`, where each obligation stands in full. What
 //! holds for every operation, in short:
 //!
 //! * It can be called on any thread, and from several at once (DRV-1).
-//! * It never unwinds (DRV-2), and calls nothing of this library that reaches a driver (DRV-3).
+//! * It never unwinds (DRV-2), and calls nothing of this library that reaches a driver, but for
+//!   callbacks of the application where a runtime is polled (DRV-3).
 //!   Where an operation panics all the same, the panic ends in the guard that a device puts around
 //!   its driver: the operation is an [`ErrorKind::Panicked`], and what it was to give back is
 //!   abandoned and counted.
@@ -63,6 +64,48 @@
 //! lengths, exports with an event, [`is_ready`](crate::Array::is_ready),
 //! [`release_finished`](crate::deferred::release_finished); and
 //! [`PolledCopy`](crate::copy::PolledCopy) for everything that has to come to the host.
+//!
+//! # Errors that come later than the call
+//!
+//! Some runtimes accept a copy, an allocation or a kernel, and tell by a callback long afterwards
+//! that the work failed. The driver notes the failure with the queue. From the end of that work on
+//! the queue has failed: every event behind the work, and everything else that asks or waits for
+//! it, answers [`ErrorKind::WorkFailed`], on this queue and on queues that were told to wait for
+//! such an event (DRV-27). `copy`, `record`, `wait` and `allocate` for a failed queue may answer so
+//! as well, or go on as if nothing had happened. The library passes the error on to whoever waits
+//! for the data, and releases what was held back for the work, because nothing of it runs any more.
+//!
+//! A failed queue stays failed: an event stands for all work before it (DRV-18), so no later event
+//! of the queue can be good. An application opens another queue and submits the work again. On a
+//! device with one queue it opens the device again, and a backend whose runtime goes on after a
+//! failure offers a function for that.
+//!
+//! # Lost devices that a callback tells
+//!
+//! A runtime may tell on any thread that the device is lost, also inside a call of the driver's
+//! own, and accept calls silently afterwards. The callback sets an atomic flag, takes no lock, and
+//! wakes whoever waits; each operation looks at the flag when it begins and when a wait of its own
+//! ends (DRV-28). The driver may say [`ErrorKind::DeviceLost`] only when the device will touch no
+//! memory of the process any more (DRV-21): a driver whose runtime tells of the loss sooner than
+//! that answers with another error until then.
+//!
+//! The library does not ask for the loss. It learns of it from the next answer, and releases what
+//! waits for the device, one thing after the other, as events answer.
+//!
+//! # Runtimes that are polled
+//!
+//! Some runtimes go on, and tell what is done, only while somebody polls them, and run the
+//! application's callbacks meanwhile. Such a driver polls in `is_complete`, `is_idle`,
+//! `synchronize`, `wait_on_host`, `map` and `map_to_fill`. The callbacks may call this library,
+//! with the same queues and arrays (DRV-3): the library holds no lock while it asks a driver. Where
+//! the library asks about something that is held back, what a callback drops is released when that
+//! question is over, a wait for releases is an error in the callback, and an allocation that finds
+//! no memory does not wait. A callback that holds something back each time that the driver is asked
+//! keeps the library asking.
+//!
+//! The library asks when somebody waits, asks, drops, imports or allocates, and not in the
+//! background. A program that does nothing of that polls its runtime by itself, or starts a
+//! [`ReleaseThread`](crate::deferred::ReleaseThread), which asks about what is held back.
 //!
 //! A driver that breaks DRV-2 is not trusted with what the operation was about: the call counts as
 //! failed, and the handle is leaked.
@@ -253,7 +296,9 @@ pub struct Allocation {
 /// * DRV-1: They can be called on any thread and on several at once, and restore what is *current*
 ///   for the thread.
 /// * DRV-2: They never unwind.
-/// * DRV-3: They use and drop no queue, event, memory, array or stream of this library.
+/// * DRV-3: They use and drop no queue, event, memory, array or stream of this library. Callbacks
+///   of the application may, which `is_complete`, `is_idle`, `synchronize`, `wait_on_host`, `map`
+///   and `map_to_fill` run without a lock of the driver's.
 /// * DRV-4: A queue is in order. Where a runtime's is not, `record`, `wait` and `copy` make it so.
 ///   Where `readiness` is [`QueueOrder`](Readiness::QueueOrder), all queues of the device are one.
 /// * DRV-5: They wait for submitted work only where their documentation says so.
@@ -282,11 +327,11 @@ pub struct Allocation {
 ///
 /// * DRV-16: A queue is usable until `close_queue`, and work that it was given still finishes.
 /// * DRV-17: `synchronize` succeeds, and `is_idle` says yes, only when all that any thread had
-///   submitted before the call is finished.
+///   submitted before the call is finished, and none of it failed.
 /// * DRV-18: A recorded event stands for all that any thread had submitted to the queue before the
 ///   `record`. After a failure the event that was passed in is still the caller's.
-/// * DRV-19: `is_complete` and `wait_on_host` say yes only when that work is finished, and yes ever
-///   after.
+/// * DRV-19: `is_complete` and `wait_on_host` say yes only when that work is finished, and none of
+///   it failed; and yes ever after.
 /// * DRV-20: After `Queued`, nothing submitted later to the queue starts before the event has
 ///   passed.
 /// * DRV-21: `DeviceLost` is said only when the device touches no memory of the process any more.
@@ -295,10 +340,18 @@ pub struct Allocation {
 ///   any thread had submitted to any of these queues is finished once `of_device` has passed what
 ///   is submitted to it afterwards.
 ///
+/// Failures that are told later:
+///
+/// * DRV-27: Work that was accepted and fails later, and all work behind it, is
+///   [`WorkFailed`](ErrorKind::WorkFailed) for whoever asks about it, always, once it is over.
+/// * DRV-28: After the loss of the device every operation says `DeviceLost`, waits that are under
+///   way end, and no event stays without an answer.
+///
 /// Data:
 ///
 /// * DRV-23: `copy` writes the destinations and nothing else, in its turn on the queue. Where
-///   copies go by units, it may write what is behind a destination up to the next unit.
+///   copies go by units, it may write what is behind a destination up to the next unit. It reads
+///   sources in host memory in its turn, or sooner, from the call on.
 /// * DRV-24: `map` gives an address at which the host may read `len` bytes until its own `unmap`.
 /// * DRV-25: `map_to_fill` gives an address at which the host may write `len` bytes until
 ///   `unmap_filled`, whose answer says truly when the bytes are there.
@@ -474,8 +527,9 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     unsafe fn wait(&self, queue: Raw<Queue>, event: Raw<Event>) -> Result<Waiting>;
 
     /// Whether the event has passed. Never waits. A device that is lost is
-    /// [`ErrorKind::DeviceLost`], always, and nothing else is (DRV-21): whoever holds memory back
-    /// for this event takes that as passed.
+    /// [`ErrorKind::DeviceLost`], always, and nothing else is (DRV-21). Work that has failed is
+    /// [`ErrorKind::WorkFailed`], always, once it is over (DRV-27). Whoever holds memory back for
+    /// this event takes both as passed; every other error leaves the memory where it is.
     ///
     /// # Safety
     /// UNS-22.
@@ -508,6 +562,11 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
 
     /// Submits a list of copies to the queue. All of them are one piece of work; their order among
     /// each other is free. What the properties say of copies holds of each region.
+    ///
+    /// A runtime that consumes host memory at submission, such as WebGPU's `writeBuffer`, reads the
+    /// sources of [`Route::FromHost`] in this call. Others read them in their turn on the queue. A
+    /// caller bears both: the sources hold their bytes already, and are kept until the queue has
+    /// passed the copy.
     ///
     /// # Safety
     /// UNS-21, host memory included, and UNS-22.

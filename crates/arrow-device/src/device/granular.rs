@@ -160,7 +160,7 @@ impl<'a> GranularCopy<'a> {
     }
 
     /// Puts units together of which only parts are written. Returns their bytes, and the copies
-    /// that write them. Waits for the queue.
+    /// that write them. Waits for the queue where a unit is not filled by its parts together.
     ///
     /// # Safety
     /// UNS-21 holds of the parts, of which each lies in one unit.
@@ -182,21 +182,22 @@ impl<'a> GranularCopy<'a> {
             }
             self.join(&mut written, Region { from: here, to: there, len: self.unit });
         }
-        // SAFETY: UNS-21, as the caller promises: an allocation has whole units, and nobody else
-        // writes to a unit that is filled in part. `units` has room, and is kept until the wait
-        // has succeeded, or until the queue has passed.
-        let submitted = unsafe { self.queue.submit_copies(Route::ToHost, &read) };
-        // Earlier work of the queue may write the sources as well.
-        if let Err(error) = submitted.and_then(|()| self.queue.synchronize()) {
-            self.queue.keep_until_done(units);
-            return Err(error);
+        if !read.is_empty() {
+            // SAFETY: UNS-21, as the caller promises: an allocation has whole units, and nobody
+            // else writes to a unit that is filled in part. `units` has room, and is kept until the
+            // wait has succeeded, or until the queue has passed.
+            let submitted = unsafe { self.queue.submit_copies(Route::ToHost, &read) };
+            if let Err(error) = submitted.and_then(|()| self.queue.synchronize()) {
+                self.queue.keep_until_done(units);
+                return Err(error);
+            }
         }
         let in_order = (0..).step_by(self.unit as usize);
         for (offset, parts) in in_order.zip(parts.chunk_by(is_same)) {
             for part in parts {
                 let to = Spot { base, offset: offset + self.lead(part.to) };
-                // SAFETY: the source has the bytes at this point of the queue (UNS-21), which the
-                // queue has reached; the part lies inside its unit, for which `units` has room.
+                // SAFETY: a source in host memory has its bytes when the copy is submitted
+                // (UNS-21); the part lies inside its unit, for which `units` has room.
                 unsafe { copy_bytes(part.from, to, part.len) };
             }
         }

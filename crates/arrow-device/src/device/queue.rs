@@ -213,7 +213,8 @@ impl Queue {
     /// # Safety
     /// Each region lies inside memory that may be read and written so by work on this queue, and
     /// that stays allocated until this queue has passed the copies; nobody else writes to a unit
-    /// that a destination has a part of (UNS-21).
+    /// that a destination has a part of. A source in host memory holds its bytes already: work of
+    /// this queue that writes there was waited for, too (UNS-21).
     pub unsafe fn copy(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
         // SAFETY: UNS-21, as the caller promises.
         unsafe { self.copy_leaving(Slack::Kept, route, regions) }

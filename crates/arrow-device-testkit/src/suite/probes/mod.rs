@@ -76,7 +76,7 @@ pub(super) fn of(check: Check) -> &'static [Probe] {
 const BEFORE: u8 = 0xa5;
 
 /// Bytes that look unlike those of another seed, and unlike themselves a few places on.
-fn numbered(len: usize, seed: u8) -> Vec<u8> {
+pub(super) fn numbered(len: usize, seed: u8) -> Vec<u8> {
     let byte = |index: usize| (index * 197 + index / 251 * 31 + usize::from(seed) * 59 + 7) as u8;
     (0..len).map(byte).collect()
 }
@@ -118,7 +118,7 @@ fn get(queue: &Queue, from: Spot, expected: Vec<u8>) -> Result<Landing, String> 
 }
 
 /// A place in host memory.
-fn host(bytes: &[u8], offset: usize) -> Spot {
+pub(super) fn host(bytes: &[u8], offset: usize) -> Spot {
     Spot { base: Raw::from_ptr(bytes.as_ptr().cast_mut().cast()), offset: offset as u64 }
 }
 

@@ -26,6 +26,11 @@ pub(super) fn may_come(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotReachable | ErrorKind::Unsupported | ErrorKind::NotReady)
 }
 
+/// Whether a complaint is of a lost device or of failed work.
+fn is_told_to_fail(complaint: &str) -> bool {
+    complaint.contains("device lost") || complaint.contains("work failed")
+}
+
 /// The calls of the driver that can be told to fail.
 const CALLS: [Call; 8] = [
     Call::Allocate,
@@ -446,7 +451,7 @@ impl World<'_> {
         // A driver may be asked to show some of the bytes only now.
         if let Err(complaint) = values.compare(&host)
             && !self.shared.has_faults.load(Ordering::Relaxed)
-            && !(self.shared.has_losses() && complaint.contains("device lost"))
+            && !(self.shared.has_losses() && is_told_to_fail(&complaint))
         {
             self.shared.findings.add(format!("the host read {complaint}"));
         }
@@ -518,7 +523,7 @@ impl World<'_> {
             let runtime = choices.below(2);
             let (sim, call) = (&self.shared.sims[runtime], choices.pick(&CALLS));
             let byte = choices.byte();
-            let (nth, effect) = (1 + u64::from(byte % 4), byte / 4 % 4);
+            let (nth, effect) = (1 + u64::from(byte % 4), byte / 4 % 5);
             // Noted before it happens: another thread may be the first to see it.
             let noted = match effect {
                 0 | 1 => &self.shared.has_faults,
@@ -528,6 +533,7 @@ impl World<'_> {
             match effect {
                 0 | 1 => sim.fail(call, nth),
                 2 => sim.lose_device_in(call, nth),
+                3 => sim.fail_later(nth),
                 _ => sim.lose_device(),
             }
         }

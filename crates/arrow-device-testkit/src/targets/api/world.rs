@@ -34,7 +34,7 @@ pub(super) struct Common {
     pub(super) books: Arc<OwnerBooks>,
     /// Whether calls were told to fail: errors are no findings from then on.
     pub(super) has_faults: AtomicBool,
-    /// Whether devices of a runtime were told to be lost.
+    /// Whether devices of a runtime were told to be lost, or work on them to fail.
     pub(super) losses: [AtomicBool; 2],
     pub(super) recycler: Recycler,
     next_number: AtomicI64,
@@ -59,12 +59,15 @@ impl Common {
             // An array says an id, and not of which kind the device is: twins are of one kind.
             let kind = choices.pick(&Kind::ALL);
             let kind = if are_twins { *kind_of_first.get_or_insert(kind) } else { kind };
+            let seed = choices.byte();
+            let are_read_at_once = seed % 2 == 1;
             let builder = Sim::builder()
                 .kind(kind)
-                .seed(u64::from(choices.byte()))
+                .seed(u64::from(seed))
                 .schedule(choices.pick(&[Schedule::Late, Schedule::Eager]))
                 .backtraces(false)
                 .parts(choices.once_in(3))
+                .host_sources_at_submission(are_read_at_once)
                 .devices(devices);
             let has_peers = devices > 1 && choices.once_in(2);
             let builder = if has_peers { builder.peers(devices) } else { builder };
@@ -103,14 +106,15 @@ impl Common {
         &self.sims[usize::from(device == 2)]
     }
 
-    /// Whether an error says that a device is lost, and the device is of a runtime of which devices
-    /// were told to be lost.
+    /// Whether an error says that a device is lost or that work has failed, and the device is of a
+    /// runtime that was told so.
     fn is_of_a_lost_device(&self, error: &Error) -> bool {
         let is_lost = |device: usize| {
             self.losses[usize::from(device == 2)].load(Ordering::Relaxed)
                 && error.device().is_none_or(|id| id == self.devices[device].id())
         };
-        error.kind() == ErrorKind::DeviceLost && (0..3).any(is_lost)
+        let kinds = [ErrorKind::DeviceLost, ErrorKind::WorkFailed];
+        kinds.contains(&error.kind()) && (0..3).any(is_lost)
     }
 
     /// Whether two devices have this id.
@@ -118,7 +122,7 @@ impl Common {
         self.are_twins && id == self.devices[2].id()
     }
 
-    /// Whether any device was told to be lost.
+    /// Whether any device was told to be lost, or any work to fail.
     pub(super) fn has_losses(&self) -> bool {
         self.losses.iter().any(|is_lost| is_lost.load(Ordering::Relaxed))
     }

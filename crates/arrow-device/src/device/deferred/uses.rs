@@ -131,13 +131,19 @@ impl QueueUse {
     }
 }
 
+/// Whether an error of this kind says that the work that was asked about is over.
+fn is_over(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::DeviceLost | ErrorKind::WorkFailed)
+}
+
 impl UseEnd {
     fn answer(answer: Result<bool>) -> DriverAnswer {
         match answer {
             Ok(true) => DriverAnswer::Passed,
             Ok(false) => DriverAnswer::NotYet,
-            // DRV-21: a lost device touches no memory of this process any more.
-            Err(error) if error.kind() == ErrorKind::DeviceLost => DriverAnswer::Passed,
+            // DRV-21: a lost device touches no memory of this process any more. DRV-27: nothing of
+            // failed work runs any more, nor of what comes before it.
+            Err(error) if is_over(error.kind()) => DriverAnswer::Passed,
             Err(_) => DriverAnswer::Unknown,
         }
     }

@@ -1,0 +1,119 @@
+//! Work that fails after it was accepted, a device that is lost, and a runtime that is polled.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use arrow_device::driver::Raw;
+use arrow_device::{ErrorKind, Event, Result};
+
+use super::Fault;
+use super::driver::{FaultyDriver, FaultyShared};
+use super::late::{Lines, Point};
+
+/// A test's hand on wrapped devices. Work fails, and devices are lost, where work is
+/// [late](super::Faulty::late).
+#[derive(Clone, Debug)]
+pub struct FaultyHand(pub(super) Arc<FaultyShared>);
+
+/// What a driver runs while it is asked, and on which threads it runs at the moment.
+#[derive(Default)]
+pub(super) struct Callback {
+    run: Mutex<Option<Arc<dyn Fn() + Send + Sync>>>,
+    depth: Mutex<HashMap<ThreadId, usize>>,
+}
+
+/// How deep a callback runs inside of itself: what it does asks the driver again.
+const DEEPEST: usize = 2;
+
+impl Callback {
+    /// Runs it, without a lock.
+    pub(super) fn run(&self) {
+        let known = || self.run.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(run) = known() else { return };
+        let thread = std::thread::current().id();
+        let mut depths = self.depth.lock().unwrap_or_else(PoisonError::into_inner);
+        let depth = depths.entry(thread).or_default();
+        if *depth == DEEPEST {
+            return;
+        }
+        *depth += 1;
+        drop(depths);
+        run();
+        let mut depths = self.depth.lock().unwrap_or_else(PoisonError::into_inner);
+        depths.entry(thread).and_modify(|depth| *depth -= 1);
+    }
+}
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Callback")
+    }
+}
+
+impl FaultyHand {
+    /// From now on the operations that ask or wait (`is_complete`, `is_idle`, `synchronize`,
+    /// `wait_on_host`, `map`, `map_to_fill`) run this first, as a runtime that is polled runs the
+    /// callbacks of the application. `None` for nothing.
+    pub fn run_in_polls(&self, callback: Option<Arc<dyn Fn() + Send + Sync>>) {
+        *self.0.callback.run.lock().unwrap_or_else(PoisonError::into_inner) = callback;
+    }
+
+    /// Makes the next copy that is submitted fail when its turn comes.
+    pub fn fail_next(&self) {
+        self.0.state().lines.fails_next = true;
+    }
+
+    /// Loses the devices. What was submitted and is not done never will be.
+    pub fn lose(&self) {
+        let mut state = self.0.state();
+        self.0.is_lost.store(true, Ordering::SeqCst);
+        state.lines.throw_all_away();
+    }
+}
+
+impl FaultyDriver {
+    /// An error once the device is lost.
+    pub(super) fn tells(&self) -> Result<()> {
+        if self.shared.is_lost.load(Ordering::SeqCst) {
+            return Err(self.error(ErrorKind::DeviceLost, "the device was told to be lost"));
+        }
+        Ok(())
+    }
+
+    /// The same of operations that submit or allocate.
+    pub(super) fn takes_work(&self) -> Result<()> {
+        if self.has(Fault::LossUnseen) { Ok(()) } else { self.tells() }
+    }
+
+    /// What is said of an event once the device is lost: to whoever asks, or waits with a limit or
+    /// without one.
+    pub(super) fn answer_of_lost(&self, wait: Option<Option<Duration>>) -> Option<Result<bool>> {
+        let error = self.tells().err()?;
+        // Whoever waits without a limit would wait for ever.
+        let is_pending = self.has(Fault::LossPending) && wait != Some(None);
+        Some(if is_pending { Ok(false) } else { Err(error) })
+    }
+
+    /// An error where work up to a point failed, which is over. `event` is what stands for the
+    /// point.
+    pub(super) fn failure(
+        &self,
+        lines: &mut Lines,
+        point: Point,
+        event: Option<Raw<Event>>,
+    ) -> Result<()> {
+        if !lines.fails_by(point) || self.has(Fault::FailureLost) {
+            return Ok(());
+        }
+        if let Some(event) = event.filter(|_| self.has(Fault::FailureForgotten))
+            && !lines.tell_once(event)
+        {
+            return Ok(());
+        }
+        Err(self.error(ErrorKind::WorkFailed, "work that was submitted before was told to fail"))
+    }
+}
