@@ -130,7 +130,7 @@ struct ardev_buffer;
 #define ARDEV_DEVICE_EVENT_OBJECTS 16
 // Of ardev_driver: a part of a handle can have a handle of its own.
 #define ARDEV_DEVICE_PARTS 32
-// Of ardev_driver: a copy within the device is between two handles, and never between places of one.
+// Of ardev_driver: a copy within the device is between two handles, and never inside one.
 #define ARDEV_DEVICE_DISTINCT_COPIES 64
 // Of ardev_driver: every buffer needs an allocation of its own, although there are addresses.
 #define ARDEV_DEVICE_SEPARATE 128

@@ -45,10 +45,10 @@ struct ardev_driver {
   // one a table's memory is of, and arrays in it are refused to all queues (EXDEV).
   int64_t device_id;
   uint64_t alignment;                // of allocations; at least 64, 0 for that
-  // How many bytes `copy` copies at least, and at multiples of what: a power of two, 0 for 1. Places
-  // on the device are then at multiples of it; sizes are as they are, and `copy` rounds them up on
-  // the device: what is behind a destination up to the next multiple belongs to nobody. `allocate`
-  // gives whole units.
+  // How many bytes `copy` copies at least, and at multiples of what: a power of two, 0 for 1.
+  // Places on the device are then at multiples of it; sizes are as they are, and `copy` rounds
+  // them up on the device: what is behind a destination up to the next multiple belongs to
+  // nobody. `allocate` gives whole units.
   uint64_t copy_unit;
   const char* ARDEV_NULLABLE name;   // copied
   // Nothing below is called in a child of fork, nor after the end of the process has begun.

@@ -24,3 +24,4 @@ mod places;
 mod reports;
 #[path = "../support/mod.rs"]
 mod support;
+mod units;

@@ -5,7 +5,7 @@ use arrow_device::{Buffer, ErrorKind, Memory};
 use arrow_device_sim::{Builder, Kind, Mistake, Schedule, Sim, catalogue};
 
 use crate::support::{Bench, at, forgotten, host, host_mut, region};
-use crate::{fillings, host_memory, leaks, places};
+use crate::{fillings, host_memory, leaks, places, units};
 
 /// A thousand and a little: in seconds, because nothing here sleeps.
 const SEEDS: u64 = if cfg!(miri) { 3 } else { 1024 };
@@ -38,6 +38,7 @@ fn all() -> impl Iterator<Item = &'static Twins> {
         .chain(places::TWINS)
         .chain(leaks::TWINS)
         .chain(fillings::TWINS)
+        .chain(units::TWINS)
 }
 
 fn discrete() -> Builder {
@@ -49,7 +50,7 @@ fn readable() -> Builder {
 }
 
 /// Memory that the wrong twin uses on the queues `one` and `two` and then gives back properly.
-fn with_memory(bench: &Bench<'_>, act: impl FnOnce(Raw<Memory>)) {
+pub(crate) fn with_memory(bench: &Bench<'_>, act: impl FnOnce(Raw<Memory>)) {
     let memory = bench.allocate(64);
     act(memory);
     bench.idle();
@@ -314,44 +315,6 @@ const ALL: &[Twins] = &[
             with_memory(bench, |memory| {
                 let kernel = bench.sim.kernel("consume").reads(at(memory, 8), 8);
                 kernel.launch(&bench.one, |_| {}).unwrap();
-            });
-        },
-    },
-    Twins {
-        name: "a copy to a place between units",
-        mistake: Mistake::UncopyableRegion,
-        build: || Sim::builder().kind(Kind::WholeUnits),
-        wrong: |bench| {
-            with_memory(bench, |memory| {
-                let regions = [region(host(&[1; 8]), at(memory, 6), 8)];
-                let driver = bench.driver();
-                unsafe { driver.copy(bench.one.raw(), Route::FromHost, &regions) }.unwrap();
-            });
-        },
-        right: |bench| {
-            with_memory(bench, |memory| {
-                bench
-                    .copy(&bench.one, Route::FromHost, &[region(host(&[1; 8]), at(memory, 6), 8)])
-                    .unwrap();
-            });
-        },
-    },
-    Twins {
-        name: "a copy inside one allocation",
-        mistake: Mistake::UncopyableRegion,
-        build: || Sim::builder().kind(Kind::WholeUnits),
-        wrong: |bench| {
-            with_memory(bench, |memory| {
-                let regions = [region(at(memory, 0), at(memory, 32), 32)];
-                let driver = bench.driver();
-                unsafe { driver.copy(bench.one.raw(), Route::Within, &regions) }.unwrap();
-            });
-        },
-        right: |bench| {
-            with_memory(bench, |memory| {
-                bench
-                    .copy(&bench.one, Route::Within, &[region(at(memory, 0), at(memory, 32), 32)])
-                    .unwrap();
             });
         },
     },
