@@ -16,7 +16,7 @@
 //! what is behind it up to the next unit belongs to nobody.
 
 use super::Queue;
-use super::driver::{Addressing, Properties, Raw, Region, Route, Spot};
+use super::driver::{Addressing, Driver, Properties, Raw, Region, Route, Spot};
 use super::staging::zeroed;
 use crate::{Error, ErrorKind, Result};
 
@@ -72,14 +72,15 @@ impl<'a> GranularCopy<'a> {
     pub(super) unsafe fn submit(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
         let regions: Vec<_> = regions.iter().copied().filter(|region| region.len > 0).collect();
         let regions = regions.as_slice();
-        // SAFETY: UNS-21, and what else the caller promises.
-        unsafe {
-            match route {
-                Route::FromHost => self.write(regions),
-                Route::ToHost => self.read(regions),
-                Route::Within => self.within(regions),
-                Route::FromPeer(_) => self.from_peer(route, regions),
-            }
+        match route {
+            // SAFETY: UNS-21, and what the caller promises of slack.
+            Route::FromHost => unsafe { self.write(regions) },
+            // SAFETY: UNS-21, as the caller promises.
+            Route::ToHost => unsafe { self.read(regions) },
+            // SAFETY: UNS-21, and what the caller promises of slack.
+            Route::Within => unsafe { self.within(regions) },
+            // SAFETY: UNS-21 with this route, and what the caller promises of slack.
+            Route::FromPeer(peer) => unsafe { self.copy_peer(peer, regions) },
         }
     }
 
@@ -227,10 +228,9 @@ impl<'a> GranularCopy<'a> {
     }
 
     /// # Safety
-    /// UNS-21 with this route, which is from a peer, and what [`submit`](Self::submit) says of
-    /// slack.
-    unsafe fn from_peer(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
-        let Route::FromPeer(peer) = route else { return Ok(()) };
+    /// UNS-21 with the route from this peer, and what [`submit`](Self::submit) says of slack.
+    unsafe fn copy_peer(&self, peer: &dyn Driver, regions: &[Region]) -> Result<()> {
+        let route = Route::FromPeer(peer);
         if peer.properties().copy_unit != self.unit {
             let message = format!("{} copies other units; copy by the host", peer.id());
             let error = Error::new(ErrorKind::Unsupported, message);

@@ -466,14 +466,15 @@ impl Memory {
         self.note_queue(queue);
         let to = Spot { base: self.block.raw, offset: 0 };
         let region = Region { from, to, len };
-        // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by
-        // `keep_until_done`; this memory has no other user (`&mut self`), and nothing else is
-        // written in it where nobody was told the place.
-        let submitted = unsafe {
-            match self.written == 0 && self.used_on.iter().all(|used| !used.is_told) {
-                true => queue.copy_into_fresh(Route::FromHost, &[region]),
-                false => queue.copy(Route::FromHost, &[region]),
-            }
+        let submitted = if self.written == 0 && self.used_on.iter().all(|used| !used.is_told) {
+            // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by
+            // `keep_until_done`; this memory has no other user (`&mut self`), and nothing is
+            // written in it, since nobody was told the place.
+            unsafe { queue.copy_into_fresh(Route::FromHost, &[region]) }
+        } else {
+            // SAFETY: both sides hold `len` bytes; the source outlives the copy, by the wait or by
+            // `keep_until_done`; this memory has no other user (`&mut self`).
+            unsafe { queue.copy(Route::FromHost, &[region]) }
         };
         // A copy that failed may have been submitted all the same.
         submitted

@@ -65,7 +65,8 @@ impl Tensor {
         })
     }
 
-    /// Submits the copy of all elements in row-major order to `at` bytes into `to`.
+    /// Submits the copy of all elements in row-major order to `at` bytes into `to`, which is fresh
+    /// from there on.
     pub(crate) fn gather(
         &self,
         queue: &Queue,
@@ -99,16 +100,17 @@ impl Tensor {
                 regions.clear();
             }
         }
+        if regions.len() == 1 {
+            // SAFETY: UNS-21: every element lies in memory that the view keeps until the queue has
+            // passed, because UNS-24 holds of an import and the array has the memory otherwise; the
+            // target is the caller's own, has room for all elements behind `at`, and is kept by it.
+            // Nothing is there yet behind the only region.
+            return unsafe { queue.copy_into_fresh(route, &regions) };
+        }
         // SAFETY: UNS-21: every element lies in memory that the view keeps until the queue has
         // passed, because UNS-24 holds of an import and the array has the memory otherwise; the
         // target is the caller's own, has room for all elements behind `at`, and is kept by it.
-        // Nothing is there yet behind the only region.
-        unsafe {
-            match regions.len() {
-                1 => queue.copy_into_fresh(route, &regions),
-                _ => queue.copy(route, &regions),
-            }
-        }
+        unsafe { queue.copy(route, &regions) }
     }
 }
 
