@@ -21,9 +21,7 @@ use pyo3::prelude::*;
 
 /// Calls `work` with the interpreter, for which it waits. `None` where the interpreter has ended.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
-    // SAFETY: Python's documentation lists `Py_IsInitialized` among the functions that can be
-    // called without the interpreter and before it is initialized.
-    if unsafe { ffi::Py_IsInitialized() } == 0 {
+    if has_ended() {
         return None;
     }
     let _lock = Lock::take();
@@ -31,6 +29,13 @@ pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
         let _end = AtEnd::of(py);
         work(py)
     })
+}
+
+/// Whether the interpreter ends or has ended. From then on one thread alone has Python.
+fn has_ended() -> bool {
+    // SAFETY: Python's documentation lists `Py_IsInitialized` among the functions that can be
+    // called without the interpreter and before it is initialized.
+    unsafe { ffi::Py_IsInitialized() == 0 }
 }
 
 /// The interpreter's lock, or the attachment that a free-threaded build has instead.
@@ -47,6 +52,10 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
+        // Before version 3.14 Python ends other threads at its end by unwinding their stacks.
+        if has_ended() {
+            return;
+        }
         // SAFETY: Python's documentation of `PyGILState_Release`: the call matches that of
         // `PyGILState_Ensure` whose answer this is. A `Lock` does not leave `attached`, so that it
         // is the same thread, and calls inside each other end in the reverse order.
@@ -144,7 +153,11 @@ impl<'py> AtEnd<'py> {
 
 impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
-        let_go(self.0);
+        // Before version 3.14 Python ends other threads at its end by unwinding their stacks, and
+        // they have no interpreter then.
+        if !has_ended() {
+            let_go(self.0);
+        }
     }
 }
 
