@@ -12,7 +12,8 @@ import pytest
 
 import arrow_device as ad
 
-# What each program begins with. `lengths` reads a stream by its C function, which `ctypes` calls without the lock.
+# What each program begins with. `lengths` reads a stream by its C function, which `ctypes` calls
+# without the interpreter's lock.
 BEGINNING = """
 import array, ctypes, gc, threading
 import arrow_device as ad
@@ -326,7 +327,7 @@ def test_an_exception_keeps_its_identity_and_its_traceback():
 
 RELEASES_ON_A_THREAD_WITHOUT_PYTHON = BEGINNING + """
 def release(struct, callback):
-    # The thread that has the interpreter's lock waits for one that releases: `PyDLL` keeps the lock.
+    # The thread that has the interpreter's lock waits for one that releases: `PyDLL` keeps it.
     libc, thread = ctypes.PyDLL(None), ctypes.c_ulong()
     assert libc.pthread_create(ctypes.byref(thread), None, callback, ctypes.byref(struct)) == 0
     assert libc.pthread_join(thread, None) == 0
@@ -356,6 +357,7 @@ print(*sorted(ended))
 """
 
 
+# Requirement: SAF-15
 def test_a_release_does_not_wait_for_the_interpreter():
     assert run(RELEASES_ON_A_THREAD_WITHOUT_PYTHON, seconds=30) == "buffer generator"
 
@@ -380,5 +382,6 @@ print(*order)
 """
 
 
+# Requirement: SAF-15
 def test_a_release_runs_no_python_code():
     assert run(BELOW_A_FRAME) == "released given up"
