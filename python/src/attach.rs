@@ -11,6 +11,7 @@
 //!   C++ library may release while it holds a lock that another thread, which has the interpreter's
 //!   lock, waits for.
 
+use std::cell::Cell;
 use std::fmt::{self, Debug, Formatter};
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -124,21 +125,42 @@ impl Drop for Held {
     }
 }
 
-/// Gives up the references that were dropped. Runs code of Python's.
+/// How many calls of [`let_go`] may be inside each other on a thread. Chains of objects can be long,
+/// and each object of a chain needs stack.
+const DEEPEST: usize = 16;
+
+thread_local! {
+    /// How many calls of [`let_go`] the thread is in.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Gives up the references that were dropped. Runs code of Python's, which may get here again; what
+/// gets here too deep is left to the calls that it is in.
 pub(crate) fn let_go(py: Python<'_>) {
     // Nearly always there is nothing.
     if DROPPED.load(Ordering::Relaxed).is_null() {
         return;
     }
-    let mut first = DROPPED.swap(ptr::null_mut(), Ordering::Acquire);
-    while !first.is_null() {
-        // SAFETY: the documentation of `Box::from_raw`: a drop of `Held` leaked the box, and the
-        // list, which was taken as a whole, had its only pointer.
-        let node = unsafe { Box::from_raw(first) };
-        let Node { object, next } = *node;
-        first = next.into_inner();
-        object.drop_ref(py);
+    let depth = DEPTH.get();
+    if depth == DEEPEST {
+        return;
     }
+    DEPTH.set(depth + 1);
+    loop {
+        let mut first = DROPPED.swap(ptr::null_mut(), Ordering::Acquire);
+        if first.is_null() {
+            break;
+        }
+        while !first.is_null() {
+            // SAFETY: the documentation of `Box::from_raw`: a drop of `Held` leaked the box, and
+            // the list, which was taken as a whole, had its only pointer.
+            let node = unsafe { Box::from_raw(first) };
+            let Node { object, next } = *node;
+            first = next.into_inner();
+            object.drop_ref(py);
+        }
+    }
+    DEPTH.set(depth);
 }
 
 /// Gives up at its end what was dropped until then. A function that Python calls makes one first,

@@ -17,6 +17,7 @@ import arrow_device as ad
 BEGINNING = """
 import array, ctypes, gc, threading
 import arrow_device as ad
+import arrow_device.testing
 from support import ArrowArray, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema, ReleaseArray, struct_of
 
 def chunks(count=50):
@@ -385,3 +386,40 @@ print(*order)
 # Requirement: SAF-15
 def test_a_release_runs_no_python_code():
     assert run(BELOW_A_FRAME) == "released given up"
+
+
+LONG_CHAINS = BEGINNING + """
+class Reads:
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return ONE
+
+class Buffer(bytearray):
+    pass
+
+def work():
+    stream = held = None
+    for _ in range(20_000):
+        stream = ad.stream(Reads(stream))
+        buffer = Buffer(8)
+        buffer.held, held = held, ad.array(buffer)
+    del stream
+    del buffer, held
+
+ONE = ad.array(array.array("q", [1]))
+threading.stack_size(512 * 1024)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print(ad.testing.live_objects()["streams"], ad.testing.live_objects()["arrays"])
+"""
+
+
+# Requirement: SAF-37
+def test_objects_that_hold_each_other_in_a_long_chain_need_little_stack():
+    assert run(LONG_CHAINS) == "0 1"
