@@ -125,8 +125,8 @@ impl Drop for Held {
     }
 }
 
-/// How many calls of [`let_go`] may be inside each other on a thread. Chains of objects can be long,
-/// and each object of a chain needs stack.
+/// How many calls of [`let_go`] may be inside each other on a thread. Chains of objects can be
+/// long, and each object of a chain needs stack.
 const DEEPEST: usize = 16;
 
 thread_local! {
