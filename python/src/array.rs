@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PySlice, PyTuple};
 
+use crate::attach::LastField;
 use crate::capsule::{self, Moved};
 use crate::device::{self, PyDevice, PyQueue};
 use crate::error::{OrRaise, invalid};
@@ -42,12 +43,14 @@ pub(crate) struct PyArray {
     /// submitted before this goes.
     used_on: ForkMutex<Vec<View>>,
     _live: Live,
+    _last: LastField,
 }
 
 impl PyArray {
     pub(crate) fn new(array: Array) -> Self {
         let used_on = ForkMutex::default();
-        Self { array, host_copies: false, used_on, _live: Live::new(Kind::Array) }
+        let _live = Live::new(Kind::Array);
+        Self { array, host_copies: false, used_on, _live, _last: LastField }
     }
 
     pub(crate) fn array(&self) -> &Array {

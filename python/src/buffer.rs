@@ -1,8 +1,8 @@
 //! Python's buffer protocol: `bytes`, `bytearray`, `array.array`, `memoryview`, `mmap`.
 //!
 //! A `memoryview` of the object holds the memory. It is dropped with the last use of the data, on
-//! whatever thread; PyO3 puts that off to the next call where Python is not attached there, so that
-//! a release never waits for the interpreter.
+//! whatever thread, and given up by the next call that Python makes, so that a release never waits
+//! for the interpreter.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -17,6 +17,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
+use crate::attach::Held;
 use crate::error::{OrRaise, refused};
 
 /// The memory of an object as a tensor, without a copy.
@@ -62,7 +63,7 @@ pub(crate) fn take(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
             },
         },
         dims,
-        _view: view.unbind(),
+        _view: Held::new(view.into_any()),
     }));
     let numbers = block.dims.as_mut_ptr();
     block.managed.dl_tensor.shape = numbers;
@@ -85,7 +86,7 @@ struct ViewedTensor {
     managed: DLManagedTensorVersioned,
     /// Lengths, then strides.
     dims: Vec<i64>,
-    _view: Py<PyMemoryView>,
+    _view: Held,
 }
 
 unsafe extern "C" fn delete(managed: *mut DLManagedTensorVersioned) {

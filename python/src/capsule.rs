@@ -17,6 +17,7 @@ use pyo3::prelude::*;
 use pyo3::sync::critical_section::with_critical_section;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
+use crate::attach;
 use crate::error::{OrRaise, invalid};
 use crate::live::{self, Kind};
 
@@ -121,6 +122,8 @@ pub(crate) fn keeping_exception(work: impl FnOnce()) {
     // SAFETY: Python is attached to the thread that destroys an object.
     unsafe { fetch(&mut class, &mut value, &mut trace) };
     work();
+    // SAFETY: Python is attached to the thread that destroys an object.
+    attach::let_go(unsafe { Python::assume_attached() });
     // SAFETY: Python is attached to the thread that destroys an object; these are the references
     // that were fetched.
     unsafe { restore(class, value, trace) };

@@ -25,6 +25,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::array::PyArray;
+use crate::attach::AtEnd;
 use crate::backends;
 use crate::error::OrRaise;
 use crate::live::{Kind, Live};
@@ -61,7 +62,10 @@ fn answer(work: impl FnOnce(Python<'_>) -> PyResult<()>) -> c_int {
     // SAFETY: these functions are for callers who hold the interpreter's lock: they take and give
     // Python objects, and "set the Python error indicator".
     let py = unsafe { Python::assume_attached() };
-    let outcome = catch_unwind(AssertUnwindSafe(|| work(py)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let _end = AtEnd::of(py);
+        work(py)
+    }));
     match outcome.unwrap_or_else(|_| Err(PyRuntimeError::new_err("a panic"))) {
         Ok(()) => 0,
         Err(error) => {

@@ -7,17 +7,17 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
+use crate::attach::{Held, attached};
 use crate::take;
 
 /// The exception that ended a stream, for whoever reads it in Python.
-pub(crate) type Failure = Arc<Mutex<Option<PyErr>>>;
+pub(crate) type Failure = Arc<Mutex<Option<Held>>>;
 
 /// Calls an iterator of Python's whenever the next array is wanted, on whatever thread. It is
-/// dropped on any thread too; PyO3 puts off giving back its reference where Python is not attached
-/// there.
+/// dropped on any thread, too.
 #[derive(Debug)]
 pub(crate) struct Items {
-    iterator: Py<PyIterator>,
+    iterator: Held,
     /// Was taken to learn the schema.
     first: Option<Array>,
     failure: Failure,
@@ -29,11 +29,11 @@ impl Items {
         first: Option<Array>,
         failure: Failure,
     ) -> Self {
-        Self { iterator: iterator.unbind(), first, failure }
+        Self { iterator: Held::new(iterator.into_any()), first, failure }
     }
 
     fn advance(&self, py: Python<'_>) -> Result<Option<Array>> {
-        let next = next(self.iterator.bind(py));
+        let next = self.iterator.bind(py).cast().map_err(PyErr::from).and_then(next);
         next.map_err(|exception| {
             let kind = if exception.is_instance_of::<PyMemoryError>(py) {
                 ErrorKind::OutOfMemory
@@ -41,11 +41,8 @@ impl Items {
                 ErrorKind::Peer
             };
             let text = exception.to_string();
-            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-            let earlier = failure.replace(exception);
-            drop(failure);
-            // Runs code of Python's.
-            drop(earlier);
+            let exception = Held::new(exception.into_value(py).into_bound(py).into_any());
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(exception);
             Error::new(kind, text)
         })
     }
@@ -64,7 +61,7 @@ impl Iterator for Items {
         if let Some(first) = self.first.take() {
             return Some(Ok(first));
         }
-        let advanced = Python::try_attach(|py| self.advance(py));
+        let advanced = attached(|py| self.advance(py));
         let ended = || Err(Error::new(ErrorKind::Cancelled, "the interpreter has ended"));
         advanced.unwrap_or_else(ended).transpose()
     }

@@ -7,9 +7,10 @@
 //! * Whatever may block does so while Python is detached, and what a user would call a wait can be
 //!   interrupted.
 //! * What is freed here needs no interpreter: a release callback or a deleter runs on any thread,
-//!   also while Python ends.
+//!   with the interpreter's lock or without it, also while Python ends (see [`attach`]).
 
 mod array;
+mod attach;
 mod backends;
 mod buffer;
 mod capsule;
@@ -53,6 +54,7 @@ mod _native {
     #[pymodule_export]
     use crate::tensor::PyTensor;
 
+    use crate::attach::{self, AtEnd};
     use crate::error::OrRaise;
     use crate::{array, backends, device, dlpack_in, live, software, take};
 
@@ -75,6 +77,7 @@ mod _native {
         obj: &Bound<'_, PyAny>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyArray>> {
+        let _end = AtEnd::of(obj.py());
         let array = moved(obj.py(), take::array(obj)?, device)?;
         array::wrap(obj.py(), array, false)
     }
@@ -91,6 +94,7 @@ mod _native {
         obj: &Bound<'_, PyAny>,
         device: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyArray>> {
+        let _end = AtEnd::of(obj.py());
         let array = moved(obj.py(), take::batch(obj)?, device)?;
         array::wrap(obj.py(), array, true)
     }
@@ -120,6 +124,7 @@ mod _native {
         if let Ok(stream) = obj.cast::<PyStream>() {
             return Ok(stream.clone().unbind());
         }
+        let _end = AtEnd::of(obj.py());
         let schema = schema.map(take::schema).transpose()?;
         Py::new(obj.py(), crate::stream::of(obj, schema)?)
     }
@@ -141,6 +146,7 @@ mod _native {
         device: Option<&Bound<'_, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<PyTensor> {
+        let _end = AtEnd::of(x.py());
         let device = device.map(device::named).transpose()?;
         dlpack_in::take(x, device, copy).map(PyTensor::new)
     }
@@ -186,6 +192,7 @@ mod _native {
     /// do none of these for a long time.
     #[pyfunction]
     fn release_finished(py: Python<'_>) -> usize {
+        let _end = AtEnd::of(py);
         py.detach(arrow_device::deferred::release_finished)
     }
 
@@ -193,6 +200,7 @@ mod _native {
     #[pyfunction]
     #[pyo3(signature = (timeout=10.0))]
     fn wait_until_released(py: Python<'_>, timeout: f64) -> PyResult<()> {
+        let _end = AtEnd::of(py);
         let timeout = Duration::try_from_secs_f64(timeout)
             .map_err(|error| crate::error::invalid(error.to_string()))?;
         py.detach(|| arrow_device::deferred::wait_until_released(timeout)).or_raise()
@@ -218,6 +226,7 @@ mod _native {
     /// How many objects of each kind are alive.
     #[pyfunction]
     fn _live(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+        attach::let_go(py);
         let counts = PyDict::new(py);
         for (name, count) in live::counts() {
             counts.set_item(name, count)?;

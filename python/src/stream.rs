@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
 use crate::array::{PyArray, wrap_chunk};
+use crate::attach::{AtEnd, LastField};
 use crate::device::{self, PyQueue};
 use crate::error::{OrRaise, invalid};
 use crate::items::{self, Failure, Items};
@@ -41,6 +42,7 @@ pub(crate) struct PyStream {
     failure: Failure,
     host_copies: bool,
     _live: Live,
+    _last: LastField,
 }
 
 /// What becomes of each array on its way.
@@ -70,6 +72,7 @@ impl PyStream {
             failure,
             host_copies: false,
             _live: Live::new(Kind::Stream),
+            _last: LastField,
         }
     }
 
@@ -79,6 +82,7 @@ impl PyStream {
         py: Python<'_>,
         work: impl FnOnce(&mut Option<ArrayStream>) -> T + Send,
     ) -> PyResult<T> {
+        let _end = AtEnd::of(py);
         let used = py.detach(|| -> Result<T> {
             let mut stream = self.stream.take_turn("the stream")?;
             Ok(work(&mut stream))
@@ -104,7 +108,8 @@ impl PyStream {
             Ok(array) => Ok(array),
             Err(error) => {
                 let raised = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-                raised.map_or_else(|| Err(error).or_raise(), Err)
+                raised
+                    .map_or_else(|| Err(error).or_raise(), |raised| Err(raised.into_exception(py)))
             }
         }
     }

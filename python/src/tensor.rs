@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::array::{PyArray, wrap};
+use crate::attach::LastField;
 use crate::backends::{self, Opened};
 use crate::capsule::keeping_exception;
 use crate::device::{self, PyDevice};
@@ -46,11 +47,12 @@ pub(crate) const LEGACY: &CStr = c"dltensor";
 pub(crate) struct PyTensor {
     tensor: Tensor,
     _live: Live,
+    _last: LastField,
 }
 
 impl PyTensor {
     pub(crate) fn new(tensor: Tensor) -> Self {
-        Self { tensor, _live: Live::new(Kind::Tensor) }
+        Self { tensor, _live: Live::new(Kind::Tensor), _last: LastField }
     }
 
     pub(crate) fn tensor(&self) -> &Tensor {
