@@ -2,10 +2,12 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
+use arrow_device::copy::Options;
 use arrow_device::dlpack::Conversion;
 use arrow_device::driver::{
     Driver, Properties, Raw, Region, Route, Runtime, Spot, SyncEvent, Waiting, Watched,
@@ -15,13 +17,14 @@ use arrow_device::{
     Array, Batch, DataType, Device, DeviceId, DeviceType, ErrorKind, Event, Memory, Queue, Result,
     Schema,
 };
-use arrow_device_sim::{KernelMemory, Kind, Schedule, Sim};
+use arrow_device_sim::{Call, KernelMemory, Kind, Schedule, Sim};
 
 /// A device of a simulator by an id of its own. Its memory may lie on a device of another id.
 #[derive(Debug)]
 struct Renamed {
     driver: Arc<dyn Driver>,
     id: DeviceId,
+    properties: Properties,
     /// An id of which the device reaches the memory.
     reached: Option<DeviceId>,
     /// Somebody who is told of each question what the device reaches, and waited for.
@@ -36,7 +39,8 @@ struct Asking {
 
 impl Renamed {
     fn new(driver: Arc<dyn Driver>, id: DeviceId) -> Self {
-        Self { driver, id, reached: None, asking: None }
+        let properties = driver.properties().clone();
+        Self { driver, id, properties, reached: None, asking: None }
     }
 }
 
@@ -51,7 +55,7 @@ unsafe impl Driver for Renamed {
     }
 
     fn properties(&self) -> &Properties {
-        self.driver.properties()
+        &self.properties
     }
 
     fn reaches(&self, memory: DeviceId) -> Result<()> {
@@ -65,15 +69,24 @@ unsafe impl Driver for Renamed {
     }
 
     unsafe fn allocate(&self, len: u64, queue: Option<Raw<Queue>>) -> Result<Raw<Memory>> {
-        unsafe { self.driver.allocate(len, queue) }
+        unsafe { self.driver.allocate(len.next_multiple_of(self.properties.copy_unit), queue) }
     }
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
-        unsafe { self.driver.free(memory, len) }
+        unsafe { self.driver.free(memory, len.next_multiple_of(self.properties.copy_unit)) }
     }
 
     fn watch(&self, what: Watched, places: &[WatchedPlace]) {
         self.driver.watch(what, places);
+    }
+
+    unsafe fn part(&self, memory: Raw<Memory>, offset: u64, len: u64) -> Result<Raw<Memory>> {
+        assert!(len.is_multiple_of(self.properties.copy_unit), "a part of {len} bytes");
+        unsafe { self.driver.part(memory, offset, len) }
+    }
+
+    unsafe fn free_part(&self, part: Raw<Memory>) {
+        unsafe { self.driver.free_part(part) }
     }
 
     fn open_queue(&self) -> Result<Raw<Queue>> {
@@ -147,12 +160,15 @@ struct Produced {
     memory: Raw<Memory>,
     event: Raw<Event>,
     buffers: [*const c_void; 2],
+    /// Whether it was released while the work was unfinished.
+    is_early: Arc<AtomicBool>,
 }
 
 unsafe extern "C" fn release(array: *mut ArrowArray) {
     unsafe {
-        let Produced { driver, memory, event, .. } =
+        let Produced { driver, memory, event, is_early, .. } =
             *Box::from_raw((*array).private_data.cast::<Produced>());
+        is_early.store(!driver.is_complete(event).unwrap(), Ordering::SeqCst);
         driver.wait_on_host(event, None).unwrap();
         driver.free(memory, 64);
         driver.destroy_event(event);
@@ -163,6 +179,16 @@ unsafe extern "C" fn release(array: *mut ArrowArray) {
 /// Numbers that a kernel on the queue still has to write, from a producer that shows no event
 /// (UNS-5: the work is submitted).
 fn produced(sim: &Sim, queue: &Queue, id: DeviceId) -> Array {
+    produced_with(sim, queue, id, false).0
+}
+
+/// The same with an event or without, and whether the array was released too early.
+fn produced_with(
+    sim: &Sim,
+    queue: &Queue,
+    id: DeviceId,
+    shows_event: bool,
+) -> (Array, Arc<AtomicBool>) {
     let driver = sim.device().driver().clone();
     let memory = unsafe { driver.allocate(64, None) }.unwrap();
     let write = |memory: &mut KernelMemory| memory.set_values(0, &[7_i64; 8]);
@@ -171,8 +197,13 @@ fn produced(sim: &Sim, queue: &Queue, id: DeviceId) -> Array {
     let event = driver.make_event().unwrap();
     let event = unsafe { driver.record(queue.raw(), event) }.unwrap();
     let buffers = [std::ptr::null(), memory.as_ptr().cast_const()];
-    let kept = Box::into_raw(Box::new(Produced { driver, memory, event, buffers }));
+    let is_early = Arc::new(AtomicBool::new(false));
+    let kept = Produced { driver, memory, event, buffers, is_early: is_early.clone() };
+    let kept = Box::into_raw(Box::new(kept));
     let mut c_array = ArrowDeviceArray::empty();
+    if shows_event {
+        c_array.sync_event = event.as_ptr();
+    }
     (c_array.device_type, c_array.device_id) = (id.device_type.0, id.id);
     c_array.array.length = 8;
     c_array.array.n_buffers = 2;
@@ -180,7 +211,7 @@ fn produced(sim: &Sim, queue: &Queue, id: DeviceId) -> Array {
     c_array.array.release = Some(release);
     c_array.array.private_data = kept.cast();
     let schema = Schema::try_from(DataType::Int64).unwrap();
-    unsafe { Array::import(&raw mut c_array, &schema) }.unwrap()
+    (unsafe { Array::import(&raw mut c_array, &schema) }.unwrap(), is_early)
 }
 
 fn late(kind: Kind) -> Sim {
@@ -253,4 +284,69 @@ fn a_device_is_not_found_before_it_is_known_whether_its_id_is_ambiguous() {
     assert_eq!(was_found.first(), Some(&false));
     assert!(Device::find(id).is_some());
     drop((first, second));
+}
+
+// Requirement: SAF-2
+#[test]
+fn a_queue_that_copies_units_is_refused_memory_without_such() {
+    let sim = Sim::builder().peers(2).build();
+    let (device, id) = (sim.device(), DeviceId::new(DeviceType::EXT_DEV, 77_005));
+    let driver = sim.device_number(1).driver().clone();
+    let properties = driver.properties().clone().with_copy_unit(4);
+    let units = Renamed { reached: Some(DeviceId::CPU), properties, ..Renamed::new(driver, id) };
+    let units = Device::new(units);
+    let queue = units.open_queue().unwrap();
+    let bytes = Array::from_values(DataType::Int8, (0..5_i8).map(Some)).unwrap();
+    let there = bytes.copy_to(&device.open_queue().unwrap()).unwrap();
+    let tensor = there.to_tensor(&Conversion::new()).unwrap();
+    let through = Options::new().through(&queue);
+    let refused = [
+        device.allocate(5).unwrap().write(&queue, &[1; 5]).unwrap_err(),
+        Device::host().allocate(5).unwrap().write(&queue, &[1; 5]).unwrap_err(),
+        tensor.copy(&queue).unwrap_err(),
+        tensor.copy_to_host(&queue).unwrap_err(),
+        there.copy_with(&Queue::host(), &through).unwrap_err(),
+    ];
+    for error in refused {
+        assert_eq!(error.kind(), ErrorKind::NotReachable, "{error}");
+    }
+    // Its own memory has units.
+    units.allocate(5).unwrap().write(&queue, &[1; 5]).unwrap();
+    drop((there, tensor, queue, units));
+}
+
+// Requirement: DRV-12
+#[test]
+fn parts_of_a_device_that_copies_units_have_whole_units() {
+    let sim = Sim::builder().kind(Kind::Handles).parts(true).build();
+    let id = DeviceId::new(DeviceType::EXT_DEV, 77_006);
+    let driver = sim.device().driver().clone();
+    let properties = driver.properties().clone().with_copy_unit(4);
+    let device = Device::new(Renamed { properties, ..Renamed::new(driver, id) });
+    let queue = device.open_queue().unwrap();
+    let values = Array::from_values(DataType::Int8, [Some(1_i8), None, Some(3)]).unwrap();
+    let there = values.copy_to(&queue).unwrap();
+    assert!(there.to_host().unwrap().equals(&values).unwrap());
+    let mut memory = queue.allocate(300).unwrap();
+    memory.write(&queue, &[1; 300]).unwrap();
+    let part = memory.into_buffer().slice(256, 5).unwrap();
+    let buffers = [None, Some(part)];
+    let array = Array::builder(DataType::UInt8).len(5).buffers(buffers).finish_ready().unwrap();
+    drop((array, there, queue, device));
+}
+
+// Requirement: SAF-13, SAF-19
+#[test]
+fn a_polled_copy_that_fails_keeps_the_array_whose_event_its_queue_waits_for() {
+    let sim = Sim::builder().schedule(Schedule::Late).build();
+    let (writer, queue) = (sim.device().open_queue().unwrap(), sim.device().open_queue().unwrap());
+    let (array, is_early) = produced_with(&sim, &writer, sim.device().id(), true);
+    // No event is made: neither that behind the wait nor that of the view, which keep the array.
+    (1..=2).for_each(|number| sim.fail(Call::MakeEvent, number));
+    let copy = array.copy_polled(&queue, &Options::new().always(true));
+    assert!(copy.is_err(), "{copy:?}");
+    drop(array);
+    assert!(!is_early.load(Ordering::SeqCst));
+    sim.run_until_idle();
+    drop((writer, queue));
 }

@@ -155,11 +155,12 @@ impl Tree {
             ordered = self.is_behind(queue, next);
             *seen_to += usize::from(matches!(ordered, Ok(true)));
         }
-        match ordered {
-            Ok(true) => self.note_waiting(queue),
-            // The tree is kept for what the queue waits for already, whatever the caller does.
-            _ if *seen_to > before => self.note_use(QueueUse::until_now(queue)),
-            _ => {}
+        // The tree is kept for what the queue waits for already, whatever becomes of the copy.
+        if *seen_to > before {
+            self.note_use(QueueUse::until_now(queue));
+        }
+        if let Ok(true) = ordered {
+            self.note_waiting(queue);
         }
         ordered
     }

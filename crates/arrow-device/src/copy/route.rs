@@ -111,7 +111,10 @@ pub(super) fn choose(
     }
     // The host is between the two, or one of them.
     let device = match &options.through {
-        Some(through) => through.device().clone(),
+        Some(through) => {
+            through.require_units(from)?;
+            through.device().clone()
+        }
         None => array.open_device()?,
     };
     let unit = device.properties().copy_unit;

@@ -282,8 +282,10 @@ impl Buffer {
             );
             return Err(Error::new(ErrorKind::Unsupported, message).on_device(self.device));
         }
+        let len = device.properties().whole(len);
         // SAFETY: UNS-22: this driver allocated the memory, which the owner keeps; the part lies
-        // inside, because `slice` looked, and begins at a multiple of the alignment.
+        // inside, because `slice` looked and an allocation has whole units (DRV-9), and begins at a
+        // multiple of the alignment.
         let handle = unsafe { device.driver().part(self.base, offset, len) }?;
         let (device, whole) = (device.clone(), self.owner.take());
         self.owner = Some(Arc::new(OwnedPart { device, handle, _whole: whole }));

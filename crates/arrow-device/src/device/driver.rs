@@ -315,7 +315,7 @@ pub struct Allocation {
 ///   units.
 /// * DRV-10: `OutOfMemory` means that nothing was allocated.
 /// * DRV-11: `free` gives back just that memory, or leaks it.
-/// * DRV-12: `part` names just those bytes until `free_part`.
+/// * DRV-12: `part` names just those bytes until `free_part`: whole units, where copies go by such.
 /// * DRV-13: `allocate_staging` gives initialised host memory that nobody else has until
 ///   `free_staging`.
 /// * DRV-14: `reaches` succeeds only for devices whose memory work on this device's queues may

@@ -462,6 +462,7 @@ impl Memory {
         let staged = bytes.to_vec();
         let from = Spot { base: Raw::from_ptr(staged.as_ptr().cast_mut().cast()), offset: 0 };
         self.require_reach(queue)?;
+        queue.require_units(self.block.device.id())?;
         self.order_behind_all(queue)?;
         self.note_queue(queue);
         let to = Spot { base: self.block.raw, offset: 0 };
@@ -513,7 +514,7 @@ impl Parted {
         if known.len() == parts.len() && known.iter().zip(parts.clone()).all(is_same) {
             return Ok(());
         }
-        let driver = device.driver();
+        let (driver, units) = (device.driver(), device.properties());
         let mut before = std::mem::take(known).into_iter().peekable();
         let free = |part: AllocationPart| {
             // SAFETY: `part` of this driver gave the handle, nobody has it any more, and the memory
@@ -529,8 +530,9 @@ impl Parted {
             }
             let handle = match before.next_if(is_same) {
                 Some(known) => known.handle,
-                // SAFETY: the memory is this driver's and alive in `self`; the part lies inside.
-                None => unsafe { driver.part(*base, offset, len) }?,
+                // SAFETY: the memory is this driver's and alive in `self`; the part lies inside,
+                // also in whole units, which an allocation has (DRV-9).
+                None => unsafe { driver.part(*base, offset, units.whole(len)) }?,
             };
             known.push(AllocationPart { offset, len, handle });
             Ok(())

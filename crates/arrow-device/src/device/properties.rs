@@ -123,6 +123,11 @@ impl Properties {
         self
     }
 
+    /// So many bytes as whole units.
+    pub(crate) fn whole(&self, len: u64) -> u64 {
+        len.checked_next_multiple_of(self.copy_unit).unwrap_or(len)
+    }
+
     /// The same with this addressing.
     pub fn with_addressing(mut self, addressing: Addressing) -> Self {
         self.addressing = addressing;

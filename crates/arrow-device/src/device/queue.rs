@@ -250,6 +250,27 @@ impl Queue {
         unsafe { GranularCopy::new(self, slack).submit(route, regions) }
     }
 
+    /// An error where copies on this queue would reach past the end of memory on that device, which
+    /// has smaller [units](crate::driver::Properties::copy_unit) than the queue's device copies:
+    /// the host's memory has any bytes.
+    pub(crate) fn require_units(&self, memory: DeviceId) -> Result<()> {
+        let unit = self.device().properties().copy_unit;
+        if unit == 1 || memory == self.device().id() {
+            return Ok(());
+        }
+        let theirs = match memory.device_type {
+            DeviceType::CPU => None,
+            _ => Device::find(memory),
+        };
+        if theirs.is_some_and(|device| device.properties().copy_unit >= unit) {
+            return Ok(());
+        }
+        let message = format!(
+            "the queue's device copies units of {unit} bytes, and the memory has no such units; name a queue of the memory's device"
+        );
+        Err(Error::new(ErrorKind::NotReachable, message).on_device(memory))
+    }
+
     /// Hands copies to the driver.
     ///
     /// # Safety
