@@ -9,6 +9,7 @@ use super::step;
 use crate::array::View;
 use crate::device::driver::{Raw, Region, Route, Spot};
 use crate::device::staging::zeroed;
+pub(super) use crate::device::staging::{copy_bytes, host_address, host_len};
 use crate::{Array, Device, Error, ErrorKind, Memory, Queue, Result};
 
 /// Bytes in one place.
@@ -245,26 +246,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Copies bytes of the host.
-///
-/// # Safety
-/// What [`std::ptr::copy_nonoverlapping`] asks for.
-pub(super) unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: u64) {
-    // SAFETY: what `std::ptr::copy_nonoverlapping` asks for, as the caller promises.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, host_len(len)) }
-}
-
-/// The address that a place in host memory is.
-pub(super) fn host_address(spot: Spot) -> *mut u8 {
-    spot.base.as_ptr().cast::<u8>().wrapping_add(host_len(spot.offset))
-}
-
 /// A place that is an address.
 pub(super) fn at_address(address: *const u8) -> Spot {
     Spot { base: Raw::from_ptr(address.cast_mut().cast()), offset: 0 }
-}
-
-/// A length of something in host memory, which fits by that.
-pub(super) fn host_len(len: u64) -> usize {
-    usize::try_from(len).unwrap_or(usize::MAX)
 }

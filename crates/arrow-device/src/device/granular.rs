@@ -17,7 +17,7 @@
 
 use super::Queue;
 use super::driver::{Addressing, Driver, Properties, Raw, Region, Route, Spot};
-use super::staging::zeroed;
+use super::staging::{copy_bytes, host_address, zeroed};
 use crate::{Error, ErrorKind, Result};
 
 /// Whose the bytes are between the end of a destination and the next unit.
@@ -121,7 +121,7 @@ impl<'a> GranularCopy<'a> {
             let from = Spot { base, offset: offset + self.lead(region.from) };
             // SAFETY: `staged` has the bytes by now; the caller's memory has room for them until
             // the queue has passed the copy (UNS-21), and is no part of `staged`.
-            unsafe { copy_bytes(from, region.to, region.len) };
+            unsafe { copy_bytes(host_address(from), host_address(region.to), region.len) };
             offset += widened(region);
         }
         Ok(())
@@ -199,7 +199,7 @@ impl<'a> GranularCopy<'a> {
                 let to = Spot { base, offset: offset + self.lead(part.to) };
                 // SAFETY: a source in host memory has its bytes when the copy is submitted
                 // (UNS-21); the part lies inside its unit, for which `units` has room.
-                unsafe { copy_bytes(part.from, to, part.len) };
+                unsafe { copy_bytes(host_address(part.from), host_address(to), part.len) };
             }
         }
         Ok((units, written))
@@ -390,18 +390,4 @@ fn back(spot: Spot, bytes: u64) -> Spot {
             Spot { base: Raw::from_ptr(spot.base.as_ptr().wrapping_byte_sub(missing)), offset: 0 }
         }
     }
-}
-
-/// Copies bytes of the host.
-///
-/// # Safety
-/// Both places are addresses of host memory with so many bytes, which do not overlap; those of the
-/// source may be read and those of the destination written.
-unsafe fn copy_bytes(from: Spot, to: Spot, len: u64) {
-    let address = |spot: Spot| {
-        let offset = usize::try_from(spot.offset).unwrap_or(usize::MAX);
-        spot.base.as_ptr().cast::<u8>().wrapping_add(offset)
-    };
-    // SAFETY: what the caller promises of both places; what is in host memory has a length of it.
-    unsafe { std::ptr::copy_nonoverlapping(address(from), address(to), len as usize) }
 }

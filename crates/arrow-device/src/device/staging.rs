@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use super::Device;
-use super::driver::Driver;
+use super::driver::{Driver, Spot};
 use super::newest::keep_newest;
 use crate::device::deferred;
 use crate::sync::lock;
@@ -151,6 +151,25 @@ impl fmt::Debug for StagingBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StagingBlock({:?} bytes)", self.block.as_ref().map(|block| block.len))
     }
+}
+
+/// Copies bytes of the host.
+///
+/// # Safety
+/// What [`std::ptr::copy_nonoverlapping`] asks for.
+pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, len: u64) {
+    // SAFETY: what `std::ptr::copy_nonoverlapping` asks for, as the caller promises.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, host_len(len)) }
+}
+
+/// The address that a place in host memory is.
+pub(crate) fn host_address(spot: Spot) -> *mut u8 {
+    spot.base.as_ptr().cast::<u8>().wrapping_add(host_len(spot.offset))
+}
+
+/// A length of something in host memory, which fits by that.
+pub(crate) fn host_len(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(usize::MAX)
 }
 
 /// Host memory of our own, all of it zero.
