@@ -264,20 +264,29 @@ fn an_adopted_queue_that_is_out_of_order_is_kept_in_order() {
     cl.call("clReleaseCommandQueue", raw).unwrap();
 }
 
+/// The variable that the `sync_event` of an array points to, an event that only the host can end,
+/// and the array, whose data is there.
+fn behind_user_event<'cl>(
+    cl: &'cl Cl,
+    queue: &Queue,
+) -> (Box<ClHandle>, UserEventGate<'cl>, Array) {
+    let (array, gate) = gated(cl, queue);
+    drop(gate);
+    array.wait().unwrap();
+    let mut c_array = ArrowDeviceArray::empty();
+    array.export(&mut c_array).unwrap();
+    let gate = UserEventGate::alone(cl, cl.home_of(queue.raw().as_ptr()).unwrap().0).unwrap();
+    let mut variable = Box::new(gate.event());
+    c_array.sync_event = (&raw mut *variable).cast::<c_void>();
+    let again = unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap();
+    (variable, gate, again)
+}
+
 // Requirement: ARR-20
 #[test]
 fn a_foreign_user_event_is_waited_for() {
     let Some((cl, device, queue)) = bench() else { return };
-    let (array, gate) = gated(&cl, &queue);
-    drop(gate);
-    array.wait().unwrap();
-    // The same data, with an event that only the host can complete.
-    let mut c_array = ArrowDeviceArray::empty();
-    array.export(&mut c_array).unwrap();
-    let mut gate = UserEventGate::alone(&cl, cl.home_of(queue.raw().as_ptr()).unwrap().0).unwrap();
-    let mut variable = gate.event();
-    c_array.sync_event = (&raw mut variable).cast::<c_void>();
-    let again = unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap();
+    let (_variable, mut gate, again) = behind_user_event(&cl, &queue);
     let consumer = device.open_queue().unwrap();
     assert!(!again.is_ready().unwrap());
     drop(again.on(&consumer).unwrap());
@@ -287,19 +296,11 @@ fn a_foreign_user_event_is_waited_for() {
     drop(again);
 }
 
-/// Requirement: SAF-39, DRV-19, DRV-27
+// Requirement: SAF-39, DRV-19, DRV-27
 #[test]
 fn an_array_behind_an_event_that_failed_is_never_ready() {
     let Some((cl, device, queue)) = bench() else { return };
-    let (array, gate) = gated(&cl, &queue);
-    drop(gate);
-    array.wait().unwrap();
-    let mut c_array = ArrowDeviceArray::empty();
-    array.export(&mut c_array).unwrap();
-    let mut gate = UserEventGate::alone(&cl, cl.home_of(queue.raw().as_ptr()).unwrap().0).unwrap();
-    let mut variable = gate.event();
-    c_array.sync_event = (&raw mut variable).cast::<c_void>();
-    let again = unsafe { Array::import(&mut c_array, &array.schema().unwrap()) }.unwrap();
+    let (_variable, mut gate, again) = behind_user_event(&cl, &queue);
     gate.end(-9999).unwrap();
     for _ in 0..2 {
         assert_eq!(again.is_ready().unwrap_err().kind(), ErrorKind::WorkFailed);

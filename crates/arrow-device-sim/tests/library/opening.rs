@@ -182,7 +182,8 @@ fn produced(sim: &Sim, queue: &Queue, id: DeviceId) -> Array {
     produced_with(sim, queue, id, false).0
 }
 
-/// The same with an event or without, and whether the array was released too early.
+/// Numbers as those of [`produced`], with an event that is shown or without one; and whether the
+/// array was released before the kernel had ended.
 fn produced_with(
     sim: &Sim,
     queue: &Queue,

@@ -15,7 +15,7 @@ fn numbers() -> Array {
     Array::from_values(DataType::Int64, (0..64_i64).map(Some)).unwrap()
 }
 
-/// So many callbacks do something.
+/// Callbacks call the library so often, and later ones do nothing.
 const MOST_CALLS: usize = 300;
 
 /// What the program and its callbacks share.

@@ -84,7 +84,8 @@ impl FaultyDriver {
         Ok(())
     }
 
-    /// The same of operations that submit or allocate.
+    /// An error for an operation that submits or allocates once the device is lost, unless the
+    /// fault is that such operations do not see the loss.
     pub(super) fn takes_work(&self) -> Result<()> {
         if self.has(Fault::LossUnseen) { Ok(()) } else { self.tells() }
     }
