@@ -22,8 +22,9 @@ impl ArdevError {
     /// The message, up to its end.
     pub fn text(&self) -> String {
         let end = self.message.iter().position(|byte| *byte == 0).unwrap_or(CAPACITY);
+        // `c_char` is a signed type on some targets and an unsigned one on others.
         let bytes: Vec<u8> =
-            self.message.iter().take(end).map(|byte| byte.cast_unsigned()).collect();
+            self.message.iter().take(end).flat_map(|byte| byte.to_ne_bytes()).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -42,7 +43,7 @@ pub(crate) fn copy_text(room: &mut [c_char], text: &str) {
     let end = end_of_characters(text, room.len().saturating_sub(1));
     let bytes = text.bytes().take(end).map(|byte| if byte == 0 { b'?' } else { byte });
     for (place, byte) in room.iter_mut().zip(bytes.chain([0])) {
-        *place = byte.cast_signed();
+        *place = c_char::from_ne_bytes([byte]);
     }
 }
 
@@ -97,8 +98,9 @@ mod tests {
         assert!(text.ends_with('ä') && text.len() >= CAPACITY - 2, "{text}");
         let mut small = [1; 4];
         copy_text(&mut small, "aä€");
-        assert_eq!(small.map(c_char::cast_unsigned), [b'a', 0xc3, 0xa4, 0]);
+        let bytes = |text: [c_char; 4]| text.map(|byte| u8::from_ne_bytes(byte.to_ne_bytes()));
+        assert_eq!(bytes(small), [b'a', 0xc3, 0xa4, 0]);
         copy_text(&mut small, "a€");
-        assert_eq!(small.map(c_char::cast_unsigned)[..2], [b'a', 0]);
+        assert_eq!(bytes(small)[..2], [b'a', 0]);
     }
 }

@@ -9,8 +9,8 @@ use std::ffi::c_int;
 
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{
-    Array, BufferKind, Device, DeviceType, Error, ErrorKind, Extent, Layout, NodeView, Queue,
-    Result,
+    Array, BufferKind, Device, DeviceId, DeviceType, Error, ErrorKind, Extent, Layout, NodeView,
+    Queue, Result,
 };
 
 use crate::array::ArdevArray;
@@ -81,7 +81,7 @@ fn sizes_of(array: &Array, queue: &Queue) -> Result<Vec<u64>> {
     let view = array.on(queue)?;
     let mut reads = Reads::default();
     reads.add(&view.root())?;
-    let numbers = read(queue, &reads.numbers)?;
+    let numbers = read(queue, array.device(), &reads.numbers)?;
     drop(view);
     let size = |size: &Size| match size {
         Size::Known(size) => Ok(*size),
@@ -154,8 +154,13 @@ fn view_size(node: &NodeView<'_>, index: usize) -> Result<u64> {
     node.data_buffer_len(index)
 }
 
-/// Reads numbers with one list of copies and one wait.
-fn read(queue: &Queue, numbers: &[(Spot, u64)]) -> Result<Vec<i64>> {
+/// Reads numbers of an array on this device with one list of copies and one wait.
+fn read(queue: &Queue, array: DeviceId, numbers: &[(Spot, u64)]) -> Result<Vec<i64>> {
+    let has_numbers = !numbers.is_empty();
+    if has_numbers && queue.device().properties().copy_unit > 1 && queue.device().id() != array {
+        let message = "the queue's device copies whole units, of which memory on another device may have none; name a queue of the array's device";
+        return Err(Error::new(ErrorKind::NotReachable, message).on_device(array));
+    }
     let mut landed = vec![[0_u8; 8]; numbers.len()];
     let base = Raw::from_ptr(landed.as_mut_ptr().cast());
     let region = |(index, (from, len)): (usize, &(Spot, u64))| {

@@ -14,8 +14,9 @@ use crate::track::History;
 pub enum Placement {
     /// On the device. The host cannot read it.
     Device,
-    /// On the device, from its pool: whoever was given access to the pool has it too.
-    Pooled,
+    /// On the device, from the pool of this number: whoever was given access to the pool has it,
+    /// too.
+    Pooled(usize),
     /// In the host's memory, and in reach of all devices.
     Pinned,
     /// In reach of the host and of all devices, and never too much of it.

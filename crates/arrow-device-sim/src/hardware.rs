@@ -423,9 +423,13 @@ mod tests {
         hardware.give_access(0, 1, Placement::Device);
         hardware.fill(lane, memory, 4, 1).unwrap();
         assert_eq!(kinds(&hardware), []);
-        let pooled = hardware.allocate(1, 4, Placement::Pooled, None).unwrap();
+        let pooled = hardware.allocate(1, 4, Placement::Pooled(1), None).unwrap();
+        hardware.give_access(0, 1, Placement::Pooled(2));
         hardware.fill(lane, pooled, 4, 1).unwrap();
         assert_eq!(kinds(&hardware), [Mistake::UnreachableMemory], "the pool is asked for");
+        hardware.give_access(0, 1, Placement::Pooled(1));
+        hardware.fill(lane, pooled, 4, 1).unwrap();
+        assert_eq!(kinds(&hardware), []);
     }
 
     #[test]

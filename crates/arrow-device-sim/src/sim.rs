@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+use std::time::Instant;
 
 use arrow_device::driver::{Raw, Region, Route, Spot};
 use arrow_device::{Device, DeviceId, DeviceType, Queue, Result, deferred};
@@ -232,10 +234,14 @@ impl Sim {
         }
         self.run_until_idle();
         deferred::release_finished();
-        // Another thread may be releasing something of this device at the moment.
-        let patience = Instant::now() + Duration::from_secs(20);
-        while deferred::held_back().being_released > 0 && Instant::now() < patience {
-            std::thread::yield_now();
+        // Another thread may be releasing something of this device at the moment. WebAssembly
+        // without an operating system has neither threads nor a clock.
+        #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+        {
+            let patience = Instant::now() + Duration::from_secs(20);
+            while deferred::held_back().being_released > 0 && Instant::now() < patience {
+                std::thread::yield_now();
+            }
         }
         let leaks = self.engine.with(|state| state.grouped_leaks());
         self.engine.with(|state| leaks.into_iter().for_each(|leak| state.report(leak)));

@@ -109,16 +109,19 @@ pub fn producer(produce: &Produce<'_>) -> Verdict {
 fn judge_producer(produce: &Produce<'_>, stage: &Stage, order: Order) -> Verdict {
     let text = |error: arrow_device::Error| error.to_string();
     // The consumer's memory holds anything.
-    let size = size_of::<ArrowDeviceArray>() / 8;
-    let mut memory = vec![GARBAGE; 3 * size];
-    let out = memory.as_mut_ptr().wrapping_add(size).cast::<ArrowDeviceArray>();
+    let size = size_of::<ArrowDeviceArray>();
+    // Words of 64 bits are aligned for the struct, whose size is a multiple of its alignment and,
+    // where that is less, not of 8.
+    let mut memory = vec![GARBAGE; (3 * size).div_ceil(8)];
+    let out = memory.as_mut_ptr().wrapping_byte_add(size).cast::<ArrowDeviceArray>();
     let mut schema = ArrowSchema::empty();
     produce(stage, &raw mut schema, out);
     // SAFETY: all of it was written, by the lines above and by the producer; any bytes are a struct
     // of numbers and pointers but for the callback, which every producer writes.
     let array = unsafe { out.read() };
-    let around = memory[..size].iter().chain(&memory[2 * size..]);
-    require(around.copied().all(|word| word == GARBAGE), || "wrote beside the struct".into())?;
+    let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let mut around = bytes[..size].iter().chain(&bytes[2 * size..]);
+    require(around.all(|byte| *byte == GARBAGE_BYTE), || "wrote beside the struct".into())?;
     require(array.reserved == [0; 3], || "`reserved` is not zero".into())?;
     let id = stage.device.id();
     require((array.device_type, array.device_id) == (id.device_type.0, id.id), || {
@@ -168,7 +171,8 @@ fn judge_event(stage: &Stage, sync_event: *mut c_void) -> Verdict {
     require(manual.event(event) == Some(true), || "the event never passes".into())
 }
 
-const GARBAGE: i64 = -0x5555_5555_5555_5556;
+const GARBAGE_BYTE: u8 = 0xaa;
+const GARBAGE: u64 = u64::from_ne_bytes([GARBAGE_BYTE; 8]);
 
 unsafe extern "C" fn keep(schema: *mut ArrowSchema) {
     // SAFETY: called with the struct that it was put into.

@@ -172,6 +172,20 @@ fn this_test() -> String {
     thread.name().expect("a test runs on a thread that has its name").to_owned()
 }
 
+/// Names the emulator that runs programs of the target, with its arguments: a child of an emulated
+/// program is not emulated by itself.
+pub const RUNNER: &str = "ARROW_DEVICE_RUNNER";
+
+/// A command that runs a program of the target, by the emulator that [`RUNNER`] names, if any.
+pub fn runner(program: impl AsRef<OsStr>) -> Command {
+    let words = std::env::var(RUNNER).unwrap_or_default();
+    let mut words = words.split_whitespace();
+    let Some(emulator) = words.next() else { return Command::new(program) };
+    let mut command = Command::new(emulator);
+    command.args(words).arg(program);
+    command
+}
+
 /// A process to be started: this test program, asked for one test.
 #[derive(Debug)]
 pub struct Child {
@@ -191,7 +205,7 @@ impl Child {
     /// If this program has no path.
     pub fn of(test: &str) -> Self {
         let program = std::env::current_exe().expect("a test program has a path");
-        let mut command = Command::new(program);
+        let mut command = runner(&program);
         command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(VARIABLE, test);
         Self { test: test.to_owned(), command }
     }

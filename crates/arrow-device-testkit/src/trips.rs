@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use arrow_device::abi::{ArrowDeviceArray, ArrowDeviceArrayStream};
 use arrow_device::copy::{Options, PolledCopy};
 use arrow_device::deferred::held_back;
-use arrow_device::driver::{HostAccess, Region, Route};
+use arrow_device::driver::{HostAccess, Region, Route, WaitingCopies};
 use arrow_device::{
     Array, ArrayStream, Batch, DataType, Device, Error, ErrorKind, Memory, Queue, Recycler,
 };
@@ -127,8 +127,12 @@ pub fn from_every_place_to_every_other(places: &[Queue], samples: usize) {
             for (two, here) in places.iter().enumerate() {
                 let options = ways_to_copy(number + one + two);
                 let what = format!("array {number}: {there:?} -> {here:?}, {options:?}");
+                // Where copies wait, none that is polled is promised.
+                let waits = [there, here].into_iter().any(all_copies_wait);
                 let journey = || match (number + two) % 2 {
-                    0 => source.copy_with(here, &options)?.to_host(),
+                    remainder if waits || remainder == 0 => {
+                        source.copy_with(here, &options)?.to_host()
+                    }
                     _ => {
                         let options = options.clone().through(there);
                         let copy = source.copy_polled(here, &options);
@@ -142,6 +146,10 @@ pub fn from_every_place_to_every_other(places: &[Queue], samples: usize) {
             }
         }
     }
+}
+
+fn all_copies_wait(queue: &Queue) -> bool {
+    queue.device().properties().waiting_copies == WaitingCopies::All
 }
 
 /// Four threads send so many arbitrary arrays each to one device and back.

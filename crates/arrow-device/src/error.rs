@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::{DeviceId, NodePath};
+use crate::{DeviceId, NodePath, errno};
 
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -97,22 +97,22 @@ impl ErrorKind {
             | Self::Malformed
             | Self::Released
             | Self::SchemaMismatch
-            | Self::InvalidData => libc::EINVAL,
-            Self::LimitExceeded => libc::E2BIG,
-            Self::Unsupported => libc::ENOSYS,
-            Self::DriverMissing => libc::ENOENT,
-            Self::DeviceMissing => libc::ENODEV,
-            Self::NotReachable => libc::EXDEV,
-            Self::NotReady => libc::EAGAIN,
-            Self::OutOfMemory => libc::ENOMEM,
-            Self::DeviceLost => libc::ENXIO,
-            Self::Driver => libc::EIO,
-            Self::TimedOut => libc::ETIMEDOUT,
-            Self::Cancelled => libc::ECANCELED,
-            Self::Panicked => libc::EFAULT,
-            Self::Peer => libc::EPROTO,
-            Self::ShutDown => libc::ENOTCONN,
-            Self::WorkFailed => libc::ENODATA,
+            | Self::InvalidData => errno::EINVAL,
+            Self::LimitExceeded => errno::E2BIG,
+            Self::Unsupported => errno::ENOSYS,
+            Self::DriverMissing => errno::ENOENT,
+            Self::DeviceMissing => errno::ENODEV,
+            Self::NotReachable => errno::EXDEV,
+            Self::NotReady => errno::EAGAIN,
+            Self::OutOfMemory => errno::ENOMEM,
+            Self::DeviceLost => errno::ENXIO,
+            Self::Driver => errno::EIO,
+            Self::TimedOut => errno::ETIMEDOUT,
+            Self::Cancelled => errno::ECANCELED,
+            Self::Panicked => errno::EFAULT,
+            Self::Peer => errno::EPROTO,
+            Self::ShutDown => errno::ENOTCONN,
+            Self::WorkFailed => errno::NO_DATA,
         }
     }
 
@@ -384,7 +384,8 @@ fn known(error: &(dyn std::error::Error + 'static)) -> Option<(ErrorKind, Option
         return Some((ours.kind(), ours.0.errno));
     }
     // Elsewhere these are not `errno` values.
-    let system = error.downcast_ref::<std::io::Error>().filter(|_| cfg!(unix));
+    let system =
+        error.downcast_ref::<std::io::Error>().filter(|_| cfg!(any(unix, target_os = "wasi")));
     let errno = system.and_then(std::io::Error::raw_os_error)?;
     Some((ErrorKind::from_errno(errno), Some(errno)))
 }
@@ -444,7 +445,9 @@ mod tests {
 
         let unknown = std::io::Error::from_raw_os_error(libc::ENOTEMPTY);
         let error = Error::other(Layer(unknown.into()));
-        assert_eq!((error.kind(), error.errno()), (ErrorKind::Peer, libc::ENOTEMPTY));
+        // On Windows the number is not an `errno` value, and nothing is made of it.
+        let errno = if cfg!(windows) { libc::EPROTO } else { libc::ENOTEMPTY };
+        assert_eq!((error.kind(), error.errno()), (ErrorKind::Peer, errno));
         let ours = Error::other(Error::new(ErrorKind::TimedOut, "late").during("wait"));
         assert_eq!(ours.to_string(), "wait: timed out: late");
     }

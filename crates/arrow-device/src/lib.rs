@@ -108,11 +108,13 @@
 
 mod array;
 pub mod async_stream;
+mod clock;
 pub mod convention;
 pub mod copy;
 mod device;
 mod device_id;
 pub mod dlpack;
+mod errno;
 mod error;
 mod ffi;
 mod node_path;

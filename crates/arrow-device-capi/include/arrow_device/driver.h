@@ -89,7 +89,7 @@ struct ardev_driver {
   // what sync_event points to, and with ARDEV_DEVICE_EVENT_OBJECTS sync_event itself.
   int (*ARDEV_NULLABLE read_event)(void* context, void* sync_event, void** out);
   // 0 if work on this device may touch memory of that one, which is another. Without this function
-  // it may not.
+  // it may not. An answer that is not 0 stays as long as the device is open.
   int (*ARDEV_NULLABLE reaches)(void* context, ArrowDeviceType device_type, int64_t device_id);
   // A handle of its own for a part of memory, and its end. With ARDEV_DEVICE_PARTS.
   int (*ARDEV_NULLABLE part)(void* context, void* memory, uint64_t offset, uint64_t size, void** out);

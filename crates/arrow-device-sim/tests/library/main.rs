@@ -24,6 +24,7 @@ mod opening;
 #[cfg(not(miri))]
 mod polling;
 mod pools;
+mod runtimes;
 mod streams;
 #[path = "../support/mod.rs"]
 mod support;

@@ -198,6 +198,9 @@ fn every_call_of_a_test_is_made_to_fail_once() {
 
 // ---- other parties' events
 
+/// The size of the table of an event.
+const TABLE: u32 = size_of::<EventTable>() as u32;
+
 #[test]
 fn an_event_can_be_used_through_its_table_alone() {
     let sim = Sim::builder().build();
@@ -208,7 +211,7 @@ fn an_event_can_be_used_through_its_table_alone() {
     let SyncEvent::Address(address) = event.sync_event().unwrap() else { unreachable!() };
     let table = address.as_ptr().cast::<EventTable>().cast_const();
     let EventTable { magic, version, size, query, wait, queue_wait, .. } = unsafe { table.read() };
-    assert_eq!((magic, version, size), (EventTable::MAGIC, EventTable::VERSION, 48));
+    assert_eq!((magic, version, size), (EventTable::MAGIC, EventTable::VERSION, TABLE));
     let (query, wait, queue_wait) = (query.unwrap(), wait.unwrap(), queue_wait.unwrap());
     assert_eq!(unsafe { query(table) }, libc_eagain());
     // Ordered by the table, so that this read is no mistake.
@@ -257,7 +260,7 @@ fn the_event_of_another_library_is_waited_for_through_its_table() {
     let mut table = EventTable {
         magic: EventTable::MAGIC,
         version: EventTable::VERSION,
-        size: 48,
+        size: TABLE,
         query: Some(query),
         wait: Some(wait),
         queue_wait: None,
@@ -275,7 +278,7 @@ fn the_event_of_another_library_is_waited_for_through_its_table() {
     for broken in [
         EventTable { magic: 7, ..table_like(&table) },
         EventTable { version: 0, ..table_like(&table) },
-        EventTable { size: 40, ..table_like(&table) },
+        EventTable { size: TABLE - 1, ..table_like(&table) },
         EventTable { wait: None, ..table_like(&table) },
     ] {
         let address = std::ptr::NonNull::from(&broken).cast::<c_void>();

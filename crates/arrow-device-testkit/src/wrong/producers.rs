@@ -273,9 +273,10 @@ pub(super) fn all() -> Vec<Wrong> {
     ]
 }
 
-/// The first 104 bytes of the struct, as a copy of the declarations without `reserved` has it.
+/// The struct up to `reserved`, as a copy of the declarations without that member has it.
 fn without_reserved(array: ArrowDeviceArray, out: *mut ArrowDeviceArray) {
-    unsafe { ptr::copy_nonoverlapping((&raw const array).cast::<u8>(), out.cast::<u8>(), 104) };
+    let length = std::mem::offset_of!(ArrowDeviceArray, reserved);
+    unsafe { ptr::copy_nonoverlapping((&raw const array).cast::<u8>(), out.cast::<u8>(), length) };
 }
 
 fn more_than_the_struct(array: ArrowDeviceArray, out: *mut ArrowDeviceArray) {

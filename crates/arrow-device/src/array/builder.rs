@@ -7,14 +7,14 @@ use super::readiness::{Pending, ReadyWhen, distinct_pending};
 use super::tree::{Built, Tree};
 use super::{Array, Window};
 use crate::convention;
-use crate::device::BytesOwner;
 use crate::device::deferred::{self, QueueUse};
-use crate::device::driver::{Raw, Readiness, Runtime};
+use crate::device::driver::{Readiness, Runtime};
+use crate::device::{BytesOwner, ClaimedMemory, Moment};
 use crate::pool::shared::Shared;
 use crate::schema::{Schema, can_be_absent};
 use crate::{
-    Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, Memory,
-    NodePath, Queue, Result, Step,
+    Buffer, DataType, Device, DeviceId, DeviceType, Error, ErrorKind, Event, Extent, NodePath,
+    Queue, Result, Step,
 };
 
 /// An array that is being put together; see [`Array::builder`].
@@ -231,6 +231,7 @@ impl ArrayBuilder {
             Err(Error::new(ErrorKind::InvalidArgument, "taken")),
         )?;
         let device = self.common_device()?;
+        self.check_process()?;
         self.check_runtime(device)?;
         if !self.length_given
             && let Some(first) = self.children.first()
@@ -254,7 +255,8 @@ impl ArrayBuilder {
                 in_flight.push(queue.clone());
             }
         }
-        let memory = self.buffers.iter().flatten().map(Buffer::base).find(|base| !base.is_null());
+        let memory = self.buffers.iter().flatten().find(|buffer| !buffer.is_null());
+        let memory = memory.map(Buffer::claimed);
         let parts = ArrayParts { device, memory, sources, in_flight: &in_flight };
         let ready = ready(&parts)?.shown_on(|event| parts.may_show(event));
         let tree = self.assemble(schema, device, ready, sources)?;
@@ -286,6 +288,13 @@ impl ArrayBuilder {
         Ok(found.unwrap_or(DeviceId::CPU))
     }
 
+    /// Nothing in a child of `fork` is made of what lies on a device of its parent.
+    fn check_process(&self) -> Result<()> {
+        self.buffers.iter().flatten().try_for_each(Buffer::check_process)?;
+        let below = self.children.iter().chain(&self.dictionary);
+        below.map(Array::tree).try_for_each(|tree| tree.check_process())
+    }
+
     /// Where several runtimes are open by one id, memory tells whose it is: an array's has to be of
     /// one. Nobody is asked before that happens.
     fn check_runtime(&self, device: DeviceId) -> Result<()> {
@@ -294,7 +303,7 @@ impl ArrayBuilder {
         }
         let buffers = self.buffers.iter().enumerate().filter_map(|(index, buffer)| {
             let buffer = buffer.as_ref().filter(|buffer| !buffer.is_null())?;
-            Some((format!("buffer {index}"), buffer.base()))
+            Some((format!("buffer {index}"), buffer.claimed()))
         });
         let children = self.children.iter().enumerate();
         let children = children.map(|(index, child)| (format!("child {index}"), child));
@@ -309,11 +318,11 @@ impl ArrayBuilder {
         }
         let below = below.into_iter();
         let below = below.filter_map(|(name, array)| Some((name, array.tree().telling_memory()?)));
-        let mut parts = buffers.chain(below).map(|(name, memory)| {
+        let mut parts = buffers.chain(below).map(|(name, claimed)| {
             // SAFETY: the buffer or the tree, which `self` has, keeps the memory, and its maker
             // promised that it is on this device and what the convention says, which is what
             // `buffers[i]` of an array is.
-            let holder = unsafe { Device::find_holding(device, memory) };
+            let holder = unsafe { Device::find_holding(device, claimed) };
             (name, holder.map(|holder| holder.driver().runtime()))
         });
         let Some(first) = parts.next() else { return Ok(()) };
@@ -502,6 +511,7 @@ impl ArrayBuilder {
             n_buffers: pointers.len() as u32,
             extents: 0,
         });
+        let came = self.came(sources);
         let below: Box<[Array]> = sources.as_slice().into();
         // Level by level, as the schema's nodes are numbered: an array is the node of the same
         // place.
@@ -520,7 +530,17 @@ impl ArrayBuilder {
         let tables = Tables { extents: extents.into(), _pointers: pointers };
         let owners = self.take_owners().collect();
         let built = Built { nodes: Nodes::from(nodes), _buffers: owners, below, tables };
-        Ok(Tree::built(schema, device, ready, built))
+        let mut tree = Tree::built(schema, device, ready, built);
+        tree.set_came(came);
+        Ok(tree)
+    }
+
+    /// When the memory came: the part of it that came first.
+    fn came(&self, sources: &[Array]) -> Moment {
+        let buffers = self.buffers.iter().flatten().filter(|buffer| !buffer.is_null());
+        let buffers = buffers.map(|buffer| buffer.claimed().came);
+        let below = sources.iter().map(|source| source.tree().came());
+        buffers.chain(below).fold(Moment::now(), Moment::min)
     }
 }
 
@@ -528,7 +548,7 @@ impl ArrayBuilder {
 struct ArrayParts<'builder> {
     device: DeviceId,
     /// Memory of a buffer of its own.
-    memory: Option<Raw<Memory>>,
+    memory: Option<ClaimedMemory>,
     /// The arrays below.
     sources: &'builder [Array],
     /// The queues that may still write the buffers.
@@ -567,7 +587,7 @@ impl ArrayParts<'_> {
     }
 
     /// Memory of the array that tells which runtime the array is of.
-    fn any_memory(&self) -> Option<Raw<Memory>> {
+    fn any_memory(&self) -> Option<ClaimedMemory> {
         let below = || self.sources.iter().find_map(|source| source.tree().any_memory());
         self.memory.or_else(below)
     }
@@ -578,10 +598,10 @@ impl ArrayParts<'_> {
         if device.id() == self.device && !Device::ids_are_ambiguous() {
             return true;
         }
-        let Some(memory) = self.any_memory() else { return true };
+        let Some(claimed) = self.any_memory() else { return true };
         // SAFETY: the buffer or the tree keeps the memory, and its maker promised that it is on
         // this device and what the convention says, which is what `buffers[i]` of an array is.
-        unsafe { device.holds_on(self.device, memory) }
+        unsafe { device.holds_on(self.device, claimed) }
     }
 
     /// When what was submitted by now to a queue is done: after an event or, where the queue's

@@ -292,7 +292,7 @@ impl Array {
             Some(Pending::Event(_)) => None,
         };
         match event {
-            Some(event) if self.is_leaf() => {
+            Some(event) if self.is_leaf() && !self.tree().is_of_the_parents_device() => {
                 out.write(self.exported_leaf(share()));
                 Ok(event)
             }
@@ -329,7 +329,7 @@ impl Array {
     }
 
     /// Writes the struct of a node, with everything below it in an arena, and returns its
-    /// `sync_event`.
+    /// `sync_event`. An error in a child of `fork` for data on a device of its parent.
     #[inline(always)]
     fn exported_tree(
         &self,
@@ -360,6 +360,7 @@ impl Array {
         tables: impl TreeSource<ArrowArray>,
         out: &mut MaybeUninit<ArrowArray>,
     ) -> Result<*mut c_void> {
+        self.tree().check_process()?;
         let (tree, root) = (self.tree(), self.node_number());
         let room = ArenaRoom::new(tree.size_of(root))?;
         let shown = ShownEvent::of(pending.as_ref())?;

@@ -14,9 +14,9 @@ use super::readiness::{Pending, ReadyWhen};
 use super::structs::Structs;
 use crate::device::account::{self, CountedBytes, Direction};
 use crate::device::deferred::LastQueueUses;
-use crate::device::driver::{Raw, Watched};
+use crate::device::driver::{Addressing, Raw, Watched};
 use crate::device::watch::WatchedRelease;
-use crate::device::{BytesOwner, Memory};
+use crate::device::{BytesOwner, ClaimedMemory, Moment};
 use crate::numbered::numbered;
 use crate::pool::per_fork::{Locks, PerFork};
 use crate::pool::shared::Shared;
@@ -30,6 +30,8 @@ pub(crate) struct Tree {
     pub(crate) device: DeviceId,
     pub(crate) ready: ReadyWhen,
     made_in: MadeIn,
+    /// When the memory came: the part of it that came first.
+    came: Moment,
     pub(super) storage: ManuallyDrop<Storage>,
     /// What is noted later. Most trees pass through without.
     pub(super) notes: PerFork<Notes>,
@@ -98,13 +100,33 @@ impl Tree {
         storage: Storage,
     ) -> Self {
         let storage = ManuallyDrop::new(storage);
-        let made_in = MadeIn::this();
-        Self { schema, device, ready, made_in, storage, notes: PerFork::new() }
+        let (made_in, came) = (MadeIn::with_memory_on(device), Moment::now());
+        Self { schema, device, ready, made_in, came, storage, notes: PerFork::new() }
     }
 
-    /// Says that the data was there in an earlier process than the one that made the tree.
-    pub(crate) fn set_made_in(&mut self, made_in: MadeIn) {
-        self.made_in = made_in;
+    /// Says that the data was there earlier than the tree was made, perhaps in another process.
+    pub(crate) fn set_made(&mut self, made_in: MadeIn, came: Moment) {
+        (self.made_in, self.came) = (made_in, came);
+    }
+
+    /// Which process the memory came into, and when.
+    pub(crate) fn made(&self) -> (MadeIn, Moment) {
+        (self.made_in, self.came)
+    }
+
+    /// When the memory came.
+    pub(super) fn came(&self) -> Moment {
+        self.came
+    }
+
+    /// Whether what names the memory is an address, to which a number can be added.
+    pub(crate) fn addressing(&self) -> Addressing {
+        Device::addressing_of(self.device, || self.open_device())
+    }
+
+    /// Says that the memory, or a part of it, came earlier than the tree was made.
+    pub(super) fn set_came(&mut self, came: Moment) {
+        self.came = came;
     }
 
     /// Whether the data lies on a device that is not there: this is a child of `fork`, and the tree
@@ -218,7 +240,7 @@ impl Tree {
     }
 
     /// Memory that tells which of several devices with its id this is, where one has to ask.
-    pub(crate) fn telling_memory(&self) -> Option<Raw<Memory>> {
+    pub(crate) fn telling_memory(&self) -> Option<ClaimedMemory> {
         if Device::ids_are_ambiguous() { self.any_memory() } else { None }
     }
 
@@ -234,7 +256,7 @@ impl Tree {
         }
         match self.telling_memory() {
             // SAFETY: the memory is a `buffers[i]` of this tree, which keeps it.
-            Some(memory) => unsafe { Device::find_holding(self.device, memory) },
+            Some(claimed) => unsafe { Device::find_holding(self.device, claimed) },
             None if self.has_unknown_event() => None,
             None => Device::find(self.device),
         }
@@ -251,7 +273,7 @@ impl Tree {
     }
 
     /// The first buffer that is there, of memory that is not the host's.
-    pub(crate) fn any_memory(&self) -> Option<Raw<Memory>> {
+    pub(crate) fn any_memory(&self) -> Option<ClaimedMemory> {
         if self.device.device_type == DeviceType::CPU {
             return None;
         }
@@ -261,15 +283,16 @@ impl Tree {
             (0..fixed).map(|index| node.buffer(index)).find(|buffer| !buffer.is_null())
         };
         let memory = self.nodes().enumerate().find_map(of_node)?;
-        Some(Raw::from_ptr(memory.cast_mut().cast()))
+        let memory = Raw::from_ptr(memory.cast_mut().cast());
+        Some(ClaimedMemory { memory, came: self.came })
     }
 
     /// Whether a queue's device has the data: not where the data is on another device, or in
     /// another runtime's memory on the same one.
     pub(crate) fn is_with(&self, queue: &Queue) -> bool {
-        let holds = |memory| {
+        let holds = |claimed| {
             // SAFETY: this tree keeps it.
-            unsafe { queue.device().holds(memory) }
+            unsafe { queue.device().holds(claimed) }
         };
         self.device == queue.device().id() && self.telling_memory().is_none_or(holds)
     }

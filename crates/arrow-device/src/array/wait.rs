@@ -112,7 +112,7 @@ impl Array {
 
 impl Tree {
     /// An error in a child of `fork` for data on a device of its parent.
-    pub(super) fn check_process(&self) -> Result<()> {
+    pub(crate) fn check_process(&self) -> Result<()> {
         if self.is_of_the_parents_device() {
             return Err(process::of_the_parent().on_device(self.device));
         }
@@ -182,15 +182,21 @@ impl Tree {
     fn is_behind(&self, queue: &Queue, pending: &Pending) -> Result<bool> {
         match pending {
             Pending::Event(event) => Ok(queue.waits_by_itself(event)? || event.is_complete()?),
-            Pending::Foreign(_) if self.has_unknown_event() => Err(self.unknown_event()),
+            Pending::Foreign(_) if self.is_unknown_to(queue) => Err(self.unknown_event()),
             // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and
             // `is_ordered` asked whether the queue reaches its device.
             Pending::Foreign(sync_event) => unsafe { queue.is_behind_foreign(*sync_event) },
         }
     }
 
+    /// Whether nothing tells that a producer's event is of the runtime of this queue.
+    fn is_unknown_to(&self, queue: &Queue) -> bool {
+        self.has_unknown_event()
+            || self.any_memory().is_none() && !queue.device().has_events_of(self.device)
+    }
+
     fn unknown_event(&self) -> Error {
-        let message = "several runtimes were open by this id, and nothing tells which one the event of an array without memory is of";
+        let message = "the array has no memory, and nothing else tells which runtime its event is of; open its device, and wait for the event there";
         Error::new(ErrorKind::NotReachable, message).on_device(self.device)
     }
 
@@ -300,9 +306,9 @@ impl Tree {
     /// its queue: whoever gets the array needs to be told nothing.
     pub(crate) fn is_in_order_of(&self, event: &Event) -> bool {
         let of = event.device();
-        let holds = |memory| {
+        let holds = |claimed| {
             // SAFETY: this tree keeps the memory, which is a `buffers[i]` of its own.
-            unsafe { of.holds(memory) }
+            unsafe { of.holds(claimed) }
         };
         of.is_in_queue_order()
             && of.id() == self.device
@@ -349,7 +355,7 @@ impl Tree {
     pub(crate) fn wait_for(&self, queue: &Queue, pending: &Pending) -> Result<()> {
         match pending {
             Pending::Event(event) => queue.wait(event),
-            Pending::Foreign(_) if self.has_unknown_event() => Err(self.unknown_event()),
+            Pending::Foreign(_) if self.is_unknown_to(queue) => Err(self.unknown_event()),
             // SAFETY: the pointer is the `sync_event` of an array that `storage` keeps alive, and
             // `order` and `export_on` asked whether the queue reaches its device.
             Pending::Foreign(sync_event) => unsafe { queue.wait_for_foreign(*sync_event) },

@@ -4,8 +4,8 @@
 use std::ptr;
 
 use super::protocol::consumer::ProducerCalls;
-use crate::Metadata;
 use crate::abi::{ArrowAsyncProducer, ArrowAsyncTask, ArrowDeviceArray};
+use crate::{Metadata, errno};
 
 /// What was read of a producer, once, when it showed itself.
 #[derive(Clone, Copy)]
@@ -68,7 +68,7 @@ impl Drop for ForeignTask {
 
 pub(super) fn extract(mut c_task: ArrowAsyncTask, out: *mut ArrowDeviceArray) -> i32 {
     // The handler refuses tasks without the callback.
-    let Some(extract_data) = c_task.extract_data else { return libc::EINVAL };
+    let Some(extract_data) = c_task.extract_data else { return errno::EINVAL };
     // SAFETY: the task was moved here and this is its one call: "it is only valid to call this
     // method exactly once". `out` is null or a struct of ours.
     unsafe { extract_data(&raw mut c_task, out) }

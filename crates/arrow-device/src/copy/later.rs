@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use super::plan::Plan;
-use super::plan::piece::{Change, Piece};
+use super::plan::piece::Piece;
 use super::route::CopyRoute;
 use crate::device::driver::Readiness;
 use crate::pool::per_fork::PerFork;
@@ -72,9 +72,9 @@ struct CopyPromise(Option<Arc<CopyState>>);
 impl Plan {
     /// Copies, as planned, and blocks nobody here. What has to wait for a device is done by the
     /// executor: a copy to the host, or through host memory; one whose offsets the host has to
-    /// change on the way; one from the host that a device takes in so many pieces that the first
-    /// has to be there before the last is sent; one to a device without events. Any other copy is
-    /// submitted at once.
+    /// change on the way, or that begins between two units which a device copies; one from the host
+    /// that a device takes in so many pieces that the first has to be there before the last is
+    /// sent; one to a device without events. Any other copy is submitted at once.
     ///
     /// ```
     /// use arrow_device::copy::{Job, Options};
@@ -99,8 +99,7 @@ impl Plan {
 
     /// Whether carrying it out waits for a device, or is a copy that the host makes.
     fn waits(&self) -> bool {
-        let goes_by_the_host =
-            |piece: &Piece| piece.has_source() && !matches!(piece.change, Change::Nothing);
+        let goes_by_the_host = |piece: &Piece| piece.has_source() && self.comes_by_the_host(piece);
         let waits_on_the_way = match self.route {
             CopyRoute::Shared => return false,
             CopyRoute::Staged | CopyRoute::ToHost | CopyRoute::Gather => true,

@@ -83,7 +83,9 @@ impl Options {
     }
 
     /// How many bytes of host memory a piece of a staged copy takes, of which two are used in turn.
-    /// 4 MiB without this, and never less than 64 bytes.
+    /// 4 MiB without this, and never less than 64 bytes or a [unit] of the device that it goes to.
+    ///
+    /// [unit]: crate::driver::Properties::copy_unit
     pub fn chunk(mut self, bytes: u64) -> Self {
         self.chunk = bytes.clamp(64, 1 << 40).next_multiple_of(64);
         self

@@ -36,10 +36,13 @@ use crate::{Array, Batch, Error, ErrorKind, Queue, Result};
 /// A copy that is polled maps no memory, since mappings may wait: memory that the host could read
 /// in place is copied by the device as well. An allocation that finds no memory is tried again at
 /// the next polls, as long as what is held back may help
-/// ([`allocation_timeout`](crate::deferred::allocation_timeout)). An allocator of one's own
-/// ([`Options::allocator`]) must not wait either; where it hands out memory that work still uses,
-/// the copy waits for that work. What the host itself copies, it copies in a poll: from host
-/// memory, and the offsets of strings and lists that have to change on their way.
+/// ([`allocation_timeout`](crate::deferred::allocation_timeout)). A result of several allocations
+/// is taken as a whole: what was allocated of one that is not complete goes back until the next
+/// attempt. An allocator of one's own ([`Options::allocator`]) must not wait either; where it hands
+/// out memory that work still uses, the copy waits for that work. What the host itself copies, it
+/// copies in a poll: from host memory, the offsets of strings and lists that have to change on
+/// their way, and what begins between two [units](crate::driver::Properties::copy_unit) of a
+/// device.
 ///
 /// ```
 /// use arrow_device::copy::Options;

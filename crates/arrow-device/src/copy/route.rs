@@ -3,8 +3,8 @@
 use super::options::Options;
 use super::source::{CopySource, Lane};
 use super::step;
-use crate::device::driver::{HostAccess, Raw};
-use crate::{Array, Device, DeviceId, DeviceType, Queue, Result};
+use crate::device::driver::{HostAccess, Raw, WaitingCopies};
+use crate::{Array, Device, DeviceId, DeviceType, Error, ErrorKind, Queue, Result};
 
 /// How data gets from one place to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +80,7 @@ pub(super) fn choose(
     options: &Options,
     pace: Pace,
 ) -> Result<(CopyRoute, CopySource)> {
+    array.tree().check_process()?;
     let (from, to) = (array.device(), queue.device().id());
     let is_host = |id: DeviceId| id.device_type == DeviceType::CPU;
     let is_same = array.tree().is_with(queue);
@@ -95,8 +96,9 @@ pub(super) fn choose(
         return Ok((route, CopySource::Host));
     }
     if is_same && !is_host(to) {
-        let unit = queue.device().properties().copy_unit;
-        let lane = Lane::new(array, Some(queue.clone()), unit);
+        require_no_wait(queue, pace)?;
+        let properties = queue.device().properties();
+        let lane = Lane::new(array, Some(queue.clone()), properties.copy_unit);
         return Ok((CopyRoute::Within, CopySource::Lane(lane)));
     }
     // Another runtime's device may be open by the number that this one reaches.
@@ -105,6 +107,10 @@ pub(super) fn choose(
         let unit = queue.device().properties().copy_unit;
         let has_same_unit = peer.properties().copy_unit == unit;
         if peer.driver().runtime() == queue.driver().runtime() && has_same_unit {
+            if let Some(through) = &options.through {
+                through.require_units(from, || array.tree().open_device())?;
+            }
+            require_no_wait(queue, pace)?;
             let lane = Lane::new(array, options.through.clone(), unit);
             return Ok((CopyRoute::Peer(peer), CopySource::Lane(lane)));
         }
@@ -112,7 +118,7 @@ pub(super) fn choose(
     // The host is between the two, or one of them.
     let device = match &options.through {
         Some(through) => {
-            through.require_units(from)?;
+            through.require_units(from, || array.tree().open_device())?;
             through.device().clone()
         }
         None => array.open_device()?,
@@ -128,6 +134,17 @@ pub(super) fn choose(
     }
     let route = if is_host(to) { CopyRoute::ToHost } else { CopyRoute::Staged };
     Ok((route, CopySource::Lane(Lane::new(array, options.through.clone(), unit))))
+}
+
+/// An error for a copy that is polled on a device whose copies all wait. Those that come by the
+/// host are refused by its memory.
+fn require_no_wait(queue: &Queue, pace: Pace) -> Result<()> {
+    let device = queue.device();
+    if pace == Pace::Waits || device.properties().waiting_copies != WaitingCopies::All {
+        return Ok(());
+    }
+    let message = "copies on this device wait for its queue; copy without polling";
+    Err(Error::new(ErrorKind::Unsupported, message).on_device(device.id()))
 }
 
 /// Whether the host reads all of an array where it is.

@@ -4,9 +4,10 @@
 use std::cell::OnceCell;
 use std::ptr::NonNull;
 
-use super::run::in_flight::InFlight;
+use super::run::in_flight::OnItsWay;
 use super::step;
 use crate::array::View;
+use crate::device::ReadsTo;
 use crate::device::driver::{Raw, Region, Route, Spot};
 use crate::device::staging::zeroed;
 pub(super) use crate::device::staging::{copy_bytes, host_address, host_len};
@@ -118,11 +119,11 @@ impl CopySource {
     }
 
     /// Submits a read of spans of a device, one after the other into memory of its own, which is
-    /// kept until the queue has passed.
+    /// kept until the queue has passed. Waits for nothing.
     ///
     /// # Safety
     /// The spans lie inside the source, which is alive.
-    pub(super) unsafe fn submit_read(&self, spans: &[Span]) -> Result<InFlight<Vec<u8>>> {
+    pub(super) unsafe fn submit_read(&self, spans: &[Span]) -> Result<OnItsWay<Vec<u8>>> {
         let Self::Lane(lane) = self else { return Err(step::no_way()) };
         let queue = lane.queue()?;
         let mut bytes = zeroed(spans.iter().map(|span| span.len).sum())?;
@@ -134,10 +135,8 @@ impl CopySource {
             offset += span.len;
         }
         // SAFETY: UNS-21: the spans lie inside the source, as the caller promises, which the lane's
-        // view keeps until the queue has passed; `bytes` is as long as they are together, and is
-        // kept until then by what is made below.
-        let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
-        InFlight::behind(queue, bytes, submitted)
+        // view keeps until the queue has passed; `bytes` is as long as they are together.
+        unsafe { OnItsWay::submit(queue, bytes, regions, ReadsTo::Any) }
     }
 
     /// # Safety

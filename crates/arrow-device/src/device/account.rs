@@ -39,6 +39,8 @@ pub(crate) struct Account {
     imported: Arc<AtomicU64>,
     exported: Arc<AtomicU64>,
     counts_exchanges: AtomicBool,
+    /// So many results of polled copies, in part allocated, are on their way back.
+    coming_back: AtomicU64,
 }
 
 /// Set once a device counts what is exchanged, or watches it, so that nobody pays for it before.
@@ -76,6 +78,21 @@ impl Account {
 
     pub(crate) fn unstaged(&self, len: u64) {
         self.staging.fetch_sub(len, Ordering::Relaxed);
+    }
+
+    /// Memory of which nobody made anything goes back.
+    pub(crate) fn goes_back(&self) {
+        self.coming_back.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What [`goes_back`](Self::goes_back) counted is back.
+    pub(crate) fn is_back(&self) {
+        self.coming_back.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Whether something is on its way back of which nobody made anything.
+    pub(crate) fn has_memory_coming_back(&self) -> bool {
+        self.coming_back.load(Ordering::Acquire) > 0
     }
 
     pub(crate) fn count_exchanges(&self) {

@@ -6,8 +6,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::driver::{Addressing, PlaceOwner, Raw, Watched};
-use super::{Device, Memory, Owner, Queue, host};
+use super::{ClaimedMemory, Device, Memory, Moment, Owner, Queue, host};
 use crate::device::deferred::{self, QueueUse};
+use crate::process::{self, MadeIn};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// Whatever has to stay alive so that bytes stay valid.
@@ -100,6 +101,9 @@ pub struct Buffer {
 struct AboutBuffer {
     /// Queues that may still write the bytes.
     in_flight: Vec<Queue>,
+    /// Which process the memory came into, and when. Nothing for memory of the host, which every
+    /// process may use.
+    made: Option<(MadeIn, Moment)>,
     /// The device whose driver is asked for a handle when this is a part of an allocation, or on
     /// which a part has none.
     divides: Option<Device>,
@@ -159,7 +163,29 @@ impl Buffer {
         extent: Extent,
         owner: Option<BytesOwner>,
     ) -> Self {
-        Self { device, base, offset, extent, owner, about: None }
+        let is_on_device = device.device_type != DeviceType::CPU && !base.is_null();
+        let about = is_on_device.then(|| {
+            let made = Some((MadeIn::watched(), Moment::now()));
+            Arc::new(AboutBuffer { made, ..AboutBuffer::default() })
+        });
+        Self { device, base, offset, extent, owner, about }
+    }
+
+    /// The same bytes, of memory that came into this process, or into an earlier one, with a tree.
+    pub(crate) fn that_came(mut self, made: (MadeIn, Moment)) -> Self {
+        if let Some(about) = &mut self.about {
+            Arc::make_mut(about).made = Some(made);
+        }
+        self
+    }
+
+    /// An error in a child of `fork` for memory on a device of its parent.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        let made = self.about.as_ref().and_then(|about| about.made);
+        if made.is_none_or(|(made_in, _)| made_in.is_this()) {
+            return Ok(());
+        }
+        Err(process::of_the_parent().on_device(self.device))
     }
 
     /// The same bytes, of which this device names the parts, or cannot.
@@ -248,7 +274,8 @@ impl Buffer {
     /// other memory carries no event: order the queue behind the work that writes it first. (An
     /// [`Array`](crate::Array) carries one and needs no such care.)
     pub fn on(&self, queue: &Queue) -> Result<BufferView> {
-        let memory = || (!self.is_null()).then_some(self.base);
+        self.check_process()?;
+        let memory = || (!self.is_null()).then_some(self.claimed());
         // SAFETY: this buffer keeps the memory, and its maker promised that it is on this device.
         unsafe { queue.reaches_memory(self.device, memory) }?;
         let others = self.in_flight().iter().filter(|known| known.number() != queue.number());
@@ -258,9 +285,11 @@ impl Buffer {
         Ok(view)
     }
 
-    /// The address or handle that it begins at or lies in.
-    pub(crate) fn base(&self) -> Raw<Memory> {
-        self.base
+    /// Its memory, which is said to be on its device.
+    pub(crate) fn claimed(&self) -> ClaimedMemory {
+        let made = self.about.as_ref().and_then(|about| about.made);
+        let came = made.map_or_else(Moment::now, |(_, came)| came);
+        ClaimedMemory { memory: self.base, came }
     }
 
     /// Has the driver name a part of an allocation by a handle of its own, where C has no room for
@@ -303,9 +332,9 @@ impl Buffer {
         let holder = || {
             // SAFETY: this buffer keeps the memory, and its maker promised that it is on this
             // device.
-            unsafe { Device::find_holding(self.device, self.base) }
+            unsafe { Device::find_holding(self.device, self.claimed()) }
         };
-        if Device::addressing_on(self.device, holder) == Addressing::Handle {
+        if Device::addressing_of(self.device, holder) == Addressing::Handle {
             let message =
                 "a part of a buffer that is a handle cannot be exported; slice the array instead";
             return Err(Error::new(ErrorKind::Unsupported, message).on_device(self.device));

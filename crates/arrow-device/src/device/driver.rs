@@ -116,7 +116,9 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-pub use super::properties::{Addressing, DefaultQueues, HostAccess, Properties, Readiness};
+pub use super::properties::{
+    Addressing, DefaultQueues, HostAccess, Properties, Readiness, WaitingCopies,
+};
 pub use super::turns::{Turn, Turns};
 pub use super::watch::{PlaceOwner, Watched, WatchedPlace};
 use super::{Event, Memory, Queue};
@@ -303,7 +305,8 @@ pub struct Allocation {
 ///   Where `readiness` is [`QueueOrder`](Readiness::QueueOrder), all queues of the device are one.
 /// * DRV-5: They wait for submitted work only where their documentation says so.
 /// * DRV-6: `id`, `runtime` and `properties` never change. They, `share`, `reuse`, `watch`,
-///   `sync_event` and `maps_in_place` call no runtime.
+///   `sync_event` and `maps_in_place` call no runtime. Drivers with equal `runtime` and `id` have
+///   equal `addressing`, `copy_unit` and `distinct_copies`.
 /// * DRV-7: Drivers with equal `runtime` take each other's events.
 /// * DRV-8: What the driver does outside its operations calls no runtime in a child of `fork`, and
 ///   none after the process has begun to exit.
@@ -319,7 +322,8 @@ pub struct Allocation {
 /// * DRV-13: `allocate_staging` gives initialised host memory that nobody else has until
 ///   `free_staging`.
 /// * DRV-14: `reaches` succeeds only for devices whose memory work on this device's queues may
-///   touch, as far as it is of the driver's runtime.
+///   touch, as far as it is of the driver's runtime. `NotReachable` stays the answer as long as the
+///   driver lives.
 /// * DRV-15: `holds` says yes only for memory of the driver's runtime, and what `locate` says is
 ///   true.
 ///
@@ -568,6 +572,8 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// caller bears both: the sources hold their bytes already, and are kept until the queue has
     /// passed the copy.
     ///
+    /// May wait for the queue where [`waiting_copies`](Properties::waiting_copies) says so.
+    ///
     /// # Safety
     /// UNS-21, host memory included, and UNS-22.
     unsafe fn copy(&self, queue: Raw<Queue>, route: Route<'_>, regions: &[Region]) -> Result<()>;
@@ -654,9 +660,11 @@ pub unsafe trait Driver: fmt::Debug + Send + Sync + 'static {
     /// contexts of one OpenCL device; and of memory on another device that this one
     /// [reaches](Driver::reaches).
     ///
-    /// Memory belongs to the only driver that says yes or, if none does, to the only one that
-    /// cannot tell. Other memory is refused, so at most one of the drivers that are open by one id
-    /// can do without an answer.
+    /// Memory belongs to the only driver that says yes. Where none does, and the id has stood for
+    /// this runtime alone, the memory belongs to the driver that cannot tell. Once the id has stood
+    /// for several, as after a failed device was opened again, such a driver has what came while
+    /// its device was open, unless another runtime was open by the id then, which cannot tell
+    /// either or is closed. Other memory is refused.
     ///
     /// # Safety
     /// `base` is a `buffers[i]` of an array that claims to be on this device and is alive.

@@ -13,11 +13,13 @@
 //!
 //! The host waits for the queue wherever it reads. Nothing of this is done for memory that is fresh
 //! as a whole, which is what copies of arrays fill: there every destination begins at a unit, and
-//! what is behind it up to the next unit belongs to nobody.
+//! what is behind it up to the next unit belongs to nobody. Copies of arrays that nobody may wait
+//! for read sources by [`UnitReads`], and submit only what the driver takes as it is.
 
 use super::Queue;
 use super::driver::{Addressing, Driver, Properties, Raw, Region, Route, Spot};
 use super::staging::{copy_bytes, host_address, zeroed};
+use super::unit_reads::{ReadsTo, UnitReads};
 use crate::{Error, ErrorKind, Result};
 
 /// Whose the bytes are between the end of a destination and the next unit.
@@ -84,46 +86,54 @@ impl<'a> GranularCopy<'a> {
         }
     }
 
+    /// Submits copies that ask for nothing but whole units, as they are. An error for others.
+    ///
+    /// # Safety
+    /// UNS-21, and what is behind each destination up to the next unit is nobody's.
+    pub(super) unsafe fn submit_as_is(&self, route: Route<'_>, regions: &[Region]) -> Result<()> {
+        let own = self.queue.device().properties();
+        let source = match &route {
+            Route::FromHost => None,
+            Route::FromPeer(peer) => Some(peer.properties()),
+            Route::ToHost | Route::Within => Some(own),
+        };
+        let begins_at_unit = |region: &Region| {
+            let is_within = matches!(route, Route::Within) && own.distinct_copies;
+            let is_apart = !is_within || region.from.base != region.to.base;
+            let is_read = source.is_none_or(|source| lead(region.from, source) == 0);
+            is_apart && is_read && (matches!(route, Route::ToHost) || self.lead(region.to) == 0)
+        };
+        let has_same_unit = source.is_none_or(|source| source.copy_unit == self.unit);
+        if has_same_unit && regions.iter().all(begins_at_unit) {
+            // SAFETY: UNS-21, as the caller promises.
+            return unsafe { self.queue.submit_copies(route, regions) };
+        }
+        let message = "the device copies whole units, and this copy of other bytes would wait";
+        let error = Error::new(ErrorKind::Unsupported, message);
+        Err(error.during("copy").on_device(self.queue.device().id()))
+    }
+
     // ---- between the device and the host
 
-    /// From the device to the host. A source that begins inside a unit is read from the beginning
-    /// of the unit, into memory of our own.
+    /// From the device to the host. Waits for the queue where a source begins inside a unit.
     ///
     /// # Safety
     /// UNS-21.
     unsafe fn read(&self, regions: &[Region]) -> Result<()> {
-        let is_odd = |region: &&Region| self.lead(region.from) > 0;
-        let odd: Vec<&Region> = regions.iter().filter(is_odd).collect();
-        if odd.is_empty() {
-            // SAFETY: UNS-21, as the caller promises.
-            return unsafe { self.queue.submit_copies(Route::ToHost, regions) };
-        }
-        let widened = |region: &Region| self.lead(region.from) + region.len;
-        let mut staged = zeroed(odd.iter().map(|region| widened(region)).sum())?;
-        let mut all: Vec<Region> =
-            regions.iter().filter(|region| !is_odd(region)).copied().collect();
-        let (base, mut offset) = (Raw::from_ptr(staged.as_mut_ptr().cast()), 0);
-        for region in &odd {
-            let (from, len) = (self.unit_of(region.from), widened(region));
-            all.push(Region { from, to: Spot { base, offset }, len });
-            offset += len;
-        }
-        // SAFETY: UNS-21, as the caller promises: an allocation begins at a unit, so that it has
-        // what a source was widened by; `staged` has room, and is kept until the wait has
+        let reads = UnitReads::new(self.queue, regions.to_vec(), ReadsTo::AndWait)?;
+        // SAFETY: UNS-21, as the caller promises; the list is kept below until the wait has
         // succeeded, or until the queue has passed.
-        let submitted = unsafe { self.queue.submit_copies(Route::ToHost, &all) };
+        let submitted = unsafe { reads.submit(self.queue) };
+        if reads.has_finished() {
+            return submitted;
+        }
         if let Err(error) = submitted.and_then(|()| self.queue.synchronize()) {
-            self.queue.keep_until_done(staged);
+            self.queue.keep_until_done(reads);
             return Err(error);
         }
-        let mut offset = 0;
-        for region in &odd {
-            let from = Spot { base, offset: offset + self.lead(region.from) };
-            // SAFETY: `staged` has the bytes by now; the caller's memory has room for them until
-            // the queue has passed the copy (UNS-21), and is no part of `staged`.
-            unsafe { copy_bytes(host_address(from), host_address(region.to), region.len) };
-            offset += widened(region);
-        }
+        // SAFETY: the queue has passed the copies; the caller's memory is there until then, and
+        // nobody else has it meanwhile (UNS-21).
+        unsafe { reads.finish() };
         Ok(())
     }
 
@@ -236,8 +246,7 @@ impl<'a> GranularCopy<'a> {
             let error = Error::new(ErrorKind::Unsupported, message);
             return Err(error.during("copy").on_device(self.queue.device().id()));
         }
-        let addressing = peer.properties().addressing;
-        let lead = |from| place(from, addressing).1 % self.unit;
+        let lead = |from| lead(from, peer.properties());
         let (direct, odd) = self.divide(regions, lead);
         // SAFETY: UNS-21, and what the caller promises of slack.
         unsafe { self.queue.submit_copies(route, &direct) }?;
@@ -335,7 +344,7 @@ impl<'a> GranularCopy<'a> {
 
     /// How far into its unit a place on the device is.
     fn lead(&self, spot: Spot) -> u64 {
-        self.place(spot).1 % self.unit
+        lead(spot, self.queue.device().properties())
     }
 
     /// The beginning of the unit that a place is in.
@@ -369,6 +378,11 @@ impl<'a> GranularCopy<'a> {
     }
 }
 
+/// How far into its unit a place is, on a device with these properties.
+pub(crate) fn lead(spot: Spot, properties: &Properties) -> u64 {
+    place(spot, properties.addressing).1 % properties.copy_unit
+}
+
 /// What tells a place from others: the handle, if there are handles, and where in it.
 fn place(spot: Spot, addressing: Addressing) -> (usize, u64) {
     match addressing {
@@ -382,7 +396,7 @@ fn behind(spot: Spot, bytes: u64) -> Spot {
 }
 
 /// So many bytes before a place. An address may lie before the base that it was told with.
-fn back(spot: Spot, bytes: u64) -> Spot {
+pub(super) fn back(spot: Spot, bytes: u64) -> Spot {
     match spot.offset.checked_sub(bytes) {
         Some(offset) => Spot { offset, ..spot },
         None => {

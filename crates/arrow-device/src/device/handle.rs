@@ -9,10 +9,10 @@ use super::deferred::{QueueTimeline, timeline_on};
 use super::driver::{Addressing, Driver, Properties, Raw, Readiness};
 use super::guarded::Guarded;
 use super::staging::Staging;
-use super::{Memory, Owner, Queue, host, registry};
+use super::{ClaimedMemory, Memory, Owner, Queue, host, registry};
 use crate::pool::per_fork::PerFork;
 use crate::process::MadeIn;
-use crate::{DeviceId, DeviceType, Result};
+use crate::{DeviceId, DeviceType, Result, convention};
 
 /// An opened device.
 ///
@@ -44,6 +44,12 @@ pub(super) struct OpenDevice {
     /// The timeline of the default queue: one, so that what waits for the queue waits together.
     default_timeline: PerFork<Mutex<Option<Arc<QueueTimeline>>>>,
     driver: Arc<dyn Driver>,
+}
+
+impl Drop for OpenDevice {
+    fn drop(&mut self) {
+        registry::remove(self);
+    }
 }
 
 impl Device {
@@ -112,21 +118,19 @@ impl Device {
 
     /// Whether what names memory on this device is an address, to which a number can be added. Of
     /// devices that are not open and not known it is not.
+    ///
+    /// Where the id has stood for several runtimes, `holder` is asked for the device of the one
+    /// that has the memory.
     #[inline]
-    pub(crate) fn addressing_of(id: DeviceId) -> Addressing {
+    pub(crate) fn addressing_of(id: DeviceId, holder: impl FnOnce() -> Option<Self>) -> Addressing {
         if id.device_type == DeviceType::CPU {
             return Addressing::Address;
         }
-        Self::addressing_of_opened(id)
+        Self::addressing_of_opened(id, holder)
     }
 
     #[inline(never)]
-    fn addressing_of_opened(id: DeviceId) -> Addressing {
-        Self::addressing_on(id, || Self::find(id))
-    }
-
-    /// The same where a part of the memory tells which one of several runtimes has it.
-    pub(crate) fn addressing_on(id: DeviceId, holder: impl FnOnce() -> Option<Self>) -> Addressing {
+    fn addressing_of_opened(id: DeviceId, holder: impl FnOnce() -> Option<Self>) -> Addressing {
         let found = Self::find(id);
         // Asked behind `find`, which may have found a runtime that was opened just now.
         let device = if Self::has_several_runtimes(id) { holder() } else { found };
@@ -142,10 +146,10 @@ impl Device {
     ///
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
-    pub(crate) unsafe fn find_holding(id: DeviceId, memory: Raw<Memory>) -> Option<Self> {
+    pub(crate) unsafe fn find_holding(id: DeviceId, claimed: ClaimedMemory) -> Option<Self> {
         // SAFETY: the memory is a `buffers[i]` of an array that claims to be on this device and is
         // alive, as the caller promises.
-        unsafe { registry::find_holding(id, memory) }
+        unsafe { registry::find_holding(id, claimed) }
     }
 
     /// Whether this memory is of the device's runtime, and certainly of no other that is open by
@@ -153,10 +157,10 @@ impl Device {
     ///
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
-    pub(crate) unsafe fn holds(&self, memory: Raw<Memory>) -> bool {
+    pub(crate) unsafe fn holds(&self, claimed: ClaimedMemory) -> bool {
         // SAFETY: the memory is a `buffers[i]` of an array that claims to be on this device and is
         // alive, as the caller promises.
-        let holder = unsafe { registry::find_holding(self.id(), memory) };
+        let holder = unsafe { registry::find_holding(self.id(), claimed) };
         holder.is_some_and(|holder| holder.driver().runtime() == self.driver().runtime())
     }
 
@@ -166,25 +170,53 @@ impl Device {
     ///
     /// # Safety
     /// The memory is a `buffers[i]` of an array that claims to be on that device and is alive.
-    pub(crate) unsafe fn holds_on(&self, id: DeviceId, memory: Raw<Memory>) -> bool {
+    pub(crate) unsafe fn holds_on(&self, id: DeviceId, claimed: ClaimedMemory) -> bool {
         if id == self.id() {
             // SAFETY: the memory is a `buffers[i]` of an array that claims to be on this device and
             // is alive, as the caller promises.
-            return unsafe { self.holds(memory) };
+            return unsafe { self.holds(claimed) };
         }
         // SAFETY: the memory is a `buffers[i]` of an array that claims to be on that device, which
         // this one reaches, and is alive, as the caller promises.
-        match unsafe { self.driver().holds(memory) } {
+        let told = unsafe { self.driver().holds(claimed.memory) };
+        // This device reaches by a number what another runtime has, perhaps only since just now.
+        if registry::has_another_runtime(id, self.driver().runtime()) {
+            registry::note_ambiguity();
+        }
+        match told {
             Some(answer) => answer,
-            None if !Self::ids_are_ambiguous() => true,
             None => {
                 // SAFETY: the memory is a `buffers[i]` of an array that claims to be on that device
                 // and is alive, as the caller promises.
-                let holder = unsafe { registry::find_holding(id, memory) };
+                let holder = unsafe { registry::find_holding(id, claimed) };
                 let is_ours = |holder: Self| holder.driver().runtime() == self.driver().runtime();
-                holder.map_or_else(|| registry::of_each_runtime(id).is_empty(), is_ours)
+                let is_nobodys = || {
+                    let runtime = self.driver().runtime();
+                    registry::of_each_runtime(id).is_empty()
+                        && (!registry::has_another_runtime(id, runtime)
+                            || registry::is_open_since(self, claimed.came)
+                                && !registry::was_another_open(id, runtime, claimed.came))
+                };
+                holder.map_or_else(is_nobodys, is_ours)
             }
         }
+    }
+
+    /// Whether a producer's events on that device are certainly of this device's runtime: the
+    /// device is this one, the types of both are of one vendor's runtime, or the runtime has opened
+    /// that device and no other one has.
+    pub(crate) fn has_events_of(&self, id: DeviceId) -> bool {
+        let (own, runtime) = (self.id(), self.driver().runtime());
+        let is_of_vendor = has_addresses(id.device_type)
+            && convention::have_same_events(own.device_type, id.device_type);
+        let is_open = || {
+            let mut known = registry::of_each_runtime(id).into_iter();
+            known.any(|(device, _)| device.driver().runtime() == runtime)
+        };
+        own == id
+            || host::is_host(self)
+            || is_of_vendor
+            || (!registry::has_another_runtime(id, runtime) && is_open())
     }
 
     /// Which device this is.
@@ -286,6 +318,16 @@ impl Device {
     /// Whether it is the host, or was opened by this process and not before a `fork`.
     pub(super) fn is_of_this_process(&self) -> bool {
         self.opened.made_in.is_this() || host::is_host(self)
+    }
+
+    /// Whether it is the host, or was opened by this process, whose end has not begun.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.opened.made_in.goes_on() || host::is_host(self)
+    }
+
+    /// The process that opened it.
+    pub(crate) fn made_in(&self) -> MadeIn {
+        self.opened.made_in
     }
 
     pub(crate) fn account(&self) -> &Account {

@@ -37,7 +37,7 @@ pub(super) fn is_host(device: &Device) -> bool {
 }
 
 /// A device of host memory that is not the host, for tests.
-#[cfg(test)]
+#[cfg(all(test, unix, not(miri)))]
 pub(super) fn another() -> Device {
     Device::of(Arc::new(Host::new()))
 }

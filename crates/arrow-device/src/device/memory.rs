@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use super::allocator::{Lent, free_what_is_kept};
 use super::driver::{Addressing, PlaceOwner, Raw, Region, Route, Spot, Watched};
-use super::{Allocator, Buffer, Device, Extent, Queue, host};
+use super::{Allocator, Buffer, Device, Extent, Moment, Queue, host};
 use crate::device::deferred::{self, QueueUse, Shortage};
+use crate::process;
 use crate::{DeviceType, Error, ErrorKind, Result};
 
 /// An allocation on a device, with one owner: to be filled, and then shared as a [`Buffer`].
@@ -291,6 +292,9 @@ impl Memory {
     /// Whether work on the queue may touch it.
     fn require_reach(&self, queue: &Queue) -> Result<()> {
         let device = &self.block.device;
+        if !device.is_of_this_process() {
+            return Err(process::of_the_parent().on_device(device.id()));
+        }
         queue.reaches(device.id())?;
         let is_of_another_runtime = queue.driver().runtime() != device.driver().runtime();
         if is_of_another_runtime && device.id().device_type != DeviceType::CPU {
@@ -364,6 +368,11 @@ impl Memory {
         }
     }
 
+    /// Whether a queue has to pass something before it may go.
+    pub(super) fn is_used_on_a_queue(&self) -> bool {
+        !self.used_on.is_empty()
+    }
+
     /// Forgets the queues that it was used on here: it is there by now, and nothing that was
     /// submitted uses it, so that it can go at once. Queues that somebody else was told the place
     /// for stay, because more work may be submitted to them.
@@ -411,8 +420,10 @@ impl Memory {
         let has_parts = properties.parts && properties.addressing == Addressing::Handle;
         let is_named = properties.separate || (has_parts && self.is_the_drivers());
         let divides = is_named.then(|| self.block.device.clone());
+        let made = (self.block.device.made_in(), Moment::now());
         let owner: super::BytesOwner = Arc::new(self);
         Buffer::from_parts(device, base, offset, Extent::Exact(len), Some(owner))
+            .that_came(made)
             .divided_by(divides)
     }
 
@@ -462,7 +473,8 @@ impl Memory {
         let staged = bytes.to_vec();
         let from = Spot { base: Raw::from_ptr(staged.as_ptr().cast_mut().cast()), offset: 0 };
         self.require_reach(queue)?;
-        queue.require_units(self.block.device.id())?;
+        let device = &self.block.device;
+        queue.require_units(device.id(), || Some(device.clone()))?;
         self.order_behind_all(queue)?;
         self.note_queue(queue);
         let to = Spot { base: self.block.raw, offset: 0 };

@@ -15,14 +15,17 @@ mod guarded;
 mod handle;
 mod host;
 mod memory;
+mod moment;
 pub(crate) mod nesting;
 mod newest;
+mod on_return;
 mod owner;
 mod properties;
 pub(crate) mod queue;
 mod registry;
 pub(crate) mod staging;
 mod turns;
+mod unit_reads;
 mod waiting;
 pub(crate) mod watch;
 
@@ -36,5 +39,9 @@ pub use queue::Queue;
 
 pub(crate) use buffer::{BytesOwner, location};
 pub(crate) use event::has_not_passed;
+pub(crate) use granular::lead;
 pub(crate) use memory::Parted;
+pub(crate) use moment::{ClaimedMemory, Moment};
+pub(crate) use on_return::MemoryOnReturn;
 pub(crate) use owner::Owner;
+pub(crate) use unit_reads::{ReadsTo, UnitReads};

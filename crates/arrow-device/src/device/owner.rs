@@ -19,7 +19,7 @@ impl<T: 'static> Owner<T> {
     /// The owner of something on this device.
     pub(crate) fn on(device: DeviceId, what: T) -> Self {
         let is_host = device.device_type == DeviceType::CPU;
-        let made_in = if is_host { None } else { Some(MadeIn::this()) };
+        let made_in = if is_host { None } else { Some(MadeIn::watched()) };
         Self { made_in, what: ManuallyDrop::new(what) }
     }
 

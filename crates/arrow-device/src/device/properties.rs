@@ -75,6 +75,8 @@ pub struct Properties {
     /// Whether data from the host goes over fastest when the host gathers it in memory of
     /// [`Driver::allocate_staging`] first, so that few large pieces are copied.
     pub gathered_writes: bool,
+    /// Which copies may wait for the queue.
+    pub waiting_copies: WaitingCopies,
     /// How many bytes the device copies at least, and at multiples of what: a power of two, 1 where
     /// it copies any bytes.
     ///
@@ -97,6 +99,20 @@ pub struct Properties {
     pub name: String,
 }
 
+/// Which copies may wait for the queue before the call returns. Copies that are
+/// [polled](crate::copy::PolledCopy) never wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum WaitingCopies {
+    /// None: a copy is submitted, and the call returns.
+    #[default]
+    None,
+    /// Those between the device and host memory that is not of [`Driver::allocate_staging`], as of
+    /// CUDA's pageable memory. A copy that is polled goes by memory of the driver's.
+    OfPlainMemory,
+    /// All, as those of memory that CUDA has pinned on the host. A copy that is polled is refused.
+    All,
+}
+
 impl Properties {
     /// A device with addresses, events, memory that the host cannot read, and the alignment that
     /// Arrow recommends. Change what differs.
@@ -109,6 +125,7 @@ impl Properties {
             parts: false,
             separate: false,
             gathered_writes: false,
+            waiting_copies: WaitingCopies::None,
             copy_unit: 1,
             distinct_copies: false,
             watches: false,
@@ -150,6 +167,12 @@ impl Properties {
     /// itself.
     pub fn with_gathered_writes(mut self, gathered_writes: bool) -> Self {
         self.gathered_writes = gathered_writes;
+        self
+    }
+
+    /// The same, where these copies may wait for the queue.
+    pub fn with_waiting_copies(mut self, waiting_copies: WaitingCopies) -> Self {
+        self.waiting_copies = waiting_copies;
         self
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::driver::{Driver, PlaceOwner, Raw, Region, Route, Waiting, Watched, WatchedPlace};
 use super::event::has_not_passed;
 use super::granular::{self, GranularCopy, Slack};
-use super::{Allocator, Device, Event, KeepAlive, Memory, Owner};
+use super::{Allocator, ClaimedMemory, Device, Event, KeepAlive, Memory, Owner};
 use crate::device::deferred::{self, QueueTimeline, QueueUse};
 use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
@@ -234,6 +234,24 @@ impl Queue {
         unsafe { self.copy_leaving(Slack::Nobodys, route, regions) }
     }
 
+    /// The same without a wait: an error where the device copies whole units, or between two
+    /// allocations, and the regions ask for more.
+    ///
+    /// # Safety
+    /// UNS-21, and what is said of the memory.
+    pub(crate) unsafe fn copy_units_into_fresh(
+        &self,
+        route: Route<'_>,
+        regions: &[Region],
+    ) -> Result<()> {
+        if granular::takes_anything(self.device().properties(), &route) {
+            // SAFETY: UNS-21, as the caller promises.
+            return unsafe { self.submit_copies(route, regions) };
+        }
+        // SAFETY: UNS-21, and what the caller promises of slack.
+        unsafe { GranularCopy::new(self, Slack::Nobodys).submit_as_is(route, regions) }
+    }
+
     /// # Safety
     /// UNS-21, and what `slack` says is so.
     unsafe fn copy_leaving(
@@ -252,15 +270,19 @@ impl Queue {
 
     /// An error where copies on this queue would reach past the end of memory on that device, which
     /// has smaller [units](crate::driver::Properties::copy_unit) than the queue's device copies:
-    /// the host's memory has any bytes.
-    pub(crate) fn require_units(&self, memory: DeviceId) -> Result<()> {
+    /// the host's memory has any bytes. `holder` tells the device that has the memory.
+    pub(crate) fn require_units(
+        &self,
+        memory: DeviceId,
+        holder: impl FnOnce() -> Option<Device>,
+    ) -> Result<()> {
         let unit = self.device().properties().copy_unit;
         if unit == 1 || memory == self.device().id() {
             return Ok(());
         }
         let theirs = match memory.device_type {
             DeviceType::CPU => None,
-            _ => Device::find(memory),
+            _ => holder(),
         };
         if theirs.is_some_and(|device| device.properties().copy_unit >= unit) {
             return Ok(());
@@ -299,14 +321,14 @@ impl Queue {
     pub(crate) unsafe fn reaches_memory(
         &self,
         device: DeviceId,
-        memory: impl FnOnce() -> Option<Raw<Memory>>,
+        memory: impl FnOnce() -> Option<ClaimedMemory>,
     ) -> Result<()> {
         self.reaches(device)?;
         let is_told_by_id = device.device_type == DeviceType::CPU
             || (device == self.device().id() && !Device::ids_are_ambiguous());
-        let memory = if is_told_by_id { None } else { memory() };
+        let claimed = if is_told_by_id { None } else { memory() };
         // SAFETY: the memory is as the caller promises.
-        if memory.is_none_or(|memory| unsafe { self.device().holds_on(device, memory) }) {
+        if claimed.is_none_or(|claimed| unsafe { self.device().holds_on(device, claimed) }) {
             return Ok(());
         }
         let message = "the memory is of another runtime, or none that is open by this id says that it has it; copy the data first";

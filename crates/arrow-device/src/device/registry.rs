@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::driver::{Raw, Runtime};
+use super::driver::{Driver, Runtime};
 use super::handle::OpenDevice;
-use super::{Device, Memory, deferred, host};
+use super::{ClaimedMemory, Device, Moment, deferred, host};
 use crate::process::PerProcess;
-use crate::{DeviceId, DeviceType};
+use crate::{DeviceId, DeviceType, ErrorKind};
 
 /// A child of `fork` has a list of its own: the devices of its parent are not open there.
 static OPEN: PerProcess<Mutex<Listed>> = PerProcess::new(Mutex::new(Vec::new()));
@@ -20,7 +20,12 @@ type Listed = Vec<ListedDevice>;
 
 struct ListedDevice {
     id: DeviceId,
+    runtime: Runtime,
     opened: Weak<OpenDevice>,
+    /// Its driver, for questions that do not keep the device open.
+    driver: Weak<dyn Driver>,
+    /// When it was put on the list.
+    since: Moment,
     /// Whether it is known if its id is ambiguous. Nobody finds the device before.
     is_judged: bool,
 }
@@ -32,10 +37,60 @@ static RUNTIMES: PerProcess<Mutex<Runtimes>> = PerProcess::new(Mutex::new(None))
 type Runtimes = Option<HashMap<DeviceId, RuntimesOfId>>;
 
 /// The runtimes of one id, as far as anybody asks.
-#[derive(Clone, Copy)]
-enum RuntimesOfId {
-    One(Runtime),
-    Several,
+struct RuntimesOfId {
+    first: Runtime,
+    are_several: bool,
+    /// The devices that were closed, the one closed last at the end.
+    closed: Vec<ClosedDevice>,
+}
+
+/// When a device was open, or several.
+struct ClosedDevice {
+    /// Nothing where there were several.
+    runtime: Option<Runtime>,
+    opened: Moment,
+    closed: Moment,
+}
+
+/// So many are told apart: the oldest ones are put together, so that what came in the time between
+/// them is refused where nobody tells whose it is.
+const MOST_CLOSED: usize = 256;
+
+impl RuntimesOfId {
+    fn new(first: Runtime) -> Self {
+        Self { first, are_several: false, closed: Vec::new() }
+    }
+
+    fn note_closing(&mut self, runtime: Runtime, opened: Moment) {
+        let closed = Moment::begin();
+        // Of one runtime, times that overlap are one.
+        let of_same = self.closed.last_mut().filter(|last| last.runtime == Some(runtime));
+        if let Some(last) = of_same.filter(|last| !last.closed.is_before(opened)) {
+            (last.opened, last.closed) = (last.opened.min(opened), closed);
+            return;
+        }
+        self.closed.push(ClosedDevice { runtime: Some(runtime), opened, closed });
+        if self.closed.len() > MOST_CLOSED {
+            let oldest = self.closed.remove(0);
+            if let Some(next) = self.closed.first_mut() {
+                next.opened = next.opened.min(oldest.opened);
+                next.runtime = next.runtime.filter(|known| oldest.runtime == Some(*known));
+            }
+        }
+    }
+
+    /// Whether there ever was another runtime than this.
+    fn is_of_another(&self, runtime: Runtime) -> bool {
+        self.are_several || self.first != runtime
+    }
+
+    /// Whether a device of another runtime than this was open at a moment, and is closed.
+    fn was_another_open(&self, runtime: Runtime, at: Moment) -> bool {
+        self.closed.iter().any(|device| {
+            let was_open = !at.is_before(device.opened) && at.is_before(device.closed);
+            was_open && device.runtime != Some(runtime)
+        })
+    }
 }
 
 /// Whether there was ever a device on the list. Before that forks are not counted, and nobody takes
@@ -55,12 +110,17 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     if device.is_in_queue_order() {
         IN_QUEUE_ORDER.store(true, Ordering::Relaxed);
     }
-    // The others may be closed meanwhile, and then end here: who waits for all releases waits.
+    // The drivers of others may be closed meanwhile, and then end here: who waits for all releases
+    // waits.
     deferred::in_hand(|| {
         let others = list(device, opened);
         let is_one_of_several = note_runtime(device);
-        if is_one_of_several || others.iter().any(|other| is_mistaken_for(device, other)) {
-            AMBIGUOUS.store(true, Ordering::Relaxed);
+        if is_one_of_several
+            || is_ambiguous()
+            || others.iter().any(|other| is_mistaken_for(&**device.driver(), &**other))
+            || reaches_another(device)
+        {
+            note_ambiguity();
         }
         // Whoever finds the device from here on sees the answer, by the lock.
         let mut open = crate::sync::lock(OPEN.get());
@@ -71,18 +131,39 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     });
 }
 
-/// Puts a device on the list. Returns the others on the list: one lock for both, so that of two
+/// Puts a device on the list. Returns the drivers of the others: one lock for both, so that of two
 /// devices that are opened at once, one sees the other.
-fn list(device: &Device, opened: &Arc<OpenDevice>) -> Vec<Device> {
-    // Dropped without the lock: each may be the last share of a device that is closed meanwhile.
+fn list(device: &Device, opened: &Arc<OpenDevice>) -> Vec<Arc<dyn Driver>> {
+    // Dropped without the lock: each may be the last share of a driver whose device is closed
+    // meanwhile.
     let mut others = Vec::new();
     let mut open = crate::sync::lock(OPEN.get());
-    open.retain(|known| known.opened.strong_count() > 0);
-    let known = open.iter().filter_map(|other| other.opened.upgrade());
-    others.extend(known.map(Device::from_opened));
-    let opened = Arc::downgrade(opened);
-    open.push(ListedDevice { id: device.id(), opened, is_judged: false });
+    others.extend(open.iter().filter_map(|other| other.driver.upgrade()));
+    open.push(ListedDevice {
+        id: device.id(),
+        runtime: device.driver().runtime(),
+        opened: Arc::downgrade(opened),
+        driver: Arc::downgrade(device.driver()),
+        since: Moment::begin(),
+        is_judged: false,
+    });
     others
+}
+
+/// Takes a device from the list whose last share goes.
+pub(super) fn remove(opened: &OpenDevice) {
+    if !USED.load(Ordering::Acquire) {
+        return;
+    }
+    let mut open = crate::sync::lock(OPEN.get());
+    let is_it = |known: &ListedDevice| std::ptr::eq(known.opened.as_ptr(), opened);
+    let Some(index) = open.iter().position(is_it) else { return };
+    let ListedDevice { id, runtime, since, .. } = open.remove(index);
+    // Under the lock of the list: whoever does not find the device there any more finds this.
+    let mut known = crate::sync::lock(RUNTIMES.get());
+    let of_id = known.get_or_insert_default().entry(of_all(id));
+    let of_id = of_id.or_insert_with(|| RuntimesOfId::new(runtime));
+    of_id.note_closing(runtime, since);
 }
 
 /// Notes the runtime of a device by the device's id. Returns whether the id stands for several.
@@ -90,26 +171,91 @@ fn note_runtime(device: &Device) -> bool {
     let runtime = device.driver().runtime();
     let mut known = crate::sync::lock(RUNTIMES.get());
     let of_id = known.get_or_insert_default().entry(of_all(device.id()));
-    let of_id = of_id.or_insert(RuntimesOfId::One(runtime));
-    if matches!(of_id, RuntimesOfId::One(first) if *first != runtime) {
-        *of_id = RuntimesOfId::Several;
-    }
-    matches!(of_id, RuntimesOfId::Several)
+    let of_id = of_id.or_insert_with(|| RuntimesOfId::new(runtime));
+    of_id.are_several |= of_id.first != runtime;
+    of_id.are_several
 }
 
 /// Whether this id has stood for several runtimes.
 pub(super) fn has_several_runtimes(id: DeviceId) -> bool {
     let known = crate::sync::lock(RUNTIMES.get());
     let of_id = known.as_ref().and_then(|known| known.get(&of_all(id)));
-    matches!(of_id, Some(RuntimesOfId::Several))
+    of_id.is_some_and(|of_id| of_id.are_several)
+}
+
+/// Whether a device of this id and of another runtime than this was open at a moment, and is
+/// closed.
+pub(super) fn was_another_open(id: DeviceId, runtime: Runtime, at: Moment) -> bool {
+    let open = crate::sync::lock(OPEN.get());
+    // One that is still on the list, but whose last share is gone, is being closed.
+    let was_it = |known: &ListedDevice| {
+        let is_closing = known.opened.strong_count() == 0;
+        let is_another = of_all(known.id) == of_all(id) && known.runtime != runtime;
+        is_closing && is_another && !at.is_before(known.since)
+    };
+    if at.is_unknown() || open.iter().any(was_it) {
+        return true;
+    }
+    let known = crate::sync::lock(RUNTIMES.get());
+    let of_id = known.as_ref().and_then(|known| known.get(&of_all(id)));
+    of_id.is_some_and(|of_id| of_id.was_another_open(runtime, at))
 }
 
 /// Whether an id stands for both, or one reaches by its number what the other is open by. Asks
 /// drivers, without a lock.
-fn is_mistaken_for(device: &Device, other: &Device) -> bool {
-    let (driver, others) = (device.driver(), other.driver());
-    let reaches = || others.reaches(driver.id()).is_ok() || driver.reaches(others.id()).is_ok();
+fn is_mistaken_for(driver: &dyn Driver, others: &dyn Driver) -> bool {
+    let reaches =
+        || reaches_by_number(others, driver.id()) || reaches_by_number(driver, others.id());
     others.runtime() != driver.runtime() && (others.id() == driver.id() || reaches())
+}
+
+/// So many ids of other runtimes a device is asked about when it is opened. Where there were more,
+/// any may be ambiguous.
+const MOST_ASKED: usize = 64;
+
+/// Whether a device reaches by its number what another runtime was open by, and may be closed. Asks
+/// the driver, without a lock.
+fn reaches_another(device: &Device) -> bool {
+    let runtime = device.driver().runtime();
+    let known = crate::sync::lock(RUNTIMES.get());
+    let others = known.iter().flatten().filter(|(_, of_id)| of_id.is_of_another(runtime));
+    let others: Vec<DeviceId> = others.map(|(id, _)| *id).take(MOST_ASKED + 1).collect();
+    drop(known);
+    let reaches = |id: &DeviceId| reaches_by_number(&**device.driver(), *id);
+    others.len() > MOST_ASKED || others.iter().any(reaches)
+}
+
+/// Whether an id has stood for another runtime than this.
+pub(super) fn has_another_runtime(id: DeviceId, runtime: Runtime) -> bool {
+    let known = crate::sync::lock(RUNTIMES.get());
+    let of_id = known.as_ref().and_then(|known| known.get(&of_all(id)));
+    of_id.is_some_and(|of_id| of_id.is_of_another(runtime))
+}
+
+/// Whether a device's runtime is open by its id since a moment, or longer.
+pub(super) fn is_open_since(device: &Device, moment: Moment) -> bool {
+    let runtime = device.driver().runtime();
+    let known = of_each_runtime(device.id());
+    known
+        .iter()
+        .any(|(known, since)| known.driver().runtime() == runtime && !moment.is_before(*since))
+}
+
+/// Whether a driver reaches memory by the number of a device. Memory that belongs to all devices of
+/// its runtime comes with any number: the driver is asked about the usual ones, too.
+fn reaches_by_number(driver: &dyn Driver, id: DeviceId) -> bool {
+    let usual = if is_of_all_devices(id.device_type) { -1..16 } else { 0..0 };
+    let usual = usual.map(|number| DeviceId::new(id.device_type, number));
+    usual.chain([id]).any(|id| match driver.reaches(id) {
+        Ok(()) => true,
+        // Who cannot say so now may say yes later.
+        Err(error) => error.kind() != ErrorKind::NotReachable,
+    })
+}
+
+/// Notes that an id may stand for several runtimes.
+pub(super) fn note_ambiguity() {
+    AMBIGUOUS.store(true, Ordering::Relaxed);
 }
 
 /// Whether an id may stand for several runtimes.
@@ -123,47 +269,69 @@ pub(super) fn any_in_queue_order() -> bool {
     IN_QUEUE_ORDER.load(Ordering::Relaxed)
 }
 
-/// The device of this id that has this memory: the only one that says so; or, where none says so,
-/// the only one that cannot tell.
+/// The device of this id that has this memory: the only one that says so. Where none says so, the
+/// only one that cannot tell; of an id that has stood for several runtimes, it has to be open since
+/// the memory came, and no other that was open then may be closed.
 ///
 /// # Safety
 /// The memory is a `buffers[i]` of an array that claims to be on this device and is alive.
-pub(super) unsafe fn find_holding(id: DeviceId, memory: Raw<Memory>) -> Option<Device> {
+pub(super) unsafe fn find_holding(id: DeviceId, claimed: ClaimedMemory) -> Option<Device> {
+    let ClaimedMemory { memory, came } = claimed;
     let (mut having, mut unsure) = (Vec::new(), Vec::new());
-    for device in of_each_runtime(id) {
+    for (device, since) in of_each_runtime(id) {
         // SAFETY: the memory is of a live array that claims to be on this device, as the caller
         // promises.
         match unsafe { device.driver().holds(memory) } {
             Some(true) => having.push(device),
-            None => unsure.push(device),
+            None => unsure.push((device, since)),
             Some(false) => {}
         }
     }
-    let found = if having.is_empty() { unsure } else { having };
-    <[Device; 1]>::try_from(found).ok().map(|[only]| only)
+    if !having.is_empty() {
+        return the_only_one(having);
+    }
+    if !has_several_runtimes(id) {
+        return the_only_one(unsure).map(|(device, _)| device);
+    }
+    unsure.retain(|(_, since)| !came.is_before(*since));
+    let (device, _) = the_only_one(unsure)?;
+    let is_told = !was_another_open(id, device.driver().runtime(), came);
+    is_told.then_some(device)
 }
 
-/// The open devices of this id, one of each runtime.
-pub(super) fn of_each_runtime(id: DeviceId) -> Vec<Device> {
-    let mut found: Vec<Device> = Vec::new();
-    for device in all(id) {
+fn the_only_one<T>(of: Vec<T>) -> Option<T> {
+    <[T; 1]>::try_from(of).ok().map(|[only]| only)
+}
+
+/// The open devices of this id, one of each runtime, and since when its runtime is open.
+pub(super) fn of_each_runtime(id: DeviceId) -> Vec<(Device, Moment)> {
+    let mut found: Vec<(Device, Moment)> = Vec::new();
+    for (device, since) in all(id) {
         let runtime = device.driver().runtime();
-        if found.iter().all(|known| known.driver().runtime() != runtime) {
-            found.push(device);
+        match found.iter_mut().find(|(known, _)| known.driver().runtime() == runtime) {
+            Some((_, first)) => *first = since.min(*first),
+            None => found.push((device, since)),
         }
     }
     found
 }
 
-/// All devices of this id, the one opened last first.
-fn all(id: DeviceId) -> Vec<Device> {
+/// All devices of this id, the one opened last first, and since when each is open. Those that are
+/// open by another number, and have the memory of all devices, come behind.
+fn all(id: DeviceId) -> Vec<(Device, Moment)> {
     if !USED.load(Ordering::Acquire) {
         return Vec::new();
     }
+    // Of several runtimes, each may have memory of all devices by any number.
+    let by_any = is_of_all_devices(id.device_type);
     let open = crate::sync::lock(OPEN.get());
-    let is_it = |known: DeviceId| known == id || is_any(id) && known.device_type == id.device_type;
-    let open = open.iter().rev().filter(|known| known.is_judged && is_it(known.id));
-    open.filter_map(|known| known.opened.upgrade()).map(Device::from_opened).collect()
+    let of_others =
+        |known: &ListedDevice| by_any && known.id != id && known.id.device_type == id.device_type;
+    let own = open.iter().rev().filter(|known| known.id == id);
+    let known = own.chain(open.iter().rev().filter(|known| of_others(known)));
+    let with_moment =
+        |known: &ListedDevice| Some((Device::from_opened(known.opened.upgrade()?), known.since));
+    known.filter(|known| known.is_judged).filter_map(with_moment).collect()
 }
 
 pub(super) fn find(id: DeviceId) -> Option<Device> {
@@ -202,13 +370,52 @@ fn of_all(id: DeviceId) -> DeviceId {
     if is_of_all_devices(id.device_type) { DeviceId::new(id.device_type, -1) } else { id }
 }
 
-#[cfg(all(test, unix, not(miri)))]
+#[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_device_testkit::process::{alone, forked};
 
+    fn runtime(instance: usize) -> Runtime {
+        Runtime { name: "closings", instance }
+    }
+
+    // Requirement: SAF-12
+    #[test]
+    fn closed_devices_are_known_by_when_they_were_open() {
+        let mut of_id = RuntimesOfId::new(runtime(0));
+        let (before, opened) = (Moment::now(), Moment::begin());
+        let while_open = Moment::now();
+        of_id.note_closing(runtime(1), opened);
+        let after = Moment::now();
+        let asked = |of_id: &RuntimesOfId, by: usize| {
+            [before, while_open, after].map(|at| of_id.was_another_open(runtime(by), at))
+        };
+        assert_eq!((asked(&of_id, 0), asked(&of_id, 1)), ([false, true, false], [false; 3]));
+        let first = Moment::begin();
+        of_id.note_closing(runtime(2), Moment::begin());
+        of_id.note_closing(runtime(2), first);
+        let between = Moment::now();
+        of_id.note_closing(runtime(2), Moment::begin());
+        // Two that were open at the same time are one.
+        assert_eq!(of_id.closed.len(), 3);
+        assert_eq!(asked(&of_id, 0), [false, true, false]);
+        assert!(!of_id.was_another_open(runtime(0), between));
+        // What is not told apart any more counts as open all the time.
+        for instance in 3..2 * MOST_CLOSED {
+            of_id.note_closing(runtime(instance), Moment::begin());
+        }
+        assert_eq!(of_id.closed.len(), MOST_CLOSED);
+        assert_eq!(
+            (asked(&of_id, 0), asked(&of_id, 1)),
+            ([false, true, true], [false, true, true])
+        );
+        assert!(!of_id.was_another_open(runtime(0), Moment::now()));
+    }
+
+    #[cfg(all(unix, not(miri)))]
     #[test]
     fn a_child_finds_devices_though_a_thread_of_its_parent_held_the_list() {
+        use arrow_device_testkit::process::{alone, forked};
+
         alone(|| {
             let id = DeviceId::new(DeviceType::EXT_DEV, 5);
             crate::process::watch();

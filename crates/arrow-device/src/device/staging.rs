@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use super::Device;
-use super::driver::{Driver, Spot};
+use super::driver::{Driver, Spot, WaitingCopies};
 use super::newest::keep_newest;
 use crate::device::deferred;
 use crate::sync::lock;
@@ -91,6 +91,25 @@ impl Staging {
 impl StagingBlock {
     pub(crate) fn address(&self) -> *mut u8 {
         self.address.as_ptr()
+    }
+
+    /// An error where copies between this memory and a device may wait for the queue: because the
+    /// memory is not the device's driver's, or because all copies do.
+    pub(crate) fn require_no_wait(&self, with: &Device) -> Result<()> {
+        let is_its = || {
+            let is_pinned = self.block.as_ref().is_some_and(|block| block.pinned);
+            is_pinned && self.device.driver().runtime() == with.driver().runtime()
+        };
+        let goes_on = match with.properties().waiting_copies {
+            WaitingCopies::None => true,
+            WaitingCopies::OfPlainMemory => is_its(),
+            WaitingCopies::All => false,
+        };
+        if goes_on {
+            return Ok(());
+        }
+        let message = "copies of this memory may wait for the device's queue; copy without polling";
+        Err(Error::new(ErrorKind::Unsupported, message).on_device(with.id()))
     }
 }
 

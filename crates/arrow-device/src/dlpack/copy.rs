@@ -79,7 +79,7 @@ impl Tensor {
         }
         // Orders the queue behind the data, and keeps the memory until the queue has passed the
         // copy.
-        queue.require_units(self.device())?;
+        queue.require_units(self.device(), || self.memory().tree().open_device())?;
         let view = self.on(queue)?;
         let base = view.location().spot().base;
         let runs = self.dims().runs();
@@ -166,7 +166,7 @@ pub(crate) fn read_bytes(
             )
         });
     }
-    queue.require_units(array.device())?;
+    queue.require_units(array.device(), || array.tree().open_device())?;
     let view = array.on(queue)?;
     let mut memory = Device::host().allocate(len)?;
     let to = memory.spot(&Queue::host())?;

@@ -142,7 +142,9 @@ impl Tensor {
         if Device::ids_are_ambiguous() {
             self.require_runtime(order)?;
         }
-        self.memory().tree().tell_of_export();
+        let tree = self.memory().tree();
+        tree.check_process()?;
+        tree.tell_of_export();
         let queue = match order {
             Order::On(queue) => Some(queue.on_any_thread()),
             // Where the device is not open, nobody here can ask about its queues.
@@ -174,7 +176,7 @@ impl Tensor {
             flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
         }
         let base = self.base().as_ptr();
-        let (data, byte_offset) = match Device::addressing_of(device) {
+        let (data, byte_offset) = match self.addressing() {
             _ if self.is_empty() || base.is_null() => (ptr::null_mut(), 0),
             Addressing::Handle => (base, self.start()),
             Addressing::Address => {

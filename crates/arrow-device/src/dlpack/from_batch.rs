@@ -10,7 +10,7 @@ use super::{Conversion, CopyPolicy, Tensor};
 use crate::array::{Built, Storage, Tree};
 use crate::device::driver::{Addressing, Route};
 use crate::pool::shared::Shared;
-use crate::{Array, Batch, Buffer, Device, Error, ErrorKind, Extent, Result};
+use crate::{Array, Batch, Buffer, Error, ErrorKind, Extent, Result};
 
 impl Batch {
     /// The batch as a tensor of rows and columns, in column-major order.
@@ -104,7 +104,8 @@ impl Batch {
         }
         let ready = whole.tree().pending()?.into_owned();
         let owner = Tree::owner(whole.tree());
-        let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner));
+        let buffer = Buffer::from_parts(self.device(), base, 0, Extent::AtLeast(len), Some(owner))
+            .that_came(whole.tree().made());
         let memory = bytes_of(buffer, |builder| builder.finish_with(ready))?;
         Ok(Tensor::new(
             TensorMemory::of(memory),
@@ -189,8 +190,7 @@ fn bytes_between(one: &Tensor, another: &Tensor) -> Option<i64> {
 /// Whether an address in one can lead to the other. Of a tree that another party made nothing is
 /// known but the addresses.
 fn are_of_one_allocation(one: &Array, other: &Array) -> bool {
-    let device = one.device();
-    if Device::addressing_of(device) == Addressing::Handle {
+    if one.tree().addressing() == Addressing::Handle {
         return one.node().buffer(1) == other.node().buffer(1);
     }
     let (one, other) = (one.clone().at_its_source(), other.clone().at_its_source());

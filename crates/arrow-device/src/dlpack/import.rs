@@ -19,8 +19,8 @@ use crate::abi::dlpack::{
     DLDevice, DLPACK_FLAG_BITMASK_IS_COPIED, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED,
     DLPACK_FLAG_BITMASK_READ_ONLY, DLPACK_MAJOR_VERSION, DLPackVersion, DLTensor,
 };
-use crate::device::deferred;
 use crate::device::driver::{Addressing, Raw};
+use crate::device::{ClaimedMemory, Moment, deferred};
 use crate::{Buffer, Device, DeviceId, DeviceType, Error, ErrorKind, Extent, Queue, Result};
 
 impl Tensor {
@@ -440,7 +440,14 @@ impl Checked {
             }
         };
         let (Some(before), Some(behind)) = (before, behind) else { return Err(too_large()) };
-        let (base, start) = match Device::addressing_of(device) {
+        let holder = || {
+            let claimed = ClaimedMemory { memory: Raw::from_ptr(raw.data), came: Moment::now() };
+            // SAFETY: UNS-24, which the caller promises: the tensor is alive and names memory of
+            // this device as a `buffers[i]` of an array does.
+            unsafe { Device::find_holding(device, claimed) }
+        };
+        let addressing = Device::addressing_of(device, holder);
+        let (base, start) = match addressing {
             Addressing::Handle => (raw.data, raw.byte_offset),
             Addressing::Address => {
                 let low = i128::from(raw.byte_offset) - i128::from(before);
@@ -461,7 +468,7 @@ impl Checked {
         let len = len.ok_or_else(too_large)?;
         let wraps =
             || usize::try_from(len).map_or(true, |len| base.addr().checked_add(len).is_none());
-        if Device::addressing_of(device) == Addressing::Address && wraps() {
+        if addressing == Addressing::Address && wraps() {
             return Err(too_large());
         }
         Ok(Self { device, base: Raw::from_ptr(base), start, len, dtype, width, padded, dims })

@@ -18,8 +18,8 @@ use super::storage::plain_schema;
 use crate::abi::ArrowArray;
 use crate::array::structs::{ForeignArray, Structs, StructsBelow};
 use crate::array::{BufferPointer, ReadyWhen, Storage, Tree};
-use crate::device::deferred;
 use crate::device::driver::Raw;
+use crate::device::{Moment, deferred};
 use crate::ffi::release::release_share;
 use crate::once::OnceBox;
 use crate::pool::shared::Shared;
@@ -56,8 +56,9 @@ struct ImportedTensor {
     len: u64,
     /// What they are, if they lie one behind the other from the base on.
     elements: Option<Dtype>,
-    /// Which process took the tensor over. Nothing for host memory, which every one may give back.
-    made_in: Option<MadeIn>,
+    /// Which process took the tensor over, and when. Nothing for host memory, which every process
+    /// may give back.
+    made: Option<(MadeIn, Moment)>,
 }
 
 // SAFETY: through a shared reference one thread reads `unshared`, once: the thread that changes
@@ -78,7 +79,7 @@ impl Drop for ImportedTensor {
     fn drop(&mut self) {
         let array = *self.array.get_mut();
         if array.is_null() {
-            if self.made_in.is_none_or(MadeIn::is_this) {
+            if self.made.is_none_or(|(made_in, _)| made_in.is_this()) {
                 // SAFETY: `array` is null, so nobody has moved the value, and this is its end.
                 unsafe { ManuallyDrop::drop(self.unshared.get_mut()) };
             } else {
@@ -162,8 +163,8 @@ impl TensorMemory {
         let unshared = UnsafeCell::new(ManuallyDrop::new(F::exported(managed)));
         let array = AtomicPtr::new(ptr::null_mut());
         let is_host = device.device_type == DeviceType::CPU;
-        let made_in = if is_host { None } else { Some(MadeIn::this()) };
-        let imported = ImportedTensor { array, unshared, len, elements, made_in };
+        let made = if is_host { None } else { Some((MadeIn::watched(), Moment::now())) };
+        let imported = ImportedTensor { array, unshared, len, elements, made };
         Self { device, base, held: ElementOwner::Imported(imported) }
     }
 
@@ -226,8 +227,8 @@ impl TensorMemory {
         let structs = unsafe { Structs::new(ForeignArray(base), StructsBelow::Children) };
         let storage = Storage::Foreign(structs);
         let mut tree = Tree::new(schema.clone(), self.device, ReadyWhen::Now, storage);
-        if let Some(made_in) = imported.made_in {
-            tree.set_made_in(made_in);
+        if let Some((made_in, came)) = imported.made {
+            tree.set_made(made_in, came);
         }
         Ok((Array::from_tree(Shared::new(tree)?), kept))
     }

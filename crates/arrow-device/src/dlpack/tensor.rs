@@ -8,10 +8,13 @@ use super::dims::Dims;
 use super::dtype::Width;
 use super::handle::{Handle, HandleVacancy};
 use super::memory::{ELEMENTS, TensorMemory, array_of};
-use crate::device::driver::Raw;
+use crate::device::driver::{Addressing, Raw};
 use crate::device::{Location, location};
 use crate::pool::shared::Shared;
-use crate::{Array, ArrayBuilder, Buffer, DeviceId, Error, ErrorKind, Extent, Queue, Result, View};
+use crate::{
+    Array, ArrayBuilder, Buffer, Device, DeviceId, DeviceType, Error, ErrorKind, Extent, Queue,
+    Result, View,
+};
 
 /// A strided tensor on a device: immutable, shared, ready now or after an event.
 ///
@@ -277,6 +280,20 @@ impl Tensor {
     /// The memory as an array.
     pub(crate) fn memory(&self) -> &Array {
         self.parts.memory.array()
+    }
+
+    /// Whether what names the memory is an address, to which a number can be added.
+    #[inline(always)]
+    pub(crate) fn addressing(&self) -> Addressing {
+        if self.device().device_type == DeviceType::CPU {
+            return Addressing::Address;
+        }
+        self.addressing_on_device()
+    }
+
+    #[inline(never)]
+    fn addressing_on_device(&self) -> Addressing {
+        Device::addressing_of(self.device(), || self.memory().tree().open_device())
     }
 
     /// The same, if it was ever shared, read or used on a queue.

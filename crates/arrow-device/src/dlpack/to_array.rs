@@ -10,7 +10,7 @@ use super::{Conversion, CopyPolicy, Dtype, Tensor};
 use crate::array::Tree;
 use crate::device::driver::{Addressing, Raw};
 use crate::{
-    Array, Batch, Buffer, DataType, Device, Error, ErrorKind, Extent, Field, Memory, Result, Schema,
+    Array, Batch, Buffer, DataType, Error, ErrorKind, Extent, Field, Memory, Result, Schema,
 };
 
 impl Tensor {
@@ -181,7 +181,7 @@ impl Tensor {
         if self.is_empty() || base.is_null() {
             return Some((Raw::NULL, 0));
         }
-        match Device::addressing_of(self.device()) {
+        match self.addressing() {
             Addressing::Handle => start.is_multiple_of(part).then_some((base, start)),
             Addressing::Address => {
                 let start = usize::try_from(start).ok()?;
@@ -204,7 +204,8 @@ impl Tensor {
         // The same owner for every column that is made of one tensor.
         let owner = Tree::owner(memory.tree());
         let extent = Extent::AtLeast(bytes);
-        let buffer = Buffer::from_parts(memory.device(), base, 0, extent, Some(owner));
+        let buffer = Buffer::from_parts(memory.device(), base, 0, extent, Some(owner))
+            .that_came(memory.tree().made());
         let buffers = [None, (!base.is_null()).then_some(buffer)];
         let part = part_width(self.dtype(), self.width());
         let first = start.checked_div(part).and_then(|first| usize::try_from(first).ok());
@@ -261,7 +262,8 @@ impl Tensor {
         let ready = memory.tree().pending()?.into_owned();
         let device = memory.device();
         let buffer =
-            Buffer::from_parts(device, place.0, 0, extent, Some(Tree::owner(memory.tree())));
+            Buffer::from_parts(device, place.0, 0, extent, Some(Tree::owner(memory.tree())))
+                .that_came(memory.tree().made());
         Array::builder(Field::new("", DataType::Boolean, false))
             .device(device)
             .len(bytes.len())

@@ -29,7 +29,9 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use super::node::{CNode, TreeOwner};
 
-#[repr(C)]
+/// The slots lie right behind it, so it is aligned to what they are: to the 64-bit numbers in the
+/// structs, whose alignment is that of a pointer or more.
+#[repr(C, align(8))]
 pub(super) struct ArenaHeader<N: CNode> {
     /// Nodes that are not released.
     pub(super) live: AtomicUsize,

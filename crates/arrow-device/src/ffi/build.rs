@@ -27,7 +27,7 @@ impl<N: CNode> ArenaRoom<N> {
         const {
             assert!(
                 align_of::<ArenaHeader<N>>() <= 16
-                    && align_of::<ArenaSlot<N>>() <= align_of::<usize>()
+                    && align_of::<ArenaSlot<N>>() <= align_of::<ArenaHeader<N>>()
             )
         };
         let Some(bytes) = bytes_for::<N>(size) else { return Err(too_large()) };

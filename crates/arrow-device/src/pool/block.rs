@@ -422,12 +422,13 @@ mod tests {
 
     #[test]
     fn a_block_is_taken_and_given_while_its_thread_ends() {
-        /// Ends after the shelves: what is made first is dropped last.
+        /// Ends after the shelves where what is made first is dropped last. Windows drops what is
+        /// made first before the rest.
         struct Late(Cell<Option<Block>>);
         impl Drop for Late {
             fn drop(&mut self) {
                 drop((self.0.take(), Block::new(100).unwrap()));
-                assert!(at_hand(|_| Some(())).is_none());
+                assert_eq!(at_hand(|_| Some(())).is_some(), cfg!(windows));
             }
         }
         thread_local! {

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 pub use fork_mutex::ForkMutex;
 pub(crate) use fork_mutex::OfProcess;
 
-use crate::{Error, ErrorKind, Result};
+use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// Twice the number of this process, and one more once its end has begun.
 static STATE: AtomicU32 = AtomicU32::new(0);
@@ -31,8 +31,8 @@ const CHILD: u32 = 2;
 /// The number of this process: 0 where the library was first used, and one more in a child of
 /// `fork` than in its parent.
 ///
-/// Forks are counted from the first call of [`watch`] on. Before that call there is nothing that a
-/// child could not use.
+/// Forks are counted from the first call of [`watch`] on, which comes with the first thing that a
+/// child cannot use.
 #[inline(always)]
 pub(crate) fn generation() -> u32 {
     // Relaxed: the number changes in a child that has one thread, before `fork` returns there.
@@ -54,6 +54,13 @@ impl MadeIn {
     #[inline(always)]
     pub(crate) fn this() -> Self {
         Self(STATE.load(Ordering::Relaxed) & !EXITING)
+    }
+
+    /// This process. Forks are counted from now on where the device is not the host, as a child
+    /// cannot use what is on it.
+    #[inline(always)]
+    pub(crate) fn with_memory_on(device: DeviceId) -> Self {
+        if device.device_type == DeviceType::CPU { Self::this() } else { Self::watched() }
     }
 
     /// This process, whose forks are counted from now on.
@@ -95,19 +102,28 @@ pub(crate) fn of_the_parent() -> Error {
 
 /// Begins to count forks, and to see the end. Called when a driver is about to be used, or a lock
 /// to be made that a child could wait for.
+#[inline(always)]
 pub(crate) fn watch() {
-    static WATCHED: AtomicBool = AtomicBool::new(false);
-    // Not a `Once`: a child of `fork` would wait for ever for a thread that was in the middle of
-    // it. Where two threads register at once, a fork counts for two, which is as good.
     if !WATCHED.load(Ordering::Acquire) {
-        // Miri has neither function, nor the events that they announce.
-        #[cfg(not(miri))]
-        {
-            watch_forks();
-            register_end();
-        }
-        WATCHED.store(true, Ordering::Release);
+        begin_to_watch();
     }
+}
+
+/// Whether forks are counted. Not a `Once`: a child of `fork` would wait for ever for a thread that
+/// was in the middle of it. Where two threads register at once, a fork counts for two, which is as
+/// good.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+
+#[cold]
+#[inline(never)]
+fn begin_to_watch() {
+    // Miri has neither function, nor the events that they announce.
+    #[cfg(not(miri))]
+    {
+        watch_forks();
+        register_end();
+    }
+    WATCHED.store(true, Ordering::Release);
 }
 
 /// Sees the end before a runtime's library does: handlers of the end run in the opposite order of
@@ -127,12 +143,16 @@ pub(crate) fn watch_end_of(runtime: &'static str) {
 
 #[cfg(not(miri))]
 fn register_end() {
-    extern "C" fn exiting() {
-        STATE.fetch_or(EXITING, Ordering::AcqRel);
+    // WebAssembly without an operating system has no end of the process that anybody sees.
+    #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
+    {
+        extern "C" fn exiting() {
+            STATE.fetch_or(EXITING, Ordering::AcqRel);
+        }
+        // SAFETY: the handler changes a value in a static and can be called at any time. Where it
+        // cannot be registered there is no memory left, and the end is not seen.
+        let _ = unsafe { libc::atexit(exiting) };
     }
-    // SAFETY: the handler changes a value in a static and can be called at any time. Where it
-    // cannot be registered there is no memory left, and the end is not seen.
-    let _ = unsafe { libc::atexit(exiting) };
 }
 
 #[cfg(not(miri))]
@@ -194,8 +214,9 @@ impl LibraryUse {
         }
     }
 
-    /// Says that the library is loaded: its own handlers of the end, which run in the opposite
-    /// order of their registration, are to run after the one that ends all calls.
+    /// Says that the library is loaded, or initialised: its own handlers of the end, which run in
+    /// the opposite order of their registration, are to run after the one that ends all calls. A
+    /// backend says so after each step in which the library may have registered one.
     pub fn loaded(&self) {
         #[cfg(not(miri))]
         register_end();

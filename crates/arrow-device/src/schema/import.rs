@@ -199,7 +199,7 @@ impl<'memory> SchemaReader<'memory> {
         let first_child = self.draft.packed().checks.len();
         let below = children.saturating_add(usize::from(has_dictionary));
         if below > MAX_NODES.saturating_sub(first_child) {
-            return Err(too_many(children).at(self.place(number, None)));
+            return Err(too_many(node.n_children).at(self.place(number, None)));
         }
         self.draft.reserve_nodes(below)?;
         let mut has_only_leaves = true;
@@ -452,12 +452,14 @@ fn recycle<T>(list: &mut Vec<T>) {
 /// The format is NUL-terminated.
 #[cold]
 unsafe fn unexpected_below(node: &ArrowSchema) -> Error {
-    let Ok(children) = usize::try_from(node.n_children) else {
+    if node.n_children < 0 {
         return malformed(format!("the number of children is {}", node.n_children));
-    };
-    if children > MAX_NODES {
-        return too_many(children);
     }
+    // What `usize` cannot count where addresses have 32 bits is more than a schema may have.
+    let children = match usize::try_from(node.n_children) {
+        Ok(children) if children <= MAX_NODES => children,
+        _ => return too_many(node.n_children),
+    };
     if children > 0 && node.children.is_null() {
         return malformed(format!("the table of {children} children is null"));
     }
@@ -486,7 +488,7 @@ fn malformed(message: impl Into<std::borrow::Cow<'static, str>>) -> Error {
 }
 
 #[cold]
-fn too_many(children: usize) -> Error {
+fn too_many(children: i64) -> Error {
     let message =
         format!("a schema with {children} children here has more than {MAX_NODES} fields");
     Error::new(ErrorKind::LimitExceeded, message)

@@ -67,12 +67,17 @@ impl Rule {
             DataType::Struct(_) | DataType::Union { mode: super::UnionMode::Sparse, .. } => 1,
             _ => layout.list_size().unwrap_or(0),
         };
-        // One element more than the length, for offsets; and a byte's worth of rounding.
-        let divisor = i64::from(widest.max(elements_in_child).max(1));
+        // One element more than the length, for offsets; and a byte's worth of rounding. No buffer
+        // is larger than what addresses reach, which is less where they have 32 bits. What has no
+        // buffers is counted as far as `usize` goes, and the elements of children in 64 bits.
+        let reach = if kinds.is_empty() { usize::MAX } else { isize::MAX.unsigned_abs() };
+        let reach = i64::try_from(reach).unwrap_or(i64::MAX);
+        let in_memory = (reach / i64::from(widest.max(1)) - 8).max(0);
+        let in_children = i64::MAX / i64::from(elements_in_child.max(1)) - 8;
         // The sizes of the variadic buffers are one more buffer.
         let buffers = kinds.len() as i64 + i64::from(layout.is_variadic());
         Self {
-            largest_end: i64::MAX / divisor - 8,
+            largest_end: in_memory.min(in_children),
             elements_in_child,
             more_buffers: if layout.is_variadic() { (MAX_BUFFERS - buffers) as u32 } else { 0 },
             buffers: buffers as u8,

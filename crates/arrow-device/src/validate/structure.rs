@@ -169,12 +169,16 @@ unsafe fn walk<T: Struct>(root: &T) -> Result<Summary> {
             return Err(fault(ErrorKind::Released, "this struct is released".into()));
         }
         summary.buffers += node.buffers().map_err(malformed)?;
-        let children = usize::try_from(node.n_children())
-            .map_err(|_| malformed(format!("the number of children is {}", node.n_children())))?;
+        let count = node.n_children();
+        if count < 0 {
+            return Err(malformed(format!("the number of children is {count}")));
+        }
+        // What `usize` cannot count where addresses have 32 bits is too many as well.
+        let children = usize::try_from(count).unwrap_or(usize::MAX);
         let below = children.saturating_add(usize::from(!node.dictionary().is_null()));
         if below > MAX_NODES - found.len().min(MAX_NODES) {
             let message =
-                format!("with {children} children here there are more than {MAX_NODES} structs");
+                format!("with {count} children here there are more than {MAX_NODES} structs");
             return Err(fault(ErrorKind::LimitExceeded, message));
         }
         if below > 0 && depth == MAX_DEPTH {

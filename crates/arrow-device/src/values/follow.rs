@@ -127,7 +127,7 @@ impl HostArray {
         if !is_in_order {
             return Err(ends.invalid(format!("run ends are not in order around run {from}")));
         }
-        Ok((values, from, (end - element) as usize))
+        Ok((values, from, usize::try_from(end - element).unwrap_or(usize::MAX)))
     }
 
     /// An element of an integer type. As wide as none of them needs, so that all fit.

@@ -621,7 +621,13 @@ fn wide_offsets_are_read_as_a_whole() {
         let buffers = [None, Some(offsets), Some(bytes)];
         let array = Array::builder(DataType::LargeBinary).len(1).buffers(buffers);
         let array = array.finish_ready().unwrap();
-        let plan = array.plan_copy(&Queue::host(), &Options::new().always(true)).unwrap();
+        let plan = array.plan_copy(&Queue::host(), &Options::new().always(true));
+        if usize::BITS < 64 {
+            let error = plan.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+            continue;
+        }
+        let plan = plan.unwrap();
         assert_eq!(plan.bytes(), 16 + (last - first) as u64, "{first}..{last}");
     }
 }
@@ -631,7 +637,7 @@ fn wide_offsets_are_read_as_a_whole() {
 fn lengths_that_no_memory_holds_are_refused() {
     let (device, state) = device::open(12);
     let queue = device.open_queue().unwrap();
-    let largest = (i64::MAX / 8 - 8) as usize;
+    let largest = (isize::MAX / 8 - 8) as usize;
     // Nobody has that much; what a struct says is only a number.
     let column = || {
         let bytes = unsafe {
@@ -645,7 +651,11 @@ fn lengths_that_no_memory_holds_are_refused() {
     let fields = columns.iter().map(|column| column.field().clone());
     let batch = Array::builder(DataType::struct_(fields)).buffers([None]).children(columns);
     let batch = batch.finish_ready().unwrap();
-    for options in [Options::new(), Options::new().separate(true)] {
+    // Where addresses have 32 bits, 64 bits count all that columns of such lengths could have, and
+    // it is the allocation that fails.
+    let plans = if usize::BITS < 64 { &[][..] } else { &[false, true] };
+    for separate in plans {
+        let options = Options::new().separate(*separate);
         let error = batch.plan_copy(&Queue::host(), &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{error}");
         let error = batch.plan_copy(&queue, &options.always(true)).unwrap_err();

@@ -54,6 +54,8 @@ pub struct State {
     pub watched: Vec<Watched>,
     /// Whoever asks next what the device reaches gets the answer only after two meetings here.
     pub held_reach: Option<Arc<Barrier>>,
+    /// So many more blocks can be allocated, where that is limited.
+    pub room: Option<usize>,
     /// What the device can do beside copies.
     pub can: Abilities,
 }
@@ -79,6 +81,8 @@ pub struct Abilities {
     pub not_wait: bool,
     /// Every address is one of its memory.
     pub locate: bool,
+    /// It copies units of so many bytes, unless this is 0.
+    pub unit: u64,
     /// The number of another device, whose memory its queues reach.
     pub peer: Option<i64>,
 }
@@ -119,7 +123,7 @@ pub fn open_as(runtime: usize, id: DeviceId, can: Abilities) -> (Device, Arc<Mut
     let state = Arc::new(Mutex::new(State { next_block, can, ..State::default() }));
     let properties = Properties::new("a lazy device").with_addressing(Addressing::Handle);
     let properties = properties.with_parts(can.fill).with_watches(can.watch);
-    let properties = properties.with_gathered_writes(can.gather);
+    let properties = properties.with_gathered_writes(can.gather).with_copy_unit(can.unit.max(1));
     (Device::new(LazyDriver { id, runtime, properties, state: state.clone() }), state)
 }
 
@@ -142,7 +146,11 @@ impl State {
     fn run(&mut self, Region { from, to, len }: Region, to_host: bool) {
         let (device, host) = if to_host { (from, to) } else { (to, from) };
         let (part, base) = (device.base.bits() / PART, device.base.bits() % PART);
+        let unit = self.can.unit.max(1) as usize;
         let (offset, len) = (device.offset as usize + part, len as usize);
+        if !offset.is_multiple_of(unit) {
+            self.mistakes.push(format!("{device:?} is between two units of {unit} bytes"));
+        }
         if self.filling.contains(&base) {
             self.mistakes.push(format!("block {base} is used while the host fills it"));
         }
@@ -217,6 +225,11 @@ unsafe impl Driver for LazyDriver {
             return Err(Error::new(ErrorKind::OutOfMemory, format!("{len} bytes asked for")));
         }
         let mut state = self.state();
+        if state.room == Some(0) {
+            return Err(Error::new(ErrorKind::OutOfMemory, "no room is left"));
+        }
+        state.room = state.room.map(|room| room - 1);
+        let len = self.properties.copy_unit * len.div_ceil(self.properties.copy_unit);
         let handle = state.next_block;
         state.next_block += 1;
         state.blocks.insert(handle, vec![0xee; len as usize]);
@@ -225,6 +238,8 @@ unsafe impl Driver for LazyDriver {
 
     unsafe fn free(&self, memory: Raw<Memory>, len: u64) {
         let mut state = self.state();
+        state.room = state.room.map(|room| room + 1);
+        let len = self.properties.copy_unit * len.div_ceil(self.properties.copy_unit);
         let names = |spot: &Spot| spot.base.bits() % PART == memory.bits();
         let is_used = state.waiting.iter().any(|copy| {
             copy.regions

@@ -365,3 +365,72 @@ fn sizes_that_a_producer_left_on_the_device_are_read_without_a_wait() {
     drop((there, imported, sizes, queue));
     assert_clean(&state);
 }
+
+// Requirement: SAF-21
+#[test]
+fn places_between_units_are_read_without_a_wait() {
+    for (number, unit) in [(430, 4), (431, 16), (432, 512)] {
+        let can = Abilities { unit, ..Abilities::default() };
+        let (device, state) = device::open_with(number, can);
+        let queue = device.open_queue().unwrap();
+        let array = list(text()).build().unwrap();
+        let there = array.copy_to(&queue).unwrap();
+        there.wait().unwrap();
+        for start in 0..3.min(array.len()) {
+            let part = there.slice(start, array.len() - start).unwrap();
+            let expected = array.slice(start, array.len() - start).unwrap();
+            let waits = may_wait(&state);
+            let (back, _) = poll_with(part.fetch().unwrap(), &[&state]).unwrap();
+            assert!(back.equals(&expected).unwrap(), "unit {unit}, from {start}");
+            // Given up at each step.
+            for steps in 0..3 {
+                let mut copy = part.fetch().unwrap();
+                for _ in 0..steps {
+                    state.lock().unwrap().finish();
+                    drop(copy.poll().unwrap());
+                }
+            }
+            assert_eq!(may_wait(&state), waits, "unit {unit}, from {start}");
+        }
+        drop((there, queue));
+        state.lock().unwrap().finish();
+        assert_clean(&state);
+    }
+}
+
+// Requirement: SAF-22
+#[test]
+fn a_copy_that_finds_memory_for_a_part_of_its_result_gives_the_part_back_once() {
+    let (device, state) = device::open(433);
+    let queue = device.open_queue().unwrap();
+    let array = numbers().build().unwrap();
+    // Work that is not done yet, and that something is kept for.
+    let there = array.copy_to(&queue).unwrap();
+    queue.keep_until_done(());
+    let before = state.lock().unwrap().blocks();
+    state.lock().unwrap().room = Some(1);
+    let options = Options::new().separate(true);
+    let texts = list(text()).build().unwrap();
+    let mut copy = texts.copy_polled(&queue, &options).unwrap();
+    for _ in 0..if cfg!(miri) { 5 } else { 1000 } {
+        assert!(copy.poll().unwrap().is_none());
+        let state = state.lock().unwrap();
+        assert_eq!((state.blocks(), state.room), (before + 1, Some(0)));
+    }
+    state.lock().unwrap().finish();
+    // Nothing is held back any more, and there is room for one block. What other tests release at
+    // the moment might help.
+    let error = loop {
+        match copy.poll() {
+            Ok(None) => std::thread::yield_now(),
+            Ok(Some(_)) => panic!("there is no room for a result"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    assert!(error.to_string().contains("in which memory was waited for"), "{error}");
+    deferred::release_finished();
+    assert_eq!(state.lock().unwrap().room, Some(1), "what was taken is back");
+    drop((there, queue));
+    assert_clean(&state);
+}

@@ -181,10 +181,10 @@ fn tensors_of_the_parents_devices_are_forgotten_in_a_child() {
             drop(first);
             expect(of_first.get() == 0, "a deleter was called")?;
             expect(held_back().abandoned == before + 1, "it is not counted")?;
-            let array = memory_of(&second).map_err(|error| error.to_string())?;
-            expect(array.on(&Queue::host()).is_err(), "it is shown to a queue")?;
-            drop((array, second));
-            expect(of_second.get() == 0, "a deleter was called for an array of a tensor")?;
+            expect(memory_of(&second).is_err(), "it became an array")?;
+            expect(second.on(&Queue::host()).is_err(), "it is shown to a queue")?;
+            drop(second);
+            expect(of_second.get() == 0, "a deleter was called for the array of a tensor")?;
             expect(held_back().abandoned == before + 2, "the array is not counted")?;
             drop(third);
             expect(of_third.get() == 1, "host memory is kept")

@@ -11,7 +11,7 @@ use arrow_device_testkit::{generate, oracle, recipe, release_until, trips};
 use super::faults::lists;
 
 /// Polls to the end. The devices work between two polls.
-fn polled(sim: &Sim, copy: Result<PolledCopy>) -> Result<Array> {
+pub(super) fn polled(sim: &Sim, copy: Result<PolledCopy>) -> Result<Array> {
     let mut copy = copy?;
     for _ in 0..1000 {
         if let Some(array) = copy.poll()? {

@@ -245,7 +245,8 @@ impl Walk<'_> {
         };
         let len = check_last_offset(last, there, 2).map_err(invalid)?;
         // No address may wrap around.
-        match base.addr().checked_add(len as usize) {
+        let end = usize::try_from(len).ok().and_then(|len| base.addr().checked_add(len));
+        match end {
             Some(_) => Ok(()),
             None => Err(invalid(format!("the last offset is {last}, which no memory holds"))),
         }

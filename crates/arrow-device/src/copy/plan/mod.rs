@@ -27,6 +27,7 @@ use super::options::Options;
 use super::route::{self, CopyRoute, Hop, Pace, Way};
 use super::source::CopySource;
 use super::step;
+use crate::device::lead;
 use crate::{Array, DeviceId, NodePath, Queue, Result};
 
 /// How many times larger the chunks of a gathered copy are than [`Options::chunk`]: nobody waits
@@ -46,6 +47,7 @@ pub struct Plan {
     pub(in crate::copy) array: Array,
     pub(in crate::copy) queue: Queue,
     pub(in crate::copy) options: Options,
+    pub(in crate::copy) pace: Pace,
     pub(in crate::copy) route: CopyRoute,
     pub(in crate::copy) source: CopySource,
     pub(in crate::copy) layout: TargetLayout,
@@ -77,8 +79,11 @@ impl Plan {
     ) -> Result<Self> {
         let (route, source) = route::choose(array, queue, options, pace)?;
         let layout = TargetLayout::choose(queue.device().properties(), options);
-        let (array, queue, options) = (array.clone(), queue.clone(), options.clone());
-        Ok(Self { array, queue, options, route, source, layout, walked: None })
+        let (array, queue, mut options) = (array.clone(), queue.clone(), options.clone());
+        // Each chunk begins at a unit of the device that it goes to.
+        let unit = queue.device().properties().copy_unit;
+        options.chunk = options.chunk.next_multiple_of(unit);
+        Ok(Self { array, queue, options, pace, route, source, layout, walked: None })
     }
 
     /// What a walk has to know, which finds out what travels.
@@ -134,8 +139,8 @@ impl Plan {
                     CopyRoute::Within => Way::Within,
                     _ => Way::FromPeer,
                 };
-                let direct = self.count(|piece| matches!(piece.change, Change::Nothing));
-                let detour = self.count(|piece| !matches!(piece.change, Change::Nothing));
+                let direct = self.count(|piece| !self.comes_by_the_host(piece));
+                let detour = self.count(|piece| self.comes_by_the_host(piece));
                 let fetched = (read.0 - direct.0, read.1 - direct.1);
                 let mut hops = vec![hop(way, from, to, direct, once(direct))];
                 if fetched.1 > 0 {
@@ -218,6 +223,17 @@ impl Plan {
     /// The bytes of a chunk of a gathered copy.
     pub(in crate::copy) fn gathered_chunk(&self) -> u64 {
         self.options.chunk.saturating_mul(GATHERED_LARGER)
+    }
+
+    /// Whether a piece of a copy that goes directly makes a detour by the host: one that changes on
+    /// its way or has no source, and one that begins between two units that the device copies.
+    pub(in crate::copy) fn comes_by_the_host(&self, piece: &Piece) -> bool {
+        let source = match &self.route {
+            CopyRoute::Peer(peer) => peer.properties(),
+            _ => self.queue.device().properties(),
+        };
+        let is_odd = || source.copy_unit > 1 && lead(piece.from, source) > 0;
+        !matches!(piece.change, Change::Nothing) || is_odd()
     }
 
     /// Whether a copy from the host waits for a chunk to be read before it fills the last one.

@@ -26,7 +26,7 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
         let mut block = memory.next()?;
         let parts = parts(pieces, start, end);
         gather(&plan.source, &parts, staged::bytes_of(&mut block, end - start))?;
-        memory.send(staged::write(&plan.queue, &parts, (start, end), target, block)?);
+        memory.send(staged::write(plan, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }

@@ -1,7 +1,10 @@
-//! [`InFlight`]: what a queue still reads or writes for a copy.
+//! [`InFlight`]: what a queue still reads or writes for a copy; and [`OnItsWay`], where that are
+//! bytes which come to the host.
 
 use crate::copy::step::no_way;
 use crate::device::deferred::{self, QueueUse};
+use crate::device::driver::Region;
+use crate::device::{ReadsTo, UnitReads};
 use crate::{Event, Queue, Result};
 
 /// Memory that work on a queue reads or writes until the event has passed. Dropped before that, the
@@ -46,5 +49,45 @@ impl<T: Send + 'static> Drop for InFlight<T> {
         if let Some(what) = self.what.take() {
             deferred::defer_unasked(what, vec![QueueUse::before(self.event.clone())], true);
         }
+    }
+}
+
+/// Memory of the host that a queue writes to, wherever the sources begin on a device that copies
+/// whole units. Nothing waits for the queue.
+pub(in crate::copy) struct OnItsWay<T: Send + 'static>(InFlight<(T, UnitReads)>);
+
+impl<T: Send + 'static> OnItsWay<T> {
+    /// Submits copies to the host into what is given, which is kept until the queue has passed
+    /// them, whatever the outcome.
+    ///
+    /// # Safety
+    /// UNS-21, as long as `to` is there: the destinations are memory that `to` keeps in place.
+    pub(in crate::copy) unsafe fn submit(
+        queue: &Queue,
+        to: T,
+        regions: Vec<Region>,
+        reads_to: ReadsTo,
+    ) -> Result<Self> {
+        let reads = UnitReads::new(queue, regions, reads_to)?;
+        // SAFETY: UNS-21, as the caller promises; the list is kept with `to`.
+        let submitted = unsafe { reads.submit(queue) };
+        InFlight::behind(queue, (to, reads), submitted).map(Self)
+    }
+
+    /// The event behind the copies.
+    pub(in crate::copy) fn event(&self) -> &Event {
+        self.0.event()
+    }
+
+    /// Gives the memory back with the bytes in it.
+    ///
+    /// # Safety
+    /// The event has passed.
+    pub(in crate::copy) unsafe fn into_arrived(self) -> Result<T> {
+        let (to, reads) = self.0.into_passed()?;
+        // SAFETY: the queue has passed the copies, as the caller promises, and `to` keeps the
+        // memory that they name.
+        unsafe { reads.finish() };
+        Ok(to)
     }
 }

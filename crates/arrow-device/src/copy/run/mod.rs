@@ -3,22 +3,26 @@
 mod gather;
 mod gathered;
 pub(super) mod in_flight;
+mod memory_wait;
 pub(super) mod polled;
 mod result;
 mod staged;
 mod target;
 
-use self::target::Target;
+use self::target::{Target, Unallocated};
 use super::plan::chunks::{ChunkPart, chunks, parts};
 use super::plan::piece::{Change, Piece, ZEROS};
 use super::plan::walk::Walked;
 use super::plan::{DOWNLOADED_AT_ONCE, Plan};
 use super::route::{CopyRoute, Pace};
-use super::source::{CopySource, ShownBytes, Span, at_address, host_address, host_len};
+use super::source::{CopySource, ShownBytes, Span, at_address, copy_bytes, host_address, host_len};
 use super::step::{self, no_way};
 use crate::array::{Pending, ReadyWhen};
-use crate::device::driver::{self, Filled, Readiness as DeviceReadiness, Region, Spot};
-use crate::{Array, Event, Queue, Result};
+use crate::device::driver::{
+    self, Filled, Readiness as DeviceReadiness, Region, Spot, WaitingCopies,
+};
+use crate::device::staging::{Staging, StagingBlock};
+use crate::{Array, Error, Event, Queue, Result};
 
 impl Plan {
     /// Copies, as planned.
@@ -38,7 +42,7 @@ impl Plan {
 
     fn carry_out(&self, walked: &Walked) -> Result<Array> {
         let pieces = walked.pieces.list();
-        let mut target = self.allocate(walked, Pace::Waits)?;
+        let mut target = self.allocate(walked)?;
         if pieces.is_empty() {
             // SAFETY: there are none.
             return unsafe { result::build(self, walked, target, ReadyWhen::Now) };
@@ -82,9 +86,19 @@ impl Plan {
         unsafe { result::build(self, walked, target, readiness) }
     }
 
-    fn allocate(&self, walked: &Walked, pace: Pace) -> Result<Target> {
-        Target::allocate(self.layout, &walked.pieces, &self.queue, &self.options, pace)
-            .map_err(|error| error.at_step(step::ALLOCATE))
+    /// Memory for the result. Waits for memory that is held back.
+    fn allocate(&self, walked: &Walked) -> Result<Target> {
+        let allocator = self.options.allocator.as_deref();
+        let allocate = |len| self.queue.allocate_by(len, allocator);
+        let allocated = Target::allocate(self.layout, &walked.pieces, &self.queue, allocate);
+        allocated.map_err(|Unallocated { error, .. }| error.at_step(step::ALLOCATE))
+    }
+
+    /// Memory for the result, if there is some without a wait.
+    fn allocate_at_once(&self, walked: &Walked) -> Result<Target, Unallocated> {
+        let allocator = self.options.allocator.as_deref();
+        let allocate = |len| self.queue.allocate_at_once(len, allocator);
+        Target::allocate(self.layout, &walked.pieces, &self.queue, allocate)
     }
 
     /// When the result is ready, after all was submitted.
@@ -117,7 +131,13 @@ impl Plan {
         let queue = lane.queue()?;
         let total = pieces.last().map_or(0, Piece::end);
         let download = |stretch| {
-            self.download(queue, pieces, &target, stretch)
+            let regions = regions_to_host(pieces, &target, stretch);
+            // SAFETY: UNS-21: the sources were checked when the copy was planned, as far as anybody
+            // can, and are kept by the lane; the target was allocated for these pieces, and is kept
+            // below until the queue has passed.
+            let submitted = unsafe { queue.copy(driver::Route::ToHost, &regions) };
+            submitted
+                .map_err(|error| error.at_step(step::SUBMIT))
                 .and_then(|()| queue.synchronize().map_err(|error| error.at_step(step::FINISH)))
         };
         let copied = chunks(total, DOWNLOADED_AT_ONCE).try_for_each(download);
@@ -127,27 +147,6 @@ impl Plan {
             return Err(error);
         }
         finish_on_host(pieces, target)
-    }
-
-    /// Submits the copies of a stretch to the host. The caller keeps the target until the queue has
-    /// passed them, whatever the outcome.
-    fn download(
-        &self,
-        queue: &Queue,
-        pieces: &[Piece],
-        target: &Target,
-        (start, end): (u64, u64),
-    ) -> Result<()> {
-        let total = pieces.last().map_or(0, Piece::end);
-        let regions = match (start, end) == (0, total) {
-            true => regions(pieces, target, Piece::has_source),
-            false => regions_within(pieces, target, start, end),
-        };
-        // SAFETY: UNS-21: the sources were checked when the copy was planned, as far as anybody
-        // can, and are kept by the lane; the target was allocated for these pieces and is kept by
-        // the caller until the queue has passed.
-        let submitted = unsafe { queue.copy(driver::Route::ToHost, &regions) };
-        submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
     /// One submission that reads host memory; or none, where the host fills the target itself.
@@ -209,14 +208,14 @@ impl Plan {
         // SAFETY: the sources are `len` bytes of the array or were made just now, and are kept
         // below until the queue has passed; the target was allocated for these pieces, on this
         // queue.
-        let submitted = unsafe { self.queue.copy_into_fresh(driver::Route::FromHost, &regions) };
+        let submitted = unsafe { self.submit(driver::Route::FromHost, &regions) };
         self.queue.keep_until_done(kept);
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
     /// One submission that does not come by the host; two more where offsets have to.
     fn directly(&self, pieces: &[Piece], target: &Target, route: driver::Route<'_>) -> Result<()> {
-        let spans = detour_spans(pieces);
+        let spans = self.detour_spans(pieces);
         let bytes = match spans.is_empty() {
             true => Vec::new(),
             // SAFETY: checked when the copy was planned; the lane keeps the source.
@@ -234,20 +233,21 @@ impl Plan {
         route: driver::Route<'_>,
     ) -> Result<()> {
         self.by_detour(fetched, pieces, target)?;
-        let direct = regions(pieces, target, |piece| !comes_by_the_host(piece));
+        let direct = regions(pieces, target, |piece| !self.comes_by_the_host(piece));
         if let (CopyRoute::Within, CopySource::Lane(lane)) = (&self.route, &self.source) {
             // Orders the queue behind the source, which the lane keeps.
             lane.queue()?;
         }
         // SAFETY: the sources were checked when the copy was planned, and a view on this queue
         // keeps them; the target was allocated for these pieces, on this queue.
-        let submitted = unsafe { self.queue.copy_into_fresh(route, &direct) };
+        let submitted = unsafe { self.submit(route, &direct) };
         submitted.map_err(|error| error.at_step(step::SUBMIT))
     }
 
-    /// Offsets that begin at another number went to the host, and go back.
+    /// What went to the host goes back: offsets, which then begin at another number, and what
+    /// begins between two units of the device.
     fn by_detour(&self, mut bytes: Vec<u8>, pieces: &[Piece], target: &Target) -> Result<()> {
-        if !pieces.iter().any(comes_by_the_host) {
+        if !pieces.iter().any(|piece| self.comes_by_the_host(piece)) {
             return Ok(());
         }
         let mut rest = bytes.as_mut_slice();
@@ -256,31 +256,74 @@ impl Plan {
             let to = target.spot(number, piece, 0).ok_or_else(no_way)?;
             if !piece.has_source() {
                 regions.push(Region { from: at_address(ZEROS.as_ptr()), to, len: piece.len });
+                continue;
             }
-            let Change::Rebase(rebase) = piece.change else { continue };
+            if !self.comes_by_the_host(piece) {
+                continue;
+            }
             let len = host_len(piece.len).min(rest.len());
             let (own, others) = rest.split_at_mut(len);
             rest = others;
-            rebase.apply(own, 0);
+            if let Change::Rebase(rebase) = piece.change {
+                rebase.apply(own, 0);
+            }
             regions.push(Region { from: at_address(own.as_ptr()), to, len: piece.len });
         }
-        // SAFETY: the sources are parts of `bytes`, which is kept below until the queue has passed,
-        // or never go; the target was allocated for these pieces, on this queue.
-        let submitted = unsafe { self.queue.copy_into_fresh(driver::Route::FromHost, &regions) };
-        self.queue.keep_until_done(bytes);
+        let may_wait = self.queue.device().properties().waiting_copies != WaitingCopies::None;
+        let staged = match self.pace == Pace::Polled && may_wait {
+            true => Some(staged_sources(&self.queue, &mut regions)?),
+            false => None,
+        };
+        // SAFETY: the sources are parts of `bytes` or `staged`, which are kept below until the
+        // queue has passed, or never go; the target was allocated for these pieces, on this queue.
+        let submitted = unsafe { self.submit(driver::Route::FromHost, &regions) };
+        self.queue.keep_until_done((bytes, staged));
         submitted.map_err(|error| error.at_step(step::SUBMIT))
+    }
+
+    /// Which parts of the source of a direct copy come by the host.
+    fn detour_spans(&self, pieces: &[Piece]) -> Vec<Span> {
+        let read = pieces.iter().filter(|piece| piece.has_source());
+        read.filter(|piece| self.comes_by_the_host(piece)).map(Piece::span).collect()
+    }
+
+    /// Submits copies into the target to the queue. A polled copy waits for nothing here.
+    ///
+    /// # Safety
+    /// UNS-21. The destinations lie in the target, each at the beginning of its piece or of a
+    /// chunk.
+    unsafe fn submit(&self, route: driver::Route<'_>, regions: &[Region]) -> Result<()> {
+        match self.pace {
+            // SAFETY: UNS-21, as the caller promises; pieces and chunks begin at units, and what is
+            // behind the end of one up to the next unit is nobody's.
+            Pace::Waits => unsafe { self.queue.copy_into_fresh(route, regions) },
+            // SAFETY: UNS-21, as the caller promises; pieces and chunks begin at units, and what is
+            // behind the end of one up to the next unit is nobody's.
+            Pace::Polled => unsafe { self.queue.copy_units_into_fresh(route, regions) },
+        }
     }
 }
 
-/// Whether a piece of a direct copy changes on its way, or has no source.
-fn comes_by_the_host(piece: &Piece) -> bool {
-    !matches!(piece.change, Change::Nothing)
-}
-
-/// Which parts of the source of a direct copy come by the host.
-fn detour_spans(pieces: &[Piece]) -> Vec<Span> {
-    let read = pieces.iter().filter(|piece| comes_by_the_host(piece) && piece.has_source());
-    read.map(Piece::span).collect()
+/// Takes the sources of copies from the host to memory from which the queue's device copies without
+/// a wait. The copies begin there from then on.
+fn staged_sources(queue: &Queue, regions: &mut [Region]) -> Result<StagingBlock> {
+    let total = regions.iter().map(|region| region.len).sum::<u64>().max(1);
+    let staged = || {
+        let block = Staging::take(queue.device(), total)?;
+        block.require_no_wait(queue.device())?;
+        Ok(block)
+    };
+    let block: StagingBlock = staged().map_err(|error: Error| error.at_step(step::STAGE))?;
+    let mut offset = 0;
+    for region in regions {
+        let address = block.address().wrapping_add(host_len(offset));
+        // SAFETY: the sources are host memory of the caller's with so many bytes; the block has
+        // room for all of them, one behind the other, and nobody else has it.
+        unsafe { copy_bytes(host_address(region.from), address, region.len) };
+        region.from = at_address(address);
+        offset += region.len;
+    }
+    Ok(block)
 }
 
 /// Completes the pieces of a target on the host, after those with a source have arrived.
@@ -307,6 +350,15 @@ struct KeptForQueue {
     shown: Vec<ShownBytes>,
     made: Vec<Vec<u8>>,
     source: Option<Array>,
+}
+
+/// The copies of a stretch of the packed result to the host.
+fn regions_to_host(pieces: &[Piece], target: &Target, (start, end): (u64, u64)) -> Vec<Region> {
+    let total = pieces.last().map_or(0, Piece::end);
+    match (start, end) == (0, total) {
+        true => regions(pieces, target, Piece::has_source),
+        false => regions_within(pieces, target, start, end),
+    }
 }
 
 /// What of the pieces is in a stretch of the packed result, and has a source.

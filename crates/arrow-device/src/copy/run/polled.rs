@@ -8,10 +8,11 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, OnItsWay};
+use super::memory_wait::allocated;
 use super::staged::{self, ChunkMemory};
 use super::target::Target;
-use super::{detour_spans, finish_on_host, gather, gathered, result};
+use super::{finish_on_host, gather, gathered, regions_to_host, result};
 use crate::array::{Pending, ReadyWhen, SizesOnDevice, read_i64};
 use crate::copy::options::Options;
 use crate::copy::plan::chunks::{chunks, parts};
@@ -22,10 +23,10 @@ use crate::copy::plan::{DOWNLOADED_AT_ONCE, Plan, named};
 use crate::copy::route::{CopyRoute, Pace};
 use crate::copy::source::{CopySource, Span};
 use crate::copy::step::{self, no_way};
-use crate::device::deferred::Shortage;
-use crate::device::driver::{self, Readiness};
+use crate::device::ReadsTo;
+use crate::device::driver::{self, Readiness, WaitingCopies};
 use crate::device::staging::StagingBlock;
-use crate::{Array, ErrorKind, Event, Queue, Result};
+use crate::{Array, Event, Queue, Result};
 
 /// Copies an array. Pending wherever a device has to be waited for, and wakes nobody: whoever polls
 /// it polls it again.
@@ -58,6 +59,14 @@ async fn passed<T: Send + 'static>(what: InFlight<T>) -> Result<T> {
     let event = what.event().clone();
     until(|| event.is_complete()).await?;
     what.into_passed()
+}
+
+/// Memory of the host, when the bytes that come there have arrived.
+async fn arrived<T: Send + 'static>(what: OnItsWay<T>) -> Result<T> {
+    let event = what.event().clone();
+    until(|| event.is_complete()).await?;
+    // SAFETY: the event has passed.
+    unsafe { what.into_arrived() }
 }
 
 /// Comes back when the queue is ordered behind the array. The host waits for nothing that the queue
@@ -144,30 +153,11 @@ async unsafe fn read(plan: &mut Plan, spans: &[Span], step: &'static str) -> Res
     // SAFETY: the spans lie inside the source, as the caller promises, which the plan keeps.
     let submitted = unsafe { plan.source.submit_read(spans) };
     let read = submitted.map_err(|error| error.at_step(step))?;
-    passed(read).await.map_err(|error| error.at_step(step))
-}
-
-/// Memory for the result. Where there is none, whatever is held back that may help is waited for,
-/// as long as an allocation would.
-async fn allocated(plan: &mut Plan, walked: &Walked) -> Result<Target> {
-    let mut shortage = None;
-    loop {
-        match plan.allocate(walked, Pace::Polled) {
-            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
-                let (device, len) = (plan.queue.device(), walked.pieces.total());
-                let shortage = shortage.get_or_insert_with(|| Shortage::on(device, len));
-                if !shortage.has_hope() {
-                    return Err(error);
-                }
-            }
-            result => return result,
-        }
-        next_poll().await;
-    }
+    arrived(read).await.map_err(|error| error.at_step(step))
 }
 
 async fn carried_out(mut plan: Plan, walked: Walked) -> Result<Array> {
-    let mut target = allocated(&mut plan, &walked).await?;
+    let mut target = allocated(&mut plan, &walked, next_poll).await?;
     let pieces = walked.pieces.list();
     if pieces.is_empty() {
         // SAFETY: there are no pieces.
@@ -184,7 +174,8 @@ async fn carried_out(mut plan: Plan, walked: Walked) -> Result<Array> {
             ReadyWhen::Now
         }
         CopyRoute::FromHost => {
-            let last = match plan.is_gathered() {
+            let is_gathered = plan.is_gathered() || may_wait(&plan.queue);
+            let last = match is_gathered {
                 true => gathered_chunks(&mut plan, &walked, &target).await?,
                 false => {
                     plan.upload(&walked, &target)?;
@@ -225,11 +216,17 @@ async fn finished(queue: &Queue, last: Option<Event>) -> Result<ReadyWhen> {
 async fn to_host(plan: &mut Plan, pieces: &[Piece], mut target: Target) -> Result<Target> {
     let queue = lane(plan).await?;
     let total = pieces.last().map_or(0, Piece::end);
-    for stretch in chunks(total, DOWNLOADED_AT_ONCE) {
-        let submitted = plan.download(&queue, pieces, &target, stretch);
-        let on_its_way = InFlight::behind(&queue, target, submitted);
+    let at_once = match may_wait(&queue) {
+        true => plan.options.chunk,
+        false => DOWNLOADED_AT_ONCE,
+    };
+    for stretch in chunks(total, at_once) {
+        let regions = regions_to_host(pieces, &target, stretch);
+        // SAFETY: UNS-21: the sources were checked when the copy was planned, as far as anybody
+        // can, and are kept by the lane; the target was allocated for these pieces.
+        let on_its_way = unsafe { OnItsWay::submit(&queue, target, regions, ReadsTo::Any) };
         let on_its_way = on_its_way.map_err(|error| error.at_step(step::SUBMIT))?;
-        target = passed(on_its_way).await.map_err(|error| error.at_step(step::FINISH))?;
+        target = arrived(on_its_way).await.map_err(|error| error.at_step(step::FINISH))?;
     }
     finish_on_host(pieces, target)
 }
@@ -240,7 +237,7 @@ async fn directly(
     pieces: &[Piece],
     target: &Target,
 ) -> Result<()> {
-    let spans = detour_spans(pieces);
+    let spans = plan.detour_spans(pieces);
     let fetched = match spans.is_empty() {
         true => Vec::new(),
         // SAFETY: checked when the copy was planned: the spans are those of pieces of the source.
@@ -261,10 +258,15 @@ async fn directly(
     }
 }
 
+/// Whether copies of plain memory may wait for the queue.
+fn may_wait(queue: &Queue) -> bool {
+    queue.device().properties().waiting_copies != WaitingCopies::None
+}
+
 /// Memory for the next chunk of a copy, when there is some.
 async fn next_block(memory: &mut ChunkMemory<'_>) -> Result<StagingBlock> {
     match memory.oldest_in_the_way() {
-        None => memory.fresh(),
+        None => memory.fresh_without_waits(),
         Some(oldest) => passed(oldest).await.map_err(|error| error.at_step(step::WRITE)),
     }
 }
@@ -282,7 +284,7 @@ async fn gathered_chunks(
         let mut block = next_block(&mut memory).await?;
         let parts = parts(pieces, start, end);
         gathered::gather(&plan.source, &parts, staged::bytes_of(&mut block, end - start))?;
-        memory.send(staged::write(&queue, &parts, (start, end), target, block)?);
+        memory.send(staged::write(plan, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }
@@ -296,12 +298,16 @@ async fn staged_chunks(plan: &mut Plan, walked: &Walked, target: &Target) -> Res
     for (start, end) in chunks(total, chunk) {
         let block = next_block(&mut memory).await?;
         let parts = parts(pieces, start, end);
-        let submitted = staged::submit_read(&from, &parts, &block);
-        let on_its_way = InFlight::behind(&from, block, submitted);
+        let regions = staged::regions_to_read(&parts, &block);
+        let is_apart = block.require_no_wait(from.device()).is_err();
+        let reads_to = if is_apart { ReadsTo::Any } else { ReadsTo::NoWait };
+        // SAFETY: UNS-21: the sources were checked when the copy was planned, and the lane keeps
+        // them; the block has room for a chunk.
+        let on_its_way = unsafe { OnItsWay::submit(&from, block, regions, reads_to) };
         let on_its_way = on_its_way.map_err(|error| error.at_step(step::READ))?;
-        let mut block = passed(on_its_way).await.map_err(|error| error.at_step(step::READ))?;
+        let mut block = arrived(on_its_way).await.map_err(|error| error.at_step(step::READ))?;
         staged::change(&parts, staged::bytes_of(&mut block, end - start));
-        memory.send(staged::write(&queue, &parts, (start, end), target, block)?);
+        memory.send(staged::write(plan, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }

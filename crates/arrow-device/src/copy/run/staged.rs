@@ -63,6 +63,13 @@ impl<'plan> ChunkMemory<'plan> {
         Staging::take(self.device, self.room).map_err(|error| error.at_step(step::STAGE))
     }
 
+    /// The same, to be copied to the device without a wait.
+    pub(in crate::copy) fn fresh_without_waits(&self) -> Result<StagingBlock> {
+        let block = self.fresh()?;
+        block.require_no_wait(self.device).map_err(|error| error.at_step(step::STAGE))?;
+        Ok(block)
+    }
+
     /// Notes a chunk that is on its way.
     pub(in crate::copy) fn send(&mut self, chunk: SentChunk) {
         self.in_flight.push(chunk);
@@ -88,14 +95,18 @@ pub(in crate::copy) fn run(plan: &Plan, walked: &Walked, target: &Target) -> Res
         let parts = parts(pieces, start, end);
         let mut block = read(from, &parts, block)?;
         change(&parts, bytes_of(&mut block, end - start));
-        memory.send(write(to, &parts, (start, end), target, block)?);
+        memory.send(write(plan, &parts, (start, end), target, block)?);
     }
     Ok(memory.last_event())
 }
 
 /// Reads the parts of a chunk into host memory and waits.
 fn read(queue: &Queue, parts: &[ChunkPart<'_>], block: StagingBlock) -> Result<StagingBlock> {
-    match submit_read(queue, parts, &block).and_then(|()| queue.synchronize()) {
+    let regions = regions_to_read(parts, &block);
+    // SAFETY: UNS-21: the sources were checked when the copy was planned, and the lane keeps them;
+    // the block has room for a chunk and is kept below until the queue has passed.
+    let submitted = unsafe { queue.copy(Route::ToHost, &regions) };
+    match submitted.and_then(|()| queue.synchronize()) {
         Ok(()) => Ok(block),
         Err(error) => {
             queue.keep_until_done(block);
@@ -104,13 +115,11 @@ fn read(queue: &Queue, parts: &[ChunkPart<'_>], block: StagingBlock) -> Result<S
     }
 }
 
-/// Submits the copies that read the parts of a chunk into the block, which the caller keeps until
-/// the queue has passed them, whatever the outcome.
-pub(in crate::copy) fn submit_read(
-    queue: &Queue,
+/// The copies that read the parts of a chunk into the block, which has room for a chunk.
+pub(in crate::copy) fn regions_to_read(
     parts: &[ChunkPart<'_>],
     block: &StagingBlock,
-) -> Result<()> {
+) -> Vec<Region> {
     let region = |part: &ChunkPart<'_>| {
         let Spot { base, offset } = part.piece.from;
         let from = Spot { base, offset: offset + part.at };
@@ -118,10 +127,7 @@ pub(in crate::copy) fn submit_read(
         Region { from, to, len: part.len }
     };
     let read = parts.iter().filter(|part| part.piece.has_source());
-    let regions: Vec<Region> = read.map(region).collect();
-    // SAFETY: UNS-21: the sources were checked when the copy was planned, and the lane keeps them;
-    // the block has room for a chunk and is kept by the caller until the queue has passed.
-    unsafe { queue.copy(Route::ToHost, &regions) }
+    read.map(region).collect()
 }
 
 /// The bytes of a chunk of this length.
@@ -158,7 +164,7 @@ pub(in crate::copy) fn change(parts: &[ChunkPart<'_>], bytes: &mut [u8]) {
 
 /// Submits a chunk to the destination.
 pub(in crate::copy) fn write(
-    queue: &Queue,
+    plan: &Plan,
     parts: &[ChunkPart<'_>],
     (start, end): (u64, u64),
     target: &Target,
@@ -176,6 +182,6 @@ pub(in crate::copy) fn write(
     }
     // SAFETY: the block holds the chunk and is kept until the queue has passed, below; the target
     // was allocated for these pieces, on this queue.
-    let submitted = unsafe { queue.copy_into_fresh(Route::FromHost, &regions) };
-    InFlight::behind(queue, block, submitted).map_err(|error| error.at_step(step::WRITE))
+    let submitted = unsafe { plan.submit(Route::FromHost, &regions) };
+    InFlight::behind(&plan.queue, block, submitted).map_err(|error| error.at_step(step::WRITE))
 }

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::copy::options::Options;
 use crate::copy::plan::pack::Pieces;
 use crate::copy::plan::piece::Piece;
 use crate::copy::plan::target_layout::TargetLayout;
-use crate::copy::route::Pace;
 use crate::copy::source::host_len;
 use crate::device::driver::{Raw, Spot};
 use crate::device::{BytesOwner, Parted};
-use crate::{Buffer, Memory, Queue, Result};
+use crate::{Buffer, Error, Memory, Queue, Result};
 
 /// The memory of a result that is shared, piece by piece.
 pub(in crate::copy) struct PackedParts {
@@ -38,6 +36,13 @@ pub(in crate::copy) struct Target {
     is_packed: bool,
 }
 
+/// A target that could not be allocated.
+pub(in crate::copy) struct Unallocated {
+    pub(in crate::copy) error: Error,
+    /// What had been allocated of it before.
+    pub(in crate::copy) taken: Vec<Memory>,
+}
+
 #[derive(Debug)]
 struct PackedMemory {
     memory: Memory,
@@ -47,20 +52,15 @@ struct PackedMemory {
 }
 
 impl Target {
-    /// Allocates it. One that is polled does not wait for memory that is held back.
+    /// Allocates it by this function, for the queue.
     pub(in crate::copy) fn allocate(
         layout: TargetLayout,
         pieces: &Pieces,
         queue: &Queue,
-        options: &Options,
-        pace: Pace,
-    ) -> Result<Self> {
+        allocate: impl Fn(u64) -> Result<Memory>,
+    ) -> Result<Self, Unallocated> {
         let block = |len: u64, slack: u64| -> Result<PackedMemory> {
-            let (len, allocator) = (len.saturating_add(slack), options.allocator.as_deref());
-            let mut memory = match pace {
-                Pace::Waits => queue.allocate_by(len, allocator),
-                Pace::Polled => queue.allocate_at_once(len, allocator),
-            }?;
+            let mut memory = allocate(len.saturating_add(slack))?;
             let spot = memory.spot_to_fill(queue)?;
             let shift = match slack {
                 0 => 0,
@@ -69,12 +69,30 @@ impl Target {
             };
             Ok(PackedMemory { memory, spot, shift })
         };
-        let (blocks, is_packed) = match layout {
-            TargetLayout::Packed { .. } if pieces.total() == 0 => (Vec::new(), true),
-            TargetLayout::Packed { slack } => (vec![block(pieces.total(), slack)?], true),
+        let mut blocks = Vec::with_capacity(match layout {
+            TargetLayout::Packed { .. } => usize::from(pieces.total() > 0),
+            TargetLayout::Separate { .. } => pieces.list().len(),
+        });
+        let mut add = |len: u64, slack: u64| match block(len, slack) {
+            Ok(block) => {
+                blocks.push(block);
+                Ok(())
+            }
+            Err(error) => {
+                let taken = std::mem::take(&mut blocks).into_iter();
+                let taken = taken.map(|block: PackedMemory| block.memory).collect();
+                Err(Unallocated { error, taken })
+            }
+        };
+        let is_packed = match layout {
+            TargetLayout::Packed { .. } if pieces.total() == 0 => true,
+            TargetLayout::Packed { slack } => {
+                add(pieces.total(), slack)?;
+                true
+            }
             TargetLayout::Separate { slack } => {
-                let each = pieces.list().iter().map(|piece| block(piece.len, slack));
-                (each.collect::<Result<_>>()?, false)
+                pieces.list().iter().try_for_each(|piece| add(piece.len, slack))?;
+                false
             }
         };
         Ok(Self { blocks, is_packed })

@@ -49,7 +49,7 @@ mod wait;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) use self::shortage::Shortage;
 pub use self::shortage::{allocation_timeout, set_allocation_timeout};
@@ -62,6 +62,7 @@ pub(crate) use self::uses::{
 use self::release::{Counts, HeldThing, Thing};
 use self::timeline::{ListedTimelines, UsesLeft, WaitingTimelines};
 use self::wait::Wait;
+use crate::clock::Instant;
 use crate::device::driver::Runtime;
 use crate::device::{nesting, waiting};
 use crate::process::{self, PerProcess};
@@ -195,6 +196,11 @@ pub(crate) fn in_hand<T>(work: impl FnOnce() -> T) -> T {
 /// The counts of this process.
 fn counts() -> &'static Counts {
     &HOLDINGS.get().counts
+}
+
+/// How many releases there have been of things that were held back.
+pub(crate) fn releases() -> u64 {
+    counts().done.load(Ordering::Acquire)
 }
 
 /// Counts something as being released that waits for the end of another drop.

@@ -7,11 +7,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::release::{self, HeldThing};
 use super::wait::Wait;
 use super::{HOLDINGS, QueueTimeline};
+use crate::clock::Instant;
 use crate::device::host::LARGEST_MEMORY;
 use crate::device::nesting;
 use crate::{Device, DeviceType, Error};
@@ -45,6 +46,8 @@ pub fn set_allocation_timeout(timeout: Duration) {
 pub(crate) struct Shortage {
     /// The timelines that may help, each with the highest point to wait for.
     timelines: Vec<(Arc<QueueTimeline>, u64)>,
+    /// How many there have been at most.
+    queues: usize,
     began: Instant,
     deadline: Option<Instant>,
     has_dropped: bool,
@@ -56,6 +59,14 @@ impl Shortage {
     /// first time.
     pub(crate) fn on(device: &Device, len: u64) -> Self {
         let began = Instant::now();
+        let timelines = Self::that_may_help(device, len);
+        let deadline = began.checked_add(allocation_timeout());
+        let (queues, has_dropped, has_looked) = (timelines.len(), false, false);
+        Self { timelines, queues, began, deadline, has_dropped, has_looked }
+    }
+
+    /// The timelines of which a release may help, each with the highest point to wait for.
+    fn that_may_help(device: &Device, len: u64) -> Vec<(Arc<QueueTimeline>, u64)> {
         // A destructor that allocates would wait for things that only its own thread releases.
         let may_wait = !release::is_releasing() && len <= LARGEST_MEMORY;
         let timelines = if may_wait { HOLDINGS.get().waiting.all() } else { Vec::new() };
@@ -67,9 +78,13 @@ impl Shortage {
             let newest = timeline.newest(helps).filter(|_| is_of_runtime)?;
             Some((timeline, newest))
         };
-        let timelines = timelines.into_iter().filter_map(that_helps).collect();
-        let deadline = began.checked_add(allocation_timeout());
-        Self { timelines, began, deadline, has_dropped: false, has_looked: false }
+        timelines.into_iter().filter_map(that_helps).collect()
+    }
+
+    /// Another attempt has failed: also what is held back by now may help, within the same time.
+    pub(crate) fn look_again(&mut self, device: &Device, len: u64) {
+        self.timelines = Self::that_may_help(device, len);
+        self.queues = self.queues.max(self.timelines.len());
     }
 
     /// Whether the time to wait is not over yet.
@@ -77,9 +92,17 @@ impl Shortage {
         self.deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
-    /// Whether something is held back whose release may help, and the time to wait is not over.
+    /// Whether something is still held back, or just being released, whose release may help, and
+    /// the time to wait is not over.
     pub(crate) fn has_hope(&self) -> bool {
-        !self.timelines.is_empty() && self.has_time()
+        let holds =
+            |(timeline, limit): &(Arc<QueueTimeline>, u64)| timeline.oldest(*limit).is_some();
+        // In this order: what is taken off a timeline is counted as being released before that.
+        let is_held = || {
+            self.timelines.iter().any(holds)
+                || super::counts().being_released.load(Ordering::SeqCst) > 0
+        };
+        !self.timelines.is_empty() && self.has_time() && is_held()
     }
 
     /// Waits until something was released. Returns whether it is worth to try again.
@@ -106,7 +129,7 @@ impl Shortage {
 
     /// The error of the last attempt, which says how long was waited, if anything was waited for.
     pub(crate) fn explained(&self, error: Error) -> Error {
-        match self.timelines.len() {
+        match self.queues {
             0 => error,
             queues => error.with_note(format_args!(
                 "after {:.1?} in which memory was waited for that {queues} queues use",

@@ -59,7 +59,8 @@ pub(crate) fn timeline_on(device: &Device) -> Arc<QueueTimeline> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let runtime = device.driver().runtime();
-    let made_in = (!host::is_host(device)).then(MadeIn::this);
+    // That of the device: in a child of `fork`, a queue of its parent's is not there.
+    let made_in = (!host::is_host(device)).then(|| device.made_in());
     let owner = TimelineOwner { runtime, made_in };
     Arc::new(Timeline::new(number, owner))
 }

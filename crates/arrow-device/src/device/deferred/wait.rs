@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::release::within_release;
 use super::timeline::{AskDriver, DriverAnswer};
 use super::uses::UseEnd;
 use super::{Holdings, QueueTimeline};
+use crate::clock::{self, Instant};
 use crate::device::{nesting, waiting};
 use crate::{ErrorKind, process};
 
@@ -73,7 +74,7 @@ impl Wait<'_> {
                     return false;
                 }
                 let Some(patience) = self.time_left(PAUSE) else { return is_done() };
-                std::thread::sleep(patience);
+                clock::pause(patience);
             }
             turn = (turn * 2).min(LONGEST_TURN);
         }
@@ -109,7 +110,7 @@ impl UseEnd {
         match waited {
             Err(error) if error.kind() == ErrorKind::NotReady => return Waited::Refused,
             Err(_) if self.ask() == DriverAnswer::NotYet => {
-                std::thread::sleep(patience.min(PAUSE));
+                clock::pause(patience.min(PAUSE));
             }
             _ => {}
         }
