@@ -11,7 +11,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use arrow_device::driver::LibraryUse;
-use arrow_device::{DeviceType, Result};
+use arrow_device::{DeviceType, ErrorKind, Result};
 use arrow_device_gpu::{
     Api, Code, CopyAttributes, CopyList, FunctionNames, Handle, Loaded, ReadyDevice, Vendor,
     functions, ok, text,
@@ -27,7 +27,11 @@ static VENDOR: Vendor = Vendor {
     install: "install the NVIDIA driver, version 450 or later, which brings libcuda.so.1",
     concurrent_managed_access: 89,
     managed_memory: 83,
+    ranges_are_attributes: true,
+    // Compute capability 10, where others report that cuMemcpyBatchAsync crashes.
+    batches_break_on: Some((75, 10)),
     library_variable: "ARROW_DEVICE_CUDA_LIBRARY",
+    options_variable: "ARROW_DEVICE_CUDA_OPTIONS",
     libraries: if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] },
     functions: FunctionNames {
         init: "cuInit",
@@ -61,7 +65,11 @@ static VENDOR: Vendor = Vendor {
         event_query: "cuEventQuery",
         event_synchronize: "cuEventSynchronize",
         memcpy_batch: "cuMemcpyBatchAsync",
-        default_pool: "cuDeviceGetDefaultMemPool",
+        current_pool: "cuDeviceGetMemPool",
+        pool_create: "cuMemPoolCreate",
+        pool_set_attribute: "cuMemPoolSetAttribute",
+        pool_trim: "cuMemPoolTrimTo",
+        pool_alloc_async: "cuMemAllocFromPoolAsync",
         set_pool_access: "cuMemPoolSetAccess",
     },
     legacy_default_stream: 1,
@@ -152,7 +160,7 @@ impl Api for Cuda {
         let mut context = ptr::null_mut();
         // SAFETY: a handle is written.
         ok(unsafe { (self.own.retain_primary)(&mut context, device) })?;
-        Ok(ReadyDevice { ordinal, device, context })
+        Ok(ReadyDevice { ordinal, device, context, pool: ptr::null_mut() })
     }
 
     fn enter(&self, device: &ReadyDevice) -> Result<(), Code> {
@@ -214,5 +222,9 @@ impl Api for Cuda {
         ok(unsafe { (self.own.error_name)(code, &mut name) }).ok()?;
         // SAFETY: "a NULL-terminated string", which is part of the library and stays.
         unsafe { text(name) }
+    }
+
+    fn meaning(&self, code: Code) -> Option<(ErrorKind, &'static str)> {
+        crate::meaning::meaning(code)
     }
 }

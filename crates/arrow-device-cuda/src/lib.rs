@@ -48,13 +48,19 @@
 //! # Memory
 //!
 //! Memory that is allocated on a queue is allocated in its order, where the driver can (from CUDA
-//! 11.2 on). Data from the host is gathered in pinned memory and goes over in few large pieces.
+//! 11.2 on), from a pool of this library's own that keeps a bounded part of the device's memory;
+//! [`Options`] choose another bound, the pool that is current to the device, or none. Data from the
+//! host is gathered in pinned memory and goes over in few large pieces, several in one call where
+//! the driver can. Others report that this call crashes on devices of compute capability 10, so
+//! copies are submitted one by one there unless [`Options::with_batched_copies`] says otherwise.
 //! Pinned memory is read and written by the host in place. Managed memory is read in place where
 //! the device has concurrent managed access, and otherwise by copy; no more of it is given out than
 //! the device has free.
 //!
-//! Another GPU's memory is reached where the driver lets the two be peers, and otherwise it is
-//! [`NotReachable`](arrow_device::ErrorKind::NotReachable) and copied by way of the host.
+//! Another GPU's memory is reached where the driver lets the two be peers, that of pools included
+//! if it comes from the pool that was current to that GPU when it was reached first, or from this
+//! library's. Otherwise it is [`NotReachable`](arrow_device::ErrorKind::NotReachable) and copied by
+//! way of the host.
 //!
 //! # Threads, `fork` and the end of the process
 //!
@@ -67,8 +73,9 @@
 mod api;
 #[cfg(feature = "cudarc")]
 pub mod interop;
+mod meaning;
 
-pub use arrow_device_gpu::{Diagnosis, Kind, Listed};
+pub use arrow_device_gpu::{Diagnosis, Kind, Listed, Options, Pool};
 
 use arrow_device::{Device, Result};
 use arrow_device_gpu::GpuDriver;
@@ -91,7 +98,12 @@ pub fn open(ordinal: usize) -> Result<Device> {
 /// The same with this kind of memory. Its queues are streams of the same device, and reach all
 /// kinds.
 pub fn open_with(ordinal: usize, kind: Kind) -> Result<Device> {
-    Ok(Device::new(GpuDriver::open(api::load()?, ordinal, kind)?))
+    open_as(ordinal, Options::new().with_kind(kind))
+}
+
+/// The same with a choice of the pool that memory comes from, and of how copies are submitted.
+pub fn open_as(ordinal: usize, options: Options) -> Result<Device> {
+    Ok(Device::new(GpuDriver::open(api::load()?, ordinal, options)?))
 }
 
 /// Which library was found, its version, which functions it lacks, and which devices there are: to

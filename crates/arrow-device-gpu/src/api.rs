@@ -38,8 +38,14 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
     fn get_ready(&self, ordinal: i32) -> Result<ReadyDevice, Code>;
 
     /// The device of this number, made ready by the first call.
-    fn ready(&self, ordinal: i32) -> Result<ReadyDevice, Code> {
-        self.loaded().ready(ordinal, || self.get_ready(ordinal))
+    fn ready(&self, ordinal: i32) -> Result<ReadyDevice, Code>
+    where
+        Self: Sized,
+    {
+        self.loaded().ready(ordinal, || {
+            let device = self.get_ready(ordinal)?;
+            Ok(ReadyDevice { pool: crate::pool::make(self, &device), ..device })
+        })
     }
 
     /// Makes a device the current one of this thread.
@@ -102,8 +108,17 @@ pub trait Api: fmt::Debug + Send + Sync + 'static {
         None
     }
 
-    /// Called after a call failed: takes the error out of where the vendor keeps the last one.
+    /// Called after a call failed: takes the error out of where the vendor keeps the last one, so
+    /// that the program, when it asks for the last error, is told its own.
     fn forget_error(&self) {}
+
+    /// Whether a call succeeded whose failure changes nothing, and is forgotten.
+    fn succeeded(&self, code: Code) -> bool {
+        if code != 0 {
+            self.forget_error();
+        }
+        code == 0
+    }
 }
 
 /// A vendor's text; `None` where there is none.

@@ -10,6 +10,11 @@ pub fn ok(code: Code) -> Result<(), Code> {
 
 pub(crate) const INVALID_VALUE: Code = 1;
 pub(crate) const OUT_OF_MEMORY: Code = 2;
+pub(crate) const INVALID_DEVICE_POINTER: Code = 17;
+pub(crate) const NO_DEVICE: Code = 100;
+pub(crate) const OPERATING_SYSTEM: Code = 304;
+pub(crate) const NOT_FOUND: Code = 500;
 pub(crate) const NOT_READY: Code = 600;
 pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Code = 704;
+pub(crate) const TOO_MANY_PEERS: Code = 711;
 pub(crate) const NOT_SUPPORTED: Code = 801;

@@ -23,7 +23,7 @@ impl<A: Api> GpuDriver<A> {
     ) -> Option<Code> {
         let is_peer = matches!(route, Route::FromPeer(peer) if self.is_elsewhere(peer.id()));
         // The manual wants a stream that is not the legacy default one.
-        if regions.len() < 2 || is_peer || stream.addr() <= LEGACY_STREAM {
+        if !self.batches || regions.len() < 2 || is_peer || stream.addr() <= LEGACY_STREAM {
             return None;
         }
         let mut list = CopyList::new(regions);

@@ -5,8 +5,8 @@ use std::fmt;
 
 use arrow_device::{Error, Result};
 
-use crate::code::INVALID_VALUE;
-use crate::{Api, Code, ReadyDevice, error};
+use crate::code::{INVALID_VALUE, NO_DEVICE};
+use crate::{Api, Code, ReadyDevice, error, ok};
 
 /// A device that can be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub fn diagnose<A: Api>(runtime: &'static str, api: Result<&A>) -> Diagnosis {
     };
     let found = &api.loaded().found;
     diagnosis.library = Some(found.name().to_owned());
-    diagnosis.version = api.version().ok();
+    diagnosis.version = api.version().map_err(|_| api.forget_error()).ok();
     diagnosis.missing = found.missing();
     match list(api) {
         Ok(devices) => diagnosis.devices = devices,
@@ -76,31 +76,23 @@ pub fn list(api: &impl Api) -> Result<Vec<Listed>> {
     let mut count = 0;
     // SAFETY: a number is written.
     let code = unsafe { (api.functions().init)(0) };
-    let code = if code == 0 {
+    let counted = api.loaded().initialised(code).and_then(|()| {
         // SAFETY: a number is written.
-        unsafe { (api.functions().device_count)(&mut count) }
-    } else {
-        code
-    };
-    let code = if code == 0 && count == 0 { 100 } else { code };
-    if code != 0 {
-        return Err(error(api, code, OPERATION));
-    }
+        ok(unsafe { (api.functions().device_count)(&mut count) })
+    });
+    let found = counted.and(if count == 0 { Err(NO_DEVICE) } else { Ok(()) });
+    found.map_err(|code| error(api, code, OPERATION))?;
     let vendor = api.vendor();
     let listed = |ordinal: i32| {
-        let device = ReadyDevice { ordinal, device: ordinal, context: std::ptr::null_mut() };
+        let (context, pool) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let device = ReadyDevice { ordinal, device: ordinal, context, pool };
         let attribute =
             |number| attribute(api, &device, number).map_err(|code| error(api, code, OPERATION));
-        let mut memory = 0;
-        // SAFETY: a number is written.
-        let code = unsafe { (api.functions().device_total_memory)(&mut memory, ordinal) };
-        if code != 0 {
-            return Err(error(api, code, OPERATION));
-        }
+        let memory = memory(api, &device).map_err(|code| error(api, code, OPERATION))?;
         Ok(Listed {
             ordinal: ordinal.unsigned_abs() as usize,
             name: name(api, &device),
-            memory: memory as u64,
+            memory,
             has_managed_memory: vendor.managed.is_some() && attribute(vendor.managed_memory)? != 0,
             has_concurrent_managed_access: attribute(vendor.concurrent_managed_access)? != 0,
         })
@@ -114,12 +106,20 @@ pub(crate) fn name(api: &impl Api, device: &ReadyDevice) -> String {
     let room = text.len() as i32 - 1;
     // SAFETY: there is room for so many bytes, and one more that stays 0.
     let code = unsafe { (api.functions().device_name)(text.as_mut_ptr(), room, device.device) };
-    if code != 0 {
+    if !api.succeeded(code) {
         return format!("{} device {}", api.vendor().name, device.ordinal);
     }
     // SAFETY: the text ends with a zero inside the array: its last byte was not given away.
     let text = unsafe { CStr::from_ptr(text.as_ptr()) };
     text.to_string_lossy().into_owned()
+}
+
+/// How many bytes a device has.
+pub(crate) fn memory(api: &impl Api, device: &ReadyDevice) -> Result<u64, Code> {
+    let mut memory = 0;
+    // SAFETY: a number is written.
+    ok(unsafe { (api.functions().device_total_memory)(&mut memory, device.device) })?;
+    Ok(memory as u64)
 }
 
 /// A property of a device; 0 where the driver has never heard of it.

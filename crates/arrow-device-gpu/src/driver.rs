@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use arrow_device::driver::{
     Allocation, DefaultQueues, Driver, HostAccess, Properties, Raw, Region, Route, Runtime, Spot,
-    SyncEvent, Waiting, not_reachable,
+    SyncEvent, Waiting, WaitingCopies, not_reachable,
 };
 use arrow_device::{DeviceId, Error, ErrorKind, Event, Memory, Queue, Result};
 
 use crate::code::NOT_READY;
 use crate::copy_list::address;
 use crate::error::error_on;
-use crate::{Api, Code, Functions, Handle, Kind, ReadyDevice};
+use crate::{Api, Code, Functions, Handle, Kind, Options, Pool, ReadyDevice};
 
 /// A stream that does not wait for the legacy default stream.
 const NON_BLOCKING: u32 = 1;
@@ -42,12 +42,26 @@ pub struct GpuDriver<A: Api> {
     pub(crate) device: ReadyDevice,
     pub(crate) id: DeviceId,
     properties: Properties,
+    /// Whether memory that is allocated in the order of queues comes from the device's own pool.
+    pub(crate) from_own_pool: bool,
+    /// Whether a list of copies is given to the driver in one call.
+    pub(crate) batches: bool,
     /// Cleared when the device turns out to have no stream-ordered allocation.
     pub(crate) allocates_in_order: AtomicBool,
     /// Events that nobody has any more.
     events: Mutex<Vec<Raw<Event>>>,
     /// Devices that were asked about, and whether their memory can be reached.
     pub(crate) peers: Mutex<Vec<(i64, bool)>>,
+}
+
+/// "For transfers from device memory to pageable host memory, the function will return only once
+/// the copy has completed", and "for transfers from any host memory to any host memory, the
+/// function is fully synchronous with respect to the host".
+fn waiting_copies(kind: Kind) -> WaitingCopies {
+    match kind {
+        Kind::Host => WaitingCopies::All,
+        Kind::Device | Kind::Managed => WaitingCopies::OfPlainMemory,
+    }
 }
 
 /// The device is the current one of this thread until this is dropped.
@@ -65,36 +79,38 @@ impl<A: Api> Drop for Entered<'_, A> {
 }
 
 /// This thread's calls leave captures of other threads alone until this is dropped.
-struct Apart<'a> {
-    functions: &'a Functions,
+pub(crate) struct Apart<'a, A: Api> {
+    api: &'a A,
     mode: Option<i32>,
 }
 
-impl<'a> Apart<'a> {
-    fn new(functions: &'a Functions) -> Self {
+impl<'a, A: Api> Apart<'a, A> {
+    pub(crate) fn new(api: &'a A) -> Self {
         let mut mode = RELAXED;
-        let code = functions.exchange_capture_mode.map(|exchange| {
+        let exchanged = api.functions().exchange_capture_mode.is_some_and(|exchange| {
             // SAFETY: the mode is read and written.
-            unsafe { exchange(&mut mode) }
+            api.succeeded(unsafe { exchange(&mut mode) })
         });
-        Self { functions, mode: (code == Some(0)).then_some(mode) }
+        Self { api, mode: exchanged.then_some(mode) }
     }
 }
 
-impl Drop for Apart<'_> {
+impl<A: Api> Drop for Apart<'_, A> {
     fn drop(&mut self) {
-        if let (Some(exchange), Some(mut mode)) = (self.functions.exchange_capture_mode, self.mode)
-        {
+        let exchange = self.api.functions().exchange_capture_mode;
+        if let (Some(exchange), Some(mut mode)) = (exchange, self.mode) {
             // SAFETY: the function reads and writes the mode, which is alive during the call.
-            let _ = unsafe { exchange(&mut mode) };
+            self.api.succeeded(unsafe { exchange(&mut mode) });
         }
     }
 }
 
 impl<A: Api> GpuDriver<A> {
-    /// Opens a device with this kind of memory.
-    pub fn open(api: &'static A, ordinal: usize, kind: Kind) -> Result<Self> {
+    /// Opens a device.
+    pub fn open(api: &'static A, ordinal: usize, options: Options) -> Result<Self> {
         let vendor = api.vendor();
+        let options = options.or_environment(vendor)?;
+        let kind = options.kind;
         let Some(device_type) = vendor.device_type(kind) else {
             let message = format!("Arrow has no type for {kind:?} memory of {}", vendor.name);
             return Err(Error::new(ErrorKind::Unsupported, message).during("open"));
@@ -124,17 +140,36 @@ impl<A: Api> GpuDriver<A> {
         let properties = Properties::new(crate::diagnosis::name(api, &device))
             .with_host_access(host_access)
             .with_default_queues(default_queues)
-            .with_gathered_writes(kind != Kind::Host);
-        Ok(Self {
+            .with_gathered_writes(kind != Kind::Host)
+            .with_waiting_copies(waiting_copies(kind));
+        let pool = match options.pool {
+            Some(pool) => pool,
+            None => {
+                let memory = crate::diagnosis::memory(api, &device);
+                Pool::of_device(memory.map_err(|code| error_on(api, code, "open", id))?)
+            }
+        };
+        let batches = match (options.batched_copies, vendor.batches_break_on) {
+            (Some(batches), _) => batches,
+            (None, Some((number, broken))) => attribute(number)? != broken,
+            (None, None) => true,
+        };
+        let opened = Self {
             api,
             kind,
             device,
             id,
             properties,
-            allocates_in_order: AtomicBool::new(kind == Kind::Device),
+            from_own_pool: matches!(pool, Pool::Own { .. }) && !device.pool.is_null(),
+            batches,
+            allocates_in_order: AtomicBool::new(kind == Kind::Device && pool != Pool::None),
             events: Mutex::default(),
             peers: Mutex::default(),
-        })
+        };
+        if let (Kind::Device, Pool::Own { keep }) = (kind, pool) {
+            opened.keep_in_pool(keep);
+        }
+        Ok(opened)
     }
 
     pub(crate) fn error(&self, code: Code, operation: &'static str) -> Error {
@@ -168,7 +203,7 @@ impl<A: Api> GpuDriver<A> {
     ) -> Result<()> {
         let _entered = self.enter(operation)?;
         let functions = self.api.functions();
-        let _apart = Apart::new(functions);
+        let _apart = Apart::new(self.api);
         self.check(function(functions), operation)
     }
 
@@ -221,7 +256,8 @@ impl<A: Api> Drop for GpuDriver<A> {
         let Ok(_entered) = self.enter("close") else { return };
         for event in events {
             // SAFETY: `make_event` gave it and nobody has it any more.
-            let _ = unsafe { (self.api.functions().event_destroy)(event.as_ptr()) };
+            let code = unsafe { (self.api.functions().event_destroy)(event.as_ptr()) };
+            self.api.succeeded(code);
         }
     }
 }
@@ -461,7 +497,7 @@ impl<A: Api> GpuDriver<A> {
     ) -> Result<bool> {
         let _entered = self.enter(operation)?;
         let functions = self.api.functions();
-        let _apart = Apart::new(functions);
+        let _apart = Apart::new(self.api);
         match function(functions) {
             0 => Ok(true),
             NOT_READY => {

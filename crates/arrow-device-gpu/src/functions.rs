@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_void};
 
-use crate::Code;
+use crate::{Code, PoolProperties};
 
 /// A stream, an event, a context, or an address.
 pub type Handle = *mut c_void;
@@ -160,7 +160,11 @@ functions! {
             *mut usize,
             Handle
         ) -> Code,
-        optional default_pool: fn(*mut Handle, i32) -> Code,
+        optional current_pool: fn(*mut Handle, i32) -> Code,
+        optional pool_create: fn(*mut Handle, *const PoolProperties) -> Code,
+        optional pool_set_attribute: fn(Handle, i32, *mut c_void) -> Code,
+        optional pool_trim: fn(Handle, usize) -> Code,
+        optional pool_alloc_async: fn(*mut Handle, usize, Handle, Handle) -> Code,
         optional set_pool_access: fn(Handle, *const PoolAccess, usize) -> Code,
     }
 }

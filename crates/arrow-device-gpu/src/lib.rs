@@ -17,7 +17,9 @@ mod error;
 mod functions;
 mod library;
 mod memory;
+mod options;
 mod peer;
+mod pool;
 mod vendor;
 
 pub use api::{Api, text};
@@ -28,6 +30,8 @@ pub use driver::GpuDriver;
 pub use error::error;
 pub use functions::{CopyAttributes, FunctionNames, Functions, Handle, MemoryLocation, PoolAccess};
 pub use library::{Found, Loaded, ReadyDevice, load};
+pub use options::{Options, Pool};
+pub use pool::PoolProperties;
 pub use vendor::Vendor;
 
 /// What memory is made of.

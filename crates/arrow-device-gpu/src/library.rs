@@ -1,6 +1,7 @@
 //! Finding a driver's library, the functions in it, and the devices that it has.
 
 use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use arrow_device::{Error, ErrorKind, Result};
@@ -27,12 +28,14 @@ pub struct ReadyDevice {
     pub device: i32,
     /// Its primary context; null where the vendor has none to name.
     pub context: Handle,
+    /// The pool that this library has there; null where there is none.
+    pub pool: Handle,
 }
 
-// SAFETY: the members are two numbers and a handle of a context, and the manuals of both vendors
-// let any thread make a context current and use it.
+// SAFETY: the members are two numbers and handles of a context and of a pool, which are never
+// destroyed, and the manuals of both vendors let any thread use either.
 unsafe impl Send for ReadyDevice {}
-// SAFETY: the members are three numbers that do not change.
+// SAFETY: the members are numbers and handles that do not change.
 unsafe impl Sync for ReadyDevice {}
 
 /// What both vendors have of a driver that was loaded.
@@ -45,6 +48,8 @@ pub struct Loaded {
     /// The devices that were made ready, for the life of the process: memory that was exported
     /// outlives whoever opened the device.
     ready: Mutex<Vec<ReadyDevice>>,
+    /// Whether the driver was initialised, and the end of the process is seen before its handlers.
+    is_initialised: AtomicBool,
 }
 
 /// The driver of a vendor, loaded by the first call. An error stays one for the life of the
@@ -80,7 +85,19 @@ impl Loaded {
         let found = find(vendor)?;
         // SAFETY: UNS-31, which the caller promises.
         let functions = unsafe { Functions::find(&found, &vendor.functions) }?;
-        Ok(Self { found, functions, ready: Mutex::default() })
+        let (ready, is_initialised) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self { found, functions, ready, is_initialised })
+    }
+
+    /// Whether a call that initialises the driver has succeeded. The driver may have registered
+    /// handlers of the end of the process, the latest of which runs first, so the first success
+    /// makes the library see the end before those.
+    pub(crate) fn initialised(&self, code: Code) -> Result<(), Code> {
+        ok(code)?;
+        if !self.is_initialised.swap(true, Ordering::Relaxed) {
+            self.found.vendor.library_use.loaded();
+        }
+        Ok(())
     }
 
     /// The device of this number, which `get_ready` makes ready when it is asked for the first
@@ -95,8 +112,10 @@ impl Loaded {
             return Ok(*known);
         }
         // SAFETY: the flags have to be 0; it may be called any number of times.
-        ok(unsafe { (self.functions.init)(0) })?;
+        self.initialised(unsafe { (self.functions.init)(0) })?;
         let device = get_ready()?;
+        // A context may have handlers of the end, too.
+        self.found.vendor.library_use.loaded();
         ready.push(device);
         Ok(device)
     }

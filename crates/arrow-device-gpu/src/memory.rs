@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use arrow_device::driver::{Allocation, Raw};
 use arrow_device::{DeviceId, Error, ErrorKind, Memory, Queue, Result};
 
-use crate::code::{INVALID_VALUE, NOT_SUPPORTED};
+use crate::code::{INVALID_DEVICE_POINTER, INVALID_VALUE, NOT_FOUND, NOT_SUPPORTED, OUT_OF_MEMORY};
+use crate::driver::Apart;
 use crate::{Api, Code, GpuDriver, Handle, Kind, ok};
 
 /// Pinned memory that every device of the runtime reaches.
@@ -17,6 +18,11 @@ const IS_MANAGED: i32 = 8;
 const DEVICE_ORDINAL: i32 = 9;
 const RANGE_START: i32 = 11;
 const RANGE_SIZE: i32 = 12;
+
+/// Whether an error says that nothing will work any more.
+fn is_the_end(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::DeviceLost | ErrorKind::ShutDown)
+}
 
 impl<A: Api> GpuDriver<A> {
     /// # Safety
@@ -34,11 +40,13 @@ impl<A: Api> GpuDriver<A> {
             }
         }
         let mut memory = ptr::null_mut();
-        let out = &mut memory;
+        let out = &raw mut memory;
         match self.kind {
             Kind::Device => self.call_apart("allocate", |functions| {
-                // SAFETY: the address is written.
-                unsafe { (functions.mem_alloc)(out, size) }
+                self.or_from_the_pool(|| {
+                    // SAFETY: the address is written.
+                    unsafe { (functions.mem_alloc)(out, size) }
+                })
             })?,
             Kind::Host => self.call_apart("allocate", |functions| {
                 // SAFETY: the address is written.
@@ -46,7 +54,7 @@ impl<A: Api> GpuDriver<A> {
             })?,
             Kind::Managed => {
                 self.require_free(len)?;
-                self.call_apart("allocate", |_| self.api.allocate_managed(out, size))?;
+                self.call_apart("allocate", |_| self.api.allocate_managed(&mut memory, size))?;
             }
         }
         if memory.is_null() {
@@ -60,16 +68,26 @@ impl<A: Api> GpuDriver<A> {
     /// has none such.
     ///
     /// # Safety
-    /// The stream is alive.
+    /// UNS-22: the stream is alive.
     unsafe fn allocate_in_order(&self, size: usize, stream: Handle) -> Result<Option<Handle>> {
-        let Some(allocate) = self.api.functions().mem_alloc_async else {
+        let functions = self.api.functions();
+        let from_pool = functions.pool_alloc_async.filter(|_| self.from_own_pool);
+        if from_pool.is_none() && functions.mem_alloc_async.is_none() {
             self.allocates_in_order.store(false, Ordering::Relaxed);
             return Ok(None);
-        };
+        }
         let mut memory = ptr::null_mut();
+        let out = &raw mut memory;
+        let allocate = || match (from_pool, functions.mem_alloc_async) {
+            // SAFETY: the address is written; the pool is never destroyed, and the stream is
+            // alive (UNS-22).
+            (Some(allocate), _) => unsafe { allocate(out, size, self.device.pool, stream) },
+            // SAFETY: the address is written; the stream is alive (UNS-22).
+            (None, Some(allocate)) => unsafe { allocate(out, size, stream) },
+            (None, None) => NOT_SUPPORTED,
+        };
         let done = self.submit(stream, "allocate", |_| {
-            // SAFETY: the address is written; the stream is promised by the caller.
-            let code = unsafe { allocate(&mut memory, size, stream) };
+            let code = self.or_from_the_pool(allocate);
             if code == NOT_SUPPORTED {
                 self.api.forget_error();
                 self.allocates_in_order.store(false, Ordering::Relaxed);
@@ -80,16 +98,33 @@ impl<A: Api> GpuDriver<A> {
         done.map(|()| Some(memory).filter(|memory| !memory.is_null()))
     }
 
+    /// Allocates, and once more where there was no memory and the device's own pool may have kept
+    /// some.
+    fn or_from_the_pool(&self, allocate: impl Fn() -> Code) -> Code {
+        let code = allocate();
+        if code != OUT_OF_MEMORY || self.device.pool.is_null() {
+            return code;
+        }
+        self.api.forget_error();
+        self.trim_pool();
+        allocate()
+    }
+
     /// Managed memory may be larger than the device's; what does not fit is moved to and fro, or
     /// ends the process on devices that cannot.
     fn require_free(&self, len: u64) -> Result<()> {
         let (mut free, mut total) = (0, 0);
-        self.call("ask for free memory", |functions| {
-            // SAFETY: two numbers are written.
-            unsafe { (functions.mem_get_info)(&mut free, &mut total) }
-        })?;
-        if len <= free as u64 {
-            return Ok(());
+        for trims in [false, true] {
+            self.call("ask for free memory", |functions| {
+                if trims {
+                    self.trim_pool();
+                }
+                // SAFETY: two numbers are written.
+                unsafe { (functions.mem_get_info)(&mut free, &mut total) }
+            })?;
+            if len <= free as u64 {
+                return Ok(());
+            }
         }
         let message = format!("{len} bytes asked for, and the device has {free} of {total} free");
         let error = Error::new(ErrorKind::OutOfMemory, message);
@@ -112,18 +147,22 @@ impl<A: Api> GpuDriver<A> {
         });
     }
 
-    /// Pinned memory, initialised; `None` where there is none to be had, and plain memory has to
-    /// do.
+    /// Pinned memory, initialised; `None` where the driver refuses it, whatever the reason, and
+    /// plain memory has to do.
     pub(crate) fn allocate_pinned_staging(&self, len: u64) -> Result<Option<NonNull<u8>>> {
         let size = usize::try_from(len).unwrap_or(usize::MAX);
         let mut memory = ptr::null_mut();
-        let allocated = self.call_apart("allocate", |functions| {
+        {
+            let _entered = self.enter("allocate")?;
+            let _apart = Apart::new(self.api);
             // SAFETY: the address is written.
-            unsafe { (functions.mem_host_alloc)(&mut memory, size, PORTABLE) }
-        });
-        match allocated {
-            Err(error) if error.kind() == ErrorKind::OutOfMemory => return Ok(None),
-            other => other?,
+            let code =
+                unsafe { (self.api.functions().mem_host_alloc)(&mut memory, size, PORTABLE) };
+            match self.check(code, "allocate") {
+                // A limit of the process, of a container, of the system: there is plain memory.
+                Err(error) if !is_the_end(&error) => return Ok(None),
+                other => other?,
+            }
         }
         let address = NonNull::new(memory.cast::<u8>());
         if let Some(address) = address {
@@ -148,23 +187,36 @@ impl<A: Api> GpuDriver<A> {
         };
         let ordinal = self.attribute(address, DEVICE_ORDINAL, 0_i32)?;
         let device = DeviceId::new(device_type, i64::from(ordinal));
-        let Some((start, size)) = self.range(address) else { return Ok(None) };
+        let Some((start, size)) = self.range(address)? else { return Ok(None) };
         let remaining = start.saturating_add(size).saturating_sub(address.addr());
         Ok(Some(Allocation { device, remaining: remaining as u64 }))
     }
 
-    /// Where the allocation around an address begins and how long it is.
-    fn range(&self, address: Handle) -> Option<(usize, usize)> {
-        let start = self.attribute(address, RANGE_START, 0_usize);
-        let size = self.attribute(address, RANGE_SIZE, 0_usize);
-        if let (Ok(start), Ok(size)) = (start, size) {
-            return Some((start, size)).filter(|(_, size)| *size > 0);
+    /// Where the allocation around an address begins and how long it is; `None` where the driver
+    /// cannot tell.
+    fn range(&self, address: Handle) -> Result<Option<(usize, usize)>> {
+        if self.api.vendor().ranges_are_attributes {
+            let start = self.ask_about(address, RANGE_START, 0_usize);
+            let range = start.and_then(|start| {
+                self.ask_about(address, RANGE_SIZE, 0_usize).map(|size| (start, size))
+            });
+            match range {
+                Ok(range) => return Ok(Some(range).filter(|(_, size)| *size > 0)),
+                Err(INVALID_VALUE | NOT_SUPPORTED) => self.api.forget_error(),
+                Err(code) => return Err(self.error(code, "locate")),
+            }
         }
-        let ask = self.api.functions().mem_get_address_range?;
+        let Some(ask) = self.api.functions().mem_get_address_range else { return Ok(None) };
         let (mut start, mut size) = (ptr::null_mut(), 0);
         // SAFETY: an address and a number are written; the device is current.
-        let code = unsafe { ask(&mut start, &mut size, address) };
-        (code == 0).then_some((start.addr(), size))
+        match unsafe { ask(&mut start, &mut size, address) } {
+            0 => Ok(Some((start.addr(), size))),
+            INVALID_VALUE | INVALID_DEVICE_POINTER | NOT_FOUND | NOT_SUPPORTED => {
+                self.api.forget_error();
+                Ok(None)
+            }
+            code => Err(self.error(code, "locate")),
+        }
     }
 
     /// What kind of memory lies at an address; `None` where the driver does not know the address. A
@@ -179,9 +231,16 @@ impl<A: Api> GpuDriver<A> {
             }
             other => other?,
         };
+        let is_managed = match self.ask_about(address, IS_MANAGED, 0_u32) {
+            // What the driver does not know of, or not of this address.
+            Err(INVALID_VALUE | NOT_SUPPORTED) => {
+                self.api.forget_error();
+                0
+            }
+            other => other?,
+        };
         // A truth value of which only the lowest byte is certain to be written.
-        let is_managed = self.ask_about(address, IS_MANAGED, 0_u32);
-        if is_managed.is_ok_and(|is_managed| is_managed & 0xff != 0) {
+        if is_managed & 0xff != 0 {
             return Ok(Some(Kind::Managed));
         }
         let host = self.api.host_memory_type()?;

@@ -25,8 +25,16 @@ pub struct Vendor {
     pub concurrent_managed_access: i32,
     /// The number of the attribute that there is managed memory.
     pub managed_memory: i32,
+    /// Whether the attributes of an address tell the whole range that it lies in. Where not,
+    /// `mem_get_address_range` is the way to ask, and has to be there.
+    pub ranges_are_attributes: bool,
+    /// An attribute of devices, and its value on those where a list of copies is not given to the
+    /// driver in one call unless somebody asks for that.
+    pub batches_break_on: Option<(i32, i32)>,
     /// The environment variable that names another library to load.
     pub library_variable: &'static str,
+    /// The environment variable that has [`Options`](crate::Options).
+    pub options_variable: &'static str,
     /// The libraries to look for; the first that there is will do.
     pub libraries: &'static [&'static str],
     /// The names of the functions that both vendors have.

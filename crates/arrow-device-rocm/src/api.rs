@@ -9,7 +9,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use arrow_device::driver::LibraryUse;
-use arrow_device::{DeviceType, Result};
+use arrow_device::{DeviceType, ErrorKind, Result};
 use arrow_device_gpu::{
     Api, Code, FunctionNames, Handle, Loaded, ReadyDevice, Vendor, functions, ok, text,
 };
@@ -24,7 +24,11 @@ static VENDOR: Vendor = Vendor {
     install: "install ROCm 5 or later, whose HIP runtime is libamdhip64.so (Debian: libamdhip64-5)",
     concurrent_managed_access: 9,
     managed_memory: 24,
+    // HIP writes four bytes for the size of a range, whatever the size is.
+    ranges_are_attributes: false,
+    batches_break_on: None,
     library_variable: "ARROW_DEVICE_HIP_LIBRARY",
+    options_variable: "ARROW_DEVICE_HIP_OPTIONS",
     libraries: if cfg!(windows) {
         &["amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll"]
     } else {
@@ -62,7 +66,11 @@ static VENDOR: Vendor = Vendor {
         event_query: "hipEventQuery",
         event_synchronize: "hipEventSynchronize",
         memcpy_batch: "hipMemcpyBatchAsync",
-        default_pool: "hipDeviceGetDefaultMemPool",
+        current_pool: "hipDeviceGetMemPool",
+        pool_create: "hipMemPoolCreate",
+        pool_set_attribute: "hipMemPoolSetAttribute",
+        pool_trim: "hipMemPoolTrimTo",
+        pool_alloc_async: "hipMallocFromPoolAsync",
         set_pool_access: "hipMemPoolSetAccess",
     },
     legacy_default_stream: 0,
@@ -109,6 +117,10 @@ impl Hip {
     fn new(loaded: Loaded) -> Result<Self, String> {
         // SAFETY: these are the functions of `hip_runtime_api.h`, declared after it.
         let own = unsafe { HipFunctions::find(&loaded.found) }?;
+        if loaded.functions.mem_get_address_range.is_none() {
+            let (library, install) = (loaded.found.name(), VENDOR.install);
+            return Err(format!("{library} has no hipMemGetAddressRange: {install}"));
+        }
         Ok(Self { loaded, own })
     }
 
@@ -140,7 +152,8 @@ impl Api for Hip {
         if !(0..count).contains(&ordinal) {
             return Err(INVALID_DEVICE);
         }
-        Ok(ReadyDevice { ordinal, device: ordinal, context: ptr::null_mut() })
+        let (context, pool) = (ptr::null_mut(), ptr::null_mut());
+        Ok(ReadyDevice { ordinal, device: ordinal, context, pool })
     }
 
     fn enter(&self, device: &ReadyDevice) -> Result<Option<i32>, Code> {
@@ -158,7 +171,7 @@ impl Api for Hip {
     fn leave(&self, saved: Option<i32>) {
         if let Some(device) = saved {
             // SAFETY: it was the current one before.
-            let _ = unsafe { (self.own.set_device)(device) };
+            self.succeeded(unsafe { (self.own.set_device)(device) });
         }
     }
 
@@ -195,6 +208,24 @@ impl Api for Hip {
         // SAFETY: "a pointer to the NULL-terminated error name", which is part of the library and
         // stays.
         unsafe { text(name) }
+    }
+
+    fn meaning(&self, code: Code) -> Option<(ErrorKind, &'static str)> {
+        match code {
+            100 | INVALID_DEVICE => Some((
+                ErrorKind::DeviceMissing,
+                "the driver finds no such device: look what `rocminfo` lists, whether the kernel module amdgpu is loaded, whether this user is in the groups `render` and `video`, and what HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES hide",
+            )),
+            53 => Some((
+                ErrorKind::Driver,
+                "work that was submitted before has failed: look at the errors of the program's own launches",
+            )),
+            1052 | 1053 => Some((
+                ErrorKind::Driver,
+                "the runtime below HIP has failed: look in the system's log what the kernel module amdgpu says, and whether this user may lock memory",
+            )),
+            _ => None,
+        }
     }
 
     fn forget_error(&self) {

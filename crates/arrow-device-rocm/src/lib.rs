@@ -44,11 +44,21 @@
 //!
 //! # Memory
 //!
-//! Memory that is allocated on a queue is allocated in its order, where HIP can. Data from the host
-//! is gathered in pinned memory and goes over in few large pieces. Pinned memory is read and
-//! written by the host in place. Managed memory of HIP has no type in Arrow. Another GPU's memory
-//! is reached where HIP lets the two be peers, and otherwise it is
+//! Memory that is allocated on a queue is allocated in its order, where HIP can, from a pool of
+//! this library's own that keeps a bounded part of the device's memory; [`Options`] choose another
+//! bound, the pool that is current to the device, or none. Data from the host is gathered in pinned
+//! memory and goes over in few large pieces, several in one call where HIP can, unless
+//! [`Options::with_batched_copies`] says otherwise. Pinned memory is read and written by the host
+//! in place. Managed memory of HIP has no type in Arrow. Another GPU's memory is reached where HIP
+//! lets the two be peers, that of pools included if it comes from the pool that was current to that
+//! GPU when it was reached first, or from this library's. Otherwise it is
 //! [`NotReachable`](arrow_device::ErrorKind::NotReachable) and copied by way of the host.
+//!
+//! # The last error
+//!
+//! HIP keeps the code of a thread's last call that failed, for `hipGetLastError`. A failed call of
+//! this crate is taken away again, so that the program is not told of it. What the program had not
+//! asked for before such a call is taken away as well, since HIP keeps one code.
 //!
 //! # Threads, `fork` and the end of the process
 //!
@@ -60,7 +70,7 @@
 
 mod api;
 
-pub use arrow_device_gpu::{Diagnosis, Kind, Listed};
+pub use arrow_device_gpu::{Diagnosis, Kind, Listed, Options, Pool};
 
 use arrow_device::{Device, Result};
 use arrow_device_gpu::GpuDriver;
@@ -84,7 +94,12 @@ pub fn open(ordinal: usize) -> Result<Device> {
 /// kinds. [`Kind::Managed`] is [`Unsupported`](arrow_device::ErrorKind::Unsupported), because Arrow
 /// has no type for it.
 pub fn open_with(ordinal: usize, kind: Kind) -> Result<Device> {
-    Ok(Device::new(GpuDriver::open(api::load()?, ordinal, kind)?))
+    open_as(ordinal, Options::new().with_kind(kind))
+}
+
+/// The same with a choice of the pool that memory comes from, and of how copies are submitted.
+pub fn open_as(ordinal: usize, options: Options) -> Result<Device> {
+    Ok(Device::new(GpuDriver::open(api::load()?, ordinal, options)?))
 }
 
 /// Which library was found, its version, which functions it lacks, and which devices there are: to

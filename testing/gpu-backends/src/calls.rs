@@ -150,7 +150,7 @@ pub fn calls_of_a_copy(machine: &Machine, batch: &Array) -> [Vec<String>; 2] {
     })
 }
 
-fn compare(expected: &Array, found: &Array) {
+pub fn compare(expected: &Array, found: &Array) {
     use arrow_device_testkit::oracle;
     let expected = oracle::plan_of(expected).unwrap();
     let found = oracle::plan_of(&found.to_host().unwrap()).unwrap();

@@ -22,15 +22,19 @@ pub mod exchange;
 pub mod faults;
 pub mod memory;
 pub mod mistakes;
+pub mod options;
 pub mod plain;
+pub mod polled;
+pub mod pools;
 #[cfg(unix)]
 pub mod process_end;
+pub mod strict;
 
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_device::{Array, DataType, Device, DeviceType, Queue};
-use arrow_device_cuda::Kind;
+use arrow_device_cuda::{Kind, Options};
 use simulated_gpu_drivers::{Builder, Simulated, Vendor};
 
 /// A simulated driver, and the backend on it.
@@ -115,6 +119,25 @@ impl Machine {
             true => arrow_device_cuda::open_with(ordinal, kind),
             false => arrow_device_rocm::open_with(ordinal, kind),
         }
+    }
+
+    pub fn try_open_as(&self, ordinal: usize, options: Options) -> arrow_device::Result<Device> {
+        match self.is_cuda() {
+            true => arrow_device_cuda::open_as(ordinal, options),
+            false => arrow_device_rocm::open_as(ordinal, options),
+        }
+    }
+
+    /// The calls of copying an array to a device that is opened so.
+    pub fn calls_of_a_copy(&self, array: &Array, options: Options) -> Vec<String> {
+        let queue = self.try_open_as(0, options).unwrap().open_queue().unwrap();
+        self.take_calls();
+        let there = array.copy_to(&queue).unwrap();
+        there.to_host().unwrap();
+        drop(there);
+        settle();
+        queue.synchronize().unwrap();
+        self.take_calls()
     }
 
     pub fn open(&self, ordinal: usize, kind: Kind) -> Device {

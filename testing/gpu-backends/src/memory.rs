@@ -219,3 +219,51 @@ pub fn recycled_memory_is_given_back(machine: &Machine) {
     }
     settle();
 }
+
+/// A foreign column of more than 4 GiB, whose last text begins behind 4 GiB, is understood. The
+/// machine has memory for it.
+pub fn a_column_of_more_than_four_gib_is_copied(machine: &Machine) {
+    const TEXT: &[u8] = b"the last one";
+    // An exact multiple of 2^32 bytes, and one that is none.
+    for len in [4_u64 << 30, 5 << 30] {
+        let queue = machine.open(0, Kind::Device).open_queue().unwrap();
+        let stream = queue.raw().bits() as u64;
+        let mut bytes = queue.device().allocate(len).unwrap();
+        let mut offsets = queue.device().allocate(24).unwrap();
+        let start = len - TEXT.len() as u64;
+        let ends = [0, start, len];
+        let at = |memory: &mut arrow_device::Memory| {
+            memory.spot(&queue).unwrap().base.as_ptr().cast_const()
+        };
+        let (bytes_at, offsets_at) = (at(&mut bytes), at(&mut offsets));
+        let copy = machine.name("cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync");
+        machine.entered(|| {
+            let to = bytes_at as u64 + start;
+            let text = [to, TEXT.as_ptr() as u64, TEXT.len() as u64, stream];
+            assert_eq!(machine.raw(copy, &text), 0);
+            let ends = [offsets_at as u64, ends.as_ptr() as u64, 24, stream];
+            assert_eq!(machine.raw(copy, &ends), 0);
+        });
+        queue.synchronize().unwrap();
+        let mut table: [*const c_void; 3] = [ptr::null(), offsets_at, bytes_at];
+        unsafe extern "C" fn release(array: *mut ArrowArray) {
+            unsafe { (*array).release = None };
+        }
+        let mut c_array = ArrowDeviceArray::empty();
+        c_array.device_type = machine.device_type(Kind::Device).0;
+        c_array.device_id = 0;
+        c_array.array.length = 2;
+        c_array.array.n_buffers = 3;
+        c_array.array.buffers = table.as_mut_ptr().cast();
+        c_array.array.release = Some(release);
+        let schema = arrow_device::Schema::try_from(DataType::LargeUtf8).unwrap();
+        let foreign = unsafe { Array::import(&mut c_array, &schema) }.unwrap();
+        let last = foreign.slice(1, 1).unwrap().to_host().unwrap();
+        let text = std::str::from_utf8(TEXT).unwrap();
+        let expected = Array::from_texts(DataType::LargeUtf8, [Some(text)]).unwrap();
+        let [expected, found] = [&expected, &last].map(|array| oracle::plan_of(array).unwrap());
+        oracle::require_equal(&expected, &found).unwrap();
+        drop(foreign);
+        settle();
+    }
+}

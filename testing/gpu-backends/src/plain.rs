@@ -23,7 +23,6 @@ const CUDA: &[&str] = &[
 const HIP: &[&str] = &[
     "hipDeviceCanAccessPeer",
     "hipMallocAsync",
-    "hipMemGetAddressRange",
     "hipStreamIsCapturing",
     "hipThreadExchangeStreamCaptureMode",
     "hipMemcpyPeerAsync",

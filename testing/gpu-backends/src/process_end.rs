@@ -81,3 +81,51 @@ pub fn at_the_end(bench: fn() -> Bench) {
     let bench: &'static Bench = Box::leak(Box::new(bench()));
     *LAST.lock().unwrap() = Some((bench, hold(bench)));
 }
+
+/// Ends a child process whose driver tears itself down in handlers that it has registered late: for
+/// a second device. What another thread drops meanwhile calls no driver.
+pub fn at_the_end_of_a_second_device(bench: fn() -> Bench) {
+    if !process::is_child() {
+        let ended = Child::of_this_test().run();
+        assert_eq!(ended.status.code(), Some(7), "{ended:?}");
+        return;
+    }
+    let bench: &'static Bench = Box::leak(Box::new(bench()));
+    drop(bench.open(0, Kind::Device));
+    bench.open(1, Kind::Device);
+    *LAST.lock().unwrap() = Some((bench, hold(bench)));
+    bench.sim.at_its_end(drop_what_is_left);
+}
+
+static ASKING: Mutex<Option<&'static Bench>> = Mutex::new(None);
+
+extern "C" fn ask_for_devices() {
+    let Some(machine) = ASKING.lock().unwrap().take() else { return };
+    machine.sim.clear_log();
+    let refused = match machine.is_cuda() {
+        true => arrow_device_cuda::devices().map(drop),
+        false => arrow_device_rocm::devices().map(drop),
+    };
+    let kind = refused.err().map(|error| error.kind());
+    let is_silent = machine.sim.calls() == 0;
+    let code = if kind == Some(ErrorKind::ShutDown) && is_silent { 7 } else { 8 };
+    // SAFETY: ends the process with this code.
+    unsafe { libc::_exit(code) }
+}
+
+/// The same where nobody has opened a device: the driver was initialised to list them.
+pub fn at_the_end_of_a_list(bench: fn() -> Bench) {
+    if !process::is_child() {
+        let ended = Child::of_this_test().run();
+        assert_eq!(ended.status.code(), Some(7), "{ended:?}");
+        return;
+    }
+    let bench: &'static Bench = Box::leak(Box::new(bench()));
+    let found = match bench.is_cuda() {
+        true => arrow_device_cuda::devices(),
+        false => arrow_device_rocm::devices(),
+    };
+    assert_eq!(found.unwrap().len(), 2);
+    *ASKING.lock().unwrap() = Some(bench);
+    bench.sim.at_its_end(ask_for_devices);
+}

@@ -28,6 +28,8 @@ pub(crate) enum Then {
     ForStream(Lane, usize),
     ForEvent(Mark, usize),
     ForDevice(usize),
+    /// The devices finish what they have, and the host learns nothing by that.
+    Quiet,
     /// The device makes progress, and the answer stays "not ready".
     Progress,
 }
@@ -103,6 +105,7 @@ fn begin(
             "A function that a stream calls on the host must not call the driver.",
         ));
     }
+    machine.must_be_there()?;
     if let Some(code) = machine.record.planned(name) {
         return Err(Code(code));
     }
@@ -113,6 +116,10 @@ fn begin(
 fn wait(hardware: &Hardware, then: Then) -> Answer {
     let (waited, device) = match then {
         Then::Return => return Ok(()),
+        Then::Quiet => {
+            hardware.run_all();
+            return Ok(());
+        }
         Then::Progress => {
             hardware.run_all();
             return Err(Code::NOT_READY);
@@ -123,6 +130,7 @@ fn wait(hardware: &Hardware, then: Then) -> Answer {
     };
     with(|machine| {
         machine.take_turns(device);
+        machine.trim_pools(device);
         waited.map_err(|error| machine.code_of(&error, device))
     })
 }

@@ -13,6 +13,7 @@ impl Code {
     pub(crate) const INVALID_VALUE: Self = Self(1);
     pub(crate) const OUT_OF_MEMORY: Self = Self(2);
     pub(crate) const NOT_INITIALIZED: Self = Self(3);
+    pub(crate) const DEINITIALIZED: Self = Self(4);
     pub(crate) const INVALID_DIRECTION: Self = Self(21);
     pub(crate) const NO_DEVICE: Self = Self(100);
     pub(crate) const INVALID_DEVICE: Self = Self(101);
@@ -22,6 +23,7 @@ impl Code {
     pub(crate) const NOT_FOUND: Self = Self(500);
     pub(crate) const NOT_READY: Self = Self(600);
     pub(crate) const PEER_ACCESS_ALREADY_ENABLED: Self = Self(704);
+    pub(crate) const CONTEXT_IS_DESTROYED: Self = Self(709);
     pub(crate) const NOT_PERMITTED: Self = Self(800);
     pub(crate) const NOT_SUPPORTED: Self = Self(801);
     pub(crate) const CAPTURE_UNSUPPORTED: Self = Self(900);
@@ -46,7 +48,17 @@ const ROWS: &[Row] = &[
     (2, c"CUDA_ERROR_OUT_OF_MEMORY", c"hipErrorOutOfMemory", c"out of memory"),
     (3, c"CUDA_ERROR_NOT_INITIALIZED", c"hipErrorNotInitialized", c"the driver is not initialised"),
     (4, c"CUDA_ERROR_DEINITIALIZED", c"hipErrorDeinitialized", c"the driver is shutting down"),
+    (17, c"CUDA_ERROR_UNKNOWN", c"hipErrorInvalidDevicePointer", c"an address is none of a device"),
     (21, c"CUDA_ERROR_UNKNOWN", c"hipErrorInvalidMemcpyDirection", c"there is no such direction"),
+    (34, c"CUDA_ERROR_STUB_LIBRARY", c"hipErrorUnknown", c"the library is a stub"),
+    (35, c"CUDA_ERROR_UNKNOWN", c"hipErrorInsufficientDriver", c"the driver is too old"),
+    (
+        36,
+        c"CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER",
+        c"hipErrorUnknown",
+        c"the driver is too old for a call",
+    ),
+    (46, c"CUDA_ERROR_DEVICE_UNAVAILABLE", c"hipErrorUnknown", c"the device is busy or forbidden"),
     (100, c"CUDA_ERROR_NO_DEVICE", c"hipErrorNoDevice", c"there is no device"),
     (
         101,
@@ -72,6 +84,12 @@ const ROWS: &[Row] = &[
         c"hipErrorPeerAccessUnsupported",
         c"the devices have no way to each other",
     ),
+    (
+        304,
+        c"CUDA_ERROR_OPERATING_SYSTEM",
+        c"hipErrorOperatingSystem",
+        c"a call of the system failed",
+    ),
     (400, c"CUDA_ERROR_INVALID_HANDLE", c"hipErrorInvalidHandle", c"a handle names nothing"),
     (500, c"CUDA_ERROR_NOT_FOUND", c"hipErrorNotFound", c"there is nothing of that name"),
     (600, c"CUDA_ERROR_NOT_READY", c"hipErrorNotReady", c"not finished yet"),
@@ -93,6 +111,7 @@ const ROWS: &[Row] = &[
         c"hipErrorContextIsDestroyed",
         c"the context was destroyed",
     ),
+    (711, c"CUDA_ERROR_TOO_MANY_PEERS", c"hipErrorUnknown", c"no room for another peer"),
     (719, c"CUDA_ERROR_LAUNCH_FAILED", c"hipErrorLaunchFailure", c"work failed while it ran"),
     (800, c"CUDA_ERROR_NOT_PERMITTED", c"hipErrorUnknown", c"not allowed here"),
     (
@@ -101,6 +120,22 @@ const ROWS: &[Row] = &[
         c"hipErrorNotSupported",
         c"this device or driver cannot do that",
     ),
+    (802, c"CUDA_ERROR_SYSTEM_NOT_READY", c"hipErrorUnknown", c"the system is not ready"),
+    (
+        803,
+        c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        c"hipErrorUnknown",
+        c"the versions of the driver's parts differ",
+    ),
+    (
+        804,
+        c"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+        c"hipErrorUnknown",
+        c"no forward compatibility on this device",
+    ),
+    (805, c"CUDA_ERROR_MPS_CONNECTION_FAILED", c"hipErrorUnknown", c"no connection to MPS"),
+    (807, c"CUDA_ERROR_MPS_SERVER_NOT_READY", c"hipErrorUnknown", c"MPS is not ready"),
+    (810, c"CUDA_ERROR_MPS_CLIENT_TERMINATED", c"hipErrorUnknown", c"MPS has ended the client"),
     (
         900,
         c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",

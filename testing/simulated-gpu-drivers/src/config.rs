@@ -21,6 +21,20 @@ pub(crate) struct Config {
     /// After so many questions that were answered with "not ready" the device makes progress. 0:
     /// never.
     pub(crate) patience: u64,
+    /// Whether freeing plain, pinned or managed memory waits for the device.
+    pub(crate) frees_wait: bool,
+    /// Whether copies of ordinary host memory are done with it when they return.
+    pub(crate) pageable_waits: bool,
+    /// Whether handles of what was destroyed are given out again.
+    pub(crate) reuses_handles: bool,
+    /// Whether the range of an address is that of a reservation with other memory in it.
+    pub(crate) reservations: bool,
+    /// Whether a handle of what was destroyed ends the process.
+    pub(crate) crashes: bool,
+    /// Whether the driver tears itself down in handlers of its own when the process ends.
+    pub(crate) teardown: bool,
+    /// The major number of the compute capability of the devices.
+    pub(crate) capability: i32,
     /// What the driver says its version is.
     pub(crate) version: i32,
 }
@@ -36,6 +50,13 @@ impl Default for Config {
             concurrent_managed: true,
             pools: true,
             patience: 8,
+            frees_wait: false,
+            pageable_waits: true,
+            reuses_handles: false,
+            reservations: false,
+            crashes: false,
+            teardown: false,
+            capability: 9,
             version: 0,
         }
     }
@@ -57,6 +78,13 @@ impl Config {
                 "concurrent_managed" => config.concurrent_managed = number != 0,
                 "pools" => config.pools = number != 0,
                 "patience" => config.patience = number,
+                "frees_wait" => config.frees_wait = number != 0,
+                "pageable_waits" => config.pageable_waits = number != 0,
+                "reuses_handles" => config.reuses_handles = number != 0,
+                "reservations" => config.reservations = number != 0,
+                "crashes" => config.crashes = number != 0,
+                "teardown" => config.teardown = number != 0,
+                "capability" => config.capability = i32::try_from(number).unwrap_or(0),
                 "version" => config.version = i32::try_from(number).unwrap_or(0),
                 _ => return Err(format!("unknown: {pair}")),
             }

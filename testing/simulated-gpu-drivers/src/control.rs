@@ -166,6 +166,14 @@ unsafe extern "C" fn simulated_driver_count(name: *const c_char) -> u64 {
     })
 }
 
+/// How often something has happened that is no call, such as `pool growths`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn simulated_driver_noted(what: *const c_char) -> u64 {
+    // SAFETY: a text of the caller's.
+    let what = unsafe { text(what) };
+    call::with(|machine| machine.record.notes.get(what.as_str()).copied().unwrap_or(0))
+}
+
 /// The n-th call of a function from now on, counted from 1, returns this code and does nothing.
 /// Once.
 #[unsafe(no_mangle)]

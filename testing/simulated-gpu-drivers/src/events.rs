@@ -49,6 +49,7 @@ impl Machine {
         event.destroyed = Some(here);
         let mark = event.mark;
         self.hardware.destroy_event(mark);
+        self.retire_handle(handle);
         Ok(())
     }
 

@@ -24,11 +24,22 @@
 //! * Work runs when somebody waits for it, as late as its order allows, as the seed chooses. A
 //!   question that was answered with "not ready" eight times lets the device make progress, so that
 //!   loops that ask end.
-//! * `cuMemFree` *may* wait for the device. It does not here, and freeing what submitted work may
-//!   still use is reported.
+//! * A free of plain, pinned or managed memory *may* wait for the device. It does with
+//!   [`Builder::frees_wait`] and otherwise not; freeing what submitted work may still use is
+//!   reported either way.
 //! * Copies from ordinary host memory take the bytes before they return, copies to it wait (CUDA);
-//!   both wait (HIP).
+//!   both wait (HIP). The manuals say only that such copies *may* be synchronous:
+//!   [`Builder::pageable_waits`] makes them go on after the call.
+//! * A pool keeps what is freed until somebody waits, gives back what is beyond its threshold then,
+//!   and not before; nobody else has what it keeps ([`Simulated::pool_growths`]).
+//! * Handles are numbers of their own. [`Builder::reuses_handles`] gives them out again, and with
+//!   [`Builder::crashes`] one that is used after its end ends the process.
+//! * The range of an address is its allocation. With [`Builder::reservations`] it is what CUDA's
+//!   attributes tell of memory that was mapped by hand: the whole reservation.
+//! * HIP writes four bytes for the size of a range, as its sources do and its manual does not say.
 //! * Ordinary memory, and memory of another loaded copy, are the host's.
+//!
+//! [`Builder::strict`] is all that is unkind at once.
 //!
 //! # Mistakes
 //!
@@ -47,12 +58,36 @@
 //! | `DefaultStream` | a batch of copies on the default stream |
 //! | `CallInCallback` | the driver called by a function that a stream calls |
 //! | `Capture` | what may not be done while a stream is captured |
+//! | `CallAfterTheEnd` | the driver called after its own handler of the process's end has run |
 //!
 //! # What it does not do
 //!
+//! Where it deviates from the vendors' documents, and why:
+//!
+//! * There is one context for each device, the primary one. Contexts that a program makes, green
+//!   contexts among them, are not there: this project's backends use the primary context only, and
+//!   a stream of another context is for their callers not to give.
+//! * A context that was reset stays lost. On hardware it can be retained anew; no backend does
+//!   that, because handles of the old one are everywhere.
+//! * Work that fails is not simulated by itself: a test says which code a device is lost with
+//!   ([`Simulated::lose`]).
+//! * Virtual memory (`cuMemMap`) is not there. A foreign allocation in a reservation looks like any
+//!   other; its range is as above. Holes and several segments of one range are not made.
+//! * A pool's memory is there at once for another allocation when it is freed, whatever stream it
+//!   was freed on, because it never has the same address: a use after the free is reported by its
+//!   address. The settings for reuse between streams are not known, and only three attributes are.
+//! * Pools are trimmed by every wait of the host for a stream, an event or a device, also by a copy
+//!   that waits. The manuals name the functions that synchronise only.
+//! * Access that was given to a pool or to a peer is not taken away, since nobody here takes it.
+//! * A captured stream allocates nothing (801). On hardware an allocation becomes part of the
+//!   graph.
+//! * HIP keeps its last error until it is asked for. Older releases forget it with the next call
+//!   that succeeds, which is kinder.
 //! * Graphs are captured and never launched. Kernels are closures that a test launches;
 //!   `cuModuleLoadData` takes a list of names, and what they do is nothing.
-//! * There is one context for each device, the primary one.
+//! * Handles after their end are told apart from others unless they are given out again, and calls
+//!   with them return a code unless the process is to end: a test of a mistake has to go on.
+//! * Nothing takes time, and no link has a rate: costs are counted and not measured.
 //! * Reads of the host are not seen, unless a test says them ([`Simulated::host_reads`]). What a
 //!   pending copy will write to memory that the host shares holds `0xd5` until it runs; what the
 //!   host changed meanwhile is reported when it does.
@@ -70,9 +105,11 @@ mod hip;
 mod machine;
 mod memory;
 mod peers;
+mod pools;
 mod record;
 mod simulated;
 mod streams;
+mod teardown;
 mod thread;
 mod work;
 

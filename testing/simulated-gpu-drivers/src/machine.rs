@@ -1,7 +1,7 @@
 //! The machine behind both drivers: devices, and tables of all handles that were given out.
 //!
 //! One for each loaded file. A handle is a number that is looked up: it is no pointer, no other
-//! loaded file knows it, and it is never used again.
+//! loaded file knows it, and it is not used again unless that is asked for.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use arrow_device_sim::hardware::{self, Hardware, Lane, Mark};
 use crate::capture::Capture;
 use crate::code::{Answer, Code};
 use crate::config::Config;
+use crate::pools::Pool;
 use crate::record::Record;
 use crate::thread;
 
@@ -20,13 +21,18 @@ pub(crate) struct Machine {
     pub(crate) hardware: Hardware,
     pub(crate) config: Config,
     pub(crate) initialised: bool,
+    /// The driver's own handler of the end of the process has run.
+    pub(crate) is_torn_down: bool,
     pub(crate) devices: Vec<Device>,
     pub(crate) streams: BTreeMap<usize, Stream>,
     pub(crate) events: BTreeMap<usize, Event>,
     pub(crate) captures: BTreeMap<usize, Capture>,
+    pub(crate) pools: BTreeMap<usize, Pool>,
     /// Modules and functions: what each handle is called.
     pub(crate) modules: BTreeMap<usize, String>,
     next: usize,
+    /// Handles of what was destroyed, where they are given out again.
+    old_handles: Vec<usize>,
     /// How many questions were answered with "not ready" since the device last made progress.
     pub(crate) questions: u64,
     pub(crate) record: Record,
@@ -44,6 +50,8 @@ pub(crate) struct Device {
     pub(crate) per_thread: BTreeMap<u64, usize>,
     /// Devices whose memory this one was given access to.
     pub(crate) peers: Vec<usize>,
+    /// The pool that somebody has made the current one.
+    pub(crate) pool: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -82,12 +90,15 @@ impl Machine {
             hardware,
             config,
             initialised: false,
+            is_torn_down: false,
             devices,
             streams: BTreeMap::new(),
             events: BTreeMap::new(),
             captures: BTreeMap::new(),
+            pools: BTreeMap::new(),
             modules: BTreeMap::new(),
             next: 0,
+            old_handles: Vec::new(),
             questions: 0,
             record: Record::default(),
         }
@@ -96,9 +107,19 @@ impl Machine {
     /// A number that no other object of the process has.
     pub(crate) fn new_handle(&mut self) -> usize {
         static HERE: u8 = 0;
+        if let Some(old) = self.old_handles.pop() {
+            return old;
+        }
         self.next += 16;
         let file = (&raw const HERE).addr() >> 12 & 0xf_ffff;
         HANDLES + (file << 28) + self.next
+    }
+
+    /// A handle names nothing any more.
+    pub(crate) fn retire_handle(&mut self, handle: usize) {
+        if self.config.reuses_handles {
+            self.old_handles.push(handle);
+        }
     }
 
     /// The number of a device's context.
@@ -169,7 +190,9 @@ impl Machine {
         match self.devices.len() {
             0 => Err(Code::NO_DEVICE),
             count => {
-                self.initialised = true;
+                if !std::mem::replace(&mut self.initialised, true) {
+                    self.registers_its_end();
+                }
                 Ok(count)
             }
         }
@@ -219,6 +242,10 @@ impl Machine {
         (kind, code, why): (&'static str, Code, &'static str),
     ) -> Code {
         let here = self.hardware.here();
+        if self.config.crashes && ended.is_some() {
+            eprintln!("{kind}: {why} A driver may end the process here.");
+            std::process::abort();
+        }
         self.record.misuse((kind, code, why), ended, here);
         code
     }

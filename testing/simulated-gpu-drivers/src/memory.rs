@@ -1,6 +1,6 @@
 //! Memory: allocated, freed, copied, filled; and what is known of an address.
 
-use arrow_device_sim::hardware::{Located, Placement, Stretch};
+use arrow_device_sim::hardware::{Located, Placement, Reading, Stretch};
 
 use crate::call::Then;
 use crate::code::{Answer, Code};
@@ -46,16 +46,21 @@ impl Machine {
         if placement == Placement::Managed && !self.config.managed {
             return Err(Code::NOT_SUPPORTED);
         }
+        if placement == Placement::Device && !self.has_left(device, len as u64, None) {
+            return Err(Code::OUT_OF_MEMORY);
+        }
         let allocated = self.hardware.allocate(device, len as u64, placement, None);
         self.take_turns(device);
         allocated.map_err(|error| self.code_of(&error, device))
     }
 
-    /// Allocates in the order of a stream.
+    /// Allocates in the order of a stream: from a pool, or from the one that is current to the
+    /// stream's device.
     pub(crate) fn allocate_in_order(
         &mut self,
         current: usize,
         len: usize,
+        pool: Option<usize>,
         stream: usize,
     ) -> Answer<usize> {
         if !self.config.pools {
@@ -71,17 +76,30 @@ impl Machine {
             // It would belong to the graph, and there are none here.
             return Err(Code::NOT_SUPPORTED);
         }
+        let pool = match pool {
+            Some(pool) => pool,
+            None => self.current_pool(device as i32)?,
+        };
+        if self.pool(pool)?.device != device {
+            return Err(Code::INVALID_VALUE);
+        }
         self.enter(stream);
-        let allocated = self.hardware.allocate(device, len as u64, Placement::Pooled, Some(lane));
-        allocated.map_err(|error| self.code_of(&error, device))
+        let (bytes, placement) = (len as u64, Placement::Pooled(pool));
+        if !self.has_left(device, bytes, Some(pool)) {
+            return Err(Code::OUT_OF_MEMORY);
+        }
+        let allocated = self.hardware.allocate(device, bytes, placement, Some(lane));
+        let address = allocated.map_err(|error| self.code_of(&error, device))?;
+        self.take_from_pool(pool, bytes);
+        Ok(address)
     }
 
     /// Frees what was allocated on a device or managed (`host` false), or pinned (`host` true).
     /// Nothing at address 0 is freed with success.
-    pub(crate) fn free(&mut self, address: usize, host: bool) -> Answer {
+    pub(crate) fn free(&mut self, address: usize, host: bool) -> Answer<Then> {
         self.must_be_safe()?;
         if address == 0 {
-            return if host { Err(Code::INVALID_VALUE) } else { Ok(()) };
+            return if host { Err(Code::INVALID_VALUE) } else { Ok(Then::Return) };
         }
         let found = self.hardware.locate(address);
         if let Some(found) = found.filter(|found| !found.freed && found.base == address) {
@@ -92,12 +110,12 @@ impl Machine {
                     "Memory is freed by the function for another kind of memory.",
                 ));
             }
-            if self.device(found.device)?.lost.is_some() {
-                self.hardware.free(address);
-                return self.alive(found.device);
-            }
             self.hardware.free(address);
-            return Ok(());
+            self.return_to_pool(found.placement, found.len);
+            self.alive(found.device)?;
+            let is_pooled = matches!(found.placement, Placement::Pooled(_));
+            let waits = self.config.frees_wait && !is_pooled;
+            return Ok(if waits { Then::Quiet } else { Then::Return });
         }
         // The engine says what is wrong with it.
         self.hardware.free(address);
@@ -118,12 +136,13 @@ impl Machine {
         let is_fit = |found: &Located| {
             !found.freed && found.base == address && !found.placement.is_for_host()
         };
-        if !found.as_ref().is_some_and(is_fit) {
+        let Some(found) = found.filter(is_fit) else {
             self.hardware.free(address);
             return Err(Code::INVALID_VALUE);
-        }
-        self.submit(Some(current), stream, |hardware, lane| hardware.free_in_order(lane, address))
-            .map(|_| ())
+        };
+        self.submit(Some(current), stream, |hardware, lane| hardware.free_in_order(lane, address))?;
+        self.return_to_pool(found.placement, found.len);
+        Ok(())
     }
 
     /// What an address is. One that is freed, or that nobody has, is a mistake and is reported.
@@ -153,6 +172,9 @@ impl Machine {
         stretch: Stretch,
         pageable: Pageable,
     ) -> Answer<Then> {
+        // What may be read at once may be read when the stream gets there.
+        let reading = if self.config.pageable_waits { stretch.reading } else { Reading::InOrder };
+        let stretch = Stretch { reading, ..stretch };
         // SAFETY: what is no memory of the driver is host memory that may be read or written, a
         // destination until the stream has passed, as the caller promises.
         unsafe { self.copies(current, stream, &[stretch], pageable) }
@@ -198,6 +220,7 @@ impl Machine {
             // What waits cannot be part of a graph.
             self.must_not_capture(stream)?;
         }
+        let waits = waits && self.config.pageable_waits;
         Ok(if submitted && waits { Then::ForStream(lane, device) } else { Then::Return })
     }
 
@@ -239,6 +262,7 @@ impl Machine {
     /// Free bytes and all bytes of a device.
     pub(crate) fn memory_info(&mut self, device: usize) -> (usize, usize) {
         let (used, limit) = self.hardware.used_and_limit(device);
+        let used = used + self.idle_in_pools(device, None);
         (limit.saturating_sub(used) as usize, limit as usize)
     }
 

@@ -2,62 +2,10 @@
 
 use arrow_device_sim::hardware::Placement;
 
-use crate::call::entries;
 use crate::code::{Answer, Code};
 use crate::machine::Machine;
 
-/// Who is to have what access to a pool: a kind of place (1 for a device), its number, and the
-/// rights (3 for all).
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
-    place: i32,
-    number: i32,
-    rights: i32,
-}
-
-const DEVICE: i32 = 1;
-const ALL: i32 = 3;
-
 impl Machine {
-    /// The handle of a device's default pool.
-    pub(crate) fn pool(&mut self, device: i32) -> Answer<usize> {
-        let device = self.device_number(device)?;
-        if !self.config.pools {
-            return Err(Code::NOT_SUPPORTED);
-        }
-        Ok(self.context(device) + 8)
-    }
-
-    /// Gives devices access to a pool. Only what the list names with all rights has it then; taking
-    /// it back is not done here.
-    ///
-    /// # Safety
-    /// The list has that many entries.
-    pub(crate) unsafe fn give_pool(
-        &mut self,
-        pool: usize,
-        list: *const Access,
-        count: usize,
-    ) -> Answer {
-        let home = (0..self.devices.len()).find(|device| self.context(*device) + 8 == pool);
-        let Some(home) = home.filter(|_| !list.is_null()) else { return Err(Code::INVALID_VALUE) };
-        // SAFETY: the list has that many entries, as the caller promises.
-        for access in unsafe { entries(list, count) } {
-            let device = self.device_number(access.number)?;
-            if access.place != DEVICE || !matches!(access.rights, 0 | ALL) {
-                return Err(Code::INVALID_VALUE);
-            }
-            if device != home && !self.config.peers {
-                return Err(Code::INVALID_DEVICE);
-            }
-            if access.rights == ALL {
-                self.hardware.give_access(device, home, Placement::Pooled);
-            }
-        }
-        Ok(())
-    }
-
     /// A device gets access to the memory of another one.
     pub(crate) fn enable_peer(&mut self, device: usize, peer: usize) -> Answer {
         self.device(peer)?;

@@ -18,6 +18,8 @@ pub(crate) struct Record {
     pub(crate) calling: &'static str,
     pub(crate) calls: Vec<LoggedCall>,
     pub(crate) counts: BTreeMap<&'static str, u64>,
+    /// How often something happened that is no call.
+    pub(crate) notes: BTreeMap<&'static str, u64>,
     mistakes: Vec<Misuse>,
     plans: Vec<Plan>,
 }
@@ -80,6 +82,11 @@ impl Record {
     pub(crate) fn forget_calls(&mut self) {
         self.calls.clear();
         self.counts.clear();
+    }
+
+    /// Counts something that is no call.
+    pub(crate) fn note(&mut self, what: &'static str) {
+        *self.notes.entry(what).or_insert(0) += 1;
     }
 
     pub(crate) fn misuse(

@@ -99,6 +99,7 @@ impl Machine {
         let Some(stream) = self.streams.get_mut(&handle) else { return Ok(()) };
         stream.destroyed = Some(here);
         self.hardware.close(stream.lane);
+        self.retire_handle(handle);
         Ok(())
     }
 

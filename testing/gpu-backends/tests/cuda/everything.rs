@@ -2,6 +2,7 @@
 
 use arrow_device_cuda::Kind;
 use gpu_backends::{Bench, calls, copies, deleters, faults, memory, mistakes};
+use simulated_gpu_drivers::Vendor;
 
 // Requirement: SYS-1
 #[test]
@@ -255,4 +256,13 @@ fn a_tensor_that_dies_in_a_capture_does_not_end_it() {
 fn an_executor_waits_for_chunks() {
     let bench = Bench::cuda();
     copies::an_executor_waits_for_chunks(&bench.queues_of(0)[0]);
+}
+
+// Requirement: SAF-2
+#[test]
+fn a_column_of_more_than_four_gib_is_copied() {
+    arrow_device_testkit::process::alone(|| {
+        let bench = Bench::with(Vendor::Cuda, |builder| builder.memory(8 << 30));
+        memory::a_column_of_more_than_four_gib_is_copied(&bench);
+    });
 }

@@ -10,3 +10,24 @@ fn there_is_no_device_until_the_first_calls_succeed() {
         faults::the_first_calls_fail(&Bench::cuda());
     });
 }
+
+#[test]
+fn a_device_that_cannot_be_had_is_not_lost() {
+    process::alone(|| {
+        faults::a_device_that_cannot_be_had(&Bench::cuda());
+    });
+}
+
+#[test]
+fn too_many_peers_go_by_way_of_the_host() {
+    process::alone(|| {
+        faults::too_many_peers(&Bench::cuda());
+    });
+}
+
+#[test]
+fn refused_pinned_memory_is_replaced_by_plain_memory() {
+    process::alone(|| {
+        faults::refused_pinned_memory(&Bench::cuda());
+    });
+}

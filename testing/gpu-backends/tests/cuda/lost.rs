@@ -9,3 +9,11 @@ fn all_errors_say_so_and_everything_is_released() {
         faults::a_lost_device(&Bench::cuda());
     });
 }
+
+// Requirement: SAF-18
+#[test]
+fn a_device_that_somebody_has_reset_is_lost() {
+    process::alone(|| {
+        faults::a_reset_device(&Bench::cuda());
+    });
+}

@@ -7,8 +7,12 @@ mod everything;
 mod first;
 mod lost;
 mod none;
+mod options;
 mod plain;
+mod polled;
+mod pools;
 #[cfg(unix)]
 mod process_end;
 mod sizes;
+mod strict;
 mod suite;

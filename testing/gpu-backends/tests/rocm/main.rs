@@ -6,7 +6,11 @@ mod everything;
 mod first;
 mod lost;
 mod none;
+mod options;
 mod plain;
+mod polled;
+mod pools;
 #[cfg(unix)]
 mod process_end;
+mod strict;
 mod suite;

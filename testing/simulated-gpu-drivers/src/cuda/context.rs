@@ -17,6 +17,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRetain(out: *mut usize, device: c_int) ->
         // SAFETY: as the module says.
         unsafe { give(out, context) }?;
         machine.device(number)?.retained += 1;
+        machine.registers_its_end();
         Ok(())
     })
 }
@@ -29,6 +30,17 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: c_int) -> c_int {
         let number = machine.device_number(device)?;
         let state = machine.device(number)?;
         state.retained = state.retained.checked_sub(1).ok_or(Code::INVALID_CONTEXT)?;
+        Ok(())
+    })
+}
+
+/// All that the context has is gone, and whoever retained it has a context that was destroyed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(device: c_int) -> c_int {
+    call("cuDevicePrimaryCtxReset_v2", &[("device", device as u64)], |machine| {
+        machine.must_be_initialised()?;
+        let number = machine.device_number(device)?;
+        machine.lose(number, Code::CONTEXT_IS_DESTROYED.0);
         Ok(())
     })
 }

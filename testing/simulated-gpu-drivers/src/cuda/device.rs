@@ -21,7 +21,9 @@ unsafe extern "C" fn cuInit(flags: c_uint) -> c_int {
         if machine.devices.is_empty() {
             return Err(Code::NO_DEVICE);
         }
-        machine.initialised = true;
+        if !std::mem::replace(&mut machine.initialised, true) {
+            machine.registers_its_end();
+        }
         Ok(())
     })
 }
@@ -89,7 +91,7 @@ fn attribute(config: &crate::config::Config, attribute: c_int) -> c_int {
         16 => 4,                           // multiprocessors
         19 | 31 | 41 => 1, // maps host memory, concurrent kernels, one address space
         40 => 2,           // copy engines
-        75 => 9,           // compute capability
+        75 => config.capability, // compute capability
         83 => c_int::from(config.managed), // managed memory
         89 => c_int::from(config.concurrent_managed),
         115 => c_int::from(config.pools), // allocation in the order of a stream

@@ -1,10 +1,10 @@
 //! Allocating and freeing.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 
 use arrow_device_sim::hardware::Placement;
 
-use crate::call::{call, give};
+use crate::call::{call, call_then, give};
 use crate::code::Code;
 
 /// Free and all bytes of the current context's device.
@@ -37,7 +37,7 @@ unsafe extern "C" fn cuMemAlloc_v2(out: *mut usize, len: usize) -> c_int {
 /// The address has to be what `cuMemAlloc` or `cuMemAllocManaged` gave.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFree_v2(address: usize) -> c_int {
-    call("cuMemFree_v2", &[("address", address as u64)], |machine| {
+    call_then("cuMemFree_v2", &[("address", address as u64)], |machine| {
         machine.current()?;
         machine.free(address, false)
     })
@@ -61,7 +61,7 @@ unsafe extern "C" fn cuMemHostAlloc(out: *mut usize, len: usize, flags: c_uint) 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFreeHost(address: usize) -> c_int {
-    call("cuMemFreeHost", &[("address", address as u64)], |machine| {
+    call_then("cuMemFreeHost", &[("address", address as u64)], |machine| {
         machine.current()?;
         machine.free(address, true)
     })
@@ -91,7 +91,7 @@ unsafe extern "C" fn cuMemAllocAsync(out: *mut usize, len: usize, stream: usize)
         if out.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        let address = machine.allocate_in_order(device, len, stream)?;
+        let address = machine.allocate_in_order(device, len, None, stream)?;
         // SAFETY: as the module says.
         unsafe { give(out, address) }
     })
@@ -104,26 +104,5 @@ unsafe extern "C" fn cuMemFreeAsync(address: usize, stream: usize) -> c_int {
     call("cuMemFreeAsync", &arguments, |machine| {
         let device = machine.current()?;
         machine.free_in_order(device, address, stream)
-    })
-}
-
-/// The pool that allocates in the order of streams.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuDeviceGetDefaultMemPool(out: *mut usize, device: c_int) -> c_int {
-    call("cuDeviceGetDefaultMemPool", &[("device", device as u64)], |machine| {
-        machine.must_be_initialised()?;
-        let pool = machine.pool(device)?;
-        // SAFETY: as the module says.
-        unsafe { give(out, pool) }
-    })
-}
-
-/// Peer access is not enough for memory of a pool: this is how another device gets it.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemPoolSetAccess(pool: usize, list: *const c_void, count: usize) -> c_int {
-    call("cuMemPoolSetAccess", &[("pool", pool as u64), ("count", count as u64)], |machine| {
-        machine.must_be_initialised()?;
-        // SAFETY: as the module says.
-        unsafe { machine.give_pool(pool, list.cast(), count) }
     })
 }

@@ -12,5 +12,6 @@ mod device;
 mod memory;
 mod module;
 mod pointer;
+mod pool;
 mod stream;
 mod transfer;

@@ -41,10 +41,22 @@ fn attribute(
         7 => Value::Wide(found.number as u64 + 1),
         8 => Value::Bool(found.placement == Placement::Managed),
         9 => Value::Int(found.device as c_uint),
-        11 => Value::Wide(found.base as u64),
-        12 => Value::Wide(found.len),
+        11 => Value::Wide(range(machine, found).0),
+        12 => Value::Wide(range(machine, found).1),
         _ => return Err(Code::INVALID_VALUE),
     })
+}
+
+/// Where the range around an address begins, and how long it is: an allocation, or the reservation
+/// that the allocation is mapped to a part of.
+fn range(machine: &Machine, found: Located) -> (u64, u64) {
+    const GRANULE: u64 = 2 << 20;
+    let (base, len) = (found.base as u64, found.len);
+    if !machine.config.reservations {
+        return (base, len);
+    }
+    let start = base / GRANULE * GRANULE;
+    (start, (base + len).div_ceil(GRANULE) * GRANULE - start)
 }
 
 /// # Safety

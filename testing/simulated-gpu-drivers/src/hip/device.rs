@@ -132,6 +132,16 @@ unsafe extern "C" fn hipDeviceSynchronize() -> c_int {
     })
 }
 
+/// All that the thread's device has is gone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipDeviceReset() -> c_int {
+    call("hipDeviceReset", &[], |machine| {
+        let device = machine.chosen()?;
+        machine.lose(device, Code::CONTEXT_IS_DESTROYED.0);
+        Ok(())
+    })
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipDeviceCanAccessPeer(out: *mut c_int, device: c_int, peer: c_int) -> c_int {
     let arguments = [("device", device as u64), ("peer", peer as u64)];

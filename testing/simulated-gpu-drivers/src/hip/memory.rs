@@ -1,12 +1,12 @@
 //! Allocating and freeing.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 
 use arrow_device_sim::hardware::Placement;
 
-use crate::call::give;
+use crate::call::{Then, give};
 use crate::code::Code;
-use crate::hip::call::call;
+use crate::hip::call::{call, call_then};
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int {
@@ -38,7 +38,7 @@ unsafe extern "C" fn hipMalloc(out: *mut usize, len: usize) -> c_int {
 /// A null pointer is freed with success. What pinned memory has is freed by `hipHostFree`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipFree(address: usize) -> c_int {
-    call("hipFree", &[("address", address as u64)], |machine| {
+    call_then("hipFree", &[("address", address as u64)], |machine| {
         machine.chosen()?;
         machine.free(address, false)
     })
@@ -65,9 +65,9 @@ unsafe extern "C" fn hipHostMalloc(out: *mut usize, len: usize, flags: c_uint) -
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipHostFree(address: usize) -> c_int {
-    call("hipHostFree", &[("address", address as u64)], |machine| {
+    call_then("hipHostFree", &[("address", address as u64)], |machine| {
         machine.chosen()?;
-        if address == 0 { Ok(()) } else { machine.free(address, true) }
+        if address == 0 { Ok(Then::Return) } else { machine.free(address, true) }
     })
 }
 
@@ -94,7 +94,8 @@ unsafe extern "C" fn hipMallocAsync(out: *mut usize, len: usize, stream: usize) 
         if out.is_null() {
             return Err(Code::INVALID_VALUE);
         }
-        let address = if len == 0 { 0 } else { machine.allocate_in_order(device, len, stream)? };
+        let address =
+            if len == 0 { 0 } else { machine.allocate_in_order(device, len, None, stream)? };
         // SAFETY: as the module says.
         unsafe { give(out, address) }
     })
@@ -106,26 +107,5 @@ unsafe extern "C" fn hipFreeAsync(address: usize, stream: usize) -> c_int {
     call("hipFreeAsync", &arguments, |machine| {
         let device = machine.chosen()?;
         machine.free_in_order(device, address, stream)
-    })
-}
-
-/// The pool that allocates in the order of streams.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipDeviceGetDefaultMemPool(out: *mut usize, device: c_int) -> c_int {
-    call("hipDeviceGetDefaultMemPool", &[("device", device as u64)], |machine| {
-        machine.hip_devices()?;
-        let pool = machine.pool(device)?;
-        // SAFETY: as the module says.
-        unsafe { give(out, pool) }
-    })
-}
-
-/// Peer access is not enough for memory of a pool: this is how another device gets it.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn hipMemPoolSetAccess(pool: usize, list: *const c_void, count: usize) -> c_int {
-    call("hipMemPoolSetAccess", &[("pool", pool as u64), ("count", count as u64)], |machine| {
-        machine.hip_devices()?;
-        // SAFETY: as the module says.
-        unsafe { machine.give_pool(pool, list.cast(), count) }
     })
 }

@@ -11,5 +11,6 @@ mod call;
 mod device;
 mod memory;
 mod pointer;
+mod pool;
 mod stream;
 mod transfer;

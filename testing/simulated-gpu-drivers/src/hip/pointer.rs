@@ -35,7 +35,9 @@ unsafe extern "C" fn hipPointerGetAttribute(out: *mut u8, which: c_int, address:
             // SAFETY: as the module says.
             9 => return unsafe { give(out.cast(), found.device as c_int) },
             11 => found.base,
-            12 => found.len as usize,
+            // Only four bytes, as HIP's own sources have it: the size modulo 2^32.
+            // SAFETY: as the module says.
+            12 => return unsafe { give(out.cast(), found.len as u32) },
             _ => return Err(Code::INVALID_VALUE),
         };
         // SAFETY: as the module says.
@@ -49,8 +51,8 @@ fn memory_type(machine: &Machine, found: Located) -> c_uint {
     let is_old = version != 0 && version < 60_000_000;
     match (found.placement, is_old) {
         (Placement::Pinned, true) => 0,
-        (Placement::Pinned, false) | (Placement::Device | Placement::Pooled, true) => 1,
-        (Placement::Device | Placement::Pooled, false) => 2,
+        (Placement::Pinned, false) | (Placement::Device | Placement::Pooled(_), true) => 1,
+        (Placement::Device | Placement::Pooled(_), false) => 2,
         (Placement::Managed, true) => 4,
         (Placement::Managed, false) => 3,
     }

@@ -90,6 +90,54 @@ impl Builder {
         self.with("patience", questions)
     }
 
+    /// Whether freeing plain, pinned or managed memory waits for all work of its device, as the
+    /// vendors' drivers may. The host learns nothing by that wait.
+    pub fn frees_wait(self, wait: bool) -> Self {
+        self.with("frees_wait", u64::from(wait))
+    }
+
+    /// Whether copies from and to ordinary host memory are done with it when they return. The
+    /// vendors say that such copies may be synchronous, and rely on it in neither direction.
+    pub fn pageable_waits(self, wait: bool) -> Self {
+        self.with("pageable_waits", u64::from(wait))
+    }
+
+    /// Whether the handle of a stream or event that was destroyed is given out again as soon as
+    /// somebody makes another one.
+    pub fn reuses_handles(self, reuses: bool) -> Self {
+        self.with("reuses_handles", u64::from(reuses))
+    }
+
+    /// Whether the range that CUDA tells of an address is that of a reservation of 2 MiB or a
+    /// multiple, which has other memory and nothing at all beside the allocation.
+    pub fn reservations(self, reservations: bool) -> Self {
+        self.with("reservations", u64::from(reservations))
+    }
+
+    /// Whether a stream or an event that is used after its end ends the process, as a pointer to
+    /// freed memory may.
+    pub fn crashes(self, crashes: bool) -> Self {
+        self.with("crashes", u64::from(crashes))
+    }
+
+    /// All of it as unkind as the vendors' documents permit.
+    pub fn strict(self) -> Self {
+        let unkind = self.frees_wait(true).pageable_waits(false).reuses_handles(true);
+        unkind.reservations(true).crashes(true)
+    }
+
+    /// Whether the driver tears itself down when the process ends, in handlers that it registers
+    /// when it is initialised and when it makes a context. Without it, it does not. What is called
+    /// afterwards is reported.
+    pub fn teardown(self, teardown: bool) -> Self {
+        self.with("teardown", u64::from(teardown))
+    }
+
+    /// The major number of the compute capability of CUDA's devices. Without it 9.
+    pub fn compute_capability(self, major: u32) -> Self {
+        self.with("capability", u64::from(major))
+    }
+
     /// The version that the driver says it has.
     pub fn version(self, version: u32) -> Self {
         self.with("version", u64::from(version))

@@ -157,6 +157,24 @@ impl Simulated {
         self.counted(c"")
     }
 
+    /// How often a pool took more memory of its device than it had reserved: what makes an
+    /// allocation slow.
+    pub fn pool_growths(&self) -> u64 {
+        self.noted(c"pool growths")
+    }
+
+    /// How often a pool gave memory back to its device.
+    pub fn pool_trims(&self) -> u64 {
+        self.noted(c"pool trims")
+    }
+
+    fn noted(&self, what: &CStr) -> u64 {
+        // SAFETY: the type is that of the function.
+        let noted: unsafe extern "C" fn(*const c_char) -> u64 = unsafe { self.control("noted") };
+        // SAFETY: a text that ends with a zero.
+        unsafe { noted(what.as_ptr()) }
+    }
+
     fn counted(&self, name: &CStr) -> u64 {
         // SAFETY: the type is that of the function.
         let count: unsafe extern "C" fn(*const c_char) -> u64 = unsafe { self.control("count") };
@@ -208,6 +226,15 @@ impl Simulated {
         let reads: unsafe extern "C" fn(u64, u64) = unsafe { self.control("host_reads") };
         // SAFETY: numbers, which the function checks.
         unsafe { reads(address, len) }
+    }
+
+    /// Calls this when the driver tears itself down, as other threads of the program call it that
+    /// go on meanwhile.
+    pub fn at_its_end(&self, meanwhile: extern "C" fn()) {
+        // SAFETY: the type is that of the function.
+        let set: unsafe extern "C" fn(extern "C" fn()) = unsafe { self.control("meanwhile") };
+        // SAFETY: the function may be called at any time.
+        unsafe { set(meanwhile) }
     }
 
     /// Begins a kernel: work of the test's own, which says what it reads and writes.

@@ -10,5 +10,8 @@ mod hip;
 mod memory;
 mod mistakes;
 mod order;
+mod pools;
 mod record;
+#[cfg(unix)]
+mod strict;
 mod support;

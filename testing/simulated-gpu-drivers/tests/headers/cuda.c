@@ -27,6 +27,7 @@ SAME(cuGetErrorString, CUresult, (CUresult, const char **))
 /* cuda/context.rs */
 SAME(cuDevicePrimaryCtxRetain, CUresult, (CUcontext *, CUdevice))
 SAME(cuDevicePrimaryCtxRelease_v2, CUresult, (CUdevice))
+SAME(cuDevicePrimaryCtxReset_v2, CUresult, (CUdevice))
 SAME(cuDevicePrimaryCtxGetState, CUresult, (CUdevice, unsigned int *, int *))
 SAME(cuCtxGetCurrent, CUresult, (CUcontext *))
 SAME(cuCtxSetCurrent, CUresult, (CUcontext))
@@ -45,8 +46,18 @@ SAME(cuMemFreeHost, CUresult, (void *))
 SAME(cuMemAllocManaged, CUresult, (CUdeviceptr *, size_t, unsigned int))
 SAME(cuMemAllocAsync, CUresult, (CUdeviceptr *, size_t, CUstream))
 SAME(cuMemFreeAsync, CUresult, (CUdeviceptr, CUstream))
+
+/* cuda/pool.rs */
 SAME(cuDeviceGetDefaultMemPool, CUresult, (CUmemoryPool *, CUdevice))
+SAME(cuDeviceGetMemPool, CUresult, (CUmemoryPool *, CUdevice))
+SAME(cuDeviceSetMemPool, CUresult, (CUdevice, CUmemoryPool))
+SAME(cuMemPoolCreate, CUresult, (CUmemoryPool *, const CUmemPoolProps *))
+SAME(cuMemPoolDestroy, CUresult, (CUmemoryPool))
+SAME(cuMemPoolSetAttribute, CUresult, (CUmemoryPool, CUmemPool_attribute, void *))
+SAME(cuMemPoolGetAttribute, CUresult, (CUmemoryPool, CUmemPool_attribute, void *))
+SAME(cuMemPoolTrimTo, CUresult, (CUmemoryPool, size_t))
 SAME(cuMemPoolSetAccess, CUresult, (CUmemoryPool, const CUmemAccessDesc *, size_t))
+SAME(cuMemAllocFromPoolAsync, CUresult, (CUdeviceptr *, size_t, CUmemoryPool, CUstream))
 
 /* cuda/transfer.rs */
 SAME(cuMemcpyAsync, CUresult, (CUdeviceptr, CUdeviceptr, size_t, CUstream))
@@ -112,7 +123,15 @@ _Static_assert(sizeof(CUmemAccessDesc) == 12, "CUmemAccessDesc");
 _Static_assert(offsetof(CUmemAccessDesc, location.type) == 0 && offsetof(CUmemAccessDesc, location.id) == 4, "place");
 _Static_assert(offsetof(CUmemAccessDesc, flags) == 8, "rights");
 
+_Static_assert(sizeof(CUmemPoolProps) == 88, "CUmemPoolProps");
+_Static_assert(offsetof(CUmemPoolProps, allocType) == 0 && offsetof(CUmemPoolProps, handleTypes) == 4, "memory");
+_Static_assert(offsetof(CUmemPoolProps, location.type) == 8 && offsetof(CUmemPoolProps, location.id) == 12, "place");
+_Static_assert(offsetof(CUmemPoolProps, win32SecurityAttributes) == 16, "security");
+
 /* Numbers. */
+_Static_assert(CU_MEM_ALLOCATION_TYPE_PINNED == 1 && CU_MEM_LOCATION_TYPE_DEVICE == 1, "pools");
+_Static_assert(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD == 4 && CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT == 5, "pools");
+_Static_assert(CU_MEMPOOL_ATTR_USED_MEM_CURRENT == 7, "pools");
 _Static_assert(CU_STREAM_NON_BLOCKING == 1, "flags of streams");
 _Static_assert(CU_STREAM_LEGACY == (CUstream)1 && CU_STREAM_PER_THREAD == (CUstream)2, "default streams");
 _Static_assert(CU_EVENT_BLOCKING_SYNC == 1 && CU_EVENT_DISABLE_TIMING == 2 && CU_EVENT_INTERPROCESS == 4, "flags of events");

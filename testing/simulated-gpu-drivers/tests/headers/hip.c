@@ -23,6 +23,7 @@ SAME(hipDeviceGetName, hipError_t, (char *, int, hipDevice_t))
 SAME(hipDeviceGetAttribute, hipError_t, (int *, hipDeviceAttribute_t, int))
 SAME(hipDeviceTotalMem, hipError_t, (size_t *, hipDevice_t))
 SAME(hipDeviceSynchronize, hipError_t, (void))
+SAME(hipDeviceReset, hipError_t, (void))
 SAME(hipDeviceCanAccessPeer, hipError_t, (int *, int, int))
 SAME(hipDeviceEnablePeerAccess, hipError_t, (int, unsigned int))
 SAME(hipGetErrorName, const char *, (hipError_t))
@@ -39,8 +40,18 @@ SAME(hipHostFree, hipError_t, (void *))
 SAME(hipMallocManaged, hipError_t, (void **, size_t, unsigned int))
 SAME(hipMallocAsync, hipError_t, (void **, size_t, hipStream_t))
 SAME(hipFreeAsync, hipError_t, (void *, hipStream_t))
+
+/* hip/pool.rs */
 SAME(hipDeviceGetDefaultMemPool, hipError_t, (hipMemPool_t *, int))
+SAME(hipDeviceGetMemPool, hipError_t, (hipMemPool_t *, int))
+SAME(hipDeviceSetMemPool, hipError_t, (int, hipMemPool_t))
+SAME(hipMemPoolCreate, hipError_t, (hipMemPool_t *, const hipMemPoolProps *))
+SAME(hipMemPoolDestroy, hipError_t, (hipMemPool_t))
+SAME(hipMemPoolSetAttribute, hipError_t, (hipMemPool_t, hipMemPoolAttr, void *))
+SAME(hipMemPoolGetAttribute, hipError_t, (hipMemPool_t, hipMemPoolAttr, void *))
+SAME(hipMemPoolTrimTo, hipError_t, (hipMemPool_t, size_t))
 SAME(hipMemPoolSetAccess, hipError_t, (hipMemPool_t, const hipMemAccessDesc *, size_t))
+SAME(hipMallocFromPoolAsync, hipError_t, (void **, size_t, hipMemPool_t, hipStream_t))
 
 /* hip/transfer.rs */
 SAME(hipMemcpyAsync, hipError_t, (void *, const void *, size_t, hipMemcpyKind, hipStream_t))
@@ -96,6 +107,12 @@ _Static_assert(hipHostMallocPortable == 1 && hipHostMallocMapped == 2 && hipHost
 _Static_assert(hipHostMallocNumaUser == 0x20000000 && hipHostMallocNonCoherent == 0x80000000, "flags");
 _Static_assert(hipMemAttachGlobal == 1 && hipMemAttachHost == 2, "flags of managed memory");
 _Static_assert(hipDeviceAttributeCanMapHostMemory == 3 && hipDeviceAttributeConcurrentManagedAccess == 9, "attributes");
+_Static_assert(sizeof(hipMemPoolProps) == 88, "hipMemPoolProps");
+_Static_assert(offsetof(hipMemPoolProps, location.type) == 8 && offsetof(hipMemPoolProps, location.id) == 12, "place");
+_Static_assert(offsetof(hipMemPoolProps, win32SecurityAttributes) == 16, "security");
+_Static_assert(hipMemAllocationTypePinned == 1 && hipMemLocationTypeDevice == 1, "pools");
+_Static_assert(hipMemPoolAttrReleaseThreshold == 4 && hipMemPoolAttrReservedMemCurrent == 5, "pools");
+_Static_assert(hipMemPoolAttrUsedMemCurrent == 7, "pools");
 _Static_assert(hipDeviceAttributeManagedMemory == 24 && hipDeviceAttributeMemoryPoolsSupported == 88, "attributes");
 _Static_assert(hipDeviceAttributeUnifiedAddressing == 85 && hipDeviceAttributePciDeviceId == 68, "attributes");
 _Static_assert(hipMemcpyHostToHost == 0 && hipMemcpyHostToDevice == 1 && hipMemcpyDeviceToHost == 2, "directions");
