@@ -59,20 +59,31 @@ impl Failure {
 impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(next) = cause {
-            let text = next.to_string();
+        let (mut is_broken_pipe, mut is_full) = (false, false);
+        let mut next: Option<&(dyn Error + 'static)> = Some(&error);
+        while let Some(error) = next {
+            let text = error.to_string();
             // Many errors repeat their cause's text.
             if !message.contains(&text) {
                 message = format!("{message}: {text}");
             }
-            cause = next.source();
+            let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
+            is_broken_pipe |= kind == Some(io::ErrorKind::BrokenPipe);
+            is_full |= kind.is_some_and(is_lack_of_room);
+            next = error.source();
         }
-        let error: &(dyn Error + 'static) = &error;
-        let error = error.downcast_ref::<io::Error>();
-        let is_broken_pipe = error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        if is_full {
+            message =
+                format!("there is no room left; free some, or name another place ({message})");
+        }
         Self { is_broken_pipe, ..Self::new(message) }
     }
+}
+
+/// Whether a file system says that it takes no more.
+fn is_lack_of_room(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 impl fmt::Display for Failure {

@@ -21,7 +21,7 @@ mod work;
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::failure::Outcome;
 
@@ -30,9 +30,11 @@ Examples:
   arrow-device copy in.parquet out.arrow                              another format
   arrow-device copy in.parquet out.parquet --through opencl:0         by way of a device
   arrow-device copy in.arrows out.arrows --through ext_dev,opencl:0   by way of two
+  arrow-device copy in.parquet - | consumer                           as an Arrow stream into a pipe
 
-The output is written beside its place under another name, and moved there when it is complete and every batch
-has come out of the devices as it went in. An older file of that name stays until then.";
+A file is written beside its place under another name, and moved there when it is complete and every batch has
+come out of the devices as it went in. An older file of that name stays until then, and the new one has its mode
+and its owner; links are followed. A pipe, a device and `-` take the batches as they come.";
 
 pub(crate) fn command() -> Command {
     let file =
@@ -40,10 +42,12 @@ pub(crate) fn command() -> Command {
     Command::new("copy")
         .about("Copy a Parquet or Arrow file, as a device stream through the devices named")
         .after_help(EXAMPLES)
-        .arg(file("INPUT").required(true).help("A Parquet file, an Arrow file, or an Arrow stream"))
+        .arg(file("INPUT").required(true).help(
+                "A Parquet file, an Arrow file, or an Arrow stream; `-` is the standard input",
+            ))
         .arg(
             file("OUTPUT").required(true).help(
-                "The format is that of its name: .parquet, .arrow (file) or .arrows (stream)",
+                "Its name says the format: .parquet, .arrow or .arrows (stream); `-` is the standard output, as a stream",
             ),
         )
         .arg(
@@ -52,6 +56,12 @@ pub(crate) fn command() -> Command {
                 .value_name("DEVICE,...")
                 .value_delimiter(',')
                 .help("The devices, as `arrow-device devices` names them"),
+        )
+        .arg(
+            Arg::new("no-clobber")
+                .long("no-clobber")
+                .action(ArgAction::SetTrue)
+                .help("Replace no file that is there"),
         )
         .arg(
             Arg::new("format")

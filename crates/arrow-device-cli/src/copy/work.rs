@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ use clap::ArgMatches;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use super::output::Partial;
+use super::output::Output;
 use super::progress::Progress;
 use super::{checksum, reader, through};
 use crate::backends::{self, Name, Opened};
@@ -34,40 +34,51 @@ struct Copied {
 pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     let path = |name| matches.get_one::<PathBuf>(name).cloned().unwrap_or_default();
     let (input, output) = (path("INPUT"), path("OUTPUT"));
-    [&input, &output].into_iter().try_for_each(|path| files::has_name(path))?;
     let named = matches.get_one::<String>("format");
     let format = Format::NAMES.iter().find(|(name, _)| named.is_some_and(|named| named == name));
-    let format = format.map_or_else(|| Format::of_name(&output), |(_, format)| Ok(*format))?;
+    let format = match format {
+        Some((_, format)) => *format,
+        None if files::is_terminals_side(&output) => Format::ArrowStream,
+        None => Format::of_name(&output)?,
+    };
     let names = matches.get_many::<String>("through").unwrap_or_default();
     let names = names.map(|text| Name::parse(text)).collect::<Outcome<Vec<Name>>>()?;
 
-    let interrupted = watch_signals()?;
     let opened =
         names.iter().map(|name| backends::open(*name)).collect::<Outcome<Vec<Opened>>>()?;
     let start = Instant::now();
     let source = files::open(&input)?;
-    let partial = Partial::beside(&output)?;
+    let found = Output::find(&output, !matches.get_flag("no-clobber"))?;
+    let (is_stream, is_stdout) = (found.is_stream(), found.is_stdout());
+    // Whoever waits for the other side of a pipe so far is ended at once.
+    let interrupted = watch_signals()?;
+    let ends = Ends { input: &input, output: &output };
+    let started = found.begin().map_err(|failure| ends.of_output(failure))?;
     let progress = Progress::new(source.position.clone());
     let (stream, sums) = reader::start(source, interrupted.clone());
     let written = through::all(stream, &opened)
-        .map_err(Failure::from)
-        .and_then(|stream| write(stream, &sums, partial.file()?, format, &progress));
+        .map_err(|error| ends.of_input(error))
+        .and_then(|stream| write(stream, &sums, started.file()?, format, ends, &progress));
     progress.clear();
     let (copied, file) = match written {
         Err(_) if interrupted.load(Ordering::Relaxed) => {
-            let message = format!("interrupted; {} is as it was", output.display());
+            let left = if is_stream { "has a part of it" } else { "is as it was" };
+            let message = format!("interrupted; {} {left}", output.display());
             return Err(Failure::interrupted(message));
         }
-        written => written.map_err(|failure| failure.during(input.display()))?,
+        written => written?,
     };
     arrow_device::deferred::wait_until_released(Duration::from_secs(60))?;
     opened.into_iter().try_for_each(Opened::finish)?;
-    partial.put_in_place(file).map_err(|failure| failure.during(output.display()))?;
+    started.finish(file).map_err(|failure| ends.of_output(failure))?;
 
     let names: Vec<String> = names.iter().map(Name::to_string).collect();
     let way =
         if names.is_empty() { String::new() } else { format!(" through {}", names.join(", ")) };
     let time = start.elapsed();
+    // What is printed goes beside the copy and not into it.
+    let mut stderr = std::io::stderr();
+    let out = if is_stdout { &mut stderr } else { out };
     writeln!(
         out,
         "{} rows in {} batches, {}{way} in {}, {}; checksum {:016x}",
@@ -91,6 +102,23 @@ fn watch_signals() -> Outcome<Arc<AtomicBool>> {
     Ok(interrupted)
 }
 
+/// The names of both ends, one of which a failure is told of.
+#[derive(Clone, Copy)]
+struct Ends<'a> {
+    input: &'a Path,
+    output: &'a Path,
+}
+
+impl Ends<'_> {
+    fn of_input(self, failure: impl Into<Failure>) -> Failure {
+        failure.into().during(self.input.display())
+    }
+
+    fn of_output(self, failure: impl Into<Failure>) -> Failure {
+        failure.into().during(self.output.display())
+    }
+}
+
 /// Takes all out of the stream, holds it against the sums, and writes it. Gives the file back when
 /// it is complete.
 fn write(
@@ -98,28 +126,34 @@ fn write(
     sums: &reader::Sums,
     file: File,
     format: Format,
+    ends: Ends<'_>,
     progress: &Progress,
 ) -> Outcome<(Copied, File)> {
-    let mut writer = Writer::new(file, format, stream.schema().to_arrow()?)?;
+    let schema = stream.schema().to_arrow().map_err(|error| ends.of_input(error))?;
+    let writer = Writer::new(file, format, schema);
+    let mut writer = writer.map_err(|failure| ends.of_output(failure))?;
     let mut copied = Copied::default();
     for batch in stream.into_batches() {
-        let batch: Batch = batch?;
-        let (sum, bytes) = checksum::of(batch.as_array())?;
+        let batch: Batch = batch.map_err(|error| ends.of_input(error))?;
+        let summed = checksum::of(batch.as_array());
+        let (sum, bytes) = summed.map_err(|error| ends.of_input(error))?;
         let expected = sums.next();
         if expected != Some(sum) {
-            return Err(Failure::new(format!(
-                "batch {} came out of the devices with another checksum than it went in with, {sum:016x}; nothing was written",
+            return Err(ends.of_input(Failure::new(format!(
+                "batch {} came out of the devices with another checksum than it went in with, {sum:016x}; it was not written",
                 copied.batches
-            )));
+            ))));
         }
-        writer.write(&batch.to_arrow()?)?;
+        let batch_to_write = batch.to_arrow().map_err(|error| ends.of_input(error))?;
+        writer.write(&batch_to_write).map_err(|failure| ends.of_output(failure))?;
         copied.batches += 1;
         copied.rows += batch.row_count() as u64;
         copied.bytes += bytes;
         copied.checksum = copied.checksum.rotate_left(1) ^ sum;
         progress.show(copied.bytes);
     }
-    Ok((copied, writer.finish()?))
+    let file = writer.finish().map_err(|failure| ends.of_output(failure))?;
+    Ok((copied, file))
 }
 
 #[cfg(test)]
@@ -141,9 +175,10 @@ mod tests {
             let (sum, _) = checksum::of(sent.as_array()).unwrap();
             let schema = received.schema().unwrap();
             let stream = ArrayStream::new(schema, DeviceType::CPU, [Ok(received)]);
-            let partial = Partial::beside(&target).unwrap();
-            let (file, progress) = (partial.file().unwrap(), Progress::new(Position::default()));
-            write(stream, &reader::Sums::of([sum]), file, Format::ArrowStream, &progress)
+            let started = Output::find(&target, true).and_then(Output::begin).unwrap();
+            let (file, progress) = (started.file().unwrap(), Progress::new(Position::default()));
+            let ends = Ends { input: Path::new("sent"), output: &target };
+            write(stream, &reader::Sums::of([sum]), file, Format::ArrowStream, ends, &progress)
         };
         let failure = copy(&batch(1), batch(2)).err().unwrap().to_string();
         assert!(failure.contains("another checksum"), "{failure}");

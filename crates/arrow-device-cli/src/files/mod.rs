@@ -22,20 +22,48 @@ pub(crate) use read::{OpenedFile, open};
 #[cfg(feature = "files")]
 pub(crate) use write::Writer;
 
+#[cfg(feature = "files")]
+use std::fs::File;
+#[cfg(feature = "files")]
+use std::io;
 use std::path::Path;
 
 use crate::failure::{Failure, Outcome};
 
-/// Refuses `-`, which elsewhere stands for the terminal's side of a pipe, before it is taken for
-/// the name of a file.
+/// Whether a name is `-`, which stands for the standard input or output. A file of that name is
+/// `./-`.
+pub(crate) fn is_terminals_side(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Refuses `-` before it is taken for the name of a file.
 pub(crate) fn has_name(path: &Path) -> Outcome<()> {
-    if path.as_os_str() != "-" {
+    if !is_terminals_side(path) {
         return Ok(());
     }
     Err(Failure::misuse(
-        "-: files are named here, and `-` is no name; give the path of a file (/dev/stdin reads an Arrow stream from a pipe, \
-         ./- is a file of that name)",
+        "-: a file is named here, and `-` is no name; give the path of a file (./- is a file of that name)",
     ))
+}
+
+/// The standard input as a file.
+#[cfg(feature = "files")]
+pub(crate) fn stdin() -> io::Result<File> {
+    #[cfg(unix)]
+    let handle = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
+    #[cfg(windows)]
+    let handle = std::os::windows::io::AsHandle::as_handle(&io::stdin()).try_clone_to_owned()?;
+    Ok(File::from(handle))
+}
+
+/// The standard output as a file.
+#[cfg(feature = "files")]
+pub(crate) fn stdout() -> io::Result<File> {
+    #[cfg(unix)]
+    let handle = std::os::fd::AsFd::as_fd(&io::stdout()).try_clone_to_owned()?;
+    #[cfg(windows)]
+    let handle = std::os::windows::io::AsHandle::as_handle(&io::stdout()).try_clone_to_owned()?;
+    Ok(File::from(handle))
 }
 
 /// What to say where files cannot be read.

@@ -1,7 +1,7 @@
 //! Opening a file, whatever its format.
 
 use std::fs::File;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read, Seek as _};
 use std::path::Path;
 
 use arrow_array::RecordBatch;
@@ -24,16 +24,15 @@ pub(crate) struct OpenedFile {
     pub(crate) batches: Box<dyn Iterator<Item = Result<Batch>> + Send>,
 }
 
-/// Opens a file by what is in it. A stream may come out of a pipe.
+/// Opens a file by what is in it; `-` is the standard input. A stream may come out of a pipe.
 pub(crate) fn open(path: &Path) -> Outcome<OpenedFile> {
-    super::has_name(path)?;
-    let opened = carefully(|| open_any(path));
+    let file = if super::is_terminals_side(path) { super::stdin() } else { File::open(path) };
+    let opened = carefully(|| open_any(file.map_err(unreadable)?));
     let opened = opened.unwrap_or_else(|why| Err(not_whole("it", Failure::new(why))));
     opened.map_err(|failure| failure.during(path.display()))
 }
 
-fn open_any(path: &Path) -> Outcome<OpenedFile> {
-    let mut file = File::open(path).map_err(unreadable)?;
+fn open_any(mut file: File) -> Outcome<OpenedFile> {
     let metadata = file.metadata().map_err(unreadable)?;
     if metadata.is_dir() {
         return Err(Failure::misuse("it is a folder; name a file in it"));
@@ -51,14 +50,17 @@ fn open_any(path: &Path) -> Outcome<OpenedFile> {
             "it is no file but a pipe or a device, out of which only an Arrow stream can be read; write it to a file first",
         ));
     }
+    if format != Format::ArrowStream {
+        file.rewind()?;
+    }
     match format {
         Format::Parquet => {
-            let groups = Groups::open(File::open(path)?)?;
+            let groups = Groups::open(file)?;
             source(&groups.schema(), groups.position(), groups)
         }
         Format::ArrowFile => {
             let position = Position::of(len);
-            let reader = FileReader::try_new(BufReader::new(File::open(path)?), None)
+            let reader = FileReader::try_new(BufReader::new(file), None)
                 .map_err(|error| not_whole("it begins as an Arrow file and", error))?;
             let count = reader.num_batches() as u64;
             let step = len / count.max(1);

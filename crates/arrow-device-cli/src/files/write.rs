@@ -48,7 +48,11 @@ impl Writer {
                 }
             }
             Self::ArrowFile(writer) => writer.write(batch).map_err(of_dictionary)?,
-            Self::ArrowStream(writer) => writer.write(batch)?,
+            Self::ArrowStream(writer) => {
+                writer.write(batch)?;
+                // Whoever reads a stream gets each batch when it is there.
+                writer.flush()?;
+            }
         }
         Ok(())
     }

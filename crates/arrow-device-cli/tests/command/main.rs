@@ -10,6 +10,8 @@ mod copy;
 mod gpu;
 #[cfg(feature = "files")]
 mod inspect;
+#[cfg(all(feature = "files", unix))]
+mod outputs;
 #[cfg(feature = "files")]
 mod page;
 #[path = "../support/mod.rs"]
