@@ -1,29 +1,83 @@
 #!/bin/sh
-# Installs the header, the libraries, a pkg-config file and a CMake package.
-#
-#   crates/arrow-device-capi/install.sh --prefix /usr/local [--libdir lib] [--features LIST] [--from FOLDER]
-#
-# Without --from the libraries are built first, with the features named. DESTDIR is put before every path written to.
+# Installs the headers, the libraries, a pkg-config file and a CMake package.
 set -eu
+
+usage() {
+    cat <<END
+Usage: crates/arrow-device-capi/install.sh [--prefix FOLDER] [--libdir FOLDER] [--features LIST]
+                                           [--from FOLDER] [--no-strip]
+
+Installs the headers, the shared and the static library, a pkg-config file and a CMake package.
+
+  --prefix FOLDER   where to; /usr/local unless named
+  --libdir FOLDER   the folder of the libraries below the prefix; lib unless named
+  --features LIST   the devices that the library is built with beside the host and OpenCL: vulkan, cuda, rocm, software
+  --from FOLDER     take the libraries from there instead of building them
+  --no-strip        leave the tables for debuggers in the libraries
+
+DESTDIR in the environment is put before every path that is written to. STRIP names the program that strips libraries of
+another processor.
+END
+}
+
+refuse() {
+    echo "install.sh: $1; --help lists what there is" >&2
+    exit 2
+}
 
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=/usr/local
 libdir=lib
 features=
 from=
+strips=yes
 while [ $# -gt 0 ]; do
     case $1 in
-    --prefix) prefix=$2 ;;
-    --libdir) libdir=$2 ;;
-    --features) features=$2 ;;
-    --from) from=$2 ;;
+    --help | -h)
+        usage
+        exit 0
+        ;;
+    --no-strip)
+        strips=no
+        shift
+        continue
+        ;;
+    --prefix=* | --libdir=* | --features=* | --from=*)
+        option=${1%%=*}
+        value=${1#*=}
+        shift
+        ;;
+    --prefix | --libdir | --features | --from)
+        [ $# -ge 2 ] || refuse "$1 needs a value"
+        option=$1
+        value=$2
+        shift 2
+        ;;
+    *) refuse "unknown option $1" ;;
+    esac
+    case $option in
+    --features) features=$value ;;
     *)
-        echo "install.sh: unknown option $1" >&2
-        exit 2
+        case $value in
+        '') refuse "$option needs a value" ;;
+        -*) refuse "$option needs a value, and $value is an option" ;;
+        esac
+        case $option in
+        --prefix) prefix=$value ;;
+        --libdir) libdir=$value ;;
+        --from) from=$value ;;
+        esac
         ;;
     esac
-    shift 2
 done
+# The files for pkg-config and CMake name the prefix, wherever they are read.
+case $prefix in
+/*) ;;
+*) prefix=$(pwd)/$prefix ;;
+esac
+case $libdir in
+/*) refuse "--libdir is a folder below the prefix, and $libdir is not" ;;
+esac
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../Cargo.toml" | head -n 1)
 major=${version%%.*}
 
@@ -31,20 +85,40 @@ if [ -z "$from" ]; then
     (cd "$here" && cargo build --release --package=arrow-device-capi --features="$features")
     from=${CARGO_TARGET_DIR:-$here/../../target}/release
 fi
+# Before anything is written: headers without a library are worse than none.
+for library in libarrow_device_capi.so libarrow_device_capi.a; do
+    if [ ! -f "$from/$library" ]; then
+        echo "install.sh: there is no $library in $from; name the folder that cargo built it in, such as target/release" >&2
+        exit 1
+    fi
+done
 
 root=${DESTDIR:-}$prefix
 lib=$root/$libdir
 mkdir -p "$root/include/arrow_device" "$lib/pkgconfig" "$lib/cmake/arrow_device"
 
-cp "$here/include/arrow_device/arrow_device.h" "$root/include/arrow_device/"
-cp "$here/include/arrow_device/driver.h" "$root/include/arrow_device/"
-cp "$here/../arrow-device-abi/include/arrow_device/abi.h" "$root/include/arrow_device/"
-cp "$here/../arrow-device-abi/include/arrow_device/dlpack_abi.h" "$root/include/arrow_device/"
+for header in \
+    "$here/include/arrow_device/arrow_device.h" \
+    "$here/include/arrow_device/driver.h" \
+    "$here/../arrow-device-abi/include/arrow_device/abi.h" \
+    "$here/../arrow-device-abi/include/arrow_device/dlpack_abi.h" \
+    "$here/../arrow-device-check/include/arrow_device/check.h"; do
+    cp "$header" "$root/include/arrow_device/"
+done
 
-cp "$from/libarrow_device_capi.so" "$lib/libarrow_device.so.$version"
+# A library that a program has open is replaced and not written into.
+place() {
+    cp "$1" "$2.new"
+    if [ "$strips" = yes ] && ! "${STRIP:-strip}" "$3" "$2.new" 2>/dev/null; then
+        echo "install.sh: ${STRIP:-strip} does not strip $2; STRIP in the environment names another program" >&2
+        cp "$1" "$2.new"
+    fi
+    mv -f "$2.new" "$2"
+}
+place "$from/libarrow_device_capi.so" "$lib/libarrow_device.so.$version" --strip-unneeded
 ln -sf "libarrow_device.so.$version" "$lib/libarrow_device.so.$major"
 ln -sf "libarrow_device.so.$major" "$lib/libarrow_device.so"
-cp "$from/libarrow_device_capi.a" "$lib/libarrow_device.a"
+place "$from/libarrow_device_capi.a" "$lib/libarrow_device.a" --strip-debug
 
 fill() {
     sed -e "s|@VERSION@|$version|g" -e "s|@MAJOR@|$major|g" -e "s|@PREFIX@|$prefix|g" -e "s|@LIBDIR@|$libdir|g" "$1" >"$2"

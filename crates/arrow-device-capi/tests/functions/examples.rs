@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use arrow_device_testkit::process::runner;
+
 use crate::support;
 use crate::support::{Compiler, assert_success, run, text};
 
@@ -37,7 +39,7 @@ fn assert_prints(name: &str, command: &mut Command, line: &str) {
 fn they_run_with_every_compiler() {
     for compiler in support::compilers() {
         for (name, line) in examples(&compiler) {
-            assert_prints(name, &mut Command::new(compiler.build(&path(name), &[])), line);
+            assert_prints(name, &mut runner(compiler.build(&path(name), &[])), line);
         }
     }
 }

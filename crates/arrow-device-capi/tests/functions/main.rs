@@ -21,6 +21,8 @@ mod fork;
 mod header;
 mod hostile;
 #[cfg(target_os = "linux")]
+mod install;
+#[cfg(target_os = "linux")]
 mod nulls;
 mod sizes;
 #[path = "../support/mod.rs"]

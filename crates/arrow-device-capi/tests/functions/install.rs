@@ -1,0 +1,108 @@
+//! What `install.sh` takes, refuses and leaves behind.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::support::{ROOT, assert_success, fresh_path, has, run};
+
+fn installer() -> Command {
+    let mut command = Command::new("sh");
+    command.arg(Path::new(ROOT).join("install.sh"));
+    command
+}
+
+/// Where cargo leaves the libraries beside the tests.
+fn built() -> std::path::PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_it_does_not_understand_is_refused_before_anything_is_written() {
+    let prefix = fresh_path("refused");
+    let arguments: [(&[&str], i32, &str); 8] = [
+        (&["--what"], 2, "unknown option --what"),
+        (&["--prefix"], 2, "--prefix needs a value"),
+        (&["--prefix", ""], 2, "--prefix needs a value"),
+        (&["--prefix", "--libdir", "lib"], 2, "--libdir is an option"),
+        (&["--from="], 2, "--from needs a value"),
+        (&["--libdir", "/lib"], 2, "a folder below the prefix"),
+        (&["--from", "/nowhere"], 1, "there is no libarrow_device_capi.so in /nowhere"),
+        (&["--from", "/nowhere", "--no-strip"], 1, "name the folder that cargo built it in"),
+    ];
+    for (arguments, code, why) in arguments {
+        let mut command = installer();
+        command.arg("--prefix").arg(&prefix).args(arguments);
+        let output = run(&mut command);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+        assert!(told(&output).contains(why), "{arguments:?}: {}", told(&output));
+        assert!(!prefix.exists(), "{arguments:?}");
+    }
+    let output = run(installer().arg("--help"));
+    let help = String::from_utf8_lossy(&output.stdout).into_owned();
+    for option in ["--prefix", "--libdir", "--features", "--from", "--no-strip", "DESTDIR"] {
+        assert!(output.status.success() && help.contains(option), "{help}");
+    }
+}
+
+#[test]
+fn a_prefix_that_is_not_absolute_is_one_from_here() {
+    let here = fresh_path("here");
+    // A run before may have left it.
+    let _ = fs::remove_dir_all(&here);
+    fs::create_dir_all(&here).unwrap();
+    let mut command = installer();
+    command.current_dir(&here).args(["--prefix=below", "--libdir=lib/of/mine", "--no-strip"]);
+    assert_success("install.sh", &run(command.arg("--from").arg(built())));
+    let prefix = here.join("below");
+    let package = fs::read_to_string(prefix.join("lib/of/mine/pkgconfig/arrow-device.pc")).unwrap();
+    let expected = format!("prefix={}\n", prefix.display());
+    assert!(package.starts_with(&expected), "{package}");
+    let headers = ["abi.h", "arrow_device.h", "check.h", "dlpack_abi.h", "driver.h"];
+    let mut found: Vec<String> = fs::read_dir(prefix.join("include/arrow_device"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.sort();
+    assert_eq!(found, headers);
+}
+
+#[test]
+fn libraries_are_stripped_and_not_written_into() {
+    if !has("strip") {
+        return;
+    }
+    let (plain, stripped) = (fresh_path("plain"), fresh_path("stripped"));
+    let install = |prefix: &Path, options: &[&str]| {
+        let mut command = installer();
+        command.arg("--prefix").arg(prefix).args(options).arg("--from").arg(built());
+        assert_success("install.sh", &run(&mut command));
+    };
+    install(&plain, &["--no-strip"]);
+    install(&stripped, &[]);
+    let size =
+        |prefix: &Path, name: &str| fs::metadata(prefix.join("lib").join(name)).unwrap().len();
+    // Of the static library, most is left for the linker.
+    for (name, left) in [("libarrow_device.so", 0.75), ("libarrow_device.a", 0.95)] {
+        let (stripped, plain) = (size(&stripped, name), size(&plain, name));
+        assert!((stripped as f64) < left * plain as f64, "{name}: {stripped} of {plain} bytes");
+    }
+    // What strips libraries of other processors alone leaves them as they are.
+    let other = fresh_path("other");
+    let mut command = installer();
+    command.env("STRIP", "false").arg("--prefix").arg(&other).arg("--from").arg(built());
+    let output = run(&mut command);
+    assert!(output.status.success() && told(&output).contains("does not strip"));
+    assert_eq!(size(&other, "libarrow_device.a"), size(&plain, "libarrow_device.a"));
+    // A program that has the library open keeps the old file.
+    let library = stripped.join("lib/libarrow_device.so");
+    let open = fs::File::open(&library).unwrap();
+    let len = open.metadata().unwrap().len();
+    install(&stripped, &["--no-strip"]);
+    assert_eq!(open.metadata().unwrap().len(), len);
+    assert!(size(&stripped, "libarrow_device.so") > len);
+}
