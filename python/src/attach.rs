@@ -14,7 +14,7 @@
 use std::cell::Cell;
 use std::fmt::{self, Debug, Formatter};
 use std::mem::ManuallyDrop;
-use std::ptr;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use pyo3::ffi;
@@ -146,21 +146,34 @@ pub(crate) fn let_go(py: Python<'_>) {
         return;
     }
     DEPTH.set(depth + 1);
-    loop {
-        let mut first = DROPPED.swap(ptr::null_mut(), Ordering::Acquire);
-        if first.is_null() {
-            break;
-        }
-        while !first.is_null() {
-            // SAFETY: the documentation of `Box::from_raw`: a drop of `Held` leaked the box, and
-            // the list, which was taken as a whole, had its only pointer.
-            let node = unsafe { Box::from_raw(first) };
-            let Node { object, next } = *node;
-            first = next.into_inner();
-            object.drop_ref(py);
-        }
+    while let Some(object) = pop(py) {
+        object.drop_ref(py);
     }
     DEPTH.set(depth);
+}
+
+/// Takes the reference that was dropped last off the list. The others stay there, so that another
+/// thread can give them up while this one runs what giving up the first one runs.
+fn pop(_: Python<'_>) -> Option<Py<PyAny>> {
+    let mut first = DROPPED.load(Ordering::Acquire);
+    loop {
+        // SAFETY: the documentation of `NonNull::as_ref`: a drop of `Held` leaked the box, which is
+        // freed below alone, by a thread that has the interpreter, as this one has from the load
+        // on.
+        let next = unsafe { NonNull::new(first)?.as_ref() }.next.load(Ordering::Relaxed);
+        // What is dropped meanwhile comes to the front. The first one is not taken off and put back
+        // by anybody else meanwhile, who would need the interpreter.
+        let taken =
+            DROPPED.compare_exchange_weak(first, next, Ordering::Acquire, Ordering::Acquire);
+        match taken {
+            Ok(_) => break,
+            Err(now) => first = now,
+        }
+    }
+    // SAFETY: the documentation of `Box::from_raw`: a drop of `Held` leaked the box, and the list,
+    // off which it was taken just now, had its only pointer.
+    let node = unsafe { Box::from_raw(first) };
+    Some(node.object)
 }
 
 /// Gives up at its end what was dropped until then. A function that Python calls makes one first,

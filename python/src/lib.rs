@@ -36,7 +36,8 @@ mod tensor;
 use pyo3::prelude::*;
 
 /// The compiled module.
-#[pymodule]
+// What is dropped without the interpreter is given up by one thread at a time, by its lock.
+#[pymodule(gil_used = true)]
 mod _native {
     use std::time::Duration;
 

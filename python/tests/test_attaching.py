@@ -423,3 +423,40 @@ print(ad.testing.live_objects()["streams"], ad.testing.live_objects()["arrays"])
 # Requirement: SAF-37
 def test_objects_that_hold_each_other_in_a_long_chain_need_little_stack():
     assert run(LONG_CHAINS) == "0 1"
+
+
+ONE_THREAD_WAITS = BEGINNING + """
+began, quick_is_gone = threading.Event(), threading.Event()
+
+class Slow(array.array):
+    def __del__(self):
+        began.set()
+        order.append("waited" if quick_is_gone.wait(60) else "waited for nothing")
+
+class Quick(array.array):
+    def __del__(self):
+        quick_is_gone.set()
+
+def exported(buffer):
+    _, capsule = ad.array(buffer).__arrow_c_device_array__()
+    return capsule
+
+order = []
+# The one that was released last is given up first.
+capsules = [exported(Quick("q", [2])), exported(Slow("q", [1]))]
+for capsule in capsules:
+    struct = struct_of(capsule, ArrowDeviceArray)
+    struct.array.release(ctypes.byref(struct.array))
+thread = threading.Thread(target=ad.release_finished)
+thread.start()
+assert began.wait(60)
+while thread.is_alive():
+    ad.release_finished()
+    thread.join(0.001)
+print(*order)
+"""
+
+
+# Requirement: SAF-23, SAF-24
+def test_what_one_thread_gives_up_keeps_nothing_from_others():
+    assert run(ONE_THREAD_WAITS) == "waited"
