@@ -1,12 +1,13 @@
 //! The project's own chores: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask miri`, `cargo
-//! xtask python`, `cargo xtask requirements`, `cargo xtask lint`, `cargo xtask bench`, `cargo xtask
-//! gpu-bundle`.
+//! xtask python`, `cargo xtask platforms`, `cargo xtask requirements`, `cargo xtask lint`, `cargo
+//! xtask bench`, `cargo xtask gpu-bundle`.
 //!
 //! This file reads the command line and nothing else. [`tiers`] runs tests, [`fuzz`] fuzz targets,
-//! [`miri`] those under Miri, [`python`] the tests of the Python package, [`setup`] finds and
-//! installs the tools they use, [`peers`] those that are other implementations of Arrow,
-//! [`requirements`] and [`lint`] look at the tree, [`bench`] measures, [`bundle`] packs what runs
-//! on a machine with a GPU, and [`shell`] runs the commands of all of them.
+//! [`miri`] those under Miri, [`python`] the tests of the Python package, [`platforms`] those on
+//! other targets, [`setup`] finds and installs the tools they use, [`peers`] those that are other
+//! implementations of Arrow, [`requirements`] and [`lint`] look at the tree, [`bench`] measures,
+//! [`bundle`] packs what runs on a machine with a GPU, and [`shell`] runs the commands of all of
+//! them.
 
 mod bench;
 mod bundle;
@@ -14,6 +15,7 @@ mod fuzz;
 mod lint;
 mod miri;
 mod peers;
+mod platforms;
 mod python;
 mod requirements;
 mod setup;
@@ -43,6 +45,10 @@ cargo xtask fuzz [TARGET] [--seconds N]
 
 cargo xtask miri [rest]
     Run the tests of the library under Miri, but for those that take long; with `rest` those alone.
+
+cargo xtask platforms [rest]
+    Check and test the library for other targets, in WebAssembly and under emulators, as far as their tools are
+    there; with `rest` run those tests that take long, and no others.
 
 cargo xtask python [tensors]
     Build the wheel of the Python package and run its tests with the libraries in target/python/env; with
@@ -87,6 +93,8 @@ fn main() -> ExitCode {
         ["python", "tensors"] => python::test(python::Part::Tensors),
         ["miri"] => miri::test(miri::MiriPart::Short),
         ["miri", "rest"] => miri::test(miri::MiriPart::Rest),
+        ["platforms"] => platforms::test(platforms::PlatformPart::Short),
+        ["platforms", "rest"] => platforms::test(platforms::PlatformPart::Rest),
         ["requirements"] => requirements::check(),
         ["lint"] => lint::lint(None),
         ["lint", step] => lint::lint(Some(step)),

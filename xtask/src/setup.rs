@@ -24,6 +24,8 @@ enum Source {
     Debian(&'static str),
     /// A toolchain of rustup: its name and what belongs to it.
     Rustup(&'static [&'static str]),
+    /// Standard libraries of Rust's for these targets, for the toolchain in use.
+    Targets(&'static [&'static str]),
     /// A crate with a command of that name.
     Crate(&'static str),
     /// Python packages, by this function.
@@ -121,6 +123,13 @@ pub(crate) const CHROMIUM: Tool = Tool {
     source: Source::Debian("chromium"),
 };
 
+/// Another driver of Vulkan for the processor, which Debian has in the browser's package alone.
+pub(crate) const SWIFTSHADER: Tool = Tool {
+    name: "SwiftShader, in the package of chromium",
+    is_present: || std::path::Path::new("/usr/lib/chromium/vk_swiftshader_icd.json").is_file(),
+    source: Source::Debian("chromium"),
+};
+
 pub(crate) const MIRI: Tool = Tool {
     name: "nightly Rust with miri and rust-src",
     is_present: || {
@@ -207,6 +216,136 @@ pub(crate) const CARGO_FUZZ: Tool = Tool {
     source: Source::Crate("cargo-fuzz"),
 };
 
+/// What is checked by the compiler and run nowhere.
+pub(crate) const CHECKED_TARGETS: Tool = Tool {
+    name: "Rust for macOS, Android, Windows, FreeBSD and WASI",
+    is_present: || has_targets(CHECKED),
+    source: Source::Targets(CHECKED),
+};
+
+/// Their names, in order.
+pub(crate) const CHECKED: &[&str] = &[
+    "aarch64-apple-darwin",
+    "aarch64-linux-android",
+    "wasm32-wasip1",
+    "x86_64-pc-windows-msvc",
+    "x86_64-unknown-freebsd",
+];
+
+pub(crate) const WASM_TARGET: Tool = Tool {
+    name: "Rust for WebAssembly",
+    is_present: || has_targets(&["wasm32-unknown-unknown"]),
+    source: Source::Targets(&["wasm32-unknown-unknown"]),
+};
+
+pub(crate) const AARCH64_TARGET: Tool = Tool {
+    name: "Rust for aarch64",
+    is_present: || has_targets(&["aarch64-unknown-linux-gnu"]),
+    source: Source::Targets(&["aarch64-unknown-linux-gnu"]),
+};
+
+pub(crate) const ARMV7_TARGET: Tool = Tool {
+    name: "Rust for armv7",
+    is_present: || has_targets(&["armv7-unknown-linux-gnueabihf"]),
+    source: Source::Targets(&["armv7-unknown-linux-gnueabihf"]),
+};
+
+pub(crate) const S390X_TARGET: Tool = Tool {
+    name: "Rust for s390x",
+    is_present: || has_targets(&["s390x-unknown-linux-gnu"]),
+    source: Source::Targets(&["s390x-unknown-linux-gnu"]),
+};
+
+pub(crate) const I686_TARGET: Tool = Tool {
+    name: "Rust for i686",
+    is_present: || has_targets(&["i686-unknown-linux-gnu"]),
+    source: Source::Targets(&["i686-unknown-linux-gnu"]),
+};
+
+pub(crate) const MUSL_TARGET: Tool = Tool {
+    name: "Rust for musl",
+    is_present: || has_targets(&["x86_64-unknown-linux-musl"]),
+    source: Source::Targets(&["x86_64-unknown-linux-musl"]),
+};
+
+pub(crate) const WINDOWS_TARGET: Tool = Tool {
+    name: "Rust for Windows",
+    is_present: || has_targets(&["x86_64-pc-windows-gnu"]),
+    source: Source::Targets(&["x86_64-pc-windows-gnu"]),
+};
+
+/// Whether the toolchain in use has the standard libraries of these targets.
+fn has_targets(targets: &[&str]) -> bool {
+    let installed = shell::output_of(&["rustup", "target", "list", "--installed"]);
+    installed.is_some_and(|list| {
+        targets.iter().all(|target| list.lines().any(|line| line.trim() == *target))
+    })
+}
+
+pub(crate) const NODE: Tool = Tool {
+    name: "node",
+    is_present: || shell::output_of(&["node", "--version"]).is_some(),
+    source: Source::Debian("nodejs"),
+};
+
+/// Runs programs of other processors.
+pub(crate) const QEMU: Tool = Tool {
+    name: "qemu for programs of other processors",
+    is_present: || {
+        ["qemu-aarch64", "qemu-arm", "qemu-s390x"]
+            .iter()
+            .all(|program| shell::output_of(&[program, "--version"]).is_some())
+    },
+    source: Source::Debian("qemu-user"),
+};
+
+pub(crate) const AARCH64_TOOLS: Tool = Tool {
+    name: "C and C++ compilers for aarch64",
+    is_present: || {
+        ["aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++"]
+            .iter()
+            .all(|program| shell::output_of(&[program, "--version"]).is_some())
+    },
+    source: Source::Debian("gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross"),
+};
+
+pub(crate) const ARMV7_TOOLS: Tool = Tool {
+    name: "a C compiler for armv7",
+    is_present: || shell::output_of(&["arm-linux-gnueabihf-gcc", "--version"]).is_some(),
+    source: Source::Debian("gcc-arm-linux-gnueabihf libc6-dev-armhf-cross"),
+};
+
+pub(crate) const S390X_TOOLS: Tool = Tool {
+    name: "a C compiler for s390x",
+    is_present: || shell::output_of(&["s390x-linux-gnu-gcc", "--version"]).is_some(),
+    source: Source::Debian("gcc-s390x-linux-gnu libc6-dev-s390x-cross"),
+};
+
+/// Debian's compiler for two sizes of addresses excludes those for other processors, so this is one
+/// for i686 alone, and what its programs load.
+pub(crate) const I686_TOOLS: Tool = Tool {
+    name: "a C compiler and a C library for i686",
+    is_present: || {
+        let has = |path| std::path::Path::new(path).exists();
+        shell::output_of(&["i686-linux-gnu-gcc", "--version"]).is_some()
+            && has("/lib/ld-linux.so.2")
+            && has("/usr/lib32/libgcc_s.so.1")
+    },
+    source: Source::Debian("gcc-i686-linux-gnu libc6-dev-i386-cross libc6-i386 lib32gcc-s1"),
+};
+
+pub(crate) const MINGW: Tool = Tool {
+    name: "a C compiler for Windows",
+    is_present: || shell::output_of(&["x86_64-w64-mingw32-gcc", "--version"]).is_some(),
+    source: Source::Debian("gcc-mingw-w64-x86-64-posix"),
+};
+
+pub(crate) const WINE: Tool = Tool {
+    name: "Wine",
+    is_present: || shell::output_of(&["wine", "--version"]).is_some(),
+    source: Source::Debian("wine wine64"),
+};
+
 /// Streams that other Arrow implementations wrote. They belong to those projects and are not copied
 /// into this one.
 pub(crate) const GOLDEN_FILES: Tool = Tool {
@@ -243,6 +382,7 @@ impl Tool {
                 format!("install {packages} with apt-get, or pass --setup to `cargo xtask test`")
             }
             Source::Rustup(words) => format!("rustup toolchain install {}", words.join(" ")),
+            Source::Targets(targets) => format!("rustup target add {}", targets.join(" ")),
             Source::Crate(name) => format!("cargo install --locked {name}"),
             Source::Python(_) => "pass --setup to `cargo xtask test`".to_owned(),
             Source::ByHand(text) => text.to_owned(),
@@ -263,6 +403,9 @@ pub(crate) fn install(tools: &[Tool]) {
         match tool.source {
             Source::Debian(names) => packages.extend(names.split(' ')),
             Source::Rustup(words) => commands.push([RUSTUP_INSTALL, words].concat()),
+            Source::Targets(targets) => {
+                commands.push([&["rustup", "target", "add"], targets].concat());
+            }
             Source::Crate(name) => commands.push(vec!["cargo", "install", "--locked", name]),
             Source::Python(function) => functions.push(function),
             Source::ByHand(_) => {}

@@ -13,6 +13,8 @@ pub(super) const FOLDER: &str = "crates/arrow-device/src/";
 
 /// The rooms of the library: what stands at the root of its source, from the bottom up.
 const ROOMS: &[&str] = &[
+    "errno",
+    "clock",
     "sync",
     "once",
     "numbered",

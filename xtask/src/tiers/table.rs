@@ -22,6 +22,14 @@ pub(crate) struct Tier {
     pub(super) kind: Kind,
 }
 
+#[cfg(test)]
+impl Tier {
+    /// Whether it names a tool.
+    pub(crate) fn uses(&self, tool: &Tool) -> bool {
+        self.needs.iter().chain(self.gains_from).any(|used| used.name == tool.name)
+    }
+}
+
 /// How much of the tiers a run asks for, and the least of it that has a tier. Each level has the
 /// tiers of those before it.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,6 +209,75 @@ pub(crate) const TIERS: &[Tier] = &[
             "--package=arrow-device-testkit",
         ],
         kind: Kind::Check,
+    },
+    Tier {
+        name: "platforms",
+        purpose: "the library on other targets: checked, in WebAssembly, with 32 bits, in C on aarch64",
+        when: When::All,
+        needs: &[],
+        gains_from: &[
+            setup::CHECKED_TARGETS,
+            setup::WASM_TARGET,
+            setup::NODE,
+            setup::AARCH64_TARGET,
+            setup::AARCH64_TOOLS,
+            setup::QEMU,
+            setup::I686_TARGET,
+            setup::I686_TOOLS,
+        ],
+        variables: &[],
+        command: &["cargo", "xtask", "platforms"],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "swiftshader",
+        purpose: "the Vulkan devices on a second driver, with other alignments and other kinds of semaphores",
+        when: When::All,
+        needs: &[setup::VULKAN, setup::SWIFTSHADER],
+        gains_from: &[],
+        variables: &[
+            ("VK_DRIVER_FILES", "/usr/lib/chromium/vk_swiftshader_icd.json"),
+            // The same for older loaders.
+            ("VK_ICD_FILENAMES", "/usr/lib/chromium/vk_swiftshader_icd.json"),
+        ],
+        command: &[
+            "cargo",
+            "test",
+            "--package=arrow-device-vulkan",
+            "--all-features",
+            "--test=device",
+            "--no-fail-fast",
+            "--",
+            // Drivers with faults, over this one as well, are run by the first tier.
+            "--skip=faulty::",
+        ],
+        kind: Kind::Tests,
+    },
+    Tier {
+        name: "platforms rest",
+        purpose: "the library's unit tests on aarch64, armv7, s390x, musl and Windows, and more of them on i686",
+        // `platforms` looks for what differs most between targets: sizes, alignments, what is not
+        // there.
+        when: When::Everything,
+        needs: &[],
+        gains_from: &[
+            setup::AARCH64_TARGET,
+            setup::AARCH64_TOOLS,
+            setup::QEMU,
+            setup::ARMV7_TARGET,
+            setup::ARMV7_TOOLS,
+            setup::S390X_TARGET,
+            setup::S390X_TOOLS,
+            setup::I686_TARGET,
+            setup::I686_TOOLS,
+            setup::MUSL_TARGET,
+            setup::WINDOWS_TARGET,
+            setup::MINGW,
+            setup::WINE,
+        ],
+        variables: &[],
+        command: &["cargo", "xtask", "platforms", "rest"],
+        kind: Kind::Tests,
     },
     Tier {
         name: "valgrind",
