@@ -119,8 +119,13 @@ fn judge_producer(produce: &Produce<'_>, stage: &Stage, order: Order) -> Verdict
     // SAFETY: all of it was written, by the lines above and by the producer; any bytes are a struct
     // of numbers and pointers but for the callback, which every producer writes.
     let array = unsafe { out.read() };
-    let bytes: Vec<u8> = memory.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    let mut around = bytes[..size].iter().chain(&bytes[2 * size..]);
+    let around_it = [0..size, 2 * size..8 * memory.len()].map(|range| {
+        let begin = memory.as_ptr().wrapping_byte_add(range.start).cast::<u8>();
+        // SAFETY: bytes of the vector, which were written above. Those of the struct between them
+        // may have padding, which nobody writes.
+        unsafe { std::slice::from_raw_parts(begin, range.len()) }
+    });
+    let mut around = around_it.into_iter().flatten();
     require(around.all(|byte| *byte == GARBAGE_BYTE), || "wrote beside the struct".into())?;
     require(array.reserved == [0; 3], || "`reserved` is not zero".into())?;
     let id = stage.device.id();

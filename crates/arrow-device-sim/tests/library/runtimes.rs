@@ -140,16 +140,19 @@ fn a_runtime_that_comes_and_goes_takes_nothing_from_another_one() {
 // Requirement: SAF-12
 #[test]
 fn a_runtime_that_is_opened_again_has_what_came_before() {
-    let id = DeviceId::new(DeviceType::EXT_DEV, 77_021);
-    let sim = Sim::builder().build();
-    let early = ready_numbers(&sim, id);
-    let first = untold(&sim, id);
-    let array = ready_numbers(&sim, id);
-    drop(first);
-    let again = untold(&sim, id);
-    let queue = again.open_queue().unwrap();
-    assert_eq!((refusal(&early, &queue), refusal(&array, &queue)), (None, None));
-    drop((early, array, queue, again));
+    // In a process of its own: of very many ids, each may stand for several runtimes.
+    arrow_device_testkit::process::alone(|| {
+        let id = DeviceId::new(DeviceType::EXT_DEV, 77_021);
+        let sim = Sim::builder().build();
+        let early = ready_numbers(&sim, id);
+        let first = untold(&sim, id);
+        let array = ready_numbers(&sim, id);
+        drop(first);
+        let again = untold(&sim, id);
+        let queue = again.open_queue().unwrap();
+        assert_eq!((refusal(&early, &queue), refusal(&array, &queue)), (None, None));
+        drop((early, array, queue, again));
+    });
 }
 
 // Requirement: SAF-12
@@ -462,6 +465,41 @@ fn an_event_without_memory_is_not_given_to_a_runtime_that_reaches_the_id() {
         let reports = [old.finish(), new.finish()].concat();
         assert!(reports.is_empty(), "{is_open} {tells}: {reports:?}");
     }
+}
+
+// Requirement: SAF-11, SAF-12
+#[test]
+fn what_came_from_a_device_that_reaches_the_id_is_not_that_of_one_opened_later() {
+    // In a process of its own: once an id is ambiguous, every id is looked at.
+    arrow_device_testkit::process::alone(|| {
+        for (number, is_closed) in [(77_100, false), (77_102, true)] {
+            let [id, other] =
+                [number, number + 1].map(|number| DeviceId::new(DeviceType::EXT_DEV, number));
+            let (old, new) = (Sim::builder().build(), Sim::builder().build());
+            let driver = old.device().driver().clone();
+            let peer = Renamed { tells: false, reached: Some(id), ..Renamed::new(driver, other) };
+            let peer = Device::new(peer);
+            let queue = peer.open_queue().unwrap();
+            let array = ready_numbers(&old, id);
+            let event = queue.record().unwrap();
+            let empty = foreign(id, 0, std::ptr::null(), event.raw().as_ptr());
+            // A device that is closed is known by what was used on it.
+            drop(array.on(&queue).unwrap());
+            queue.synchronize().unwrap();
+            let peer = (!is_closed).then_some((peer, event, queue));
+            release_finished();
+            let later = untold(&new, id);
+            let queue = later.open_queue().unwrap();
+            assert_eq!(refusal(&array, &queue), Some(ErrorKind::NotReachable), "{is_closed}");
+            assert_eq!(empty.on(&queue).unwrap_err().kind(), ErrorKind::NotReachable);
+            assert!(empty.wait().is_err() && empty.is_ready().is_err(), "{is_closed}");
+            let own = ready_numbers(&new, id);
+            assert_eq!(refusal(&own, &queue), None, "{is_closed}");
+            drop((array, empty, own, queue, later, peer));
+            let reports = [old.finish(), new.finish()].concat();
+            assert!(reports.is_empty(), "{is_closed}: {reports:?}");
+        }
+    });
 }
 
 /// What a child of `fork` makes of an array that came before any device was opened.

@@ -309,22 +309,28 @@ impl ArrayBuilder {
         let children = children.map(|(index, child)| (format!("child {index}"), child));
         let dictionary = self.dictionary.iter().map(|values| ("the dictionary".to_owned(), values));
         let below = children.chain(dictionary);
+        let runtime_of = |holder: Option<Device>| holder.map(|holder| holder.driver().runtime());
+        let buffers = buffers.map(|(name, claimed)| {
+            // SAFETY: the buffer, which `self` has, keeps the memory, and its maker promised that
+            // it is on this device and what the convention says, which is what `buffers[i]` of an
+            // array is.
+            (name, runtime_of(unsafe { Device::find_holding(device, claimed) }))
+        });
+        let below = below.filter(|(_, part)| part.tree().tells_runtime());
+        let below =
+            below.map(|(name, part)| (name, part.tree(), runtime_of(part.tree().open_device())));
         let below: Vec<_> = below.collect();
-        if let Some((name, _)) = below.iter().find(|(_, part)| part.tree().has_unknown_event()) {
+        let is_unknown =
+            |runtime: &Option<Runtime>, part: &Tree| runtime.is_none() && part.has_telling_event();
+        if let Some((name, ..)) = below.iter().find(|(_, part, runtime)| is_unknown(runtime, part))
+        {
             let message = format!(
                 "{name} has no memory that tells which runtime its event is of, and several were open by this id"
             );
             return Err(refused(message).on_device(device));
         }
-        let below = below.into_iter();
-        let below = below.filter_map(|(name, array)| Some((name, array.tree().telling_memory()?)));
-        let mut parts = buffers.chain(below).map(|(name, claimed)| {
-            // SAFETY: the buffer or the tree, which `self` has, keeps the memory, and its maker
-            // promised that it is on this device and what the convention says, which is what
-            // `buffers[i]` of an array is.
-            let holder = unsafe { Device::find_holding(device, claimed) };
-            (name, holder.map(|holder| holder.driver().runtime()))
-        });
+        let below = below.into_iter().map(|(name, _, runtime)| (name, runtime));
+        let mut parts = buffers.chain(below);
         let Some(first) = parts.next() else { return Ok(()) };
         // Of two parts of which nobody can tell, nobody can tell that they are of one runtime.
         let differs = |part: &(String, Option<Runtime>)| part.1 != first.1 || part.1.is_none();

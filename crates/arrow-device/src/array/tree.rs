@@ -257,14 +257,20 @@ impl Tree {
         match self.telling_memory() {
             // SAFETY: the memory is a `buffers[i]` of this tree, which keeps it.
             Some(claimed) => unsafe { Device::find_holding(self.device, claimed) },
-            None if self.has_unknown_event() => None,
+            None if self.has_telling_event() => Device::find_sending(self.device, self.came),
             None => Device::find(self.device),
         }
     }
 
-    /// Whether the tree waits for an event of a producer's of which nothing tells the runtime:
-    /// there is no memory, and the id has stood for several runtimes.
-    pub(crate) fn has_unknown_event(&self) -> bool {
+    /// Whether the tree has memory or an event of a producer's, which tells of which of several
+    /// runtimes the tree is.
+    pub(super) fn tells_runtime(&self) -> bool {
+        self.telling_memory().is_some() || self.has_telling_event()
+    }
+
+    /// Whether the tree has nothing but an event of a producer's, and when that came, to tell of
+    /// which runtime it is: there is no memory, and the id has stood for several runtimes.
+    pub(crate) fn has_telling_event(&self) -> bool {
         let is_foreign = |pending: &Pending| pending.event().is_none();
         Device::ids_are_ambiguous()
             && self.ready.pending().iter().any(is_foreign)

@@ -191,8 +191,7 @@ impl Tree {
 
     /// Whether nothing tells that a producer's event is of the runtime of this queue.
     fn is_unknown_to(&self, queue: &Queue) -> bool {
-        self.has_unknown_event()
-            || self.any_memory().is_none() && !queue.device().has_events_of(self.device)
+        self.any_memory().is_none() && !queue.device().has_events_of(self.device, self.came())
     }
 
     fn unknown_event(&self) -> Error {

@@ -9,7 +9,7 @@ use super::deferred::{QueueTimeline, timeline_on};
 use super::driver::{Addressing, Driver, Properties, Raw, Readiness};
 use super::guarded::Guarded;
 use super::staging::Staging;
-use super::{ClaimedMemory, Memory, Owner, Queue, host, registry};
+use super::{ClaimedMemory, Memory, Moment, Owner, Queue, host, registry};
 use crate::pool::per_fork::PerFork;
 use crate::process::MadeIn;
 use crate::{DeviceId, DeviceType, Result, convention};
@@ -179,10 +179,8 @@ impl Device {
         // SAFETY: the memory is a `buffers[i]` of an array that claims to be on that device, which
         // this one reaches, and is alive, as the caller promises.
         let told = unsafe { self.driver().holds(claimed.memory) };
-        // This device reaches by a number what another runtime has, perhaps only since just now.
-        if registry::has_another_runtime(id, self.driver().runtime()) {
-            registry::note_ambiguity();
-        }
+        // Another runtime may have what this device reaches by a number, now or later.
+        registry::note_runtime(id, self.driver().runtime(), Moment::BEFORE_ALL);
         match told {
             Some(answer) => answer,
             None => {
@@ -202,10 +200,17 @@ impl Device {
         }
     }
 
-    /// Whether a producer's events on that device are certainly of this device's runtime: the
-    /// device is this one, the types of both are of one vendor's runtime, or the runtime has opened
-    /// that device and no other one has.
-    pub(crate) fn has_events_of(&self, id: DeviceId) -> bool {
+    /// The open device of this id whose runtime a producer's event is of, where the producer's
+    /// array came at that moment and has no memory. Nothing where nobody can tell.
+    pub(crate) fn find_sending(id: DeviceId, came: Moment) -> Option<Self> {
+        registry::find_sending(id, came)
+    }
+
+    /// Whether a producer's event on that device is certainly of this device's runtime, where the
+    /// producer's array came at that moment and has no memory: the device is this one, the types of
+    /// both are of one vendor's runtime, or the runtime has opened that device and no other one
+    /// has. Of an id that has stood for several runtimes, time tells.
+    pub(crate) fn has_events_of(&self, id: DeviceId, came: Moment) -> bool {
         let (own, runtime) = (self.id(), self.driver().runtime());
         let is_of_vendor = has_addresses(id.device_type)
             && convention::have_same_events(own.device_type, id.device_type);
@@ -213,6 +218,11 @@ impl Device {
             let mut known = registry::of_each_runtime(id).into_iter();
             known.any(|(device, _)| device.driver().runtime() == runtime)
         };
+        if Self::has_several_runtimes(id) {
+            let is_ours =
+                |device: Self| host::is_host(self) || device.driver().runtime() == runtime;
+            return Self::find_sending(id, came).is_some_and(is_ours);
+        }
         own == id
             || host::is_host(self)
             || is_of_vendor

@@ -26,6 +26,9 @@ static LATEST: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Moment(u32);
 
 impl Moment {
+    /// Before all openings and closings.
+    pub(super) const BEFORE_ALL: Self = Self(0);
+
     /// The present: behind the latest opening or closing that the thread knows of.
     #[inline(always)]
     pub(crate) fn now() -> Self {

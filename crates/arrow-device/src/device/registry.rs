@@ -30,16 +30,34 @@ struct ListedDevice {
     is_judged: bool,
 }
 
-/// The runtimes that were ever open by an id: who has data of one that is closed may still use the
-/// id. A child of `fork` goes on with none, as it has no devices.
-static RUNTIMES: PerProcess<Mutex<Runtimes>> = PerProcess::new(Mutex::new(None));
+/// The runtimes that were ever open by an id, or reached memory by it: who has data of one that is
+/// closed may still use the id. A child of `fork` goes on with none, as it has no devices.
+static RUNTIMES: PerProcess<Mutex<Runtimes>> =
+    PerProcess::new(Mutex::new(Runtimes { of_ids: None, are_many: false }));
 
-type Runtimes = Option<HashMap<DeviceId, RuntimesOfId>>;
+#[derive(Default)]
+struct Runtimes {
+    of_ids: Option<HashMap<DeviceId, RuntimesOfId>>,
+    /// Whether there were more ids than a driver is asked about: each may stand for several.
+    are_many: bool,
+}
+
+impl Runtimes {
+    fn of(&self, id: DeviceId) -> Option<&RuntimesOfId> {
+        self.of_ids.as_ref()?.get(&of_all(id))
+    }
+
+    fn of_mut(&mut self, id: DeviceId, if_none: Runtime) -> &mut RuntimesOfId {
+        let of_id = self.of_ids.get_or_insert_default().entry(of_all(id));
+        of_id.or_insert_with(|| RuntimesOfId::new(if_none))
+    }
+}
 
 /// The runtimes of one id, as far as anybody asks.
 struct RuntimesOfId {
     first: Runtime,
-    are_several: bool,
+    /// Since when there are others, too. Nothing where there are none.
+    several_since: Option<Moment>,
     /// The devices that were closed, the one closed last at the end.
     closed: Vec<ClosedDevice>,
 }
@@ -58,7 +76,7 @@ const MOST_CLOSED: usize = 256;
 
 impl RuntimesOfId {
     fn new(first: Runtime) -> Self {
-        Self { first, are_several: false, closed: Vec::new() }
+        Self { first, several_since: None, closed: Vec::new() }
     }
 
     fn note_closing(&mut self, runtime: Runtime, opened: Moment) {
@@ -81,7 +99,7 @@ impl RuntimesOfId {
 
     /// Whether there ever was another runtime than this.
     fn is_of_another(&self, runtime: Runtime) -> bool {
-        self.are_several || self.first != runtime
+        self.several_since.is_some() || self.first != runtime
     }
 
     /// Whether a device of another runtime than this was open at a moment, and is closed.
@@ -97,8 +115,8 @@ impl RuntimesOfId {
 /// the lock.
 static USED: AtomicBool = AtomicBool::new(false);
 
-/// Whether an id ever stood for several runtimes at once: several were open by it, or one reaches
-/// by its number what another one is open by. Who copies within a device asks this every time.
+/// Whether an id ever stood for several runtimes: several were open by it, or one reaches by its
+/// number what another one was open by. Who copies within a device asks this every time.
 static AMBIGUOUS: AtomicBool = AtomicBool::new(false);
 
 /// Whether there ever was a device whose arrays are ready in the order of its queue.
@@ -113,14 +131,15 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     // The drivers of others may be closed meanwhile, and then end here: who waits for all releases
     // waits.
     deferred::in_hand(|| {
-        let others = list(device, opened);
-        let is_one_of_several = note_runtime(device);
-        if is_one_of_several
-            || is_ambiguous()
-            || others.iter().any(|other| is_mistaken_for(&**device.driver(), &**other))
-            || reaches_another(device)
-        {
-            note_ambiguity();
+        let (others, since) = list(device, opened);
+        let driver = &**device.driver();
+        note_runtime(driver.id(), driver.runtime(), since);
+        for other in others.iter().filter(|other| other.runtime() != driver.runtime()) {
+            note_reach(driver, other.id(), since);
+            note_reach(&**other, driver.id(), since);
+        }
+        for id in ids_of_others(driver.runtime()) {
+            note_reach(driver, id, since);
         }
         // Whoever finds the device from here on sees the answer, by the lock.
         let mut open = crate::sync::lock(OPEN.get());
@@ -131,23 +150,24 @@ pub(super) fn add(device: &Device, opened: &Arc<OpenDevice>) {
     });
 }
 
-/// Puts a device on the list. Returns the drivers of the others: one lock for both, so that of two
-/// devices that are opened at once, one sees the other.
-fn list(device: &Device, opened: &Arc<OpenDevice>) -> Vec<Arc<dyn Driver>> {
+/// Puts a device on the list. Returns the drivers of the others, and since when the device stands
+/// there: one lock for both, so that of two devices that are opened at once, one sees the other.
+fn list(device: &Device, opened: &Arc<OpenDevice>) -> (Vec<Arc<dyn Driver>>, Moment) {
     // Dropped without the lock: each may be the last share of a driver whose device is closed
     // meanwhile.
     let mut others = Vec::new();
     let mut open = crate::sync::lock(OPEN.get());
     others.extend(open.iter().filter_map(|other| other.driver.upgrade()));
+    let since = Moment::begin();
     open.push(ListedDevice {
         id: device.id(),
         runtime: device.driver().runtime(),
         opened: Arc::downgrade(opened),
         driver: Arc::downgrade(device.driver()),
-        since: Moment::begin(),
+        since,
         is_judged: false,
     });
-    others
+    (others, since)
 }
 
 /// Takes a device from the list whose last share goes.
@@ -161,26 +181,37 @@ pub(super) fn remove(opened: &OpenDevice) {
     let ListedDevice { id, runtime, since, .. } = open.remove(index);
     // Under the lock of the list: whoever does not find the device there any more finds this.
     let mut known = crate::sync::lock(RUNTIMES.get());
-    let of_id = known.get_or_insert_default().entry(of_all(id));
-    let of_id = of_id.or_insert_with(|| RuntimesOfId::new(runtime));
-    of_id.note_closing(runtime, since);
+    known.of_mut(id, runtime).note_closing(runtime, since);
 }
 
-/// Notes the runtime of a device by the device's id. Returns whether the id stands for several.
-fn note_runtime(device: &Device) -> bool {
-    let runtime = device.driver().runtime();
+/// Notes that a runtime is open by an id since a moment, or reaches memory by it.
+pub(super) fn note_runtime(id: DeviceId, runtime: Runtime, since: Moment) {
     let mut known = crate::sync::lock(RUNTIMES.get());
-    let of_id = known.get_or_insert_default().entry(of_all(device.id()));
-    let of_id = of_id.or_insert_with(|| RuntimesOfId::new(runtime));
-    of_id.are_several |= of_id.first != runtime;
-    of_id.are_several
+    let of_id = known.of_mut(id, runtime);
+    if of_id.is_of_another(runtime) {
+        let earlier = of_id.several_since.filter(|earlier| earlier.is_before(since));
+        of_id.several_since = Some(earlier.unwrap_or(since));
+        AMBIGUOUS.store(true, Ordering::Relaxed);
+    }
 }
 
-/// Whether this id has stood for several runtimes.
+/// Notes the runtime of a driver by the id of a device of another runtime, where the driver reaches
+/// memory by that id. Asks the driver, without a lock.
+fn note_reach(driver: &dyn Driver, id: DeviceId, since: Moment) {
+    if reaches_by_number(driver, id) {
+        note_runtime(id, driver.runtime(), since);
+    }
+}
+
+/// Whether this id has stood for several runtimes, or may have.
 pub(super) fn has_several_runtimes(id: DeviceId) -> bool {
     let known = crate::sync::lock(RUNTIMES.get());
-    let of_id = known.as_ref().and_then(|known| known.get(&of_all(id)));
-    of_id.is_some_and(|of_id| of_id.are_several)
+    known.are_many || known.of(id).is_some_and(|of_id| of_id.several_since.is_some())
+}
+
+/// Since when this id is known to stand for several runtimes.
+fn several_since(id: DeviceId) -> Option<Moment> {
+    crate::sync::lock(RUNTIMES.get()).of(id)?.several_since
 }
 
 /// Whether a device of this id and of another runtime than this was open at a moment, and is
@@ -197,39 +228,34 @@ pub(super) fn was_another_open(id: DeviceId, runtime: Runtime, at: Moment) -> bo
         return true;
     }
     let known = crate::sync::lock(RUNTIMES.get());
-    let of_id = known.as_ref().and_then(|known| known.get(&of_all(id)));
-    of_id.is_some_and(|of_id| of_id.was_another_open(runtime, at))
+    known.of(id).is_some_and(|of_id| of_id.was_another_open(runtime, at))
 }
 
-/// Whether an id stands for both, or one reaches by its number what the other is open by. Asks
-/// drivers, without a lock.
-fn is_mistaken_for(driver: &dyn Driver, others: &dyn Driver) -> bool {
-    let reaches =
-        || reaches_by_number(others, driver.id()) || reaches_by_number(driver, others.id());
-    others.runtime() != driver.runtime() && (others.id() == driver.id() || reaches())
-}
-
-/// So many ids of other runtimes a device is asked about when it is opened. Where there were more,
-/// any may be ambiguous.
+/// So many ids of other runtimes a driver is asked about when it is opened.
 const MOST_ASKED: usize = 64;
 
-/// Whether a device reaches by its number what another runtime was open by, and may be closed. Asks
-/// the driver, without a lock.
-fn reaches_another(device: &Device) -> bool {
-    let runtime = device.driver().runtime();
-    let known = crate::sync::lock(RUNTIMES.get());
-    let others = known.iter().flatten().filter(|(_, of_id)| of_id.is_of_another(runtime));
-    let others: Vec<DeviceId> = others.map(|(id, _)| *id).take(MOST_ASKED + 1).collect();
-    drop(known);
-    let reaches = |id: &DeviceId| reaches_by_number(&**device.driver(), *id);
-    others.len() > MOST_ASKED || others.iter().any(reaches)
+/// The ids by which another runtime than this is known, and may be closed. None where there are too
+/// many: then each id may stand for several.
+fn ids_of_others(runtime: Runtime) -> Vec<DeviceId> {
+    let mut known = crate::sync::lock(RUNTIMES.get());
+    if known.are_many {
+        return Vec::new();
+    }
+    let others = known.of_ids.iter().flatten();
+    let others = others.filter(|(_, of_id)| of_id.is_of_another(runtime)).map(|(id, _)| *id);
+    let others: Vec<_> = others.take(MOST_ASKED + 1).collect();
+    if others.len() <= MOST_ASKED {
+        return others;
+    }
+    known.are_many = true;
+    AMBIGUOUS.store(true, Ordering::Relaxed);
+    Vec::new()
 }
 
 /// Whether an id has stood for another runtime than this.
 pub(super) fn has_another_runtime(id: DeviceId, runtime: Runtime) -> bool {
     let known = crate::sync::lock(RUNTIMES.get());
-    let of_id = known.as_ref().and_then(|known| known.get(&of_all(id)));
-    of_id.is_some_and(|of_id| of_id.is_of_another(runtime))
+    known.of(id).is_some_and(|of_id| of_id.is_of_another(runtime))
 }
 
 /// Whether a device's runtime is open by its id since a moment, or longer.
@@ -251,11 +277,6 @@ fn reaches_by_number(driver: &dyn Driver, id: DeviceId) -> bool {
         // Who cannot say so now may say yes later.
         Err(error) => error.kind() != ErrorKind::NotReachable,
     })
-}
-
-/// Notes that an id may stand for several runtimes.
-pub(super) fn note_ambiguity() {
-    AMBIGUOUS.store(true, Ordering::Relaxed);
 }
 
 /// Whether an id may stand for several runtimes.
@@ -290,11 +311,25 @@ pub(super) unsafe fn find_holding(id: DeviceId, claimed: ClaimedMemory) -> Optio
     if !having.is_empty() {
         return the_only_one(having);
     }
+    find_by_time(id, unsure, came)
+}
+
+/// The open device of this id whose runtime a producer's event is of, where the producer's array
+/// came at a moment and has no memory that could tell. Nothing where the id stood for several
+/// runtimes then.
+pub(super) fn find_sending(id: DeviceId, came: Moment) -> Option<Device> {
+    let was_one = several_since(id).is_none_or(|since| came.is_before(since));
+    if was_one { find_by_time(id, of_each_runtime(id), came) } else { None }
+}
+
+/// The only one of these devices; of an id that has stood for several runtimes, the only one that
+/// was open at a moment, where no other that was open then is closed.
+fn find_by_time(id: DeviceId, mut of: Vec<(Device, Moment)>, came: Moment) -> Option<Device> {
     if !has_several_runtimes(id) {
-        return the_only_one(unsure).map(|(device, _)| device);
+        return the_only_one(of).map(|(device, _)| device);
     }
-    unsure.retain(|(_, since)| !came.is_before(*since));
-    let (device, _) = the_only_one(unsure)?;
+    of.retain(|(_, since)| !came.is_before(*since));
+    let (device, _) = the_only_one(of)?;
     let is_told = !was_another_open(id, device.driver().runtime(), came);
     is_told.then_some(device)
 }
