@@ -1,18 +1,18 @@
 //! `Array`, and `RecordBatch`, which is one with columns.
 
-use arrow_device::abi::{ArrowArray, ArrowDeviceArray};
+use arrow_device::abi::{ArrowArray, ArrowArrayStream, ArrowDeviceArray};
 use arrow_device::driver::ForkMutex;
-use arrow_device::{Array, Batch, DataType, DeviceId, DeviceType, Queue, Ready, View};
+use arrow_device::{Array, ArrayStream, Batch, DataType, DeviceId, DeviceType, Queue, Ready, View};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PySlice, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PySlice, PyString, PyTuple};
 
 use crate::attach::LastField;
 use crate::capsule::{self, Moved};
 use crate::device::{self, PyDevice, PyQueue};
 use crate::error::{OrRaise, invalid};
 use crate::live::{Kind, Live};
-use crate::schema::{PyDataType, PySchema, check_request, position};
+use crate::schema::{PyDataType, PySchema, at, check_request, position};
 use crate::tensor::PyTensor;
 use crate::{backends, exchange, html, interrupt, kwargs, sizes, tensor};
 
@@ -109,11 +109,12 @@ fn wrap_like(
     as_batch: bool,
     host_copies: bool,
 ) -> PyResult<Py<PyArray>> {
-    let base = PyArray { host_copies, ..PyArray::new(array.clone()) };
     if !as_batch {
-        return Py::new(py, base);
+        return Py::new(py, PyArray { host_copies, ..PyArray::new(array) });
     }
     let batch = Batch::try_from(array).or_raise()?;
+    // The batch's array, which never leaves with an offset: other libraries refuse a batch with one.
+    let base = PyArray { host_copies, ..PyArray::new(batch.as_array().clone()) };
     let whole = PyClassInitializer::from(base).add_subclass(PyBatch { batch });
     Ok(Py::new(py, whole)?.into_bound(py).cast_into::<PyArray>()?.unbind())
 }
@@ -284,12 +285,12 @@ impl PyArray {
 
     /// A child as it lies, without this array's offset and length. For the columns of a batch see
     /// ``RecordBatch.column``.
-    fn child(&self, index: usize) -> PyResult<Self> {
-        if index >= self.array.child_count() {
-            let message =
-                format!("{} has {} children", self.array.data_type(), self.array.child_count());
+    fn child(&self, index: isize) -> PyResult<Self> {
+        let count = self.array.child_count();
+        let Some(index) = at(index, count) else {
+            let message = format!("{} has {count} children", self.array.data_type());
             return Err(PyIndexError::new_err(message));
-        }
+        };
         self.array.child(index).or_raise().map(Self::new)
     }
 
@@ -314,12 +315,22 @@ impl PyArray {
     }
 
     /// Whether both are of one type and hold the same values, wherever they live. Reads both on the
-    /// host.
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
-        let Ok(other) = other.cast::<Self>() else { return Ok(None) };
-        let one = to_device(py, &self.array, DeviceId::CPU, None)?;
-        let other = to_device(py, &other.get().array, DeviceId::CPU, None)?;
-        py.detach(|| one.equals(&other)).or_raise().map(Some)
+    /// host; Ctrl-C ends that.
+    fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<bool> {
+        if slf.is(other) {
+            return Ok(true);
+        }
+        let (py, one, other) = (slf.py(), &slf.get().array, &other.get().array);
+        let is_short = one.child_count() == 0 && one.len() < LONG;
+        if one.len() != other.len() && one.data_type().equals_ignoring_metadata(other.data_type()) {
+            return Ok(false);
+        }
+        let one = to_device(py, one, DeviceId::CPU, None)?;
+        let other = to_device(py, other, DeviceId::CPU, None)?;
+        if is_short {
+            return py.detach(|| one.equals(&other)).or_raise();
+        }
+        interrupt::interruptible(py, move || one.equals(&other))
     }
 
     /// The tree of columns as text: types, lengths, nulls and buffers. Reads no buffer and asks no
@@ -456,6 +467,9 @@ impl PyArray {
     }
 }
 
+/// So many elements are compared without looking for Ctrl-C.
+const LONG: usize = 10_000;
+
 /// An array of the class and with the permissions of another.
 fn like(slf: &Bound<'_, PyArray>, array: Array) -> PyResult<Py<PyArray>> {
     wrap_like(slf.py(), array, slf.is_instance_of::<PyBatch>(), slf.get().host_copies)
@@ -463,6 +477,40 @@ fn like(slf: &Bound<'_, PyArray>, array: Array) -> PyResult<Py<PyArray>> {
 
 #[pymethods]
 impl PyBatch {
+    /// A column by its name, or rows by a slice.
+    fn __getitem__<'py>(
+        slf: &Bound<'py, Self>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if key.is_instance_of::<PyString>() {
+            let column = slf.get().column(key)?;
+            return Ok(Bound::new(slf.py(), column)?.into_any());
+        }
+        let rows = PyArray::__getitem__(slf.as_super(), key)?;
+        Ok(rows.into_bound(slf.py()).into_any())
+    }
+
+    /// The Arrow PyCapsule protocol: a capsule with an ``ArrowArrayStream`` of this one batch, which
+    /// lives in host memory.
+    ///
+    /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by
+    /// ``with_host_copies``.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        slf: &Bound<'py, Self>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        let this = slf.as_super().get();
+        let schema = this.array.schema().or_raise()?;
+        check_request(requested_schema, &schema)?;
+        let instead = "__arrow_c_device_array__";
+        let array = this.for_host(slf.py(), "__arrow_c_stream__", instead)?;
+        let mut out = ArrowArrayStream::empty();
+        let stream = ArrayStream::new(schema, DeviceType::CPU, [Ok(array)]);
+        stream.export_host(&mut out).or_raise()?;
+        capsule::wrap(slf.py(), out)
+    }
+
     /// How many rows.
     #[getter]
     fn num_rows(&self) -> usize {

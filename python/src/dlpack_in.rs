@@ -32,6 +32,9 @@ pub(crate) fn take(
     copy: Option<bool>,
 ) -> PyResult<Tensor> {
     let py = object.py();
+    // The host is one device, whatever number it is asked for by.
+    let device =
+        device.map(|id| if id.device_type == DeviceType::CPU { DeviceId::CPU } else { id });
     if let Ok(capsule) = object.cast::<PyCapsule>() {
         let tensor = consume(capsule, Order::Host)?;
         return arrange(py, tensor, device, copy, copy == Some(true));

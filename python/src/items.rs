@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_device::{Array, Error, ErrorKind, Result};
-use pyo3::exceptions::PyMemoryError;
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
 
@@ -50,8 +50,17 @@ impl Items {
 
 /// The next array of an iterator.
 pub(crate) fn next(iterator: &Bound<'_, PyIterator>) -> PyResult<Option<Array>> {
-    let mut iterator = iterator.clone();
-    iterator.next().transpose()?.map(|object| take::array(&object)).transpose()
+    let Some(object) = iterator.clone().next().transpose()? else { return Ok(None) };
+    let py = iterator.py();
+    take::array(&object).map(Some).map_err(|exception| {
+        if !exception.is_instance_of::<PyStopIteration>(py) {
+            return exception;
+        }
+        // Whoever reads the stream would take it for the stream's end.
+        let raised = PyRuntimeError::new_err("taking an array over raised StopIteration");
+        raised.set_cause(py, Some(exception));
+        raised
+    })
 }
 
 impl Iterator for Items {

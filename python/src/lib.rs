@@ -114,7 +114,8 @@ mod _native {
     /// Takes a stream over: of a table, a reader or a query result of another library, of one
     /// array, or of an iterable of arrays.
     ///
-    /// The schema of an iterable is that of its first array; an empty one needs ``schema``.
+    /// The schema of an iterable is that of its first array; an empty one needs ``schema``. Of
+    /// anything else ``schema`` has to be the schema: nothing is converted.
     ///
     /// >>> import arrow_device as ad, numpy as np
     /// >>> [len(chunk) for chunk in ad.stream(np.zeros(n) for n in (1, 2))]
@@ -122,11 +123,12 @@ mod _native {
     #[pyfunction]
     #[pyo3(signature = (obj, schema=None))]
     fn stream(obj: &Bound<'_, PyAny>, schema: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyStream>> {
-        if let Ok(stream) = obj.cast::<PyStream>() {
-            return Ok(stream.clone().unbind());
-        }
         let _end = AtEnd::of(obj.py());
         let schema = schema.map(take::schema).transpose()?;
+        if let Ok(stream) = obj.cast::<PyStream>() {
+            stream.get().require_type(schema.as_ref())?;
+            return Ok(stream.clone().unbind());
+        }
         Py::new(obj.py(), crate::stream::of(obj, schema)?)
     }
 

@@ -3,7 +3,7 @@
 use arrow_device::{DataType, Field, Schema};
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyDict};
+use pyo3::types::{PyBool, PyBytes, PyCapsule, PyDict, PyNotImplemented, PyString};
 
 use crate::capsule;
 use crate::error::{OrRaise, refused};
@@ -90,9 +90,8 @@ impl PySchema {
         self.schema.data_type().child_count()
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> Option<bool> {
-        let other = other.cast::<Self>().ok()?;
-        Some(self.schema == other.get().schema)
+    fn __eq__(&self, other: &Bound<'_, Self>) -> bool {
+        self.schema == other.get().schema
     }
 
     fn __repr__(&self) -> String {
@@ -103,6 +102,12 @@ impl PySchema {
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         capsule::of_schema(py, &self.schema)
     }
+}
+
+/// Which one of so many a number means, which counts from the end where it is negative.
+pub(crate) fn at(number: isize, count: usize) -> Option<usize> {
+    let index = if number < 0 { number.checked_add_unsigned(count) } else { Some(number) };
+    index.and_then(|index| usize::try_from(index).ok()).filter(|index| *index < count)
 }
 
 /// Which one of so many is meant: by number, also from the end, or by name.
@@ -118,9 +123,7 @@ pub(crate) fn position(
         let message = format!("expected a name or a number, got {}", key.get_type());
         return Err(PyTypeError::new_err(message));
     };
-    let index = if number < 0 { number.checked_add_unsigned(count) } else { Some(number) };
-    let index = index.and_then(|index| usize::try_from(index).ok()).filter(|index| *index < count);
-    index
+    at(number, count)
         .ok_or_else(|| PyIndexError::new_err(format!("number {number} of {count} is out of range")))
 }
 
@@ -157,19 +160,21 @@ impl PyDataType {
         self.schema.data_type().children().map(PySchema::of_field).collect()
     }
 
-    fn __eq__(&self, other: &Bound<'_, PyAny>) -> Option<bool> {
+    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> Bound<'py, PyAny> {
         let mine = self.schema.data_type();
-        if let Ok(other) = other.cast::<Self>() {
-            return Some(mine.equals_ignoring_metadata(other.get().schema.data_type()));
-        }
-        other.extract::<String>().ok().map(|text| text == mine.to_string())
+        let is_equal = if let Ok(other) = other.cast::<Self>() {
+            mine.equals_ignoring_metadata(other.get().schema.data_type())
+        } else if let Ok(text) = other.cast::<PyString>() {
+            *text == mine.to_string().as_str()
+        } else {
+            return PyNotImplemented::get(other.py()).to_owned().into_any();
+        };
+        PyBool::new(other.py(), is_equal).to_owned().into_any()
     }
 
-    fn __hash__(&self) -> u64 {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        let mut hasher = DefaultHasher::new();
-        self.schema.data_type().to_string().hash(&mut hasher);
-        hasher.finish()
+    /// That of the text, which the type is equal to.
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        PyString::new(py, &self.schema.data_type().to_string()).hash()
     }
 
     fn __str__(&self) -> String {

@@ -7,7 +7,7 @@ use arrow_device::driver::Turns;
 use arrow_device::{Array, ArrayStream, DeviceType, Error, ErrorKind, Queue, Result, Schema};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict};
+use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use crate::array::{PyArray, wrap_chunk};
 use crate::attach::{AtEnd, LastField};
@@ -96,6 +96,11 @@ impl PyStream {
         }
     }
 
+    /// An exception where another schema is asked for.
+    pub(crate) fn require_type(&self, wanted: Option<&Schema>) -> PyResult<()> {
+        check_type(wanted, &self.schema)
+    }
+
     /// Takes the stream out, to hand it over.
     fn take(&self, py: Python<'_>) -> PyResult<ArrayStream> {
         self.with(py, Option::take)?.ok_or_else(handed_over)
@@ -123,16 +128,32 @@ impl PyStream {
 }
 
 fn handed_over() -> PyErr {
-    invalid("the stream was handed over already; it can be read once")
+    invalid("the stream was handed over already, or closed; it can be read once")
+}
+
+/// An exception where another schema is asked for than a stream has.
+fn check_type(wanted: Option<&Schema>, known: &Schema) -> PyResult<()> {
+    let is_other =
+        |wanted: &&Schema| !wanted.data_type().equals_ignoring_metadata(known.data_type());
+    let Some(wanted) = wanted.filter(is_other) else { return Ok(()) };
+    let (wanted, known) = (wanted.data_type(), known.data_type());
+    Err(invalid(format!(
+        "`schema` says {wanted}, and what is there is {known}; nothing is converted"
+    )))
 }
 
 /// A stream of an object: what it says itself, one array, or an iterable of arrays.
 pub(crate) fn of(object: &Bound<'_, PyAny>, schema: Option<Schema>) -> PyResult<PyStream> {
+    let is_wanted = |known: &Schema| check_type(schema.as_ref(), known);
     if let Some(stream) = take::stream(object)? {
-        return Ok(PyStream::new(stream, Failure::default()));
+        return match is_wanted(stream.schema()) {
+            Ok(()) => Ok(PyStream::new(stream, Failure::default())),
+            Err(exception) => Err(take::with_stream(object.py(), exception, stream)),
+        };
     }
     if let Some(array) = take::arrow_array(object)? {
         let (schema, of) = (array.schema().or_raise()?, array.device().device_type);
+        is_wanted(&schema)?;
         let stream = ArrayStream::new(schema, of, [Ok(array)]);
         return Ok(PyStream::new(stream, Failure::default()));
     }
@@ -199,7 +220,9 @@ impl PyStream {
             Ok(queue) => queue.get().queue().clone(),
             Err(_) => device::open(py, device::named(device)?)?.queue,
         };
-        self.copied(py, queue).map(|stream| Self::new(stream, self.failure.clone()))
+        let stream = self.copied(py, queue)?;
+        let host_copies = self.host_copies;
+        Ok(Self { host_copies, ..Self::new(stream, self.failure.clone()) })
     }
 
     /// The same stream, whose ``__arrow_c_stream__`` copies data that lives on a device instead of
@@ -207,6 +230,25 @@ impl PyStream {
     fn with_host_copies(&self, py: Python<'_>) -> PyResult<Self> {
         let stream = self.take(py)?;
         Ok(Self { host_copies: true, ..Self::new(stream, self.failure.clone()) })
+    }
+
+    /// Lets go of the stream and of what it reads from. Done by a ``with`` block at its end; a
+    /// stream that is handed over is left alone.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let _end = AtEnd::of(py);
+        let stream = self.with(py, Option::take)?;
+        // A release may run for long, and may need Python.
+        py.detach(|| drop(stream));
+        Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, py: Python<'_>, _exception: &Bound<'_, PyTuple>) -> PyResult<()> {
+        self.close(py)
     }
 
     /// An asynchronous iterator over the arrays: ``async for``, ``await anext(...)``. They are read

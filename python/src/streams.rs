@@ -57,6 +57,11 @@ pub(crate) fn order(py: Python<'_>, on: DeviceId, stream: Option<i64>) -> PyResu
     })
 }
 
+/// An exception where no stream of this device is named so.
+pub(crate) fn check(of: DeviceId, stream: Option<i64>) -> PyResult<()> {
+    meaning(of.device_type, stream).map(drop).map_err(invalid)
+}
+
 /// Whether a consumer of tensors on this type of device passes its stream.
 pub(crate) fn are_passed(of: DeviceType) -> bool {
     matches!(

@@ -10,6 +10,8 @@ use pyo3::types::{PyDict, PyTuple};
 
 use crate::array::PyArray;
 use crate::error::{OrRaise, invalid};
+use crate::items::Failure;
+use crate::stream::PyStream;
 use crate::tensor::PyTensor;
 use crate::{buffer, capsule, dlpack_in};
 
@@ -45,7 +47,9 @@ pub(crate) fn batch(object: &Bound<'_, PyAny>) -> PyResult<Array> {
     let array = match object.cast::<PyDict>() {
         Ok(columns) => {
             let mut named = Vec::with_capacity(columns.len());
-            for (name, column) in columns {
+            // A column's protocol method may change the dictionary.
+            for pair in columns.items() {
+                let (name, column) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
                 named.push((name.extract::<String>()?, array(&column)?));
             }
             Batch::from_columns(named).or_raise()?.into()
@@ -100,24 +104,37 @@ pub(crate) fn stream(object: &Bound<'_, PyAny>) -> PyResult<Option<ArrayStream>>
     Ok(None)
 }
 
-/// The one array of a stream: a table or a series in one piece is as good as an array.
+/// The one array of a stream: a table or a series in one piece is as good as an array, and one
+/// without a piece is an array without elements. Where there are several, the exception has the
+/// whole stream, for what was read of a reader cannot be put back.
 fn only_chunk(object: &Bound<'_, PyAny>, mut stream: ArrayStream) -> PyResult<Array> {
     let (first, more) = object.py().detach(|| {
         let first = stream.next().transpose();
         let more = stream.next().transpose();
         (first, more)
     });
+    let schema = stream.schema().clone();
     match (first.or_raise()?, more.or_raise()?) {
         (Some(array), None) => Ok(array),
-        (None, _) => Err(invalid("there is no chunk in it; read it with arrow_device.stream(obj)")),
-        (Some(_), Some(_)) => {
+        (None, _) => Array::empty(schema).or_raise(),
+        (Some(first), Some(more)) => {
             let message = format!(
-                "{} has several chunks, and an array is one; read it with arrow_device.stream(obj)",
+                "{} has several chunks, and an array is one; read it with arrow_device.stream(obj), or go on with this \
+                 exception's `stream`, which has all of them",
                 object.get_type()
             );
-            Err(invalid(message))
+            let of = stream.device_type();
+            let whole = [Ok(first), Ok(more)].into_iter().chain(stream);
+            Err(with_stream(object.py(), invalid(message), ArrayStream::new(schema, of, whole)))
         }
     }
+}
+
+/// An exception that has the stream of which something was read already.
+pub(crate) fn with_stream(py: Python<'_>, exception: PyErr, stream: ArrayStream) -> PyErr {
+    let attached = Py::new(py, PyStream::new(stream, Failure::default()))
+        .and_then(|stream| exception.value(py).setattr(intern!(py, "stream"), stream));
+    attached.err().unwrap_or(exception)
 }
 
 /// The schema of an object with `__arrow_c_schema__`.

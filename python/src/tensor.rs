@@ -240,8 +240,9 @@ pub(crate) fn of_array(
 
 /// What shall stand for nulls, as an element of the tensor that the array will be.
 fn stand_in(array: &Array, nulls: &Bound<'_, PyAny>, as_integers: bool) -> PyResult<Nulls> {
-    if nulls.extract::<String>().is_ok_and(|text| text == "nan") {
-        return Ok(Nulls::NaN);
+    if let Ok(text) = nulls.extract::<String>() {
+        let message = || format!("`nulls` is \"nan\" or an element, such as 0, and not {text:?}");
+        return if text == "nan" { Ok(Nulls::NaN) } else { Err(invalid(message())) };
     }
     let empty = array.slice(0, 0).or_raise()?;
     let any = Conversion::new().copying(CopyPolicy::IfNeeded).as_integers(as_integers);
@@ -385,10 +386,16 @@ impl Request {
         moves: bool,
         is_copied: bool,
     ) -> PyResult<Bound<'py, PyCapsule>> {
+        let from = tensor.device();
         let tensor = if moves { moved(py, &tensor, DeviceId::CPU)? } else { tensor };
         // A copy that was made for this consumer is not copied again.
         let copying = if moves || is_copied { CopyPolicy::IfNeeded } else { self.copying };
-        let ordered = streams::order(py, tensor.device(), self.stream)?;
+        let ordered = match moves {
+            // The stream is one of the device that the data comes from, and need not wait for a
+            // copy that the host has waited for.
+            true => streams::check(from, self.stream).map(|()| Ordered::Host)?,
+            false => streams::order(py, from, self.stream)?,
+        };
         if matches!(ordered, Ordered::Host) {
             wait(py, &tensor)?;
         }

@@ -168,3 +168,94 @@ def test_a_schema_tells_what_it_has():
     assert pa.field(first).type == pa.int64()
     with pytest.raises(KeyError):
         s.field("other")
+
+
+class Reflected:
+    """Says itself what it is equal to, when it is asked second."""
+
+    def __eq__(self, other):
+        return "asked"
+
+
+@pytest.mark.parametrize("name", ["array", "batch", "type", "schema"])
+def test_what_is_compared_with_others_lets_them_answer(name):
+    a, b = ad.array(pa.array([1])), ad.record_batch(BATCH)
+    ours = {"array": a, "batch": b, "type": a.type, "schema": a.schema}[name]
+    assert ours.__eq__(5) is NotImplemented and (ours == 5) is False and (ours != 5) is True
+    assert (ours == Reflected()) == "asked"
+
+
+def test_an_array_is_equal_to_itself_and_to_the_same_values_wherever_they_are():
+    a = ad.array(pa.array([float("nan"), 1.0]))
+    assert a == a and a == ad.array(pa.array([float("nan"), 1.0])) and a != a[:1]
+    many = ad.array(pa.array(range(50_000)))
+    assert many == ad.array(pa.array(range(50_000))) and many != ad.array(pa.array(range(1, 50_001)))
+
+
+def test_a_type_is_found_by_its_text():
+    a = ad.array(pa.array([[1]]))
+    assert {"list<item: int64>": "found"}[a.type] == "found" and hash(a.type) == hash(str(a.type))
+
+
+def test_children_are_counted_from_the_end_too():
+    b = ad.record_batch(BATCH)
+    assert b.child(-1) == b.child(1)
+    for index in (2, -3):
+        with pytest.raises(IndexError, match="has 2 children"):
+            b.child(index)
+
+
+def test_a_column_is_asked_for_by_its_name():
+    b = ad.record_batch(BATCH)
+    assert type(b["y"]) is ad.Array and b["y"] == b.column("y")
+    assert type(b[1:]) is ad.RecordBatch and b[1:].num_rows == 2
+    with pytest.raises(KeyError, match="z"):
+        b["z"]
+    with pytest.raises(TypeError, match="cut with a slice"):
+        b[0]
+
+
+def test_slices_of_batches_go_to_those_who_refuse_an_offset():
+    [batch] = ad.stream(pa.table(BATCH))
+    for part in (batch[1:3], batch.slice(1, 2), ad.record_batch(BATCH)[1:3], ad.array(pa.array(BATCH))[1:3]):
+        assert pa.record_batch(ad.record_batch(part)).equals(BATCH.slice(1, 2))
+
+
+def test_a_batch_is_a_stream_of_one():
+    b = ad.record_batch(BATCH)
+    assert pa.RecordBatchReader.from_stream(b).read_all().equals(pa.table(BATCH))
+    assert pa.RecordBatchReader.from_stream(b[1:]).read_all().equals(pa.table(BATCH.slice(1)))
+    assert not hasattr(ad.array(pa.array([1])), "__arrow_c_stream__")
+
+
+def test_a_batch_on_a_device_is_a_stream_where_copies_are_allowed(device):
+    b = ad.record_batch(BATCH).to(device)
+    if device != ad.device("cpu"):
+        with pytest.raises(ad.NotSupportedError, match="__arrow_c_stream__ is for host memory"):
+            b.__arrow_c_stream__()
+    assert pa.RecordBatchReader.from_stream(b.with_host_copies()).read_all().equals(pa.table(BATCH))
+
+
+@pytest.mark.parametrize("rows", [pa.table(BATCH).schema.empty_table(), pa.table({"x": pa.chunked_array([], "int64")})])
+def test_a_result_without_rows_is_a_batch_without_rows(rows):
+    b = ad.record_batch(rows)
+    assert (b.num_rows, b.column_names) == (0, rows.column_names)
+    assert pa.record_batch(b).schema.equals(rows.schema)
+    assert pa.table({"x": pa.array(ad.array(pa.chunked_array([], pa.list_(pa.string()))))}).num_rows == 0
+
+
+def test_a_dictionary_of_columns_may_change_meanwhile():
+    columns = {}
+
+    class Column:
+        def __arrow_c_array__(self, requested_schema=None):
+            columns["z"] = pa.array([2])
+            return pa.array([1]).__arrow_c_array__()
+
+    columns.update(a=Column(), b=pa.array([3]))
+    assert ad.record_batch(columns).column_names == ["a", "b"]
+
+
+def test_what_stands_for_nulls_is_told():
+    with pytest.raises(ad.DataError, match='`nulls` is "nan" or an element, such as 0, and not "zero"'):
+        ad.array(pa.array([1, None])).to_tensor(nulls="zero")

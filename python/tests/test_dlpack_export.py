@@ -3,6 +3,8 @@
 import ctypes
 import gc
 import inspect
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -259,6 +261,32 @@ def test_a_tensor_of_a_device_comes_to_the_host_when_asked(software):
     assert np.from_dlpack(ad.from_dlpack(made)).tolist() == list(range(100))
     with pytest.raises(BufferError, match="by a copy only"):
         source.__dlpack__(dl_device=(1, 0), copy=False)
-    with pytest.raises(ValueError, match="`stream` has to be None on cpu"):
-        source.__dlpack__(dl_device=(1, 0), stream=7)
+    # The stream is one of the device that the data comes from.
+    queue = software.queue()
+    for stream in (-1, None, queue.handle):
+        made, structure = versioned(source, dl_device=(1, 0), stream=stream)
+        assert np.from_dlpack(ad.from_dlpack(made)).tolist() == list(range(100))
+    with pytest.raises(ValueError, match="`stream` is -1, a stream or None on ext_dev"):
+        source.__dlpack__(dl_device=(1, 0), stream=-2)
     assert np.from_dlpack(source, device="cpu").tolist() == list(range(100))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets a limit of the process's addresses")
+@pytest.mark.parametrize("make, convert", [
+    ("pa.array(np.zeros(100_000_000, dtype=bool))", "a.to_tensor()"),
+    ("pa.array(np.zeros(20_000_000), mask=np.arange(20_000_000) % 2 == 0)", "a.to_tensor(nulls=0.0)"),
+])
+def test_a_conversion_without_memory_is_a_memory_error(make, convert):
+    program = f"""
+import resource, numpy as np, pyarrow as pa, arrow_device as ad
+a = ad.array({make})
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (5 << 20),) * 2)
+try:
+    {convert}
+except MemoryError as error:
+    print(type(error).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.returncode) == ("OutOfMemoryError\n", 0), done.stderr

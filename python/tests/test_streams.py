@@ -241,6 +241,129 @@ def test_an_asynchronous_stream_raises_what_its_source_raises():
         asyncio.run(read())
 
 
+def test_what_one_event_loop_asked_for_is_given_to_the_next():
+    go = threading.Event()
+
+    def chunks():
+        for number in range(3):
+            if number == 1:
+                go.wait()
+            yield pa.array([number])
+
+    s = ad.stream(chunks()).to_async()
+
+    async def ask():
+        await anext(s)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(anext(s), 0.05)
+        go.set()
+
+    async def rest():
+        return [pa.array(chunk).to_pylist() async for chunk in s]
+
+    asyncio.run(ask())
+    assert asyncio.run(rest()) == [[1], [2]]
+
+
+def test_an_asynchronous_stream_is_closed_after_what_is_being_read():
+    go, ended = threading.Event(), []
+
+    def chunks():
+        try:
+            yield pa.array([0])
+            go.wait()
+            yield pa.array([1])
+        finally:
+            ended.append(True)
+
+    async def read():
+        async with ad.stream(chunks()).to_async() as s:
+            await anext(s)
+            waiting = asyncio.ensure_future(anext(s, None))
+            await asyncio.sleep(0.05)
+            go.set()
+        assert [chunk async for chunk in s] == [] and await anext(s, None) is None
+        await s.aclose()
+        return await waiting
+
+    assert asyncio.run(read()) is None
+    gc.collect()
+    assert ended == [True]
+
+
+def test_a_stream_lets_go_where_its_block_ends():
+    ended = []
+
+    def chunks():
+        try:
+            yield pa.array([0])
+            yield pa.array([1])
+        finally:
+            ended.append(True)
+
+    with ad.stream(chunks()) as s:
+        next(s)
+        assert not ended
+    gc.collect()
+    assert ended == [True]
+    with pytest.raises(ad.DataError, match="handed over already, or closed"):
+        next(s)
+    s.close()
+    with pytest.raises(LookupError), ad.stream(TABLE):
+        raise LookupError
+    with ad.stream(TABLE) as s:
+        table = pa.table(s)
+    assert table.equals(TABLE)
+
+
+@pytest.mark.parametrize("made", [TABLE.to_reader, lambda: ad.stream(TABLE), lambda: TABLE], ids=["reader", "stream", "table"])
+@pytest.mark.parametrize("take", [ad.array, ad.record_batch])
+def test_what_was_read_of_several_chunks_is_not_lost(made, take):
+    with pytest.raises(ad.DataError, match="has several chunks, and an array is one") as raised:
+        take(made())
+    assert pa.table(raised.value.stream).equals(TABLE)
+
+
+@pytest.mark.parametrize("made", [TABLE.to_reader, lambda: ad.stream(TABLE), lambda: TABLE.to_batches()[0]])
+def test_a_schema_beside_what_has_one_is_compared(made):
+    with pytest.raises(ad.DataError, match="`schema` says struct<z: int64>, and what is there is struct<x: int64, y: utf8>"):
+        ad.stream(made(), schema=pa.schema({"z": pa.int64()}))
+    assert ad.stream(made(), schema=TABLE.schema).schema.names == ["x", "y"]
+
+
+def test_a_reader_with_another_schema_is_not_lost():
+    with pytest.raises(ad.DataError) as raised:
+        ad.stream(TABLE.to_reader(), schema=pa.schema({"z": pa.int64()}))
+    assert pa.table(raised.value.stream).equals(TABLE)
+
+
+def test_an_item_that_raises_stop_iteration_does_not_end_the_stream():
+    class Item:
+        def __arrow_c_array__(self, requested_schema=None):
+            raise StopIteration
+
+    with pytest.raises(RuntimeError, match="taking an array over raised StopIteration") as raised:
+        list(ad.stream([pa.array([1]), Item(), pa.array([2])]))
+    assert isinstance(raised.value.__cause__, StopIteration)
+
+
+def test_chunks_of_another_extension_type_are_refused():
+    ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0123456789abcdef"], pa.binary(16)))
+    for chunks in ([ids, ids.storage], [ids.storage, ids], [[ids], [ids.storage]]):
+        if isinstance(chunks[0], list):
+            chunks = [pa.record_batch(columns, ["id"]) for columns in chunks]
+        s = ad.stream(chunks)
+        next(s)
+        with pytest.raises(ad.DataError, match="extension types differ"):
+            next(s)
+    assert len(list(ad.stream([ids, ids]))) == 2
+
+
+def test_copies_stay_allowed_on_the_way_to_a_device(device):
+    s = ad.stream(TABLE).with_host_copies().to(device)
+    assert pa.RecordBatchReader.from_stream(s).read_all().equals(TABLE)
+
+
 class Stream:
     """A hand-written producer of an `ArrowDeviceArrayStream`, with what it is asked and faults to order."""
 

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arrow_device._native import Array, Schema, Stream
 
 __all__ = ["AsyncStream"]
 
@@ -13,50 +19,100 @@ class AsyncStream:
     """An asynchronous iterator over the arrays of a ``Stream``.
 
     Each array is asked for on a thread of the event loop's executor, one at a time. Several tasks may read one stream: each
-    array goes to one of them. A task that is cancelled while it waits loses nothing: whoever asks next gets the array.
+    array goes to one of them. A task that is cancelled while it waits loses nothing: whoever asks next gets the array, also
+    on another event loop.
+
+    >>> import arrow_device as ad, asyncio, pyarrow as pa
+    >>> async def lengths():
+    ...     async with ad.stream(pa.table({"x": [1, 2]})).to_async() as stream:
+    ...         return [len(batch) async for batch in stream]
+    >>> asyncio.run(lengths())
+    [2]
     """
 
-    def __init__(self, stream):
+    def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._asked = None
+        # What was asked for and nobody has. Belongs to no event loop, for one may be closed before the answer.
+        self._asked: concurrent.futures.Future[object] | None = None
+        self._is_closed = False
 
     @property
-    def schema(self):
+    def schema(self) -> Schema:
         """The schema of every array."""
         return self._stream.schema
 
     @property
-    def device_type(self):
+    def device_type(self) -> str:
         """The type of device that every array is on."""
         return self._stream.device_type
 
-    def __aiter__(self):
+    def __aiter__(self) -> AsyncStream:
         return self
 
-    async def __anext__(self):
-        while True:
-            if self._asked is None:
-                loop = asyncio.get_running_loop()
-                self._asked = loop.run_in_executor(None, next, self._stream, _END)
+    async def __anext__(self) -> Array:
+        while not self._is_closed:
             asked = self._asked
-            try:
-                array = await asyncio.shield(asked)
-            except BaseException as error:
-                is_of_stream = asked.done() and not asked.cancelled() and asked.exception() is error
-                if is_of_stream and self._asked is not asked:
-                    continue  # Another task was told.
-                if is_of_stream:
-                    self._asked = None
-                raise
+            if asked is None:
+                asked = self._asked = self._ask()
+            await _until(asked)
             if self._asked is not asked:
-                continue  # Another task has the array.
+                continue  # Another task has the answer.
             self._asked = None
+            array = asked.result()
             if array is _END:
-                raise StopAsyncIteration
-            return array
+                break
+            return array  # type: ignore[return-value]
+        raise StopAsyncIteration
 
-    def __repr__(self):
+    async def aclose(self) -> None:
+        """Lets go of the stream, after what is being read. Nothing comes out of it any more."""
+        self._is_closed = True
+        asked, self._asked = self._asked, None
+        if asked is not None:
+            await _until(asked)
+        await asyncio.get_running_loop().run_in_executor(None, self._stream.close)
+
+    async def __aenter__(self) -> AsyncStream:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
         return repr(self._stream).replace("Stream", "AsyncStream", 1)
+
+    def _ask(self) -> concurrent.futures.Future[object]:
+        """Asks the stream for an array, on another thread."""
+        asked: concurrent.futures.Future[object] = concurrent.futures.Future()
+
+        def read() -> None:
+            try:
+                array = next(self._stream, _END)
+            except BaseException as error:  # noqa: BLE001 - it is raised where the array is waited for
+                asked.set_exception(error)
+            else:
+                asked.set_result(array)
+
+        asyncio.get_running_loop().run_in_executor(None, read)
+        return asked
+
+
+async def _until(asked: concurrent.futures.Future[object]) -> None:
+    """Waits for an answer. A task that is cancelled meanwhile leaves it to others."""
+    loop = asyncio.get_running_loop()
+    waiter = loop.create_future()
+
+    def wake() -> None:
+        if not waiter.done():
+            waiter.set_result(None)
+
+    def on_answer(_: object) -> None:
+        # Nobody waits on a loop that is closed.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(wake)
+
+    asked.add_done_callback(on_answer)
+    await waiter
 
 
 AsyncStream.__module__ = "arrow_device"

@@ -6,6 +6,11 @@ Each is also one of Python's own, so that code which expects those needs no chan
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from arrow_device._native import Stream
+
 __all__ = [
     "ArrowDeviceError",
     "DataError",
@@ -39,6 +44,9 @@ class ArrowDeviceError(Exception):
 
 class DataError(ArrowDeviceError, ValueError):
     """Data, a schema or an argument that breaks a rule."""
+
+    #: The whole stream of which something was read before the mistake was seen, for whoever goes on with it.
+    stream: Stream | None = None
 
 
 class ExchangeError(ArrowDeviceError, BufferError, ValueError):

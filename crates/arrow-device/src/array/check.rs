@@ -13,7 +13,7 @@ use crate::abi::ArrowArray;
 use crate::convention;
 use crate::pool::list::List;
 use crate::schema::{Check, NO_BUFFER, Rule, Schema};
-use crate::{DeviceId, Error, ErrorKind, Result};
+use crate::{DeviceId, DeviceType, Error, ErrorKind, Result};
 
 /// Checks everything that host memory shows, for every node, and takes nothing over. Tells where
 /// the structs below are. Also what [`validate::layout`](crate::validate::layout) does.
@@ -30,9 +30,22 @@ pub(crate) unsafe fn check(
     if base.is_released() {
         return Err(Error::new(ErrorKind::Released, "the array is released").on_device(device));
     }
+    if device.device_type == UNFILLED {
+        return Err(unfilled());
+    }
     check_event(device, sync_event)?;
     // SAFETY: UNS-3 and UNS-5, which the caller promises.
     unsafe { check_nodes(base, schema) }.map_err(|error| error.on_device(device))
+}
+
+/// The type of device in a struct of zeros, which is none that the specification has.
+const UNFILLED: DeviceType = DeviceType(0);
+
+#[cold]
+fn unfilled() -> Error {
+    let message =
+        "the type of device is 0, which is none: whoever made the struct has not filled it";
+    Error::new(ErrorKind::Malformed, message)
 }
 
 /// Whether there is no event on a type of device that has none.

@@ -7,6 +7,7 @@
 mod batch;
 mod builder;
 pub(crate) mod check;
+mod empty;
 mod export;
 pub(crate) mod host;
 mod import;
@@ -200,11 +201,13 @@ impl Array {
         self.node == 0 && self.named.is_none()
     }
 
-    /// Whether the type is that of a schema, metadata left aside; the root's own name and
-    /// nullability too.
+    /// Whether the type is that of a schema, its extension types too: what is read by the schema
+    /// would be taken for them. Other metadata and the root's own name and nullability make no
+    /// difference.
     pub(crate) fn fits(&self, schema: &Schema) -> bool {
         (self.is_whole() && self.tree.schema.is_same(schema))
-            || schema.data_type().equals_ignoring_metadata(self.data_type())
+            || (schema.data_type().equals_ignoring_metadata(self.data_type())
+                && have_same_extensions(self.field(), schema.field()))
     }
 
     pub(crate) fn schema_node(&self) -> &crate::schema::SchemaNode {
@@ -350,3 +353,13 @@ const _: () = {
     thread_safe::<crate::Event>();
     thread_safe::<Error>();
 };
+
+/// Whether two fields of one type, which are in schemas, name the same extension types.
+fn have_same_extensions(one: &Field, other: &Field) -> bool {
+    let (of_one, of_other) = (one.data_type(), other.data_type());
+    let values = of_one.dictionary_values().into_iter().zip(of_other.dictionary_values());
+    let mut below = of_one.children().zip(of_other.children()).chain(values);
+    // A schema is at most 64 levels deep.
+    one.extension() == other.extension()
+        && below.all(|(one, other)| have_same_extensions(one, other))
+}

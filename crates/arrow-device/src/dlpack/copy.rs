@@ -6,7 +6,7 @@ use super::memory::{TensorMemory, bytes_of};
 use super::tensor::Origin;
 use super::{Dtype, Tensor};
 use crate::device::driver::{HostAccess, Raw, Region, Route, Spot};
-use crate::{Array, Device, DeviceType, Error, ErrorKind, Memory, Queue, Result};
+use crate::{Array, Device, DeviceId, DeviceType, Error, ErrorKind, Memory, Queue, Result};
 
 /// So many pieces are submitted at a time.
 const PIECES: usize = 1 << 16;
@@ -136,6 +136,23 @@ pub(crate) unsafe fn finish(memory: Memory, len: u64, queue: &Queue) -> Result<A
     bytes_of(bytes, |builder| builder.finish_on(queue))
 }
 
+/// Room for so many elements in host memory: an error where there is none.
+pub(crate) fn room<T>(count: usize) -> Result<Vec<T>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(count).map_err(|_| {
+        let bytes = count as u128 * size_of::<T>() as u128;
+        Error::new(ErrorKind::OutOfMemory, format!("{bytes} bytes asked for"))
+            .on_device(DeviceId::CPU)
+    })?;
+    Ok(room)
+}
+
+fn copied(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut copy = room(bytes.len())?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
 /// Some bytes of a buffer of an array, in host memory: read in place where the host can, or fetched
 /// on a queue, with a wait.
 pub(crate) fn read_bytes(
@@ -159,12 +176,11 @@ pub(crate) fn read_bytes(
         let host = array.host()?;
         let bytes = host.buffer(buffer)?;
         let piece = begin.checked_add(count).and_then(|end| bytes.get(begin..end));
-        return piece.map(<[u8]>::to_vec).ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidData,
-                format!("buffer {buffer} is shorter than it should be"),
-            )
-        });
+        let too_short = || {
+            let message = format!("buffer {buffer} is shorter than it should be");
+            Error::new(ErrorKind::InvalidData, message)
+        };
+        return copied(piece.ok_or_else(too_short)?);
     }
     queue.require_units(array.device(), || array.tree().open_device())?;
     let view = array.on(queue)?;
@@ -182,7 +198,7 @@ pub(crate) fn read_bytes(
     }
     // SAFETY: host memory of this length, written to as a whole by the copy that was waited for.
     let bytes = unsafe { std::slice::from_raw_parts(to.base.as_ptr().cast::<u8>(), count) };
-    Ok(bytes.to_vec())
+    copied(bytes)
 }
 
 /// A tensor in one dimension of these bytes, on the device of an array.

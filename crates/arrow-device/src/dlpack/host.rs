@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::copy::room;
 use super::dtype::Width;
 use super::memory::ELEMENTS;
 use super::{Element, Tensor};
@@ -53,10 +54,7 @@ impl HostTensor {
         let total = size(tensor.len()).ok_or_else(outside)?;
         let runs = tensor.dims().runs();
         let run = size(runs.length).ok_or_else(outside)?;
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(total)
-            .map_err(|_| Error::new(ErrorKind::OutOfMemory, format!("{total} bytes asked for")))?;
+        let mut bytes = room(total)?;
         for place in runs {
             let begin = tensor.start_of(place).and_then(|begin| usize::try_from(begin).ok());
             let piece = begin.and_then(|begin| memory.part(begin..begin.checked_add(run)?));

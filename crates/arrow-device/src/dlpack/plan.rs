@@ -1,7 +1,7 @@
 //! What of an array becomes which tensor: the way down through lists of fixed size, and the nulls
 //! on it.
 
-use super::copy::read_bytes;
+use super::copy::{read_bytes, room};
 use super::dims::Dims;
 use super::fixed_shape::{self, FixedShape};
 use super::storage::{Elements, elements_of};
@@ -98,7 +98,12 @@ impl TensorPlan {
                 conversion.may_copy(|| "there are nulls, and nobody may write over them".into())?;
             }
             let count = usize::try_from(self.count()).unwrap_or(0);
-            let valid = valid.get_or_insert_with(|| vec![true; count]);
+            if valid.is_none() {
+                let mut all = room(count)?;
+                all.resize(count, true);
+                valid = Some(all);
+            }
+            let valid = valid.get_or_insert_default();
             for (element, valid) in valid.iter_mut().enumerate() {
                 let first = (element as u64 * level.parts).checked_div(level.per).unwrap_or(0);
                 let own =
@@ -130,7 +135,9 @@ pub(crate) fn bits(
     let queue = conversion.queue_for(array)?;
     let bytes = read_bytes(array, buffer, first as u64, bytes, &queue)?;
     let all = bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1));
-    Ok(Some(all.skip(shift).take(len).collect()))
+    let mut bits = room(len)?;
+    bits.extend(all.skip(shift).take(len));
+    Ok(Some(bits))
 }
 
 /// The elements of the lists of an array.

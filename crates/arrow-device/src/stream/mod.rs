@@ -211,7 +211,7 @@ impl ArrayStream {
         }
         if !array.fits(&self.schema) {
             let message = format!(
-                "an array of the stream has the type {}, and the schema says {}",
+                "an array of the stream has the type {}, and the schema says {}, or their extension types differ",
                 array.data_type(),
                 self.schema.data_type()
             );

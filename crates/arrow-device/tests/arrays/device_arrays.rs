@@ -222,6 +222,25 @@ fn an_event_is_an_error_where_there_are_none_and_kept_where_there_are() {
     assert_complaint(check_events(&Refusing), "beyond me");
 }
 
+// Requirement: SAF-14
+#[test]
+fn a_struct_that_nobody_filled_is_refused_and_types_that_nobody_knows_are_not() {
+    for (device_type, is_refused) in [(0, true), (99, false), (-1, false)] {
+        let ledger = Ledger::new();
+        let schema = unsafe { Schema::import(&mut producer::schema(&number(), &Ledger::new())) };
+        let mut array = producer::on_device(producer::array(&number(), &ledger), device_type, 0);
+        let array = unsafe { Array::import(&mut array, &schema.unwrap()) };
+        match array.map_err(|error| (error.kind(), error.to_string())) {
+            Ok(array) => assert!(!is_refused, "{array:?}"),
+            Err((kind, text)) => {
+                assert!(is_refused && text.contains("has not filled it"), "{device_type}: {text}");
+                assert_eq!(kind, ErrorKind::Malformed);
+            }
+        }
+        ledger.settle(1).unwrap();
+    }
+}
+
 // Requirement: ARR-7, SAF-14
 #[test]
 fn an_array_refused_for_its_event_is_released_once() {

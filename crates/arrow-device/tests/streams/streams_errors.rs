@@ -242,6 +242,12 @@ fn what_of_a_schema_has_to_be_the_same() {
     assert!(is_taken(Field::new("", columns(), false), batch(noted).into()));
     assert!(!is_taken(Field::new("", columns(), false), batch(id("b", false)).into()));
     assert!(!is_taken(Field::new("", columns(), false), batch(id("a", true)).into()));
+    let uuid = id("a", false)
+        .with_metadata(Metadata::from_pairs([("ARROW:extension:name", "id")]).unwrap());
+    assert!(!is_taken(Field::new("", columns(), false), batch(uuid.clone()).into()));
+    let of_uuids = DataType::struct_([uuid.clone()]);
+    assert!(is_taken(Field::new("", of_uuids.clone(), false), batch(uuid).into()));
+    assert!(!is_taken(Field::new("", of_uuids, false), batch(id("a", false)).into()));
     // A column that was picked out of a batch is an array like any other.
     let column = batch(id("a", false)).column(0).unwrap();
     assert!(is_taken(Field::new("x", DataType::Int32, true), column));

@@ -93,6 +93,13 @@ fn every_type_can_be_empty() {
         none.export(&mut c_array).unwrap();
         // SAFETY: filled by `export` just now.
         unsafe { Array::import(&mut c_array, &schema) }.unwrap();
+        let made = Array::empty(&schema).unwrap();
+        made.validate().unwrap();
+        assert_eq!((made.schema().unwrap(), made.len()), (schema, 0));
+        assert!(made.equals(&none).unwrap(), "{data_type}");
+        for child in 0..made.child_count() {
+            assert_eq!(made.child(child).unwrap().len(), 0, "{data_type}");
+        }
     }
     let none = || None::<Option<i32>>;
     let numbers = Array::from_values(DataType::Int32, none()).unwrap();

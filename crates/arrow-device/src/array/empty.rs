@@ -1,0 +1,45 @@
+//! [`Array::empty`].
+
+use crate::{Array, Buffer, BufferKind, Error, Field, Result, Schema};
+
+impl Array {
+    /// An array of no elements, in host memory: what a query gives that finds nothing.
+    ///
+    /// A [`Batch`](crate::Batch) of no rows is made of the array of a
+    /// [batch's schema](Schema::batch).
+    ///
+    /// ```
+    /// use arrow_device::{Array, Batch, DataType, Field, Schema};
+    ///
+    /// let schema = Schema::batch([Field::new("id", DataType::Int64, false)])?;
+    /// let nothing = Batch::try_from(Array::empty(&schema)?)?;
+    /// assert_eq!((nothing.row_count(), nothing.schema()?), (0, schema));
+    /// # Ok::<(), arrow_device::Error>(())
+    /// ```
+    pub fn empty<S>(schema: S) -> Result<Self>
+    where
+        S: TryInto<Schema>,
+        Error: From<S::Error>,
+    {
+        schema.try_into().map_err(Error::from).and_then(of_schema)
+    }
+}
+
+fn of_schema(schema: Schema) -> Result<Array> {
+    // A schema is at most 64 levels deep, and that of a field below has one level less.
+    let of_field = |field: &Field| of_schema(Schema::new(field.clone())?);
+    let data_type = schema.data_type();
+    let children: Vec<_> = data_type.children().map(of_field).collect::<Result<_>>()?;
+    let values = data_type.dictionary_values().map(of_field).transpose()?;
+    // Offsets have one entry more than there are elements, and shipped consumers read it.
+    let zero = |kind: &BufferKind| match kind {
+        BufferKind::Offsets32 | BufferKind::Offsets64 => Some(Buffer::from(vec![0_u64])),
+        _ => None,
+    };
+    let buffers: Vec<_> = schema.root().layout.buffers().iter().map(zero).collect();
+    let builder = Array::builder(schema).len(0).null_count(0).buffers(buffers).children(children);
+    match values {
+        Some(values) => builder.dictionary(values).finish_ready(),
+        None => builder.finish_ready(),
+    }
+}
