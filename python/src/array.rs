@@ -113,7 +113,8 @@ fn wrap_like(
         return Py::new(py, PyArray { host_copies, ..PyArray::new(array) });
     }
     let batch = Batch::try_from(array).or_raise()?;
-    // The batch's array, which never leaves with an offset: other libraries refuse a batch with one.
+    // The batch's array, which never leaves with an offset: other libraries refuse a batch with
+    // one.
     let base = PyArray { host_copies, ..PyArray::new(batch.as_array().clone()) };
     let whole = PyClassInitializer::from(base).add_subclass(PyBatch { batch });
     Ok(Py::new(py, whole)?.into_bound(py).cast_into::<PyArray>()?.unbind())
@@ -490,8 +491,8 @@ impl PyBatch {
         Ok(rows.into_bound(slf.py()).into_any())
     }
 
-    /// The Arrow PyCapsule protocol: a capsule with an ``ArrowArrayStream`` of this one batch, which
-    /// lives in host memory.
+    /// The Arrow PyCapsule protocol: a capsule with an ``ArrowArrayStream`` of this one batch in
+    /// host memory.
     ///
     /// For data on a device this raises ``NotSupportedError``, unless copies were allowed by
     /// ``with_host_copies``.

@@ -32,7 +32,8 @@ class AsyncStream:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        # What was asked for and nobody has. Belongs to no event loop, for one may be closed before the answer.
+        # What was asked for and nobody has. Belongs to no event loop, for one may be closed before
+        # the answer.
         self._asked: concurrent.futures.Future[object] | None = None
         self._is_closed = False
 
@@ -88,7 +89,7 @@ class AsyncStream:
         def read() -> None:
             try:
                 array = next(self._stream, _END)
-            except BaseException as error:  # noqa: BLE001 - it is raised where the array is waited for
+            except BaseException as error:  # noqa: BLE001 - whoever waits gets it
                 asked.set_exception(error)
             else:
                 asked.set_result(array)

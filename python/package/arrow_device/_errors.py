@@ -45,7 +45,7 @@ class ArrowDeviceError(Exception):
 class DataError(ArrowDeviceError, ValueError):
     """Data, a schema or an argument that breaks a rule."""
 
-    #: The whole stream of which something was read before the mistake was seen, for whoever goes on with it.
+    #: The whole stream, of which something was read before the mistake was seen.
     stream: Stream | None = None
 
 

@@ -49,7 +49,7 @@ faults! {
     NeverFreed = "Memory is never given back.",
     Misaligned = "Memory begins eight bytes behind a multiple of the alignment.",
     OutOfMemory = "An allocation that does not fit fails with another kind of error than `OutOfMemory`.",
-    Reach = "Nobody asks which memory can be reached: all of it.",
+    Reach = "Nobody asks which memory can be reached: all of its runtime, and of types that nobody knows.",
     LocatedElsewhere = "An allocation is said to lie on the device with the next number.",
     LocatedFromStart = "The rest of an allocation is said to be as long as the whole, wherever the address points.",
     PartOffset = "The handle of a part stands for other bytes of the allocation.",

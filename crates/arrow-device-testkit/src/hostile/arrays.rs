@@ -175,7 +175,8 @@ pub(super) fn too_short() -> Vec<Hostile> {
 pub(super) fn devices() -> Vec<Hostile> {
     let plan = Arc::new(Kind::Fixed("l", 8).plan(Window::WHOLE, Nulls::None));
     let mut all = Vec::new();
-    for device_type in [0, 5, 6, 17, 18, 257, 300, 4711, -1, i32::MIN, i32::MAX] {
+    // 0 is in structs that nobody filled, which a consumer may refuse.
+    for device_type in [5, 6, 17, 18, 257, 300, 4711, -1, i32::MIN, i32::MAX] {
         let name = format!("a device of type {device_type}");
         all.push(Hostile::of_array(name, &plan, Owed::Acceptance, move |array| {
             array.device_type = device_type;

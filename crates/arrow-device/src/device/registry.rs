@@ -11,7 +11,7 @@ use super::driver::{Driver, Runtime};
 use super::handle::OpenDevice;
 use super::{ClaimedMemory, Device, Moment, deferred, host};
 use crate::process::PerProcess;
-use crate::{DeviceId, DeviceType, ErrorKind};
+use crate::{DeviceId, DeviceType, ErrorKind, Result};
 
 /// A child of `fork` has a list of its own: the devices of its parent are not open there.
 static OPEN: PerProcess<Mutex<Listed>> = PerProcess::new(Mutex::new(Vec::new()));
@@ -58,6 +58,8 @@ struct RuntimesOfId {
     first: Runtime,
     /// Since when there are others, too. Nothing where there are none.
     several_since: Option<Moment>,
+    /// Whether there may be others: a driver could not say whether it reaches the id.
+    may_be_several: bool,
     /// The devices that were closed, the one closed last at the end.
     closed: Vec<ClosedDevice>,
 }
@@ -76,7 +78,7 @@ const MOST_CLOSED: usize = 256;
 
 impl RuntimesOfId {
     fn new(first: Runtime) -> Self {
-        Self { first, several_since: None, closed: Vec::new() }
+        Self { first, several_since: None, may_be_several: false, closed: Vec::new() }
     }
 
     fn note_closing(&mut self, runtime: Runtime, opened: Moment) {
@@ -198,15 +200,22 @@ pub(super) fn note_runtime(id: DeviceId, runtime: Runtime, since: Moment) {
 /// Notes the runtime of a driver by the id of a device of another runtime, where the driver reaches
 /// memory by that id. Asks the driver, without a lock.
 fn note_reach(driver: &dyn Driver, id: DeviceId, since: Moment) {
-    if reaches_by_number(driver, id) {
-        note_runtime(id, driver.runtime(), since);
+    match reaches_by_number(driver, id) {
+        Ok(true) => note_runtime(id, driver.runtime(), since),
+        Ok(false) => {}
+        Err(_) => {
+            let mut known = crate::sync::lock(RUNTIMES.get());
+            known.of_mut(id, driver.runtime()).may_be_several = true;
+            AMBIGUOUS.store(true, Ordering::Relaxed);
+        }
     }
 }
 
 /// Whether this id has stood for several runtimes, or may have.
 pub(super) fn has_several_runtimes(id: DeviceId) -> bool {
     let known = crate::sync::lock(RUNTIMES.get());
-    known.are_many || known.of(id).is_some_and(|of_id| of_id.several_since.is_some())
+    let are_several = |of_id: &RuntimesOfId| of_id.several_since.is_some() || of_id.may_be_several;
+    known.are_many || known.of(id).is_some_and(are_several)
 }
 
 /// Since when this id is known to stand for several runtimes.
@@ -268,15 +277,20 @@ pub(super) fn is_open_since(device: &Device, moment: Moment) -> bool {
 }
 
 /// Whether a driver reaches memory by the number of a device. Memory that belongs to all devices of
-/// its runtime comes with any number: the driver is asked about the usual ones, too.
-fn reaches_by_number(driver: &dyn Driver, id: DeviceId) -> bool {
+/// its runtime comes with any number: the driver is asked about the usual ones, too. An error where
+/// the driver cannot say so now: it may say yes later.
+fn reaches_by_number(driver: &dyn Driver, id: DeviceId) -> Result<bool> {
     let usual = if is_of_all_devices(id.device_type) { -1..16 } else { 0..0 };
     let usual = usual.map(|number| DeviceId::new(id.device_type, number));
-    usual.chain([id]).any(|id| match driver.reaches(id) {
-        Ok(()) => true,
-        // Who cannot say so now may say yes later.
-        Err(error) => error.kind() != ErrorKind::NotReachable,
-    })
+    let mut reached = Ok(false);
+    for id in usual.chain([id]) {
+        match driver.reaches(id) {
+            Ok(()) => return Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotReachable => {}
+            Err(error) => reached = Err(error),
+        }
+    }
+    reached
 }
 
 /// Whether an id may stand for several runtimes.
