@@ -139,7 +139,7 @@ class Device : public detail::Owner<ardev_device, ardev_device_free> {
  public:
   using Owner::Owner;
 
-  // The devices that can be opened, and the types of device that there are none of.
+  // The devices that can be opened, and why there is none of another type: then `status` is not 0.
   [[nodiscard]] static Outcome<std::vector<DeviceInfo>> list() { return detail::outcome(try_list()); }
 
   // Opens a device. For ARROW_DEVICE_CPU the id does not matter.
