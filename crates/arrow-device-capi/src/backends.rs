@@ -176,19 +176,37 @@ pub(crate) fn no_such_memory(device_type: DeviceType, memory: i32) -> Error {
     Error::new(ErrorKind::Unsupported, message).during("open")
 }
 
-/// All rows of the list.
+/// All rows of the list: of each backend, and one of the types that there is no backend for.
 fn rows() -> Vec<ArdevDeviceInfo> {
-    let of_type = |device_type| match backend(device_type) {
-        None => vec![ArdevDeviceInfo::missing(device_type, &not_built_in(device_type))],
-        Some(backend) => match (backend.list)() {
-            Err(error) => vec![ArdevDeviceInfo::missing(device_type, &error)],
-            Ok(found) => {
-                let row = |(id, name): &(i64, String)| ArdevDeviceInfo::new(device_type, *id, name);
-                found.iter().map(row).collect()
-            }
-        },
+    let of_backend = |backend: &Backend| match (backend.list)() {
+        Err(error) => vec![ArdevDeviceInfo::missing(backend.device_type, &error)],
+        Ok(found) => {
+            found.iter().map(|(id, name)| listed(backend.device_type, *id, name)).collect()
+        }
     };
-    DeviceType::KNOWN.iter().flat_map(|(device_type, _)| of_type(*device_type)).collect()
+    let mut rows = Vec::new();
+    let mut others = Vec::new();
+    for (device_type, _) in DeviceType::KNOWN {
+        match backend(*device_type) {
+            Some(backend) => rows.extend(of_backend(backend)),
+            None => others.push(device_type.to_string()),
+        }
+    }
+    if !others.is_empty() {
+        let name = format!("not in this build: {}", others.join(", "));
+        let none = ArdevDeviceInfo::new(DeviceType(0), 0, &name);
+        rows.push(ArdevDeviceInfo { status: not_built_in(DeviceType(0)).errno(), ..none });
+    }
+    rows
+}
+
+/// A device that can be opened, with all that is known of it if it is open.
+fn listed(device_type: DeviceType, id: i64, name: &str) -> ArdevDeviceInfo {
+    let row = ArdevDeviceInfo::new(device_type, id, name);
+    match Device::find(DeviceId::new(device_type, id)) {
+        Some(open) => ArdevDeviceInfo { name: row.name, ..ArdevDeviceInfo::of(&open) },
+        None => row,
+    }
 }
 
 #[unsafe(no_mangle)]

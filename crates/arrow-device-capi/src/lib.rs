@@ -7,6 +7,9 @@
 //! ```text
 //! include/arrow_device/arrow_device.h   every function and struct, and who owns what
 //! include/arrow_device/driver.h         the table of functions of a device of one's own
+//! include/arrow_device/arrow_device.hpp the same as classes of C++17, over that header
+//!   result, data, exchange              its parts: errors and owners; arrays; streams and tensors
+//! include/arrow_device/arrow_cpp.hpp    Arrow C++ and those classes
 //! install.sh                            headers, libraries, pkg-config file and CMake package into a prefix
 //! src/
 //!   call                                what every function does: errors, panics, pointers

@@ -97,7 +97,13 @@ pub unsafe extern "C" fn ardev_schema_describe(
     let body = || {
         // SAFETY: rule 2 of the header.
         let schema = unsafe { get(schema, "schema") };
-        let words = || schema.map(|schema| schema.0.field().to_string());
+        let words = || {
+            let field = schema?.0.field();
+            let words = field.to_string();
+            // Most roots have no name, and then there is nothing to separate the type from.
+            let start = if field.name().is_empty() { ": " } else { "" };
+            Ok(words.strip_prefix(start).unwrap_or(&words).to_owned())
+        };
         // SAFETY: the header asks for `capacity` bytes.
         unsafe { write_text(text, capacity, size, words) }
     };

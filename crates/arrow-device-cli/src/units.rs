@@ -34,6 +34,11 @@ pub(crate) fn count(count: u64) -> String {
     text
 }
 
+/// How many there are of something, with its name for one or for many.
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 fn with_unit(mut value: f64, units: &[&str], step: f64) -> String {
     let mut units = units.iter();
     let mut unit = units.next().copied().unwrap_or_default();

@@ -139,13 +139,16 @@ struct ardev_device_info {
   ArrowDeviceType device_type;
   int32_t status;      // 0, or why devices of this type cannot be used: an errno value
   int64_t device_id;   // what ardev_device_open takes
-  uint64_t alignment;  // every allocation begins at a multiple of this; 0 in a list
-  uint32_t flags;      // ARDEV_DEVICE_...; 0 in a list
+  // Every allocation begins at a multiple of this. In a list it is 0, not known, where the device
+  // is not open.
+  uint64_t alignment;
+  uint32_t flags;      // ARDEV_DEVICE_...; 0 with an alignment of 0
   char name[252];      // for people: the device's name, or what to do where status is not 0
 };
 
-// Lists the devices that can be opened, and the types of device that this library knows and finds
-// none of. Writes at most `capacity` rows, and how many there are to `count`.
+// Lists the devices that can be opened, and why there is none of the other types of device that
+// this library was built with. One row with a `device_type` of 0 names the types that are not in
+// this build. Writes at most `capacity` rows, and how many there are to `count`.
 int ardev_device_list(struct ardev_device_info* ARDEV_NULLABLE infos, size_t capacity, size_t* count,
                       struct ardev_error* ARDEV_NULLABLE error);
 

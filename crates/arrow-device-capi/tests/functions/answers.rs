@@ -1,5 +1,7 @@
 //! What callbacks write is C's: any number, whatever Rust would have it be.
 
+use std::ffi::{CStr, CString};
+use std::ptr;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use arrow_device_capi::*;
@@ -32,4 +34,31 @@ fn whatever_number_says_yes_is_one() {
     lab.says.store(1, Ordering::SeqCst);
     unsafe { ardev_queue_free(queue) };
     unsafe { ardev_device_free(device) };
+}
+
+/// A type with this name and these flags, in words.
+fn words(name: &str, flags: i64) -> String {
+    let name = CString::new(name).unwrap();
+    let schema = made(|out, error| unsafe {
+        let format = c"l".as_ptr();
+        ardev_schema_new(format, name.as_ptr(), flags, ptr::null(), 0, ptr::null(), out, error)
+    })
+    .unwrap();
+    let (mut text, mut size) = ([0; 64], 0);
+    call(|error| unsafe {
+        ardev_schema_describe(schema, text.as_mut_ptr(), text.len(), &mut size, error)
+    })
+    .unwrap();
+    unsafe { ardev_schema_free(schema) };
+    let text = unsafe { CStr::from_ptr(text.as_ptr()) }.to_str().unwrap().to_owned();
+    assert_eq!(size, text.len() + 1);
+    text
+}
+
+#[test]
+fn a_type_without_a_name_is_described_without_one() {
+    assert_eq!(words("", 2), "int64");
+    assert_eq!(words("", 0), "int64 not null");
+    assert_eq!(words("id", 2), "id: int64");
+    assert_eq!(words(": ", 2), ": : int64");
 }

@@ -62,7 +62,18 @@ fn a_prefix_that_is_not_absolute_is_one_from_here() {
     let package = fs::read_to_string(prefix.join("lib/of/mine/pkgconfig/arrow-device.pc")).unwrap();
     let expected = format!("prefix={}\n", prefix.display());
     assert!(package.starts_with(&expected), "{package}");
-    let headers = ["abi.h", "arrow_device.h", "check.h", "dlpack_abi.h", "driver.h"];
+    let headers = [
+        "abi.h",
+        "arrow_cpp.hpp",
+        "arrow_device.h",
+        "arrow_device.hpp",
+        "check.h",
+        "data.hpp",
+        "dlpack_abi.h",
+        "driver.h",
+        "exchange.hpp",
+        "result.hpp",
+    ];
     let mut found: Vec<String> = fs::read_dir(prefix.join("include/arrow_device"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -13,6 +13,8 @@
 mod answers;
 mod conformance;
 #[cfg(target_os = "linux")]
+mod cpp;
+#[cfg(target_os = "linux")]
 mod examples;
 mod exchange;
 #[cfg(unix)]

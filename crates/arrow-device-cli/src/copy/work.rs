@@ -81,9 +81,9 @@ pub(super) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Outcome {
     let out = if is_stdout { &mut stderr } else { out };
     writeln!(
         out,
-        "{} rows in {} batches, {}{way} in {}, {}; checksum {:016x}",
-        units::count(copied.rows),
-        units::count(copied.batches),
+        "{} in {}, {}{way} in {}, {}; checksum {:016x}",
+        units::counted(copied.rows, "row", "rows"),
+        units::counted(copied.batches, "batch", "batches"),
         units::bytes(copied.bytes),
         units::time(time),
         units::rate(copied.bytes, time),

@@ -59,7 +59,7 @@ pub(super) fn summary(surveys: &[Survey], memory: &MemoryMap) -> String {
     let columns = surveys.first().map_or(0, |survey| survey.columns().len());
     format!(
         "{}, {} rows, {}, {} with {}",
-        counted_as(surveys.len(), "batch", "batches"),
+        units::counted(surveys.len() as u64, "batch", "batches"),
         units::count(rows),
         counted(columns, "column"),
         counted(memory.block_count(), "buffer"),
@@ -129,9 +129,5 @@ fn place(buffer: &Buffer) -> String {
 }
 
 fn counted(count: usize, what: &str) -> String {
-    counted_as(count, what, &format!("{what}s"))
-}
-
-fn counted_as(count: usize, one: &str, many: &str) -> String {
-    format!("{} {}", units::count(count as u64), if count == 1 { one } else { many })
+    units::counted(count as u64, what, &format!("{what}s"))
 }

@@ -63,6 +63,21 @@ fn every_format_becomes_every_other() {
 }
 
 #[test]
+fn one_row_and_one_batch_are_told_as_one() {
+    let folder = Folder::new();
+    let (input, out) = (folder.path("in.arrows"), folder.path("out.arrows"));
+    for (batches, expected) in [
+        (vec![batch(0, 1)], "1 row in 1 batch, "),
+        (vec![batch(0, 2)], "2 rows in 1 batch, "),
+        (vec![batch(0, 1), batch(1, 1)], "2 rows in 2 batches, "),
+    ] {
+        write_stream(&input, &batches);
+        let told = output(&["copy", text(&input), text(&out)]);
+        assert!(told.starts_with(expected), "{told}");
+    }
+}
+
+#[test]
 fn the_checksum_is_that_of_the_data_whatever_the_way() {
     let folder = Folder::new();
     let (one, other, out) =
