@@ -131,19 +131,67 @@ pub fn a_capturing_stream_is_refused(machine: &Machine) {
     settle();
 }
 
-/// The default stream of the device, as callers have it.
+/// The default streams of the device and of this thread, by the handles that callers have for them.
 pub fn default_streams_are_adopted(machine: &Machine) {
     let device = machine.open(0, Kind::Device);
-    for handle in [0_usize, 1] {
+    for handle in [0_usize, 1, 2] {
         if handle == 1 && !machine.is_cuda() {
             continue;
         }
         let queue = unsafe { device.adopt_queue(Raw::from_bits(handle)) };
+        assert_eq!(queue.raw().bits(), handle);
         let there = numbers().copy_to(&queue).unwrap();
         drop(there.on(&queue).unwrap());
         assert_numbers(&there);
         queue.synchronize().unwrap();
     }
+    let own = device.properties().default_queues.unwrap();
+    assert_eq!(own.of_device.bits(), usize::from(machine.is_cuda()));
+    assert_eq!(own.of_thread.unwrap().bits(), 2);
+}
+
+/// What one thread makes on its own default stream, another one reads on another default stream of
+/// the same handle, behind it.
+pub fn default_streams_of_threads_wait_for_each_other(machine: &Machine) {
+    const OF_THREAD: usize = 2;
+    let device = machine.open(0, Kind::Device);
+    let array = std::thread::scope(|scope| {
+        let made = scope.spawn(|| {
+            let queue = unsafe { device.adopt_queue(Raw::from_bits(OF_THREAD)) };
+            numbers().copy_to(&queue).unwrap()
+        });
+        made.join().unwrap()
+    });
+    let other = unsafe { device.adopt_queue(Raw::from_bits(OF_THREAD)) };
+    let view = array.on(&other).unwrap();
+    let address = view.buffer(1).location().address() as u64;
+    let kernel = machine.sim.kernel("read").reads(address, 12);
+    assert_eq!(machine.entered(|| kernel.launch(OF_THREAD as u64, |_| {})), 0);
+    drop(view);
+    other.synchronize().unwrap();
+    assert_numbers(&array);
+    drop((array, other));
+    settle();
+}
+
+/// A stream of another device's context is refused with words, and the device goes on.
+pub fn streams_of_another_context_are_refused(machine: &Machine) {
+    let [one, two] = [0, 1].map(|ordinal| machine.open(ordinal, Kind::Device));
+    let theirs = two.open_queue().unwrap();
+    let wrong = unsafe { one.adopt_queue(theirs.raw()) };
+    for error in
+        [wrong.record().map(drop).unwrap_err(), numbers().copy_to(&wrong).map(drop).unwrap_err()]
+    {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("context"), "{error}");
+    }
+    machine.take_mistakes();
+    drop(wrong);
+    for device in [&one, &two] {
+        assert_numbers(&numbers().copy_to(&device.open_queue().unwrap()).unwrap());
+    }
+    settle();
+    machine.take_mistakes();
 }
 
 /// A producer that leaves the sizes of a view array's buffers on the device is understood.

@@ -71,6 +71,16 @@ fn default_streams_are_adopted() {
     memory::default_streams_are_adopted(&Bench::rocm());
 }
 
+#[test]
+fn default_streams_of_threads_wait_for_each_other() {
+    memory::default_streams_of_threads_wait_for_each_other(&Bench::rocm());
+}
+
+#[test]
+fn streams_of_another_context_are_refused() {
+    memory::streams_of_another_context_are_refused(&Bench::rocm());
+}
+
 // Requirement: SAF-8
 #[test]
 fn memory_of_an_allocator_is_filled_in_the_order_of_its_queue() {
