@@ -4,6 +4,7 @@ is a finding."""
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -274,3 +275,38 @@ def test_the_wheel_has_what_a_machine_without_a_compiler_needs():
     [names] = [zipfile.ZipFile(wheel).namelist() for wheel in wheels]
     assert any(name.endswith("_native.abi3.so") for name in names), names
     assert "manylinux" in wheels[0].name
+
+
+def container(entries, size=None):
+    """A container of kernels, as `slim.py` describes it: of each entry its kind, its architecture and its payload."""
+    body = b""
+    for kind, architecture, payload in entries:
+        header = struct.pack("<HHIQ", kind, 0x101, 64, len(payload)) + bytes(12) + struct.pack("<I", architecture)
+        body += header + bytes(64 - len(header)) + payload
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body) if size is None else size) + body
+
+
+def test_a_library_keeps_the_code_of_one_architecture(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import slim
+
+    code = {of: bytes([of]) * 640 for of in (75, 80, 90)}
+    entries = [(2, of, payload) for of, payload in code.items()] + [(1, 90, b"p" * 320)]
+    # Something that looks like a container and is none, and one that claims too much.
+    other = b"before" + struct.pack("<I", slim.MAGIC) + b"no container" * 9
+    library = other + container(entries) + b"between" + container(entries[:1]) + container(entries, size=1 << 40)
+    data = bytearray(library)
+    found = slim.slim(data, 90)
+    assert len(data) == len(library) and data[: len(other)] == other
+    assert found == {75: [0, 1280], 80: [0, 640], 90: [640, 320]}
+    whole = container(entries)
+    slimmed = bytes(data[len(other): len(other) + len(whole)])
+    assert slimmed.count(code[90]) == 1 and b"p" not in slimmed
+    assert code[75] not in slimmed and code[80] not in slimmed
+    assert data[-len(whole):] == container(entries, size=1 << 40)
+    # By its name, and where there is nothing for the architecture.
+    (tmp_path / "lib.so").write_bytes(library)
+    for architecture, code_of in (("90", 0), ("100", 1)):
+        words = [sys.executable, str(SCRIPTS / "slim.py"), str(tmp_path / "lib.so"), str(tmp_path / architecture), architecture]
+        assert subprocess.run(words, capture_output=True).returncode == code_of
+    assert (tmp_path / "90").read_bytes() == bytes(data) and not (tmp_path / "100").exists()
