@@ -115,7 +115,7 @@ def test_a_section_that_hangs_or_crashes_costs_only_itself(driver, tmp_path):
 
 #: Memory enough for all cases, and not so much that it takes long to use up.
 MEMORY = "patience=1000 memory=536870912"
-#: The library here relies on copies of ordinary memory that are done when they return, so those are.
+#: The library here relies on copies of ordinary memory being done when they return.
 UNKIND = f"{MEMORY} frees_wait=1 reservations=1 reuses_handles=1"
 
 
@@ -139,7 +139,7 @@ def test_memory_that_is_freed_under_a_consumer_is_found(driver, tmp_path):
     assert report["failures"] == 1 and report["findings"][0].startswith("deletion in flight: it is survived: "), report
 
 
-#: Stands for NVIDIA's tool: says how it was called, runs the program, and has something to say of some.
+#: Stands for NVIDIA's tool: notes how it was called, runs the program, and complains of some.
 SANITIZER = """#!/bin/sh
 echo "$@" >>"$FAKE_SANITIZER_LOG"
 while [ "${1#--}" != "$1" ]; do shift 2; done

@@ -131,6 +131,43 @@ pub fn a_capturing_stream_is_refused(machine: &Machine) {
     settle();
 }
 
+/// What was imported is read by work that a graph captures, and let go of meanwhile: the capture
+/// stays whole, and the memory is there until the queue can be asked again.
+pub fn an_import_that_a_graph_reads_is_kept(machine: &Machine) {
+    let device = machine.open(0, Kind::Device);
+    let (queue, other) = (device.open_queue().unwrap(), device.open_queue().unwrap());
+    let stream = queue.raw().bits() as u64;
+    let there = numbers().copy_to(&other).unwrap();
+    let schema = there.schema().unwrap();
+    let mut c_array = ArrowDeviceArray::empty();
+    there.export(&mut c_array).unwrap();
+    drop(there);
+    let array = unsafe { Array::import(&mut c_array, &schema) }.unwrap();
+    let view = array.on(&queue).unwrap();
+    let address = view.buffer(1).location().address() as u64;
+    let launch = || {
+        let kernel = machine.sim.kernel("read").reads(address, 12);
+        assert_eq!(machine.entered(|| kernel.launch(stream, |_| {})), 0);
+    };
+    // This reads while the stream is not captured, and has not run when the view ends.
+    launch();
+    let begin = machine.name("cuStreamBeginCapture_v2", "hipStreamBeginCapture");
+    assert_eq!(machine.entered(|| machine.raw(begin, &[stream, 0])), 0);
+    launch();
+    drop(view);
+    drop(array);
+    arrow_device::deferred::release_finished();
+    assert_eq!(machine.take_mistakes(), [""; 0]);
+    let mut graph = 0_u64;
+    let end = machine.name("cuStreamEndCapture", "hipStreamEndCapture");
+    let out = ptr::from_mut(&mut graph) as u64;
+    assert_eq!(machine.entered(|| machine.raw(end, &[stream, out])), 0);
+    assert_ne!(graph, 0);
+    queue.synchronize().unwrap();
+    settle();
+    assert_eq!(machine.take_mistakes(), [""; 0]);
+}
+
 /// The default streams of the device and of this thread, by the handles that callers have for them.
 pub fn default_streams_are_adopted(machine: &Machine) {
     let device = machine.open(0, Kind::Device);

@@ -67,6 +67,11 @@ fn a_capturing_stream_is_refused() {
 }
 
 #[test]
+fn an_import_that_a_graph_reads_is_kept() {
+    memory::an_import_that_a_graph_reads_is_kept(&Bench::cuda());
+}
+
+#[test]
 fn default_streams_are_adopted() {
     memory::default_streams_are_adopted(&Bench::cuda());
 }
