@@ -41,7 +41,8 @@ HAZARDS = {
     "exit with live arrays": 60, "out of memory": 60, "memory of reservations": 45, "column of five gib": 45,
     "default streams of threads": 30, "lost device": 45,
 }
-#: What is run under compute-sanitizer, and how long each may take: the tool, and the part of the program or section.
+#: What is run under compute-sanitizer: its options, the part of the program or the section, and how
+#: long it may take.
 MEMCHECK = ["--tool", "memcheck", "--track-stream-ordered-races", "all", "--leak-check", "full"]
 INITCHECK = ["--tool", "initcheck"]
 SANITIZER = {

@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 import sys
 
-#: What a container begins with: this number, a version, the length of its header, and the length of what follows it.
+#: What a container begins with: this number, a version, the length of its header, and the length
+#: of what follows it.
 MAGIC = 0xBA55ED50
 CONTAINER = struct.Struct("<IHHQ")
 #: An entry's kind, version, length of header, and length of payload.

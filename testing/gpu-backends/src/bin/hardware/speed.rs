@@ -320,10 +320,10 @@ fn other_ways(
     let again = Options::new().always(true);
     let back = || there.copy_with(&Queue::host(), &again).map(drop);
     let within = || there.copy_with(queue, &again)?.wait();
-    let ways: [(&str, f64, &dyn Fn() -> Result<()>); 2] =
-        [("device to host", links.to_host, &back), ("within the device", links.within, &within)];
+    let works: [&dyn Fn() -> Result<()>; 2] = [&back, &within];
+    let ways = [("device to host", links.to_host), ("within the device", links.within)];
     let mut rows = Vec::new();
-    for (way, link, work) in ways {
+    for ((way, link), work) in ways.into_iter().zip(works) {
         work()?;
         let mut times = Vec::new();
         for _ in 0..rounds {
