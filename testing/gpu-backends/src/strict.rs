@@ -29,6 +29,13 @@ pub fn everything_is_exchanged(machine: &Machine) {
     calls::calls_of_a_copy(machine, &calls::texts());
 }
 
+/// The same in little, with columns that go over in many pieces.
+pub fn ordinary_memory_is_copied(machine: &Machine) {
+    copies::from_every_place_to_every_other(machine.queues(), 2);
+    copies::threads(&machine.queues_of(0)[0]);
+    calls::calls_of_a_copy(machine, &calls::texts());
+}
+
 /// What a consumer does with tensors, and what lies at addresses.
 pub fn memory_is_kept_and_found(machine: &Machine) {
     deleters::on_a_stream_that_was_named(machine);

@@ -38,6 +38,6 @@ fn plain_memory_stays_until_it_is_read() {
 #[test]
 fn a_machine_whose_device_reads_ordinary_memory_has_all_copies() {
     process::alone(|| {
-        strict::everything_is_exchanged(&strict::coherent(Vendor::Cuda));
+        strict::ordinary_memory_is_copied(&strict::coherent(Vendor::Cuda));
     });
 }
