@@ -1,4 +1,6 @@
-"""Runs everything on a machine with a GPU and writes one report: `hardware.py [REPORT.json] [--quick]`.
+"""Runs a group of sections on a machine with a GPU and writes one report: `hardware.py [REPORT.json] [--group NAME] [--quick]`.
+
+The groups are `checks`, which is the one without a name, `hazards` and `sanitizer`. Each ends within eight minutes.
 
 Each section is a process of its own with a time limit, so that a crash or a hang is a finding like any other, and what comes
 after it still runs. Sections are the parts of the program beside this file, and those of `sections.py`.
@@ -33,6 +35,24 @@ PARTS_LAST = {"suite": 120, "exchange": 75, "types": 75, "pinned suite": 75, "ma
 SECTIONS = {
     "machine": 40, "torch": 60, "cupy": 60, "jax": 75, "conformance": 60, "pyarrow": 40, "chain": 60, "numpy": 30,
 }
+#: The hazards of `hazards.py`, each a section. What breaks a device comes last.
+HAZARDS = {
+    "deletion in flight": 45, "deletion of theirs in flight": 45, "capture meanwhile": 45, "fork": 30,
+    "exit with live arrays": 60, "out of memory": 60, "memory of reservations": 45, "column of five gib": 45,
+    "default streams of threads": 30, "lost device": 45,
+}
+#: What is run under compute-sanitizer: its options, the part of the program or the section, and how
+#: long it may take.
+MEMCHECK = ["--tool", "memcheck", "--track-stream-ordered-races", "all", "--leak-check", "full"]
+INITCHECK = ["--tool", "initcheck"]
+SANITIZER = {
+    "memcheck suite": (MEMCHECK, "suite", 150), "memcheck exchange": (MEMCHECK, "exchange", 60),
+    "initcheck exchange": (INITCHECK, "exchange", 60), "memcheck torch": (MEMCHECK, "torch", 75),
+    "memcheck deletion": (MEMCHECK, "deletion in flight", 60),
+}
+#: The exit status of a program in which the sanitizer has found something.
+FOUND_BY_SANITIZER = 86
+GROUPS = ("checks", "hazards", "sanitizer")
 #: How much of what a section said is kept.
 SAID = 6000
 
@@ -40,29 +60,32 @@ SAID = 6000
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("report", nargs="?", default=str(HERE / "report.json"))
+    arguments.add_argument("--group", choices=GROUPS, default=GROUPS[0])
     arguments.add_argument("--quick", action="store_true", help="less of everything")
     arguments.add_argument("--libraries", help="a file of Python with more libraries, for tests")
     arguments.add_argument("--only", action="append", help="a section; more than once for several")
     arguments.add_argument("--patience", type=float, default=1, help="so many times all limits, on a slow machine")
+    arguments.add_argument("--limit", type=float, help="no section may take longer, in seconds")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory(prefix="arrow-device-") as folder:
-        run = Run(Path(chosen.report).resolve(), Path(folder), chosen.quick, chosen.patience)
+        run = Run(Path(chosen.report).resolve(), Path(folder), chosen.quick, chosen.patience, chosen.limit)
         with contextlib.suppress(KeyboardInterrupt):
-            run.everything(chosen.libraries, chosen.only)
+            run.everything(chosen.libraries, chosen.only, chosen.group)
         return run.finish()
 
 
 class Run:
     """The sections so far, and how much time is left. The report is written after each."""
 
-    def __init__(self, path: Path, folder: Path, is_quick: bool, patience: float = 1):
+    def __init__(self, path: Path, folder: Path, is_quick: bool, patience: float = 1, longest: float | None = None):
         self.path, self.folder, self.is_quick, self.patience = path, folder, is_quick, patience
+        self.longest = float("inf") if longest is None else longest
         self.start = time.monotonic()
         self.sections = []
         self.environment = dict(os.environ, PYTHONUNBUFFERED="1", XLA_PYTHON_CLIENT_PREALLOCATE="false")
         self.write(is_complete=False)
 
-    def everything(self, libraries, only):
+    def everything(self, libraries, only, group="checks"):
         wanted = lambda name: only is None or name in only  # noqa: E731
         self.install()
         words = [sys.executable, str(HERE / "sections.py")]
@@ -74,15 +97,43 @@ class Run:
                     if wanted(name):
                         self.section(name, [str(PROGRAM)], ["--only", name], limit, read_program)
 
-        limits = dict(SECTIONS)
-        if libraries is not None:
-            found = subprocess.run([*words, "--list", *more], env=self.environment, capture_output=True, text=True, check=True)
-            limits.update({name: 60 for name in found.stdout.split() if name not in limits})
-        parts(PARTS_FIRST)
-        for name, limit in limits.items():
-            if wanted(name):
-                self.section(name, [*words, name], more, limit, read_section)
-        parts(PARTS_LAST)
+        def python(limits):
+            for name, limit in limits.items():
+                if wanted(name):
+                    self.section(name, [*words, name], more, limit, read_section)
+
+        if group == "hazards":
+            python(HAZARDS)
+        elif group == "sanitizer":
+            self.sanitizer(words, more, wanted)
+        else:
+            parts(PARTS_FIRST)
+            python({**SECTIONS, **self.added(words, more)})
+            parts(PARTS_LAST)
+
+    def added(self, words, more):
+        """The limits of the libraries that a file of Python adds."""
+        if not more:
+            return {}
+        found = subprocess.run([*words, "--list", *more], env=self.environment, capture_output=True, text=True, check=True)
+        return {name: 60 for name in found.stdout.split() if name not in SECTIONS}
+
+    def sanitizer(self, words, more, wanted):
+        """The same sections once more, each under NVIDIA's compute-sanitizer, if it is there."""
+        tool = shutil.which("compute-sanitizer")
+        # PyTorch's own cache would hide what becomes of memory.
+        self.environment["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"
+        for name, (options, what, limit) in SANITIZER.items():
+            if not wanted(name):
+                continue
+            if tool is None:
+                self.add({"name": name, "outcome": "not there", "seconds": 0.0, "missing": "no compute-sanitizer in PATH"})
+                continue
+            under = [tool, *options, "--target-processes", "all", "--error-exitcode", str(FOUND_BY_SANITIZER)]
+            if what not in (*PARTS_FIRST, *PARTS_LAST):
+                self.section(name, [*under, *words, what], more, limit, read_section)
+            elif PROGRAM.is_file():
+                self.section(name, [*under, str(PROGRAM)], ["--only", what], limit, read_program)
 
     def install(self):
         """Installs the wheel beside this file, if there is one, in a folder that goes in the end."""
@@ -119,7 +170,7 @@ class Run:
     def add(self, section):
         """Notes what became of a section, and says so."""
         print(f"{section['name']}: {section['outcome']} ({section['seconds']:.1f} s)", flush=True)
-        if section.get("said"):
+        if section.get("said") and section["outcome"] != "passed":
             print(section["said"], flush=True)
         self.sections.append(section)
         self.write(is_complete=False)
@@ -127,7 +178,7 @@ class Run:
     def child(self, name, words, limit):
         """Runs a program until its time is up; says how it ended."""
         left = ALL * self.patience - (time.monotonic() - self.start)
-        limit = min(limit * self.patience, left)
+        limit = min(limit * self.patience, left, self.longest)
         if limit < 5:
             return {"name": name, "outcome": "no time left", "seconds": 0.0}
         began = time.monotonic()
@@ -150,7 +201,7 @@ class Run:
                     child.wait(10)
         seconds = time.monotonic() - began
         section = {"name": name, "outcome": outcome, "seconds": round(seconds, 3), "limit": round(limit, 1)}
-        if outcome != "passed":
+        if log.stat().st_size:
             section["said"] = log.read_text(encoding="utf-8", errors="replace")[-SAID:]
         return section
 
@@ -200,6 +251,8 @@ def how(code):
     """How a process ended."""
     if code == 0:
         return "passed"
+    if code == FOUND_BY_SANITIZER:
+        return "the sanitizer found something"
     if code > 0:
         return "failed" if code == 1 else f"failed with status {code}"
     try:

@@ -72,6 +72,19 @@ class Library:
     def synchronize(self):
         """Waits for everything."""
 
+    @contextlib.contextmanager
+    def capture(self):
+        """A graph is captured in the strictest mode, on a stream with this handle; None where the library has no graphs."""
+        yield None
+
+    def lose(self):
+        """Breaks the device for this process, if the library can; says whether it has."""
+        return False
+
+    def reservations(self):
+        """Whether its memory is in reserved ranges of addresses, in words, or None."""
+        return None
+
     def mistakes(self):
         """What somebody who watches has found to be wrong."""
         return []
@@ -160,6 +173,40 @@ class Torch(Library):
     def synchronize(self):
         self.library.cuda.synchronize("cuda:0")
 
+    @contextlib.contextmanager
+    def capture(self):
+        cuda = self.library.cuda
+        kept = self.library.zeros(16, device="cuda:0")
+        stream = cuda.Stream("cuda:0")
+        graph = cuda.CUDAGraph()
+        self.synchronize()
+        with cuda.stream(stream):
+            graph.capture_begin(capture_error_mode="global")
+            try:
+                kept += 1
+                yield stream.cuda_stream
+            finally:
+                graph.capture_end()
+        for _ in range(3):
+            graph.replay()
+        assert kept.tolist() == [3] * 16, "the graph is not what was captured"
+
+    def lose(self):
+        # An index beyond the end, which a kernel finds.
+        try:
+            wrong = self.library.tensor([1 << 20], device="cuda:0")
+            self.library.zeros(4, device="cuda:0")[wrong].tolist()
+        except RuntimeError:
+            return True
+        return False
+
+    def reservations(self):
+        segments = [each for each in self.library.cuda.memory_snapshot() if each.get("is_expandable")]
+        if not segments:
+            self.count(1 << 20)
+            segments = [each for each in self.library.cuda.memory_snapshot() if each.get("is_expandable")]
+        return f"{len(segments)} segments that grow" if segments else None
+
 
 SPIN = r"""
 extern "C" __global__ void spin(long long cycles) {
@@ -224,6 +271,23 @@ class Cupy(Library):
 
     def synchronize(self):
         self.library.cuda.Device(0).synchronize()
+
+    @contextlib.contextmanager
+    def capture(self):
+        kept = self.library.zeros(16)
+        stream = self.library.cuda.Stream(non_blocking=True)
+        self.streams.append(stream)
+        self.synchronize()
+        with stream:
+            stream.begin_capture()
+            try:
+                kept += 1
+                yield stream.ptr
+            finally:
+                graph = stream.end_capture()
+        graph.launch(stream)
+        stream.synchronize()
+        assert kept.tolist() == [1] * 16, "the graph is not what was captured"
 
 
 class Jax(Library):

@@ -7,15 +7,19 @@ worth knowing, `missing` where there is nothing to check.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 import runpy
 import shutil
 import subprocess
 import sys
 import time
 import traceback
+from pathlib import Path
 
 import libraries
+from hazards import ENVIRONMENT, HAZARDS
 from libraries import LIBRARIES, Library, Missing
 
 
@@ -40,6 +44,8 @@ class Result:
         passed, text = True, ""
         try:
             text = work(*arguments) or ""
+        except Missing:
+            raise
         except Exception:  # noqa: BLE001
             passed, text = False, traceback.format_exc()[-3000:]
         self.failures += not passed
@@ -64,6 +70,25 @@ def library(kind):
     return section
 
 
+def hazard(case):
+    """The section of a hazard, on all libraries that are there."""
+
+    def section(result, is_quick):
+        there = []
+        for name, kind in LIBRARIES.items():
+            try:
+                of = kind()
+            except Missing as why:
+                result.fact(name, f"not there: {why}")
+                continue
+            if is_quick:
+                of.many, of.large = 1 << 12, 1 << 14
+            there.append(of)
+        result.check("it is survived", case, there, is_quick)
+
+    return section
+
+
 def watched(check, of):
     """A check, and whoever watches has nothing to say against it."""
     text = check(of)
@@ -84,6 +109,15 @@ def machine(result, is_quick):
         fields = "name,driver_version,memory.total,memory.used,pcie.link.gen.current,pcie.link.width.current"
         words = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv"]
         result.fact("nvidia-smi", subprocess.run(words, capture_output=True, text=True, timeout=20).stdout)
+        words = ["nvidia-smi", "-q"]
+        result.fact("nvidia-smi -q", subprocess.run(words, capture_output=True, text=True, timeout=20).stdout)
+    words = [sys.executable, "-m", "pip", "list", "--format=freeze", "--disable-pip-version-check"]
+    result.fact("packages", subprocess.run(words, capture_output=True, text=True, timeout=30).stdout.split())
+    here = Path(__file__).resolve().parent
+    files = sorted(file for file in here.iterdir() if file.is_file() and file.suffix != ".json")
+    result.fact("files", {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files})
+    commit = here / "COMMIT"
+    result.fact("commit", commit.read_text(encoding="utf-8").strip() if commit.is_file() else None)
     result.check("the host is a device", lambda: str(ad.array(bytearray(4)).to("cpu").device))
 
 
@@ -293,7 +327,10 @@ def chain(result, is_quick):
         result.check(f"beginning with {type(there[first]).__name__}", go_round, first)
 
 
-SECTIONS = {"machine": machine, "conformance": conformance, "pyarrow": pyarrow, "chain": chain}
+SECTIONS = {
+    "machine": machine, "conformance": conformance, "pyarrow": pyarrow, "chain": chain,
+    **{name: hazard(case) for name, case in HAZARDS.items()},
+}
 
 
 def main():
@@ -312,6 +349,7 @@ def main():
         print("\n".join(libraries.LIBRARIES))
         return 0
     section = SECTIONS.get(chosen.name) or library(LIBRARIES[chosen.name])
+    os.environ.update(ENVIRONMENT.get(chosen.name, {}))
     result = Result(chosen.result)
     try:
         section(result, chosen.quick)

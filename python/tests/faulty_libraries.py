@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -60,3 +61,11 @@ class Dying(Simulated):
 
     def transposed(self, array):
         os.abort()
+
+
+class Hanging(Simulated):
+    """Never comes back from the middle of a check."""
+
+    def transposed(self, array):
+        while True:
+            time.sleep(1)

@@ -199,6 +199,25 @@ class Simulated(Library):
         self.driver.enter()
         self.driver.call("cuCtxSynchronize")
 
+    @contextlib.contextmanager
+    def capture(self):
+        self.driver.enter()
+        stream = self.driver.made("cuStreamCreate", 1)
+        self.driver.call("cuStreamBeginCapture_v2", stream, 0)
+        try:
+            yield stream
+        finally:
+            self.driver.enter()
+            graph = ctypes.c_uint64()
+            self.driver.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+
+    def lose(self):
+        self.driver.library.simulated_driver_lose(0, 710)
+        return True
+
+    def reservations(self):
+        return "as the driver is configured"
+
     def mistakes(self):
         found = []
         each = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64)

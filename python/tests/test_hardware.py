@@ -4,8 +4,10 @@ is a finding."""
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -48,8 +50,8 @@ def sections(report):
     return {section["name"]: section for section in report["sections"]}
 
 
-def scripts(driver, libraries, report, *only):
-    words = [sys.executable, str(SCRIPTS / "hardware.py"), str(report), "--libraries", str(libraries)]
+def scripts(driver, libraries, report, *only, more=()):
+    words = [sys.executable, str(SCRIPTS / "hardware.py"), str(report), "--libraries", str(libraries), *more]
     return run([*words, *(word for name in only for word in ("--only", name))], driver, report)
 
 
@@ -94,6 +96,86 @@ def test_a_crash_is_a_finding_that_says_where(driver, tmp_path):
     assert [check["passed"] for check in sections(report)["dying"]["checks"]] == [True]
 
 
+def test_a_section_that_hangs_or_crashes_costs_only_itself(driver, tmp_path):
+    names = ("hanging", "dying", "copying", "numpy")
+    start = time.monotonic()
+    report = scripts(driver, FAULTY, tmp_path / "report.json", *names, more=["--limit", "12"])
+    assert time.monotonic() - start < 120
+    found = sections(report)
+    assert set(found) == set(names) and report["complete"]
+    assert found["hanging"]["outcome"] == "stopped after 12 s"
+    assert found["hanging"]["in"] == found["dying"]["in"] == "other_strides_are_understood"
+    assert found["dying"]["outcome"] == "crashed by SIGABRT"
+    # What came before in the same section is there, and so are the sections beside.
+    assert [check["passed"] for check in found["hanging"]["checks"]] == [True]
+    assert found["numpy"]["outcome"] == "passed" and len(found["copying"]["checks"]) == CHECKS
+    for name in ("hanging", "dying"):
+        assert sum(finding.startswith(f"{name}: ") for finding in report["findings"]) == 1, report["findings"]
+
+
+#: Memory enough for all cases, and not so much that it takes long to use up.
+MEMORY = "patience=1000 memory=536870912"
+#: The library here relies on copies of ordinary memory being done when they return.
+UNKIND = f"{MEMORY} frees_wait=1 reservations=1 reuses_handles=1"
+
+
+@pytest.mark.parametrize("config", [MEMORY, UNKIND])
+def test_hazards_are_survived(driver, tmp_path, config):
+    environment = {**driver, "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG": config}
+    report = scripts(environment, LIBRARIES, tmp_path / "report.json", more=["--group", "hazards"])
+    assert report["findings"] == [], report["findings"]
+    found = sections(report)
+    assert len(found) == 10 and all(section["outcome"] == "passed" for section in found.values()), found
+    [said] = [check["text"] for check in found["capture meanwhile"]["checks"]]
+    assert said.count("capturing a graph") == 2, said
+    [said] = [check["text"] for check in found["out of memory"]["checks"]]
+    assert "blocks of" in said and "memory" in said, said
+
+
+def test_memory_that_is_freed_under_a_consumer_is_found(driver, tmp_path):
+    """Whoever names no stream reads what is freed for the default stream's work only."""
+    environment = {**driver, "ARROW_DEVICE_SIMULATED_DRIVER_CONFIG": MEMORY}
+    report = scripts(environment, FAULTY, tmp_path / "report.json", "deletion in flight", more=["--group", "hazards"])
+    assert report["failures"] == 1 and report["findings"][0].startswith("deletion in flight: it is survived: "), report
+
+
+#: Stands for NVIDIA's tool: notes how it was called, runs the program, and complains of some.
+SANITIZER = """#!/bin/sh
+echo "$@" >>"$FAKE_SANITIZER_LOG"
+while [ "${1#--}" != "$1" ]; do shift 2; done
+"$@" || exit
+case "$*" in *suite*|*deletion*) exit 86 ;; esac
+"""
+
+
+def test_sections_run_under_a_sanitizer(driver, tmp_path):
+    tool, log = tmp_path / "bin" / "compute-sanitizer", tmp_path / "log"
+    tool.parent.mkdir()
+    tool.write_text(SANITIZER)
+    tool.chmod(0o755)
+    environment = {**driver, "PATH": f"{tool.parent}:{os.environ['PATH']}", "FAKE_SANITIZER_LOG": str(log)}
+    only = ("memcheck torch", "memcheck deletion")
+    report = scripts(environment, LIBRARIES, tmp_path / "report.json", *only, more=["--group", "sanitizer"])
+    assert report["findings"] == ["memcheck deletion: the sanitizer found something"]
+    assert sections(report)["memcheck torch"]["outcome"] == "not there"
+    said = log.read_text()
+    assert "--track-stream-ordered-races all --leak-check full" in said and "--error-exitcode 86" in said
+    # Where there is no such tool, nothing is found either.
+    report = scripts(driver, LIBRARIES, tmp_path / "report.json", *only, more=["--group", "sanitizer"])
+    assert report["findings"] == []
+    assert {section["outcome"] for section in report["sections"]} == {"not there"}
+
+
+def test_the_report_says_what_was_run(driver, tmp_path):
+    report = scripts(driver, LIBRARIES, tmp_path / "report.json", "machine")
+    [machine] = report["sections"]
+    facts = machine["facts"]
+    assert len(facts["files"]["hardware.py"]) == 64 and any(line.startswith("numpy==") for line in facts["packages"])
+    assert "commit" in facts 
+    # What passed has said something, too.
+    assert machine["outcome"] == "passed" and "arrow_device: " in machine["said"]
+
+
 def test_a_hang_ends_and_is_a_finding(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(SCRIPTS))
     import hardware
@@ -117,7 +199,13 @@ def test_the_limits_end_in_time(monkeypatch):
     import sections as of_sections
 
     assert hardware.ALL < 8 * 60
-    assert set(hardware.SECTIONS) == set(of_sections.SECTIONS) | set(libraries.LIBRARIES)
+    hazards = set(of_sections.HAZARDS)
+    assert set(hardware.SECTIONS) == set(of_sections.SECTIONS) - hazards | set(libraries.LIBRARIES)
+    assert set(hardware.HAZARDS) == hazards
+    for limits in (hardware.HAZARDS.values(), [limit for _, _, limit in hardware.SANITIZER.values()]):
+        assert sum(limits) <= hardware.ALL
+    for _, what, _ in hardware.SANITIZER.values():
+        assert what in {**hardware.SECTIONS, **hardware.HAZARDS, **hardware.PARTS_FIRST, **hardware.PARTS_LAST}
 
 
 def test_what_is_not_there_is_no_finding(driver, tmp_path):
@@ -157,8 +245,16 @@ def test_the_folder_runs_wherever_it_is_copied(driver, tmp_path):
     assert found["install"] == {**found["install"], "outcome": "passed", "wheel": wheel.name}
     assert found["conformance"]["outcome"] == found["machine"]["outcome"] == found["pyarrow"]["outcome"] == "passed"
     assert set(found["machine"]["facts"]) >= {"arrow_device", "devices", "missing"}
+    # Each group can run alone.
+    found = run(["sh", str(folder / "run.sh"), str(folder / "hazards.json"), "--group", "hazards"], {**driver, **no_network},
+                folder / "hazards.json")
+    assert found["findings"] == [], found["findings"]
+    assert sections(found)["fork"]["outcome"] == "passed" and len(sections(found)) == 1 + 10
+    found = sections(report)
     if not built:
         return
+    commit = found["machine"]["facts"]["commit"].split()
+    assert len(commit[0]) == 40 and set(found["machine"]["facts"]["files"]) >= {"COMMIT", "run.sh", wheel.name}
     size = sum(file.stat().st_size for file in folder.rglob("*"))
     assert size <= 60 << 20
     for part in ("speed", "suite", "exchange", "types", "pinned suite", "managed suite"):
@@ -179,3 +275,38 @@ def test_the_wheel_has_what_a_machine_without_a_compiler_needs():
     [names] = [zipfile.ZipFile(wheel).namelist() for wheel in wheels]
     assert any(name.endswith("_native.abi3.so") for name in names), names
     assert "manylinux" in wheels[0].name
+
+
+def container(entries, size=None):
+    """A container of kernels, as `slim.py` describes it: of each entry its kind, its architecture and its payload."""
+    body = b""
+    for kind, architecture, payload in entries:
+        header = struct.pack("<HHIQ", kind, 0x101, 64, len(payload)) + bytes(12) + struct.pack("<I", architecture)
+        body += header + bytes(64 - len(header)) + payload
+    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body) if size is None else size) + body
+
+
+def test_a_library_keeps_the_code_of_one_architecture(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import slim
+
+    code = {of: bytes([of]) * 640 for of in (75, 80, 90)}
+    entries = [(2, of, payload) for of, payload in code.items()] + [(1, 90, b"p" * 320)]
+    # Something that looks like a container and is none, and one that claims too much.
+    other = b"before" + struct.pack("<I", slim.MAGIC) + b"no container" * 9
+    library = other + container(entries) + b"between" + container(entries[:1]) + container(entries, size=1 << 40)
+    data = bytearray(library)
+    found = slim.slim(data, 90)
+    assert len(data) == len(library) and data[: len(other)] == other
+    assert found == {75: [0, 1280], 80: [0, 640], 90: [640, 320]}
+    whole = container(entries)
+    slimmed = bytes(data[len(other): len(other) + len(whole)])
+    assert slimmed.count(code[90]) == 1 and b"p" not in slimmed
+    assert code[75] not in slimmed and code[80] not in slimmed
+    assert data[-len(whole):] == container(entries, size=1 << 40)
+    # By its name, and where there is nothing for the architecture.
+    (tmp_path / "lib.so").write_bytes(library)
+    for architecture, code_of in (("90", 0), ("100", 1)):
+        words = [sys.executable, str(SCRIPTS / "slim.py"), str(tmp_path / "lib.so"), str(tmp_path / architecture), architecture]
+        assert subprocess.run(words, capture_output=True).returncode == code_of
+    assert (tmp_path / "90").read_bytes() == bytes(data) and not (tmp_path / "100").exists()

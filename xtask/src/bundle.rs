@@ -16,6 +16,8 @@ const PROGRAM: &str = "arrow-device-gpu-hardware";
 const SCRIPTS: &str = "python/hardware";
 /// Where the folder is made.
 const FOLDER: &str = "target/gpu-bundle";
+/// The file that says what the folder was built from, for the report.
+const COMMIT: &str = "COMMIT";
 /// How large the folder may be.
 const LARGEST: u64 = 60 << 20;
 
@@ -44,6 +46,8 @@ pub(crate) fn bundle() -> Result<(), String> {
     for script in scripts()? {
         size += copy(&script, &folder)?;
     }
+    let commit = folder.join(COMMIT);
+    std::fs::write(&commit, commit_of_this()?).map_err(|error| said(&commit, &error))?;
     if size > LARGEST {
         return Err(format!("{FOLDER} has {size} bytes, and may have {LARGEST}"));
     }
@@ -55,6 +59,16 @@ pub(crate) fn bundle() -> Result<(), String> {
 pub(crate) fn test() -> Result<(), String> {
     bundle()?;
     python::test_bundle(&shell::root().join(FOLDER).display().to_string())
+}
+
+/// The commit, and which files were changed since.
+fn commit_of_this() -> Result<String, String> {
+    let said = |words: &[&str]| {
+        shell::output_of(words).ok_or_else(|| format!("`{}` failed", words.join(" ")))
+    };
+    let commit = said(&["git", "rev-parse", "HEAD"])?;
+    let changed = said(&["git", "status", "--porcelain", "--untracked-files=no"])?;
+    Ok(format!("{}\n{changed}", commit.trim()))
 }
 
 /// The files of the folder of scripts, as git has them, so that what Python leaves there stays
@@ -87,7 +101,9 @@ mod tests {
     fn the_scripts_are_there_and_can_be_run() {
         let found = scripts().unwrap();
         let names: Vec<_> = found.iter().filter_map(|path| path.file_name()).collect();
-        for name in ["run.sh", "hardware.py", "sections.py", "exchange.py", "libraries.py"] {
+        for name in
+            ["run.sh", "hardware.py", "sections.py", "exchange.py", "hazards.py", "libraries.py"]
+        {
             assert!(names.contains(&std::ffi::OsStr::new(name)), "{name}: {names:?}");
         }
         #[cfg(unix)]

@@ -33,9 +33,10 @@ pub(crate) fn error_on(
 /// What a code means that both vendors have, and what to do.
 fn meaning(code: Code) -> (ErrorKind, &'static str) {
     match code {
-        INVALID_VALUE | INVALID_DEVICE_POINTER | 21 => {
-            (ErrorKind::InvalidArgument, "the driver refused what it was given")
-        }
+        INVALID_VALUE | INVALID_DEVICE_POINTER | 21 => (
+            ErrorKind::InvalidArgument,
+            "the driver refused what it was given: a size, an address, or a stream that belongs to another context",
+        ),
         OUT_OF_MEMORY => (
             ErrorKind::OutOfMemory,
             "the device or the driver has no memory left: release arrays, or end other programs that use the device",

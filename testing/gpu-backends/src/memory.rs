@@ -131,19 +131,104 @@ pub fn a_capturing_stream_is_refused(machine: &Machine) {
     settle();
 }
 
-/// The default stream of the device, as callers have it.
+/// What was imported is read by work that a graph captures, and let go of meanwhile: the capture
+/// stays whole, and the memory is there until the queue can be asked again.
+pub fn an_import_that_a_graph_reads_is_kept(machine: &Machine) {
+    let device = machine.open(0, Kind::Device);
+    let (queue, other) = (device.open_queue().unwrap(), device.open_queue().unwrap());
+    let stream = queue.raw().bits() as u64;
+    let there = numbers().copy_to(&other).unwrap();
+    let schema = there.schema().unwrap();
+    let mut c_array = ArrowDeviceArray::empty();
+    there.export(&mut c_array).unwrap();
+    drop(there);
+    let array = unsafe { Array::import(&mut c_array, &schema) }.unwrap();
+    let view = array.on(&queue).unwrap();
+    let address = view.buffer(1).location().address() as u64;
+    let launch = || {
+        let kernel = machine.sim.kernel("read").reads(address, 12);
+        assert_eq!(machine.entered(|| kernel.launch(stream, |_| {})), 0);
+    };
+    // This reads while the stream is not captured, and has not run when the view ends.
+    launch();
+    let begin = machine.name("cuStreamBeginCapture_v2", "hipStreamBeginCapture");
+    assert_eq!(machine.entered(|| machine.raw(begin, &[stream, 0])), 0);
+    launch();
+    drop(view);
+    drop(array);
+    arrow_device::deferred::release_finished();
+    assert_eq!(machine.take_mistakes(), [""; 0]);
+    let mut graph = 0_u64;
+    let end = machine.name("cuStreamEndCapture", "hipStreamEndCapture");
+    let out = ptr::from_mut(&mut graph) as u64;
+    assert_eq!(machine.entered(|| machine.raw(end, &[stream, out])), 0);
+    assert_ne!(graph, 0);
+    queue.synchronize().unwrap();
+    settle();
+    assert_eq!(machine.take_mistakes(), [""; 0]);
+}
+
+/// The default streams of the device and of this thread, by the handles that callers have for them.
 pub fn default_streams_are_adopted(machine: &Machine) {
     let device = machine.open(0, Kind::Device);
-    for handle in [0_usize, 1] {
+    for handle in [0_usize, 1, 2] {
         if handle == 1 && !machine.is_cuda() {
             continue;
         }
         let queue = unsafe { device.adopt_queue(Raw::from_bits(handle)) };
+        assert_eq!(queue.raw().bits(), handle);
         let there = numbers().copy_to(&queue).unwrap();
         drop(there.on(&queue).unwrap());
         assert_numbers(&there);
         queue.synchronize().unwrap();
     }
+    let own = device.properties().default_queues.unwrap();
+    assert_eq!(own.of_device.bits(), usize::from(machine.is_cuda()));
+    assert_eq!(own.of_thread.unwrap().bits(), 2);
+}
+
+/// What one thread makes on its own default stream, another one reads on another default stream of
+/// the same handle, behind it.
+pub fn default_streams_of_threads_wait_for_each_other(machine: &Machine) {
+    const OF_THREAD: usize = 2;
+    let device = machine.open(0, Kind::Device);
+    let array = std::thread::scope(|scope| {
+        let made = scope.spawn(|| {
+            let queue = unsafe { device.adopt_queue(Raw::from_bits(OF_THREAD)) };
+            numbers().copy_to(&queue).unwrap()
+        });
+        made.join().unwrap()
+    });
+    let other = unsafe { device.adopt_queue(Raw::from_bits(OF_THREAD)) };
+    let view = array.on(&other).unwrap();
+    let address = view.buffer(1).location().address() as u64;
+    let kernel = machine.sim.kernel("read").reads(address, 12);
+    assert_eq!(machine.entered(|| kernel.launch(OF_THREAD as u64, |_| {})), 0);
+    drop(view);
+    other.synchronize().unwrap();
+    assert_numbers(&array);
+    drop((array, other));
+    settle();
+}
+
+/// A stream of another device's context is refused with words, and the device goes on.
+pub fn streams_of_another_context_are_refused(machine: &Machine) {
+    let [one, two] = [0, 1].map(|ordinal| machine.open(ordinal, Kind::Device));
+    let theirs = two.open_queue().unwrap();
+    let wrong = unsafe { one.adopt_queue(theirs.raw()) };
+    for error in
+        [wrong.record().map(drop).unwrap_err(), numbers().copy_to(&wrong).map(drop).unwrap_err()]
+    {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("context"), "{error}");
+    }
+    machine.take_mistakes();
+    drop(wrong);
+    for device in [&one, &two] {
+        assert_numbers(&numbers().copy_to(&device.open_queue().unwrap()).unwrap());
+    }
+    settle();
+    machine.take_mistakes();
 }
 
 /// A producer that leaves the sizes of a view array's buffers on the device is understood.

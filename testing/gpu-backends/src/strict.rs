@@ -11,6 +11,12 @@ pub fn bench(vendor: Vendor) -> Bench {
     Bench::with(vendor, simulated_gpu_drivers::Builder::strict)
 }
 
+/// An integrated or coherent machine (GH200): the device reads ordinary memory, so that copies of
+/// such memory go on after the call.
+pub fn coherent(vendor: Vendor) -> Bench {
+    Bench::with(vendor, |builder| builder.coherent(true).pageable_waits(false))
+}
+
 /// Arrays, streams and tensors, on all kinds of memory.
 pub fn everything_is_exchanged(machine: &Machine) {
     copies::from_every_place_to_every_other(machine.queues(), 6);
@@ -20,6 +26,13 @@ pub fn everything_is_exchanged(machine: &Machine) {
     copies::tensors(&machine.queues_of(0));
     copies::threads(&machine.queues_of(0)[0]);
     copies::columns_in_many_chunks(&machine.queues_of(0)[0]);
+    calls::calls_of_a_copy(machine, &calls::texts());
+}
+
+/// The same in little, with columns that go over in many pieces.
+pub fn ordinary_memory_is_copied(machine: &Machine) {
+    copies::from_every_place_to_every_other(machine.queues(), 2);
+    copies::threads(&machine.queues_of(0)[0]);
     calls::calls_of_a_copy(machine, &calls::texts());
 }
 

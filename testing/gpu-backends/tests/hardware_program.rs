@@ -30,8 +30,10 @@ fn the_report_says_that_all_checks_passed() {
     // Five kinds of memory, each with a suite; for each runtime four checks of exchange, two of
     // types, one of speed.
     assert_eq!(report.matches("\"passed\": true").count(), 5 + 2 * 7, "{report}");
-    // The link; and of each shape two sources, the way back, and within the device.
-    assert_eq!(report.matches("\"gigabytes_per_second\"").count(), 2 * (1 + 2 * 4), "{report}");
+    // The links; and of each shape two sources, the way back, within the device, and once more
+    // where nothing is kept.
+    assert_eq!(report.matches("\"gigabytes_per_second\"").count(), 2 * (3 + 2 * 5), "{report}");
+    assert_eq!(report.matches("\"of_link_rate\"").count(), 2 * 2 * 4, "{report}");
     assert_eq!(report.matches("\"times_call_per_buffer\"").count(), 2 * 2 * 2, "{report}");
     assert_eq!(report.matches('{').count(), report.matches('}').count());
 }

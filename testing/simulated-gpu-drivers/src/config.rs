@@ -16,6 +16,8 @@ pub(crate) struct Config {
     /// Whether there is managed memory, and whether the host may touch it while the device works.
     pub(crate) managed: bool,
     pub(crate) concurrent_managed: bool,
+    /// Whether the devices share memory with the host, and read ordinary memory.
+    pub(crate) coherent: bool,
     /// Whether memory can be allocated in the order of a stream.
     pub(crate) pools: bool,
     /// After so many questions that were answered with "not ready" the device makes progress. 0:
@@ -48,6 +50,7 @@ impl Default for Config {
             peers: false,
             managed: true,
             concurrent_managed: true,
+            coherent: false,
             pools: true,
             patience: 8,
             frees_wait: false,
@@ -76,6 +79,7 @@ impl Config {
                 "peers" => config.peers = number != 0,
                 "managed" => config.managed = number != 0,
                 "concurrent_managed" => config.concurrent_managed = number != 0,
+                "coherent" => config.coherent = number != 0,
                 "pools" => config.pools = number != 0,
                 "patience" => config.patience = number,
                 "frees_wait" => config.frees_wait = number != 0,

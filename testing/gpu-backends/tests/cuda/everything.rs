@@ -67,8 +67,23 @@ fn a_capturing_stream_is_refused() {
 }
 
 #[test]
+fn an_import_that_a_graph_reads_is_kept() {
+    memory::an_import_that_a_graph_reads_is_kept(&Bench::cuda());
+}
+
+#[test]
 fn default_streams_are_adopted() {
     memory::default_streams_are_adopted(&Bench::cuda());
+}
+
+#[test]
+fn default_streams_of_threads_wait_for_each_other() {
+    memory::default_streams_of_threads_wait_for_each_other(&Bench::cuda());
+}
+
+#[test]
+fn streams_of_another_context_are_refused() {
+    memory::streams_of_another_context_are_refused(&Bench::cuda());
 }
 
 // Requirement: SAF-8

@@ -34,3 +34,10 @@ fn handles_are_used_again() {
 fn plain_memory_stays_until_it_is_read() {
     process::alone(|| strict::plain_memory_stays_until_it_is_read(&bench(Vendor::Cuda)));
 }
+
+#[test]
+fn a_machine_whose_device_reads_ordinary_memory_has_all_copies() {
+    process::alone(|| {
+        strict::ordinary_memory_is_copied(&strict::coherent(Vendor::Cuda));
+    });
+}

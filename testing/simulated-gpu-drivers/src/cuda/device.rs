@@ -85,10 +85,13 @@ unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: c_int) -> c
 /// What `cuda.h` numbers so; all else that it numbers is 0 here.
 fn attribute(config: &crate::config::Config, attribute: c_int) -> c_int {
     match attribute {
-        1 => 1024,                         // threads of a block
-        10 => 32,                          // of a warp
-        14 => 512,                         // alignment of textures
-        16 => 4,                           // multiprocessors
+        1 => 1024, // threads of a block
+        10 => 32,  // of a warp
+        14 => 512, // alignment of textures
+        16 => 4,   // multiprocessors
+        // Integrated; reads ordinary memory, by the host's page tables; the host reaches managed
+        // memory on the device.
+        18 | 88 | 100 | 101 => c_int::from(config.coherent),
         19 | 31 | 41 => 1, // maps host memory, concurrent kernels, one address space
         40 => 2,           // copy engines
         75 => config.capability, // compute capability

@@ -79,6 +79,13 @@ impl Builder {
         self.with("concurrent_managed", u64::from(concurrent))
     }
 
+    /// Whether the attributes say that the device shares memory with the host and reads ordinary
+    /// memory (CUDA only). What copies of ordinary memory do then is
+    /// [`pageable_waits`](Self::pageable_waits).
+    pub fn coherent(self, coherent: bool) -> Self {
+        self.with("coherent", u64::from(coherent))
+    }
+
     /// Whether memory can be allocated in the order of a stream. It can.
     pub fn pools(self, pools: bool) -> Self {
         self.with("pools", u64::from(pools))

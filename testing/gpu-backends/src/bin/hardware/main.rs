@@ -11,7 +11,7 @@ mod speed;
 use std::process::ExitCode;
 
 use arrow_device::{Device, Queue, Result};
-use arrow_device_cuda::{Diagnosis, Kind};
+use arrow_device_cuda::{Diagnosis, Kind, Options, Pool};
 use arrow_device_testkit::suite::Suite;
 use gpu_backends::copies;
 
@@ -25,6 +25,7 @@ struct Runtime {
     diagnosis: Diagnosis,
     functions: &'static speed::Names,
     open: fn(usize, Kind) -> Result<Device>,
+    open_as: fn(usize, Options) -> Result<Device>,
     kinds: &'static [Kind],
 }
 
@@ -52,12 +53,14 @@ fn main() -> ExitCode {
             diagnosis: arrow_device_cuda::diagnose(),
             functions: &speed::CUDA,
             open: arrow_device_cuda::open_with,
+            open_as: arrow_device_cuda::open_as,
             kinds: &[Kind::Device, Kind::Host, Kind::Managed],
         },
         Runtime {
             diagnosis: arrow_device_rocm::diagnose(),
             functions: &speed::HIP,
             open: arrow_device_rocm::open_with,
+            open_as: arrow_device_rocm::open_as,
             kinds: &[Kind::Device, Kind::Host],
         },
     ];
@@ -155,6 +158,11 @@ fn speed(runtime: &Runtime, is_quick: bool, report: &mut Report) {
     let mut rows = Vec::new();
     report.check("speed", || {
         rows = speed::measure(&library, runtime.functions, &device, &pinned, is_quick).unwrap();
+        let nothing = Options::new().with_pool(Pool::Own { keep: 0 });
+        let gives_back = (runtime.open_as)(0, nothing).unwrap();
+        rows.extend(speed::where_nothing_is_kept(&gives_back, &pinned, is_quick).unwrap());
+        // What the pool keeps is what the last opening says.
+        drop(open(Kind::Device));
         format!("{} measurements", rows.len())
     });
     for row in &rows {

@@ -1,6 +1,7 @@
 //! How long copies take, beside what they are to be compared with, measured in turn: a call of the
-//! driver for each buffer, one large copy from pinned memory (the rate of the link), and one
-//! thread's `memcpy`.
+//! driver for each buffer, one large copy each way (the rate of the link, and of the device's own
+//! memory), and one thread's `memcpy`. Columns go to the device once more where memory is given
+//! back to it at every wait.
 //!
 //! What is freed in between is not counted, for nobody.
 
@@ -19,6 +20,8 @@ use crate::report::{
 /// What a vendor calls the functions that the comparison uses.
 pub(crate) struct Names {
     copy: &'static str,
+    copy_back: &'static str,
+    copy_within: &'static str,
     allocate: &'static str,
     free: &'static str,
     synchronize: &'static str,
@@ -29,6 +32,8 @@ pub(crate) struct Names {
 
 pub(crate) static CUDA: Names = Names {
     copy: "cuMemcpyHtoDAsync_v2",
+    copy_back: "cuMemcpyDtoHAsync_v2",
+    copy_within: "cuMemcpyDtoDAsync_v2",
     allocate: "cuMemAlloc_v2",
     free: "cuMemFree_v2",
     synchronize: "cuStreamSynchronize",
@@ -38,6 +43,8 @@ pub(crate) static CUDA: Names = Names {
 
 pub(crate) static HIP: Names = Names {
     copy: "hipMemcpyHtoDAsync",
+    copy_back: "hipMemcpyDtoHAsync",
+    copy_within: "hipMemcpyDtoDAsync",
     allocate: "hipMalloc",
     free: "hipFree",
     synchronize: "hipStreamSynchronize",
@@ -46,10 +53,14 @@ pub(crate) static HIP: Names = Names {
 };
 
 type Address = *mut c_void;
+/// Copies so many bytes, to the first address, in the order of a stream.
+type Copies = unsafe extern "system" fn(Address, Address, usize, Address) -> i32;
 
 /// The driver's functions, as a program uses them that copies by hand.
 struct Raw {
-    copy: unsafe extern "system" fn(Address, Address, usize, Address) -> i32,
+    copy: Copies,
+    copy_back: Copies,
+    copy_within: Copies,
     allocate: unsafe extern "system" fn(*mut Address, usize) -> i32,
     free: unsafe extern "system" fn(Address) -> i32,
     synchronize: unsafe extern "system" fn(Address) -> i32,
@@ -81,6 +92,10 @@ impl Raw {
         Self {
             // SAFETY: `(CUdeviceptr, const void *, size_t, CUstream)`, all as wide as an address.
             copy: unsafe { found(library, names.copy) },
+            // SAFETY: `(void *, CUdeviceptr, size_t, CUstream)`, all as wide as an address.
+            copy_back: unsafe { found(library, names.copy_back) },
+            // SAFETY: `(CUdeviceptr, CUdeviceptr, size_t, CUstream)`, all as wide as an address.
+            copy_within: unsafe { found(library, names.copy_within) },
             // SAFETY: `(CUdeviceptr *, size_t)`.
             allocate: unsafe { found(library, names.allocate) },
             // SAFETY: `(CUdeviceptr)`.
@@ -92,10 +107,15 @@ impl Raw {
 
     /// Copies all these bytes by a call for each, and waits.
     fn copy_each(&self, to: &[Address], from: &[Address], len: usize, queue: &Queue) {
+        self.copy_by(self.copy, to, from, len, queue);
+    }
+
+    /// The same by one of the functions.
+    fn copy_by(&self, copy: Copies, to: &[Address], from: &[Address], len: usize, queue: &Queue) {
         let stream = queue.raw().as_ptr();
         for (to, from) in to.iter().zip(from) {
             // SAFETY: both have so many bytes, and stay until the stream is done.
-            assert_eq!(unsafe { (self.copy)(*to, *from, len, stream) }, 0);
+            assert_eq!(unsafe { copy(*to, *from, len, stream) }, 0);
         }
         // SAFETY: the queue is open.
         assert_eq!(unsafe { (self.synchronize)(stream) }, 0);
@@ -135,25 +155,28 @@ pub(crate) fn measure(
     is_quick: bool,
 ) -> Result<Vec<Row>> {
     let raw = Raw::load(library, names);
-    let shapes: &[(usize, usize)] = match is_quick {
-        true => &[(16, 64 << 10), (1000, 4 << 10)],
-        false => &[(1000, 1 << 20), (1000, 4 << 10)],
-    };
-    let rounds = if is_quick { 3 } else { 7 };
+    let rounds = rounds(is_quick);
     let (queue, host) = (device.open_queue()?, pinned.open_queue()?);
-    let link = link(&raw, &queue, &host, if is_quick { 1 << 20 } else { 256 << 20 }, rounds)?;
+    let bytes = if is_quick { 1 << 20 } else { 256 << 20 };
+    let links = links(&raw, &queue, &host, bytes, rounds)?;
     let mut rows = Vec::new();
     let mut keep = |row: Row| {
         // Said at once, for whoever has to stop this.
         println!("{}", report::members(&row));
         rows.push(row);
     };
-    keep(vec![
-        ("device", Text(device.id().to_string())),
-        ("way", Text("one large copy from pinned memory".into())),
-        ("gigabytes_per_second", Number(link / 1e9)),
-    ]);
-    for &(count, len) in shapes {
+    for (way, link) in [
+        ("one large copy from pinned memory", links.to_device),
+        ("one large copy to pinned memory", links.to_host),
+        ("one large copy within the device", links.within),
+    ] {
+        keep(vec![
+            ("device", Text(device.id().to_string())),
+            ("way", Text(way.into())),
+            ("gigabytes_per_second", Number(link / 1e9)),
+        ]);
+    }
+    for &(count, len) in shapes(is_quick) {
         let pageable = columns(count, len)?;
         let options = Options::new().always(true).separate(true);
         let pinned = pageable.copy_with(&host, &options)?;
@@ -164,11 +187,30 @@ pub(crate) fn measure(
         {
             let views = views(array, on)?;
             let from: Vec<Address> = views.iter().map(address).collect();
-            keep(beside_calls(&raw, array, (source, &from, len), &queue, rounds, [link, memcpy])?);
+            keep(beside_calls(
+                &raw,
+                array,
+                (source, &from, len),
+                &queue,
+                rounds,
+                [links.to_device, memcpy],
+            )?);
         }
-        other_ways(&pageable, count * len, &queue, rounds)?.into_iter().for_each(&mut keep);
+        other_ways(&pageable, count * len, &queue, rounds, &links)?.into_iter().for_each(&mut keep);
     }
     Ok(rows)
+}
+
+/// How many columns, and of how many bytes.
+fn shapes(is_quick: bool) -> &'static [(usize, usize)] {
+    match is_quick {
+        true => &[(16, 64 << 10), (1000, 4 << 10)],
+        false => &[(1000, 1 << 20), (1000, 4 << 10)],
+    }
+}
+
+fn rounds(is_quick: bool) -> usize {
+    if is_quick { 3 } else { 7 }
 }
 
 /// The library's copy of a batch to the device, in turn with a call for each buffer, with and
@@ -229,17 +271,59 @@ fn beside_calls(
     ])
 }
 
+/// Pinned columns to a device whose pool keeps nothing, so that physical memory is given back at
+/// each wait.
+pub(crate) fn where_nothing_is_kept(
+    device: &Device,
+    pinned: &Device,
+    is_quick: bool,
+) -> Result<Vec<Row>> {
+    let (queue, host) = (device.open_queue()?, pinned.open_queue()?);
+    let options = Options::new().always(true).separate(true);
+    let row = |&(count, len): &(usize, usize)| {
+        let array = columns(count, len)?.copy_with(&host, &options)?;
+        array.wait()?;
+        let mut times = Vec::new();
+        // The first round is not counted.
+        for _ in 0..=rounds(is_quick) {
+            let start = Instant::now();
+            let there = array.copy_to(&queue)?;
+            there.wait()?;
+            times.push(start.elapsed().as_secs_f64());
+            drop(there);
+            arrow_device::deferred::release_finished();
+        }
+        times.remove(0);
+        let seconds = median(times);
+        Ok(vec![
+            ("device", Text(device.id().to_string())),
+            ("way", Text("host to device, pinned, the pool keeps nothing".into())),
+            ("columns", Count(count as u64)),
+            ("bytes_each", Count(len as u64)),
+            ("milliseconds", Number(seconds * 1e3)),
+            ("gigabytes_per_second", Number((count * len) as f64 / seconds / 1e9)),
+        ])
+    };
+    shapes(is_quick).iter().map(row).collect()
+}
+
 /// Back to the host, and within the device.
-fn other_ways(array: &Array, bytes: usize, queue: &Queue, rounds: usize) -> Result<Vec<Row>> {
+fn other_ways(
+    array: &Array,
+    bytes: usize,
+    queue: &Queue,
+    rounds: usize,
+    links: &Links,
+) -> Result<Vec<Row>> {
     let there = array.copy_to(queue)?;
     there.wait()?;
     let again = Options::new().always(true);
-    let ways: [(&str, &dyn Fn() -> Result<()>); 2] = [
-        ("device to host", &|| there.copy_with(&Queue::host(), &again).map(drop)),
-        ("within the device", &|| there.copy_with(queue, &again)?.wait()),
-    ];
+    let back = || there.copy_with(&Queue::host(), &again).map(drop);
+    let within = || there.copy_with(queue, &again)?.wait();
+    let works: [&dyn Fn() -> Result<()>; 2] = [&back, &within];
+    let ways = [("device to host", links.to_host), ("within the device", links.within)];
     let mut rows = Vec::new();
-    for (way, work) in ways {
+    for ((way, link), work) in ways.into_iter().zip(works) {
         work()?;
         let mut times = Vec::new();
         for _ in 0..rounds {
@@ -255,26 +339,42 @@ fn other_ways(array: &Array, bytes: usize, queue: &Queue, rounds: usize) -> Resu
             ("bytes_each", Count((bytes / array.child_count().max(1)) as u64)),
             ("milliseconds", Number(seconds * 1e3)),
             ("gigabytes_per_second", Number(bytes as f64 / seconds / 1e9)),
+            ("of_link_rate", Number(bytes as f64 / seconds / link)),
         ]);
     }
     Ok(rows)
 }
 
-/// Bytes a second from one large pinned buffer: the best of all rounds.
-fn link(raw: &Raw, queue: &Queue, host: &Queue, bytes: usize, rounds: usize) -> Result<f64> {
+/// Bytes a second of one large copy each way: the best of all rounds.
+struct Links {
+    to_device: f64,
+    to_host: f64,
+    within: f64,
+}
+
+/// Measures them from and to one large pinned buffer.
+fn links(raw: &Raw, queue: &Queue, host: &Queue, bytes: usize, rounds: usize) -> Result<Links> {
     let mut pinned = host.device().allocate(bytes as u64)?;
     pinned.write(host, &vec![7; bytes])?;
     host.synchronize()?;
-    let from = pinned.spot(host)?.base.as_ptr().cast();
-    let to = raw.allocate(bytes);
-    let mut best = f64::INFINITY;
-    for _ in 0..=rounds {
-        let start = Instant::now();
-        raw.copy_each(&[to], &[from], bytes, queue);
-        best = best.min(start.elapsed().as_secs_f64());
-    }
-    raw.free(&[to]);
-    Ok(bytes as f64 / best)
+    let of_host = pinned.spot(host)?.base.as_ptr().cast();
+    let [one, other] = [(); 2].map(|()| raw.allocate(bytes));
+    let rate = |copy, to, from| {
+        let mut best = f64::INFINITY;
+        for _ in 0..=rounds {
+            let start = Instant::now();
+            raw.copy_by(copy, &[to], &[from], bytes, queue);
+            best = best.min(start.elapsed().as_secs_f64());
+        }
+        bytes as f64 / best
+    };
+    let links = Links {
+        to_device: rate(raw.copy, one, of_host),
+        to_host: rate(raw.copy_back, of_host, one),
+        within: rate(raw.copy_within, other, one),
+    };
+    raw.free(&[one, other]);
+    Ok(links)
 }
 
 /// Bytes a second that one thread copies from these columns to pinned memory that was written
