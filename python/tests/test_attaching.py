@@ -13,9 +13,10 @@ import pytest
 import arrow_device as ad
 
 # What each program begins with. `lengths` reads a stream by its C function, which `ctypes` calls
-# without the interpreter's lock.
+# without the interpreter's lock. A program that hangs says where.
 BEGINNING = """
-import array, ctypes, gc, threading
+import array, ctypes, faulthandler, gc, sys, threading
+faulthandler.dump_traceback_later(100, exit=True)
 import arrow_device as ad
 import arrow_device.testing
 from support import ArrowArray, ArrowDeviceArray, ArrowDeviceArrayStream, ArrowSchema, ReleaseArray, struct_of
@@ -243,11 +244,15 @@ def outer():
     for _ in range(50):
         yield pa.table(ad.stream(batches())).to_batches()[0]
 
+# Who wants the lock of a thread that goes on running gets it after so many seconds.
+sys.setswitchinterval(0.0005)
 threads = [threading.Thread(target=spin) for _ in range(2)]
 for thread in threads:
     thread.start()
-print(len(list(ad.stream(outer()))))
-over.append(True)
+try:
+    print(len(list(ad.stream(outer()))))
+finally:
+    over.append(True)
 """,
 }
 
