@@ -101,7 +101,8 @@ pub fn open_with(ordinal: usize, kind: Kind) -> Result<Device> {
     open_as(ordinal, Options::new().with_kind(kind))
 }
 
-/// The same with a choice of the pool that memory comes from, and of how copies are submitted.
+/// Opens a device, as [`open`] does, with a choice of the pool that memory comes from and of how
+/// copies are submitted.
 pub fn open_as(ordinal: usize, options: Options) -> Result<Device> {
     Ok(Device::new(GpuDriver::open(api::load()?, ordinal, options)?))
 }

@@ -97,7 +97,8 @@ pub(crate) fn cpp_compiler() -> Compiler {
     cpp(env::var_os("CXX").unwrap_or_else(|| "c++".into()))
 }
 
-/// Those of the system, and clang where there is one and programs are built for the system.
+/// The compilers of the system for C and C++, and clang where clang is installed and programs are
+/// built for this system.
 pub(crate) fn compilers() -> Vec<Compiler> {
     let mut compilers = vec![c_compiler(), cpp_compiler()];
     if env::var_os(arrow_device_testkit::process::RUNNER).is_some() {

@@ -78,7 +78,8 @@ impl Output {
         matches!(self, Self::Stream { .. })
     }
 
-    /// Begins to write.
+    /// Makes the file that is written to: a partial one, which takes the output's name at the end,
+    /// where the output is a file.
     pub(super) fn begin(self) -> Outcome<Started> {
         Ok(match self {
             Self::Stream { file, .. } => Started { file, partial: None },
@@ -102,7 +103,7 @@ impl Started {
         Ok(self.file.try_clone()?)
     }
 
-    /// It is complete: from now on it is there.
+    /// Gives a partial file, whose content is complete, the name of the output.
     pub(super) fn finish(self, written: File) -> Outcome<()> {
         match self.partial {
             Some(partial) => partial.put_in_place(&written),
@@ -178,7 +179,7 @@ fn is_there() -> Failure {
     Failure::new("it is there already, and `--no-clobber` keeps it; name another file")
 }
 
-/// So many links are followed, as most systems do.
+/// How many symbolic links are followed from the name of an output: as many as by most systems.
 const MOST_LINKS: usize = 40;
 
 /// Where a file is created that is not there: behind links that lead nowhere yet.
